@@ -1,0 +1,21 @@
+# The table of contents: the configuration, the rules, and what a full run makes.
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/measure.smk"
+include: "workflow/rules/analyse.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    input:
+        "results/report.pdf",
+    message:
+        "The report lies in results/report.pdf"
+
+
+onstart:
+    PLAN.begin()

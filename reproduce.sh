@@ -1,0 +1,104 @@
+#!/bin/bash
+# The two commands: `./reproduce.sh` builds the whole report, `./reproduce.sh test` runs the tests.
+# Both first install what the machine lacks (envs/apt.txt) and make .venv from the hash-locked envs/requirements.txt.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+usage() {
+    cat <<'TEXT'
+usage: ./reproduce.sh [COMMAND]
+
+  (nothing)       set up, run `snakemake --cores 1`, say what was measured and where the report lies
+  test [ARGS]     set up, run the tests (ARGS go to pytest)
+  setup           set up only; afterwards `source .venv/bin/activate` and plain `snakemake --cores 1`
+  check           set up, run every formatter, linter and type check
+TEXT
+}
+
+say() { printf '%s\n' "$*" >&2; }
+
+packages() { sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' envs/apt.txt; }
+
+install_packages() { # Debian packages that are missing, named with the reason that envs/apt.txt gives
+    local missing=() package
+    while read -r package; do
+        [ "$(dpkg-query --show --showformat='${db:Status-Abbrev}' "$package" 2>/dev/null)" = "ii " ] || missing+=("$package")
+    done < <(packages)
+    [ ${#missing[@]} -eq 0 ] && return
+    local install=(apt-get install --yes --no-install-recommends "${missing[@]}")
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null || ! sudo -v; then
+            say "These Debian packages are missing and only root may install them: ${missing[*]}"
+            say "Run this line as root, then ./reproduce.sh again:"
+            say ""
+            say "    apt-get update && ${install[*]}"
+            exit 1
+        fi
+        as_root=(sudo)
+    fi
+    say "Installing Debian packages:"
+    for package in "${missing[@]}"; do say "  $(grep "^$package " envs/apt.txt | sed 's/  *# */: /')"; done
+    "${as_root[@]}" apt-get update --quiet=2
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" --quiet=2 -o Dpkg::Use-Pty=0 >&2
+}
+
+check_tools() { # where dpkg does not say, the tools themselves must
+    local tool
+    for tool in fio python3; do
+        command -v "$tool" >/dev/null && continue
+        say "$tool is not installed, and this is no Debian or Ubuntu on which I could install it."
+        say "Install these first: $(packages | tr '\n' ' ')"
+        exit 1
+    done
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+        say "python3 is $(python3 -V 2>&1), but 3.11 or later is needed (Debian 12, Ubuntu 24.04 or later have it)."
+        exit 1
+    }
+}
+
+make_environment() { # .venv, exactly as locked; nothing to do when neither lock, package nor Python have changed
+    local stamp
+    stamp=$({ cat envs/requirements.txt pyproject.toml; python3 -V; pwd; } | sha256sum)
+    [ -f .venv/.stamp ] && [ "$(cat .venv/.stamp)" = "$stamp" ] && return
+    say "Making .venv from envs/requirements.txt"
+    rm -rf .venv
+    python3 -m venv .venv
+    awk '/^uv==/ {found = 1} found {print} found && !/\\$/ {exit}' envs/requirements.txt >.venv/uv.txt
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.txt
+    .venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes --compile-bytecode envs/requirements.txt
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+    printf '%s\n' "$stamp" >.venv/.stamp
+}
+
+set_up() {
+    if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then install_packages; fi
+    check_tools
+    make_environment
+    export PATH="$PWD/.venv/bin:$PATH" VIRTUAL_ENV="$PWD/.venv"
+}
+
+case "${1:-run}" in
+run)
+    set_up
+    started=$(date +%s)
+    snakemake --cores 1
+    iopatterns summary --since "$started"
+    ;;
+test)
+    shift
+    set_up
+    exec python -m pytest "$@"
+    ;;
+setup) set_up ;;
+check)
+    set_up
+    exec pre-commit run --all-files
+    ;;
+-h | --help) usage ;;
+*)
+    say "reproduce.sh: no command '$1'"
+    usage >&2
+    exit 2
+    ;;
+esac

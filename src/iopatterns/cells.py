@@ -1,0 +1,21 @@
+"""A cell's identity: the canonical text of its specification, its hash, and the seeds that follow from it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def canonical(specification: Mapping[str, Any]) -> str:
+    """Return the one JSON text of a specification: sorted keys, no spaces."""
+    return json.dumps(specification, sort_keys=True, separators=(",", ":"))
+
+
+def digest(specification: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a specification, 64 hexadecimal digits."""
+    return hashlib.sha256(canonical(specification).encode()).hexdigest()
+
+
+def randseed(specification: Mapping[str, Any], execution: int) -> int:
+    """Return fio's ``randseed`` of an execution: 32 bits of a hash of the cell (seed included) and its number."""
+    return int.from_bytes(hashlib.sha256(f"{digest(specification)}/{execution}".encode()).digest()[:4], "big")

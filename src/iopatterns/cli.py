@@ -1,0 +1,65 @@
+"""The command line `iopatterns`. Each command imports what it needs, so that a measurement starts at once."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from iopatterns.errors import IoPatternsError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="iopatterns")
+def commands() -> None:
+    """The commands behind the workflow. Most users need only `snakemake --cores 1`."""
+
+
+@commands.command()
+@click.option("--specification", required=True, help="The cell's specification, as JSON.")
+@click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="Copy all messages into this file.")
+@click.option("--die-with-parent", is_flag=True, help="Stop when the process that started this one ends.")
+@click.argument("raw_files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+def measure(specification: str, log: Path | None, die_with_parent: bool, raw_files: tuple[Path, ...]) -> None:
+    """Measure one cell: make those of RAW_FILES that are not there, one execution of fio each."""
+    import signal
+
+    from iopatterns import fio, messages
+    from iopatterns.measure import Interrupted, interruptible
+    from iopatterns.measure import measure as measure_cell
+
+    if die_with_parent:
+        fio.die_with_parent(signal.SIGTERM)
+    with messages.copied_to(log):
+        try:
+            with interruptible():
+                measure_cell(Path.cwd(), json.loads(specification), raw_files)
+        except IoPatternsError as error:
+            messages.say(f"iopatterns measure: {error}")
+            sys.exit(error.exit_status)
+        except Interrupted as interrupt:
+            messages.say(f"iopatterns measure: stopped by {interrupt}; finished executions are kept")
+            sys.exit(128 + interrupt.signal_number)
+
+
+@commands.command()
+@click.option("--since", type=float, default=None, help="When the run began, in seconds since the epoch.")
+def summary(since: float | None) -> None:
+    """Say what the results below this folder rest on, and where the report lies."""
+    from iopatterns.summary import summarise
+
+    click.echo(summarise(Path.cwd(), since))
+
+
+def main() -> None:
+    """Run the command line: 2 for wrong usage or configuration, 1 for a failure, 128 + N after signal N."""
+    try:
+        commands(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except IoPatternsError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_status)

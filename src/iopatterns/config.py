@@ -1,0 +1,295 @@
+"""Reads config/: closed schemas, and messages that name the file, the key and the nearest valid choice."""
+
+import difflib
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import yaml
+
+from iopatterns import units
+from iopatterns.errors import IoPatternsError
+
+CONFIG_FILE = "config/config.yaml"
+DRIVES_FILE = "config/drives.yaml"
+STUDIES_FOLDER = "config/studies"
+SCHEMAS_FOLDER = "workflow/schemas"
+
+
+class ConfigError(IoPatternsError):
+    """Something in config/ is not as its schema says; the message names file, key and valid choices."""
+
+    exit_status = 2
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of config/, checked, with units resolved.
+
+    ``drives`` and ``studies`` hold the entries that the configuration names, in its order. ``fio_options`` is the
+    schema of each fio option that a study may use.
+    """
+
+    drives: Mapping[str, Mapping[str, Any]]
+    studies: Mapping[str, Mapping[str, Any]]
+    fio_options: Mapping[str, Mapping[str, Any]]
+    repetitions: int
+    runtime_ms: int
+    warmup_ms: int
+    file_size_bytes: int
+    seed: int
+    interval: str
+    confidence: float
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as JSON has it: no key twice, and no silent merge of the second over the first."""
+
+
+def _unique_mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    mapping: dict[Hashable, Any] = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in mapping:
+            raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+        mapping[key] = loader.construct_object(value_node, deep=True)
+    return mapping
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
+
+
+def read_yaml(root: Path, file: str) -> Any:
+    """Return the content of a YAML file below ``root``. Raises ConfigError with file and line."""
+    try:
+        text = (root / file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{file}: there is no such file below {root}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: cannot be read: {error}") from None
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{file}{line}: not valid YAML: {error.problem or error}") from None
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the valid word nearest to a mistyped one, or nothing."""
+    close = difflib.get_close_matches(word, list(valid), n=1, cutoff=0.5)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Read and check ``config/`` below ``root``.
+
+    ``overrides`` replace single keys of config.yaml (Snakemake's ``--config`` and ``--configfile``). Raises
+    ConfigError with every mistake of the first file that has any, one a line.
+    """
+    main = read_yaml(root, CONFIG_FILE)
+    if isinstance(main, dict) and overrides:
+        main = {**main, **overrides}
+    schema = _schema(root, "config")
+    _check(CONFIG_FILE, main, schema)
+
+    drives = read_yaml(root, DRIVES_FILE)
+    _check(DRIVES_FILE, drives, _schema(root, "drives"))
+    _check_names(main["drives"], "drives", drives, f"described in {DRIVES_FILE}")
+
+    known = {path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml")}
+    _check_names(main["studies"], "studies", known, f"in {STUDIES_FOLDER}/")
+    study_schema = _schema(root, "study")
+    studies = {}
+    for name in main["studies"]:
+        studies[name] = read_yaml(root, f"{STUDIES_FOLDER}/{name}.yaml")
+        _check(f"{STUDIES_FOLDER}/{name}.yaml", studies[name], study_schema)
+
+    return Config(
+        drives={name: drives[name] for name in main["drives"]},
+        studies=studies,
+        fio_options=study_schema["$defs"]["options"]["properties"],
+        repetitions=main["repetitions"],
+        runtime_ms=_milliseconds(main, "runtime", at_least=1),
+        warmup_ms=_milliseconds(main, "warmup", at_least=0),
+        file_size_bytes=_file_size(main),
+        seed=main["seed"],
+        interval=main["interval"],
+        confidence=main["confidence"],
+    )
+
+
+def _milliseconds(main: Mapping[str, Any], key: str, at_least: int) -> int:
+    value_us = units.duration_us(main[key])
+    if value_us % 1000 or value_us < at_least * 1000:
+        raise ConfigError(f"{CONFIG_FILE}: {key}: {main[key]!r} must be whole milliseconds, at least {at_least} ms")
+    return value_us // 1000
+
+
+def _file_size(main: Mapping[str, Any]) -> int:
+    value = units.size_bytes(main["file_size"])
+    if value < 2**20 or value % 2**20:
+        raise ConfigError(f"{CONFIG_FILE}: file_size: {main['file_size']!r} must be whole MiB, at least 1 MiB")
+    return value
+
+
+def _schema(root: Path, name: str) -> dict[str, Any]:
+    """Return a schema; a study's gets ``$defs/factors``: each fio option with a list of levels."""
+    schema: dict[str, Any] = read_yaml(root, f"{SCHEMAS_FOLDER}/{name}.schema.yaml")
+    if name == "study":
+        options = schema["$defs"]["options"]["properties"]
+        levels = {
+            option: {
+                "type": "array",
+                "minItems": 1,
+                "uniqueItems": True,
+                "items": value,
+                "x-hint": f"a list of levels, each {value['x-hint']}",
+            }
+            for option, value in options.items()
+        }
+        schema["$defs"]["factors"] = {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": False,
+            "properties": levels,
+        }
+    return schema
+
+
+def _check_names(names: Iterable[str], key: str, valid: Iterable[str], where: str) -> None:
+    valid = sorted(valid)
+    for index, name in enumerate(names):
+        if name not in valid:
+            raise ConfigError(
+                f"{CONFIG_FILE}: {key}[{index}]: no {key.rstrip('s').replace('studie', 'study')} '{name}' is {where}."
+                f"{nearest(name, valid)} There: {', '.join(valid)}."
+            )
+
+
+def _check(file: str, content: Any, schema: dict[str, Any]) -> None:
+    """Raise ConfigError with one line for each place at which ``content`` breaks ``schema``."""
+    if content is None:
+        raise ConfigError(f"{file}: the file is empty")
+    problems = [
+        f"{file}: {problem}"
+        for error in jsonschema_rs.validator_for(schema).iter_errors(content)
+        for problem in _explain(error, schema)
+    ]
+    problems += [f"{file}: {problem}" for problem in _unit_problems(content, schema, schema, "")]
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+
+
+def _place(path: Iterable[str | int]) -> str:
+    """Return ``drives[0].kind`` for ``["drives", 0, "kind"]``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _explain(error: jsonschema_rs.ValidationError, schema: dict[str, Any]) -> list[str]:
+    """Return one sentence a mistake: the key, what is wrong, the nearest valid choice."""
+    place = _place(error.instance_path)
+    prefix = f"{place}: " if place else ""
+    kind = error.kind.as_dict()
+    node = _resolve(schema, error.schema_path)
+    hint = node.get("x-hint", "")
+    expected = f" Expected: {hint}." if hint else ""
+    if "unexpected" in kind:
+        valid = list(node.get("properties", {}))
+        return [
+            f"{prefix}unknown key '{key}'.{nearest(key, valid)} Valid here: {', '.join(valid)}."
+            for key in kind["unexpected"]
+        ]
+    match error.kind.name:
+        case "required":
+            return [f"{prefix}the key '{kind['property']}' is missing. Add it: see the comments in the file."]
+        case "propertyNames":
+            return [f"{prefix}a name here {error.message}. Use letters, digits, '_', '-' and '.'."]
+        case "enum":
+            options = [str(option) for option in kind["options"]]
+            return [f"{prefix}{error.instance!r} is not valid.{nearest(str(error.instance), options)}{expected}"]
+        case "minItems" | "minProperties":
+            return [f"{prefix}must not be empty.{expected}"]
+        case "uniqueItems":
+            return [f"{prefix}{error.instance!r} holds a value twice.{expected}"]
+        case "type":
+            return [f"{prefix}{error.instance!r} is not valid.{expected}"]
+    return [f"{prefix}{error.instance!r} is not valid ({error.message}).{expected}"]
+
+
+def _resolve(schema: dict[str, Any], path: Iterable[str | int]) -> dict[str, Any]:
+    """Return the subschema that an error's schema path ends in, through any ``$ref`` on the way."""
+    node: Any = schema
+    found: dict[str, Any] = schema
+    for part in path:
+        if isinstance(node, dict) and "$ref" in node and part != "$ref":
+            node = _reference(schema, node)
+        node = _reference(schema, node) if part == "$ref" else node[part]
+        # a list is not valid because one of its items is not: the item's own hint is the better one
+        if isinstance(node, dict):
+            found = node
+    return found
+
+
+def _reference(schema: dict[str, Any], node: Mapping[str, Any]) -> Any:
+    target: Any = schema
+    for step in node["$ref"].removeprefix("#/").split("/"):
+        target = target[step]
+    return target
+
+
+_UNITS: dict[str, Callable[[Any], int]] = {"size": units.size_bytes, "duration": units.duration_us}
+
+
+def read_value(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return ``value`` in its canonical unit: bytes for ``x-unit: size``, microseconds for ``duration``."""
+    unit = schema.get("x-unit")
+    return value if unit is None else _UNITS[unit](value)
+
+
+def _unit_problems(content: Any, node: Mapping[str, Any], schema: dict[str, Any], place: str) -> list[str]:
+    """Return a line for each value whose text does not read as its ``x-unit`` says."""
+    if "$ref" in node:
+        node = _reference(schema, node)
+    problems = []
+    if isinstance(content, dict):
+        properties = node.get("properties", {})
+        for key, value in content.items():
+            child = properties.get(key, node.get("additionalProperties") or {})
+            problems += _unit_problems(value, child, schema, f"{place}.{key}" if place else str(key))
+    elif isinstance(content, list):
+        for index, value in enumerate(content):
+            problems += _unit_problems(value, node.get("items", {}), schema, f"{place}[{index}]")
+    elif "x-unit" in node and isinstance(content, str):
+        try:
+            if read_value(content, node) < node.get("minimum", 0):
+                raise ValueError(f"{content!r} is too small")
+        except ValueError as error:
+            problems.append(f"{place}: {error}.{_unit_help(content)} Expected: {node['x-hint']}.")
+    return problems
+
+
+def _unit_help(text: str) -> str:
+    """Return advice for the units that people write and that could mean two things."""
+    unit = text.lstrip("0123456789. ")
+    advice = {
+        "kb": "KiB",
+        "KB": "KiB",
+        "Kb": "KiB",
+        "MB": "MiB",
+        "mb": "MiB",
+        "GB": "GiB",
+        "gb": "GiB",
+        "TB": "TiB",
+    }
+    if unit in advice:
+        return f" '{unit}' may mean powers of ten or of two; write '{advice[unit]}' for powers of two."
+    if unit in {"sec", "secs", "second", "seconds"}:
+        return " Did you mean 's'?"
+    if unit in {"m", "minutes", "minute"}:
+        return " Did you mean 'min'?"
+    return " The unit is missing." if not unit else ""

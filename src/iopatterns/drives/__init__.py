@@ -1,0 +1,41 @@
+"""Drives: what fio is pointed at. One small interface whatever the kind; the measuring code knows nothing else."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from iopatterns.drives.error import DriveError
+from iopatterns.drives.file import FileDrive
+
+__all__ = ["Drive", "DriveError", "open_drive"]
+
+
+class Drive(Protocol):
+    """A drive of any kind."""
+
+    @property
+    def target(self) -> str:
+        """The path that fio is given."""
+
+    @property
+    def prefix(self) -> list[str]:
+        """What stands before fio on the command line: nothing for a real drive."""
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Keep every other measurement off this drive while the context lasts."""
+
+    def identify(self) -> dict[str, Any]:
+        """Return what the drive is: name, kind, path, model, serial, size_bytes, file_system, scheduler …"""
+
+    def guard(self) -> None:
+        """Raise DriveError unless this drive may be measured."""
+
+    def prepare(self) -> None:
+        """Bring the drive into the state in which measuring starts; quick when it is in that state."""
+
+
+def open_drive(root: Path, specification: Mapping[str, Any]) -> Drive:
+    """Return the drive that a cell's specification names; nothing is touched yet."""
+    kinds = {"file": FileDrive}
+    return kinds[specification["kind"]](root, specification)

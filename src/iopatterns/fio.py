@@ -1,0 +1,177 @@
+"""Runs fio: the command line of an execution, its process group, and the check of what it wrote."""
+
+import contextlib
+import ctypes
+import functools
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fio_parser_json.documents import FioParseError, read_documents
+from iopatterns.errors import IoPatternsError
+
+# An execution whose I/O ran for less than this share of the runtime asked for was cut short by something
+_LEAST_RUNTIME_SHARE = 0.9
+# fio that has not ended so long after it should have hangs (a dead disk, a stuck kernel)
+_PATIENCE_S = 120.0
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+class FioError(IoPatternsError):
+    """fio failed, or wrote something that is no valid measurement; the message holds fio's own words."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one fio process went: when it started and ended (seconds since the epoch) and how long it took."""
+
+    started_s: float
+    ended_s: float
+    wall_s: float
+
+
+def version() -> str:
+    """Return what ``fio --version`` prints, such as ``fio-3.33``. Raises FioError where there is no fio."""
+    try:
+        return subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    except FileNotFoundError:
+        raise FioError("fio is not installed. Run ./reproduce.sh, which installs it.") from None
+    except subprocess.CalledProcessError as error:
+        raise FioError(f"fio --version failed: {error.stderr.strip()}") from None
+
+
+def command(specification: Mapping[str, Any], target: str, randseed: int, runtime_ms: int, output: str) -> list[str]:
+    """Return fio's command line for one run of a cell's workload.
+
+    ``target`` is the path of the drive, ``output`` that of the json+ file. The options that follow the cell's own are
+    what every measurement needs: one process whose death ends all jobs (``thread``), offsets that differ between
+    executions and repeat with the seed (``randrepeat=0`` with ``randseed``; fio's default ignores the seed), and no
+    file made by mistake (``allow_file_create=0``).
+    """
+    options = specification["fio"]
+    argv = ["fio", f"--name={options['rw']}", f"--filename={target.replace(':', chr(92) + ':')}"]
+    argv += [f"--size={specification['drive']['file_size_bytes']}"]
+    argv += [f"--{option}={options[option]}" for option in sorted(options)]
+    argv += [
+        "--time_based=1",
+        f"--runtime={runtime_ms}ms",
+        "--thread=1",
+        "--randrepeat=0",
+        f"--randseed={randseed}",
+    ]
+    argv += ["--allow_file_create=0", "--output-format=json+", f"--output={output}", "--eta=never"]
+    if options["rw"] in {"read", "randread"}:
+        argv.append("--readonly")
+    return argv
+
+
+def lay_out(path: str, size_bytes: int) -> None:
+    """Write a new file of incompressible data, past the page cache and down to the disk. Raises FioError."""
+    argv = ["fio", "--name=layout", f"--filename={path.replace(':', chr(92) + ':')}", f"--size={size_bytes}"]
+    argv += ["--rw=write", "--bs=1m", "--ioengine=psync", "--direct=1", "--end_fsync=1", "--thread=1"]
+    # without refill_buffers fio writes the same block over and over, which a drive may compress or deduplicate
+    argv += ["--refill_buffers=1", "--randrepeat=0", "--randseed=1", "--eta=never", "--output=/dev/null"]
+    run(argv, expected_s=size_bytes / 2**20)
+
+
+def run(argv: list[str], expected_s: float) -> Outcome:
+    """Run fio in a process group of its own and wait for it.
+
+    Whatever ends the wait early (an interrupt, an error) kills the whole group at once; should this process itself be
+    killed, the kernel kills fio. Raises FioError with fio's own words when it fails.
+    """
+    started_s, clock = time.time(), time.monotonic()
+    with tempfile.TemporaryFile() as words:
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                preexec_fn=functools.partial(die_with_parent, signal.SIGKILL),  # noqa: PLW1509 - no threads here
+            )
+        except FileNotFoundError:
+            raise FioError(f"{argv[0]} is not installed. Run ./reproduce.sh, which installs it.") from None
+        try:
+            status = process.wait(timeout=10 * expected_s + _PATIENCE_S)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)  # not yet reaped, so the group's number is still fio's
+            process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise FioError(
+                f"fio did not end: it was to take {expected_s:.1f} s and was stopped after"
+                f" {time.monotonic() - clock:.0f} s. Does the drive still answer? Command: {' '.join(argv)}"
+            ) from None
+        if status:
+            words.seek(0)
+            said = words.read().decode(errors="replace").strip() or _preamble(argv) or "(fio said nothing)"
+            how = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
+            raise FioError(f"fio {how}. It said:\n{_indent(said)}\n  Command: {' '.join(argv)}")
+    return Outcome(started_s, time.time(), time.monotonic() - clock)
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Ask the kernel for a signal to this process when the thread that started it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.strip().splitlines()[-12:])
+
+
+def _preamble(argv: list[str]) -> str:
+    """Return what fio wrote before the JSON in its output file: some errors land there."""
+    for argument in argv:
+        if argument.startswith("--output="):
+            with contextlib.suppress(OSError):
+                text = Path(argument.removeprefix("--output=")).read_text(errors="replace")
+                return text[: text.find("{")].strip() if "{" in text else text.strip()
+    return ""
+
+
+def check(output: Path, specification: Mapping[str, Any]) -> None:
+    """Raise FioError unless ``output`` is one whole, valid execution of the cell.
+
+    fio exits with 0 in several cases in which it measured nothing; so: one document, no error, the expected number of
+    jobs, I/O in each direction, and a runtime near what was asked.
+    """
+    try:
+        documents = read_documents(output)
+    except FioParseError as error:
+        raise FioError(f"fio wrote no valid result: {error}") from None
+    if len(documents) != 1:
+        raise FioError(f"fio wrote {len(documents)} results where one was expected")
+    document = documents[0]
+    said = f" It said:\n{_indent(document.preamble)}" if document.preamble.strip() else ""
+    options = specification["fio"]
+    jobs = document.jobs
+    expected_jobs = 1 if options.get("group_reporting") else options.get("numjobs", 1)
+    if len(jobs) != expected_jobs:
+        raise FioError(f"fio reported {len(jobs)} jobs where {expected_jobs} were expected.{said}")
+    for job in jobs:
+        if job["error"]:
+            raise FioError(f"fio reported error {job['error']} ({os.strerror(job['error'])}).{said}")
+        for direction in _directions(options):
+            done = job[direction]
+            if done["io_bytes"] <= 0:
+                raise FioError(f"fio ended well but did no {direction} I/O.{said}")
+            if done["runtime"] < _LEAST_RUNTIME_SHARE * specification["runtime_ms"]:
+                raise FioError(
+                    f"fio ran for {done['runtime']} ms where {specification['runtime_ms']} ms were asked for.{said}"
+                )
+
+
+def _directions(options: Mapping[str, Any]) -> list[str]:
+    rw = options["rw"]
+    if rw in {"readwrite", "randrw"}:
+        share = options.get("rwmixread", 50)
+        return [name for name, used in (("read", share > 0), ("write", share < 100)) if used]
+    return ["read" if rw.endswith("read") else "write"]

@@ -1,0 +1,137 @@
+"""Expands a study's factors and levels into cells with readable, hashed names. Pure: no files, no clock, no chance."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from iopatterns import cells, config, units
+
+# Raise it when the measuring code changes what fio is asked to do in a way that the specification does not show:
+# every cell then gets a new hash, and is measured again.
+PROTOCOL = 1
+
+# Their queue depth is what iodepth says; a synchronous engine has one request in flight whatever it says.
+ASYNCHRONOUS_ENGINES = frozenset({"libaio", "io_uring"})
+
+
+class GridError(config.ConfigError):
+    """A study's grid cannot be expanded; the message names the study file and the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One point of a study's grid.
+
+    ``specification`` holds all that can change what is measured, in canonical units, and nothing else; ``name`` is a
+    function of it alone: readable factors, then the first eight digits of its SHA-256.
+    """
+
+    study: str
+    drive: str
+    name: str
+    specification: Mapping[str, Any]
+
+    @property
+    def folder(self) -> str:
+        """Where the raw files of this cell lie, below the raw folder."""
+        return f"{self.drive}/{self.study}/{self.name}"
+
+
+def expand(conf: config.Config, study: str) -> Iterator[Cell]:
+    """Yield the cells of a study on all drives of the configuration, each cell once, in the order of the file.
+
+    Two experiments of a study may hold the same point: it is measured once. Raises GridError when an experiment
+    leaves out what every cell needs, or asks for blocks larger than the file.
+    """
+    content = conf.studies[study]
+    file = f"{config.STUDIES_FOLDER}/{study}.yaml"
+    base = {
+        "protocol": PROTOCOL,
+        "runtime_ms": conf.runtime_ms,
+        "warmup_ms": conf.warmup_ms,
+        "seed": conf.seed,
+    }
+    tags = _Tags(conf.fio_options)
+    seen: dict[str, str] = {}
+    for drive, settings in conf.drives.items():
+        # what identifies a drive; its description is for people and may change
+        identity = {key: value for key, value in settings.items() if key != "description"}
+        drive_specification = {**identity, "name": drive, "file_size_bytes": conf.file_size_bytes}
+        for experiment, point in _points(content, conf.fio_options):
+            _check_point(point, conf, f"{file}: experiments.{experiment}")
+            specification = {**base, "drive": drive_specification, "fio": point}
+            digest = cells.digest(specification)
+            name = f"{tags.readable(point)}-{digest[:8]}"
+            known = seen.get(f"{drive}/{name}")
+            if known is None:
+                seen[f"{drive}/{name}"] = digest
+                yield Cell(study, drive, name, specification)
+            elif known != digest:
+                raise GridError(f"{file}: two cells are both named {name}. Change one level slightly.")
+
+
+def repetitions(conf: config.Config, study: str) -> int:
+    """Return how many executions each cell of a study gets: the study's own number, or else config.yaml's."""
+    return int(conf.studies[study].get("repetitions", conf.repetitions))
+
+
+def execution_names(count: int) -> list[str]:
+    """Return the names of the raw files of a cell, without suffix: ``01`` … ``10``."""
+    return [f"{number:02d}" for number in range(1, count + 1)]
+
+
+def _points(
+    content: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (experiment, fio options in canonical units) for each combination of levels."""
+    for experiment, body in content["experiments"].items():
+        fixed = {**content["fio"], **body.get("fio", {})}
+        fixed = {option: config.read_value(value, options[option]) for option, value in fixed.items()}
+        factors = list(body["vary"])
+        levels = [[config.read_value(level, options[name]) for level in body["vary"][name]] for name in factors]
+        for combination in itertools.product(*levels):
+            yield experiment, {**fixed, **dict(zip(factors, combination, strict=True))}
+
+
+def _check_point(point: Mapping[str, Any], conf: config.Config, place: str) -> None:
+    for option in ("rw", "bs"):
+        if option not in point:
+            raise GridError(f"{place}: no '{option}'. Add it under vary, or to the fio options.")
+    if point["bs"] > conf.file_size_bytes:
+        raise GridError(
+            f"{place}: bs {units.format_size(point['bs'])} is larger than the file"
+            f" ({config.CONFIG_FILE}: file_size). Take a smaller block or a larger file."
+        )
+
+
+class _Tags:
+    """The readable part of a cell's name, a function of the fio options alone."""
+
+    def __init__(self, options: Mapping[str, Mapping[str, Any]]) -> None:
+        # rw and bs come first, numjobs is always said, the rest follow in alphabetical order where set
+        tagged = [option for option in options if "x-tag" in options[option]]
+        rest = sorted(set(tagged) - {"rw", "bs", "numjobs", "iodepth"})
+        self._order = ["rw", "bs", "iodepth", "numjobs", *rest]
+        self._tag = {option: str(options[option]["x-tag"]) for option in self._order}
+        self._unit = {option: options[option].get("x-unit") for option in self._order}
+        self._known: dict[tuple[str, Any], str] = {}
+
+    def readable(self, point: Mapping[str, Any]) -> str:
+        """Return such as ``randread-4k-j1``, or ``randread-4k-q32-j4-mix70``."""
+        asynchronous = point.get("ioengine") in ASYNCHRONOUS_ENGINES
+        parts = []
+        for option in self._order:
+            value = point.get(option, 1 if option == "numjobs" else None)
+            if value is None or (option == "iodepth" and not asynchronous):
+                continue
+            text = self._known.get((option, value))
+            if text is None:
+                text = self._known[option, value] = self._tag[option] + self._text(option, value)
+            parts.append(text)
+        return "-".join(parts)
+
+    def _text(self, option: str, value: Any) -> str:
+        if self._unit[option] == "size":
+            return units.format_size(value)
+        return f"{value}us" if self._unit[option] == "duration" else str(value)

@@ -1,0 +1,165 @@
+"""Measures one cell: holds, identifies and guards the drive, then runs fio once per execution. Imports no pandas."""
+
+import json
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from iopatterns import cells, drives, files, fio, machine, messages, progress
+from iopatterns.errors import IoPatternsError
+
+
+class MeasureError(IoPatternsError):
+    """A cell could not be measured; the message names the cell and the execution."""
+
+
+class Interrupted(BaseException):
+    """A signal asked to stop; what is measured is kept. ``signal_number`` says which."""
+
+    def __init__(self, signal_number: int) -> None:
+        self.signal_number = signal_number
+        super().__init__(signal.Signals(signal_number).name)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted` while the context lasts."""
+
+    def stop(signal_number: int, _frame: FrameType | None) -> None:
+        for number in numbers:  # the second Ctrl-C of an impatient user must not cut the clean-up short
+            signal.signal(number, signal.SIG_IGN)
+        raise Interrupted(signal_number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def sidecar_path(raw: Path) -> Path:
+    """Return the path of the sidecar of a raw file: ``03.sidecar.json`` beside ``03.json``."""
+    return raw.with_name(f"{raw.stem}.sidecar.json")
+
+
+def read_sidecar(raw: Path) -> dict[str, Any]:
+    """Return the sidecar of a raw file. Raises MeasureError where there is none or it is of another file."""
+    sidecar = sidecar_path(raw)
+    try:
+        content: dict[str, Any] = json.loads(sidecar.read_text(encoding="utf-8"))
+        measured = content["raw"]["sha256"]
+    except FileNotFoundError:
+        raise MeasureError(
+            f"{raw}: its sidecar {sidecar.name} is missing. Delete {raw.name}; it is measured again."
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise MeasureError(f"{sidecar}: not a sidecar of this package ({error}). Delete it and {raw.name}.") from None
+    if measured != files.sha256(raw):
+        raise MeasureError(
+            f"{raw}: changed since it was measured (its SHA-256 is not the one in {sidecar.name})."
+            f" Put the original back, or delete it; it is measured again."
+        )
+    return content
+
+
+def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
+    """Measure the executions of a cell whose raw files are not there yet; return how many that were.
+
+    The number of an execution is the stem of its raw file. A raw file that is there with its sidecar is kept as it is.
+    Raises DriveError, FioError or MeasureError; finished executions stay.
+    """
+    cell = raw_files[0].parent
+    label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
+    if not cell.name.endswith(f"-{cells.digest(specification)[:8]}"):
+        raise MeasureError(f"{cell}: the folder's name is not that of the specification given")
+    missing = [raw for raw in raw_files if not raw.exists()]
+    for raw in set(raw_files).difference(missing):
+        read_sidecar(raw)
+    if not missing:
+        messages.say(f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again")
+        return 0
+
+    drive = drives.open_drive(root, specification["drive"])
+    with drive.hold():
+        cell.mkdir(parents=True, exist_ok=True)
+        for leftover in cell.glob(".*.partial"):
+            leftover.unlink()
+        drive.guard()
+        drive.prepare()
+        identity = drive.identify()
+        fio_version = fio.version()
+        started = time.monotonic()
+        _warm_up(drive, specification, cell)
+        for raw in missing:
+            _execute(drive, specification, raw, identity, fio_version)
+            progress.advance()
+        messages.say(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
+    return len(missing)
+
+
+def _warm_up(drive: drives.Drive, specification: Mapping[str, Any], cell: Path) -> None:
+    """Run the workload once for nothing, so that the first execution finds the drive as the others do."""
+    if specification["warmup_ms"]:
+        _run(drive, specification, 0, specification["warmup_ms"], files.partial(cell / "warmup.json"))
+        files.partial(cell / "warmup.json").unlink(missing_ok=True)
+
+
+def _run(
+    drive: drives.Drive, specification: Mapping[str, Any], execution: int, runtime_ms: int, output: Path
+) -> tuple[list[str], fio.Outcome]:
+    seed = cells.randseed(specification, execution)
+    argv = drive.prefix + fio.command(specification, drive.target, seed, runtime_ms, str(output))
+    try:
+        return argv, fio.run(argv, expected_s=runtime_ms / 1000)
+    except BaseException:
+        output.unlink(missing_ok=True)
+        raise
+
+
+def _execute(
+    drive: drives.Drive,
+    specification: Mapping[str, Any],
+    raw: Path,
+    identity: Mapping[str, Any],
+    fio_version: str,
+) -> None:
+    """Run one execution into its raw file and sidecar."""
+    execution = int(raw.stem)
+    before = machine.moment()
+    temporary = files.partial(raw)
+    argv, outcome = _run(drive, specification, execution, specification["runtime_ms"], temporary)
+    try:
+        try:
+            fio.check(temporary, specification)
+        except fio.FioError as error:
+            raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
+        sidecar = {
+            "specification": specification,
+            "execution": execution,
+            "randseed": cells.randseed(specification, execution),
+            "command": argv,
+            "fio_version": fio_version,
+            "machine": machine.machine(),
+            "drive": identity,
+            "before": before,
+            "started": _timestamp(outcome.started_s),
+            "ended": _timestamp(outcome.ended_s),
+            "wall_s": round(outcome.wall_s, 6),
+            "raw": {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size},
+        }
+        # the sidecar first: a raw file under its own name always has one
+        files.write_json(sidecar_path(raw), sidecar)
+        files.commit(temporary, raw)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

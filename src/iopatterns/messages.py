@@ -1,0 +1,31 @@
+"""What a running command says to the person who waits: lines on standard error, copied into a log file if wanted."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+_log: TextIO | None = None
+
+
+@contextmanager
+def copied_to(path: Path | None) -> Iterator[None]:
+    """Copy all that is said while the context lasts into a new file at ``path``."""
+    global _log  # noqa: PLW0603 - a process has one standard error and one log
+    if path is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as _log:
+        try:
+            yield
+        finally:
+            _log = None
+
+
+def say(text: str) -> None:
+    """Print a line on standard error at once."""
+    print(text, file=sys.stderr, flush=True)
+    if _log is not None:
+        print(text, file=_log, flush=True)

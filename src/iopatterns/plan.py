@@ -1,0 +1,103 @@
+"""What a configuration asks for, as the workflow's rules need it: its files, and what is still to measure."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from iopatterns import cells, config, grid, progress, units
+
+RAW = "data/raw"
+# What fio takes beside its runtime, to start and to stop; only estimates rest on it
+_FIO_START_STOP_S = 0.35
+
+
+class Plan:
+    """The cells of all studies that a configuration names, and their files below ``data/raw``."""
+
+    def __init__(self, root: Path, overrides: Mapping[str, Any] | None = None) -> None:
+        """Read and expand the configuration. Raises ConfigError."""
+        self.config = config.load(root, overrides)
+        self._root = root
+        self._cells = {
+            study: {cell.folder: cell for cell in grid.expand(self.config, study)} for study in self.config.studies
+        }
+
+    @classmethod
+    def or_exit(cls, root: Path, overrides: Mapping[str, Any] | None = None) -> "Plan":
+        """Return the plan, or print what is wrong with the configuration and end with its exit status."""
+        try:
+            return cls(root, overrides)
+        except config.ConfigError as error:
+            print(error, file=sys.stderr)
+            raise SystemExit(error.exit_status) from None
+
+    @property
+    def studies(self) -> list[str]:
+        """The names of the studies, in the order of the configuration."""
+        return list(self.config.studies)
+
+    def executions(self, study: str) -> list[str]:
+        """Return the names of the executions of each cell of a study: ``["01", … "10"]``."""
+        return grid.execution_names(grid.repetitions(self.config, study))
+
+    def raw_files(self, study: str) -> list[str]:
+        """Return the paths of all raw files of a study."""
+        executions = self.executions(study)
+        return [f"{RAW}/{folder}/{execution}.json" for folder in self._cells[study] for execution in executions]
+
+    def specification(self, drive: str, study: str, cell: str) -> str:
+        """Return the specification of a cell as canonical JSON."""
+        return cells.canonical(self._cells[study][f"{drive}/{study}/{cell}"].specification)
+
+    def tables(self, study: str) -> list[str]:
+        """Return the table files that a study's notebook writes: CSV, LaTeX and typst for each table it names."""
+        names = self.config.studies[study].get("tables", [])
+        return [f"results/tables/{study}/{name}.{suffix}" for name in names for suffix in ("csv", "tex", "typ")]
+
+    def figures(self, study: str) -> list[str]:
+        """Return the figure files that a study's notebook writes: SVG and PNG for each figure it names."""
+        names = self.config.studies[study].get("figures", [])
+        return [f"results/figures/{study}/{name}.{suffix}" for name in names for suffix in ("svg", "png")]
+
+    def analysis_parameters(self) -> dict[str, Any]:
+        """Return the notebook parameters that the configuration decides."""
+        return {"confidence": self.config.confidence, "interval": self.config.interval}
+
+    def titles(self) -> dict[str, dict[str, str]]:
+        """Return title and source of each study, for the report."""
+        return {
+            study: {"title": content["title"], "source": content["source"]}
+            for study, content in self.config.studies.items()
+        }
+
+    def to_measure(self) -> tuple[int, float]:
+        """Return how many executions are not there yet, and an estimate of fio's time for them in seconds."""
+        executions, seconds = 0, 0.0
+        warm_up_s = self.config.warmup_ms / 1000 + _FIO_START_STOP_S if self.config.warmup_ms else 0.0
+        for study in self.studies:
+            wanted = {f"{execution}.json" for execution in self.executions(study)}
+            for folder in self._cells[study]:
+                missing = len(wanted - self._present(folder))
+                executions += missing
+                seconds += missing * (self.config.runtime_ms / 1000 + _FIO_START_STOP_S)
+                seconds += warm_up_s if missing else 0.0
+        return executions, seconds
+
+    def _present(self, folder: str) -> set[str]:
+        try:
+            return set(os.listdir(self._root / RAW / folder))
+        except FileNotFoundError:
+            return set()
+
+    def begin(self) -> None:
+        """Say what a run will measure and how long that will take, and start its progress count."""
+        executions, seconds = self.to_measure()
+        progress.begin(self._root / RAW / ".progress", executions)
+        if executions:
+            drives = ", ".join(self.config.drives)
+            print(
+                f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.",
+                file=sys.stderr,
+            )

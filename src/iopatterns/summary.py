@@ -1,0 +1,50 @@
+"""The last words of a run: what was measured, where the report lies, how long it took."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from iopatterns import units
+from iopatterns.errors import IoPatternsError
+
+COLOPHON = "results/colophon.json"
+REPORT = "results/report.pdf"
+
+
+class SummaryError(IoPatternsError):
+    """There are no results to sum up."""
+
+
+def summarise(root: Path, since_s: float | None) -> str:
+    """Return the summary of the results below ``root``.
+
+    ``since_s`` (seconds since the epoch) is when the run began; with it the summary says how long the run took and
+    how much of that was fio. Raises SummaryError where no report has been made.
+    """
+    try:
+        colophon: dict[str, Any] = json.loads((root / COLOPHON).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SummaryError(f"{COLOPHON}: there are no results yet. Run `snakemake --cores 1`.") from None
+    drives = ", ".join(_drive(drive) for drive in colophon["drives"])
+    lines = [f"Measured: {colophon['executions']} executions with {', '.join(colophon['fio_versions'])} on {drives}"]
+    lines += [f"  {name}: {study['cells']} cells, {study['title']}" for name, study in colophon["studies"].items()]
+    lines.append(f"Report:   {REPORT}")
+    if since_s is not None:
+        elapsed_s = time.time() - since_s
+        fio_s = _fio_seconds_since(root, since_s)
+        share = f", {units.format_duration(fio_s)} of it in fio" if fio_s else ", nothing had to be measured anew"
+        lines.append(f"Time:     {units.format_duration(elapsed_s)}{share}")
+    return "\n".join(lines)
+
+
+def _drive(drive: dict[str, Any]) -> str:
+    disk = drive["model"] or drive["device"] or "an unknown disk"
+    return f"{drive['name']} ({drive['path']} on {disk}, {drive['file_system']})"
+
+
+def _fio_seconds_since(root: Path, since_s: float) -> float:
+    """Return the wall time of all fio processes of the measurements made since then."""
+    sidecars = (root / "data/raw").glob("*/*/*/*.sidecar.json")
+    recent = (path for path in sidecars if path.stat().st_mtime >= since_s)
+    return float(sum(json.loads(path.read_text(encoding="utf-8"))["wall_s"] for path in recent))

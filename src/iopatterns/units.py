@@ -1,0 +1,58 @@
+"""Sizes and durations as people write them, and back: '28k' is 28672 bytes, '500 ms' is 500 milliseconds."""
+
+import re
+from decimal import Decimal
+
+SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(B|[kKmMgGtT]|[KMGT]iB)?$"
+DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(us|ms|s|min|h)$"
+
+# fio's own reading of a suffix (HOWTO, "Parameter types": kb_base=1024), and the IEC names for the same
+_SIZE_BYTES = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE_BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_DURATION_US = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
+
+
+def _split(text: str, pattern: str, what: str) -> tuple[Decimal, str]:
+    if not re.fullmatch(pattern, text):
+        raise ValueError(f"{text!r} is no {what}")
+    number = re.match(r"[0-9.]+", text)
+    assert number is not None
+    return Decimal(number.group()), text[number.end() :].strip()
+
+
+def _whole(value: Decimal, text: str, unit: str) -> int:
+    if value != int(value):
+        raise ValueError(f"{text!r} is no whole number of {unit}")
+    return int(value)
+
+
+def size_bytes(value: str | int) -> int:
+    """Return a size in bytes: ``4096``, ``'4k'``, ``'4 KiB'``. Raises ValueError for anything else."""
+    if isinstance(value, int):
+        return value
+    number, unit = _split(value, SIZE_PATTERN, "size")
+    return _whole(number * _SIZE_BYTES[unit.lower()], value, "bytes")
+
+
+def duration_us(value: str) -> int:
+    """Return a duration in microseconds: ``'500 ms'``, ``'2 s'``. Raises ValueError without a unit."""
+    number, unit = _split(value, DURATION_PATTERN, "duration")
+    return _whole(number * _DURATION_US[unit], value, "microseconds")
+
+
+def format_size(value_bytes: int) -> str:
+    """Return the shortest exact fio spelling of a size: 4096 is ``'4k'``, 4097 is ``'4097'``."""
+    for suffix, factor in (("t", 2**40), ("g", 2**30), ("m", 2**20), ("k", 2**10)):
+        if value_bytes and value_bytes % factor == 0:
+            return f"{value_bytes // factor}{suffix}"
+    return str(value_bytes)
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration for people: ``'42 s'``, ``'3 min 20 s'``, ``'2 h 05 min'``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,53 @@
+# From raw files to tables, figures and numbers: a tidy table per study, then the study's notebook.
+for study in PLAN.studies:
+
+    rule:
+        name:
+            f"collect_{study}"
+        input:
+            raw=PLAN.raw_files(study),
+            code=[
+                *multiext("src/iopatterns/", "collect.py", "measure.py"),
+                *multiext("src/fio_parser_json/", "documents.py", "tables.py"),
+            ],
+        output:
+            table=f"results/measurements/{study}.parquet",
+            provenance=f"results/measurements/{study}.provenance.json",
+        log:
+            f"results/logs/collect/{study}.log",
+        conda:
+            "../../envs/environment.yaml"
+        message:
+            f"Collecting the raw files of {study} into one table"
+        script:
+            "../scripts/collect.py"
+
+    rule:
+        name:
+            f"analyse_{study}"
+        input:
+            notebook=f"notebooks/{study}.ipynb",
+            measurements=f"results/measurements/{study}.parquet",
+            published=f"data/published/{study}/values.csv",
+            code=multiext(
+                "src/iopatterns/",
+                "notebooks.py",
+                "plots.py",
+                "published.py",
+                "statistics.py",
+                "tables.py",
+            ),
+        output:
+            tables=PLAN.tables(study),
+            figures=PLAN.figures(study),
+            numbers=f"results/numbers/{study}.json",
+        log:
+            notebook=f"results/notebooks/{study}.ipynb",
+        conda:
+            "../../envs/environment.yaml"
+        params:
+            parameters=PLAN.analysis_parameters(),
+        message:
+            f"Executing notebooks/{study}.ipynb"
+        script:
+            "../scripts/analyse.py"

@@ -1,0 +1,13 @@
+# The configuration, checked before anything else happens, and what the other rules ask of it.
+from pathlib import Path
+
+from iopatterns.plan import RAW, Plan
+
+# Values given with --config or --configfile replace those of config/config.yaml.
+PLAN = Plan.or_exit(Path(workflow.basedir), config)
+
+
+wildcard_constraints:
+    study="[a-z0-9][a-z0-9_-]*",
+    drive="[A-Za-z0-9][A-Za-z0-9_.-]*",
+    cell="[^/]+",

@@ -1,0 +1,25 @@
+# The report: its source, everything that the notebooks made, and how the measurements came about.
+rule report:
+    input:
+        source="paper/report.typ",
+        references="paper/references.yml",
+        tables=[table for study in PLAN.studies for table in PLAN.tables(study)],
+        figures=[figure for study in PLAN.studies for figure in PLAN.figures(study)],
+        numbers=expand("results/numbers/{study}.json", study=PLAN.studies),
+        provenance=expand(
+            "results/measurements/{study}.provenance.json", study=PLAN.studies
+        ),
+        code="src/iopatterns/report.py",
+    output:
+        pdf="results/report.pdf",
+        colophon="results/colophon.json",
+    log:
+        "results/logs/report.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        titles=PLAN.titles(),
+    message:
+        "Typesetting results/report.pdf"
+    script:
+        "../scripts/report.py"

@@ -1,0 +1,15 @@
+"""Rules `analyse_*`: a study's notebook, executed with the parameters of the configuration."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from iopatterns.errors import IoPatternsError
+from iopatterns.notebooks import execute
+
+if TYPE_CHECKING:
+    snakemake: Any  # Snakemake defines it before it runs a script
+
+try:
+    execute(snakemake.input.notebook, snakemake.log.notebook, snakemake.params.parameters)
+except IoPatternsError as error:
+    sys.exit(str(error))

@@ -1,0 +1,20 @@
+"""Rule `collect_*`: the raw files of a study as one tidy Parquet table, and how they came about as JSON."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fio_parser_json import FioParseError
+from iopatterns import collect, files
+from iopatterns.errors import IoPatternsError
+
+if TYPE_CHECKING:
+    snakemake: Any  # Snakemake defines it before it runs a script
+
+try:
+    raw_files = [Path(raw) for raw in snakemake.input.raw]
+    table = collect.measurements(raw_files)
+    files.write(Path(snakemake.output.table), lambda temporary: table.to_parquet(temporary, index=False))
+    files.write_json(Path(snakemake.output.provenance), collect.provenance(raw_files))
+except (IoPatternsError, FioParseError) as error:
+    sys.exit(str(error))

@@ -1,0 +1,24 @@
+"""Rule `report`: the colophon from the studies' provenance, then the PDF."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iopatterns import files
+from iopatterns.collect import colophon
+from iopatterns.errors import IoPatternsError
+from iopatterns.report import compile_report
+
+if TYPE_CHECKING:
+    snakemake: Any  # Snakemake defines it before it runs a script
+
+studies = {
+    study: {**title, **json.loads(Path(provenance).read_text(encoding="utf-8"))}
+    for (study, title), provenance in zip(snakemake.params.titles.items(), snakemake.input.provenance, strict=True)
+}
+files.write_json(Path(snakemake.output.colophon), colophon(studies))
+try:
+    compile_report(snakemake.input.source, snakemake.output.pdf)
+except IoPatternsError as error:
+    sys.exit(str(error))
