@@ -3,6 +3,7 @@
 # Both first install what the machine lacks (envs/apt.txt) and make .venv from the hash-locked envs/requirements.txt.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+PATH=${PATH//"$PWD/.venv/bin:"/} # .venv may be active, and is no Python to make .venv from
 
 usage() {
     cat <<'TEXT'

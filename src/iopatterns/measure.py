@@ -79,15 +79,13 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
     if not cell.name.endswith(f"-{cells.digest(specification)[:8]}"):
         raise MeasureError(f"{cell}: the folder's name is not that of the specification given")
-    missing = [raw for raw in raw_files if not raw.exists()]
-    for raw in set(raw_files).difference(missing):
-        read_sidecar(raw)
-    if not missing:
+    if not _missing(raw_files):
         messages.say(f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again")
         return 0
 
     drive = drives.open_drive(root, specification["drive"])
     with drive.hold():
+        missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
         cell.mkdir(parents=True, exist_ok=True)
         for leftover in cell.glob(".*.partial"):
             leftover.unlink()
@@ -102,6 +100,14 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
             progress.advance()
         messages.say(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
     return len(missing)
+
+
+def _missing(raw_files: Sequence[Path]) -> list[Path]:
+    """Return the raw files that are not there. Raises MeasureError for one that is there but not as measured."""
+    missing = [raw for raw in raw_files if not raw.exists()]
+    for raw in set(raw_files).difference(missing):
+        read_sidecar(raw)
+    return missing
 
 
 def _warm_up(drive: drives.Drive, specification: Mapping[str, Any], cell: Path) -> None:

@@ -1,12 +1,12 @@
 """What a configuration asks for, as the workflow's rules need it: its files, and what is still to measure."""
 
+import fcntl
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from iopatterns import cells, config, grid, progress, units
+from iopatterns import cells, config, grid, messages, progress, units
 
 RAW = "data/raw"
 # What fio takes beside its runtime, to start and to stop; only estimates rest on it
@@ -30,7 +30,7 @@ class Plan:
         try:
             return cls(root, overrides)
         except config.ConfigError as error:
-            print(error, file=sys.stderr)
+            messages.say(str(error))
             raise SystemExit(error.exit_status) from None
 
     @property
@@ -92,12 +92,29 @@ class Plan:
             return set()
 
     def begin(self) -> None:
-        """Say what a run will measure and how long that will take, and start its progress count."""
+        """Keep other runs out of this folder, say what this one will measure, and start its progress count."""
+        self._lock = _lock_folder(self._root / RAW)
         executions, seconds = self.to_measure()
         progress.begin(self._root / RAW / ".progress", executions)
         if executions:
             drives = ", ".join(self.config.drives)
-            print(
-                f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.",
-                file=sys.stderr,
-            )
+            messages.say(f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.")
+
+
+def _lock_folder(folder: Path) -> TextIO:
+    """Return an open lock file, held until this process ends; end with a message while another process holds it.
+
+    Snakemake's own lock outlives a killed run and must then be removed by hand; the kernel releases this one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = open(folder / ".run.lock", "a+", encoding="utf-8")  # noqa: SIM115 - held as long as the process lives
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        messages.say(f"Process {lock.read().strip()} is running this workflow already. Wait for it, or stop it.")
+        raise SystemExit(1) from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock

@@ -108,7 +108,7 @@ class FileDrive:
             if self._marked_size() is None:
                 raise self._refusal(
                     "a file is there that this package did not make, and measuring would overwrite it",
-                    "Give another path in config/drives.yaml, or move that file away.",
+                    "Give another path in config/drives.yaml. Only if it is a copy of one that this package made: delete it.",
                 )
         self._try_direct_io(folder)
 

@@ -1,0 +1,5 @@
+"""Makes `python -m iopatterns` the command line."""
+
+from iopatterns.cli import main
+
+main()

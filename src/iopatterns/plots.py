@@ -1,0 +1,128 @@
+"""Draws the report's figures: one style, legible in grey, the same bytes each time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib.style
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from iopatterns.errors import IoPatternsError
+from iopatterns.tables import WORKLOAD_NAMES, block_label, drive_label
+
+STYLE = Path(__file__).with_name("report.mplstyle")
+WIDTH_INCH = 166 / 25.4  # the report's text width
+_ROW_INCH = 52 / 25.4
+_PANELS_PER_ROW = 4
+_MARKERS = "osD^vP"
+_PAIRS = (("read", "randread"), ("write", "randwrite"))
+
+
+class PlotError(IoPatternsError):
+    """There is nothing to draw, or more kinds of it than the figure can tell apart."""
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw with the report's style, whatever the user's own matplotlib settings are."""
+    with matplotlib.style.context(["default", STYLE]):
+        yield
+
+
+def save(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
+    """Write ``stem``.svg and ``stem``.png without dates or versions in them, and return the two paths."""
+    svg, png = Path(f"{stem}.svg"), Path(f"{stem}.png")
+    svg.parent.mkdir(parents=True, exist_ok=True)
+    with styled():
+        figure.savefig(svg, metadata={"Date": None, "Creator": None})
+        figure.savefig(png, metadata={"Software": None})
+    return svg, png
+
+
+def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
+    """Return the figure of bandwidth by workload and block size, one panel per drive, measured drives first.
+
+    ``summary``: columns drive, rw, bs_bytes and mean, low, high in MB/s, as ``statistics.summarise`` makes it
+    from MB/s; its means are filled markers with the interval as error bars. ``published``: as
+    ``published.load`` returns it, bandwidth in MB/s; its values are hollow markers, in the panel of the
+    measured drive of the same name if there is one. A line joins sequential and random: on the logarithmic
+    axis the same slope is the same ratio. Raises PlotError for an empty summary or more block sizes than
+    there are markers.
+    """
+    values = published[published["quantity"] == "bandwidth"]
+    sizes = sorted({int(size) for size in summary["bs_bytes"]})
+    if summary.empty or len(sizes) > len(_MARKERS):
+        raise PlotError(f"a figure of 1 to {len(_MARKERS)} block sizes can be drawn, not of {len(sizes)}")
+    drives = list(dict.fromkeys([*summary["drive"], *values["drive_key"]]))
+    with styled():
+        rows = -(-len(drives) // _PANELS_PER_ROW)
+        figure = Figure(figsize=(WIDTH_INCH, rows * _ROW_INCH + 0.25), layout="constrained")
+        grid = figure.subplots(rows, min(len(drives), _PANELS_PER_ROW), sharex=True, sharey=True, squeeze=False)
+        for axes, drive in zip(grid.flat, drives, strict=False):  # the last row may have empty places
+            here, there = summary[summary["drive"] == drive], values[values["drive_key"] == drive]
+            _head(axes, drive, not here.empty, not there.empty)
+            _draw(axes, here, sizes, hollow=False)
+            _draw(axes, there.rename(columns={"value": "mean"}), sizes, hollow=True)
+            _scale(axes)
+        panels = list(grid.flat)
+        for axes in panels[len(drives) :]:
+            axes.set_visible(False)
+        for axes in panels[max(0, len(drives) - _PANELS_PER_ROW) : len(drives)]:
+            axes.tick_params(labelbottom=True)  # the lowest of each column, also above an empty place
+        figure.supylabel("Bandwidth (MB/s, logarithmic)", fontsize="medium")
+        figure.legend(handles=_legend(sizes), loc="outside lower center", ncols=len(sizes) * 2)
+    return figure
+
+
+def _head(axes: Axes, drive: str, measured: bool, published: bool) -> None:
+    name = drive if measured else drive_label(drive)
+    kinds = [kind for kind, is_there in (("measured", measured), ("published", published)) if is_there]
+    axes.set_title(f"{name}\n{' and '.join(kinds)}", loc="left")
+
+
+def _draw(axes: Axes, cells: pd.DataFrame, sizes: list[int], hollow: bool) -> None:
+    spread = 0.14 * (np.arange(len(sizes)) - (len(sizes) - 1) / 2)
+    for number, size in enumerate(sizes):
+        rows = cells[cells["bs_bytes"] == size].set_index("rw")
+        for first, pair in zip((0, 2), _PAIRS, strict=True):
+            found = [rw for rw in pair if rw in rows.index]
+            if not found:
+                continue
+            part = rows.loc[found]
+            at = [first + pair.index(rw) + spread[number] for rw in found]
+            error = None if hollow else [part["mean"] - part["low"], part["high"] - part["mean"]]
+            look = _look(number, hollow)
+            axes.errorbar(at, part["mean"], yerr=error, capsize=2, elinewidth=0.8, capthick=0.8, **look)
+
+
+def _look(number: int, hollow: bool) -> dict[str, Any]:
+    return {
+        "color": f"C{number}",
+        "marker": _MARKERS[number],
+        "markerfacecolor": "white" if hollow else f"C{number}",
+        "linestyle": "--" if hollow else "-",
+    }
+
+
+def _legend(sizes: list[int]) -> list[Line2D]:
+    return [
+        Line2D([], [], label=f"{block_label(size)}, {kind}", **_look(number, kind == "published"))
+        for kind in ("measured", "published")
+        for number, size in enumerate(sizes)
+    ]
+
+
+def _scale(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    # two lines each, so that all stand on one base line
+    axes.set_xticks(range(4), [f"{name} ".replace(" ", "\n", 1) for name in WORKLOAD_NAMES.values()])
+    axes.set_xlim(-0.5, 3.5)

@@ -1,0 +1,107 @@
+"""Loads the values that a source published, and refuses a transcription that cannot be right."""
+
+import csv
+from difflib import get_close_matches
+from pathlib import Path
+
+import pandas as pd
+
+from iopatterns.errors import IoPatternsError
+from iopatterns.units import size_bytes
+
+COLUMNS = (
+    "id",
+    "place",
+    "quantity",
+    "drive",
+    "drive_key",
+    "rw",
+    "bs",
+    "conditions",
+    "relation",
+    "value",
+    "unit",
+    "quote",
+)
+WORKLOADS = ("read", "randread", "write", "randwrite")
+RELATIONS = ("=", "<", "<=", ">", ">=", "~")
+_REQUIRED = ("id", "place", "quantity", "relation", "value", "unit", "quote")
+
+
+class PublishedError(IoPatternsError):
+    """A file of published values is missing or wrong; the message names the file and the line."""
+
+
+def load(folder: Path | str) -> pd.DataFrame:
+    """Return the published values of one study.
+
+    ``folder`` holds ``values.csv`` (``data/published/README.md`` explains its columns). One row per value, in
+    the order of the file, with the columns of the file as strings ("" where the file has nothing), but
+    ``value`` is a float in ``unit``, and two more: ``printed`` (the digits as printed) and ``bs_bytes``
+    (nullable integer, bytes). Raises PublishedError naming file and line.
+    """
+    path = Path(folder) / "values.csv"
+    rows = _read(path)
+    seen: dict[str, int] = {}
+    for line, row in rows:
+        where = f"{path}, line {line}"
+        _check(row, where)
+        if row["id"] in seen:
+            raise PublishedError(f"{where}: id {row['id']!r} is already that of line {seen[row['id']]}")
+        seen[row["id"]] = line
+    table = pd.DataFrame([row for _, row in rows], columns=list(COLUMNS))
+    table["printed"] = table["value"]
+    table["value"] = table["value"].astype("float64")
+    table["bs_bytes"] = pd.array([size_bytes(bs) if bs else None for bs in table["bs"]], dtype="Int64")
+    return table
+
+
+def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
+    """Return (line number, row) for each row of the file, after its head has been checked."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            head = next(reader, [])
+            if tuple(head) != COLUMNS:
+                raise PublishedError(f"{path}, line 1: the columns must be {','.join(COLUMNS)}")
+            rows = []
+            for fields in reader:
+                if len(fields) != len(COLUMNS):
+                    raise PublishedError(
+                        f"{path}, line {reader.line_num}: {len(fields)} fields for {len(COLUMNS)} columns"
+                    )
+                rows.append((reader.line_num, dict(zip(COLUMNS, fields, strict=True))))
+    except FileNotFoundError:
+        raise PublishedError(f"{path}: no such file; each study's published values are in one") from None
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise PublishedError(f"{path}: not readable as UTF-8 CSV: {error}") from error
+    if not rows:
+        raise PublishedError(f"{path}, line 1: no value follows the head")
+    return rows
+
+
+def _check(row: dict[str, str], where: str) -> None:
+    for name in _REQUIRED:
+        if not row[name]:
+            raise PublishedError(f"{where}: {name} is empty")
+    _check_choice(row["relation"], RELATIONS, f"{where}: relation")
+    if row["rw"]:
+        _check_choice(row["rw"], WORKLOADS, f"{where}: rw")
+    if bool(row["drive"]) != bool(row["drive_key"]):
+        raise PublishedError(f"{where}: drive and drive_key must both be given, or neither")
+    if not row["value"].replace(".", "", 1).isdecimal():
+        raise PublishedError(f"{where}: value {row['value']!r} is no number such as 172 or 43.2")
+    if row["value"] not in row["quote"]:
+        raise PublishedError(f"{where}: the quote {row['quote']!r} does not contain the value {row['value']}")
+    if row["bs"]:
+        try:
+            size_bytes(row["bs"])
+        except ValueError as error:
+            raise PublishedError(f"{where}: bs: {error}") from None
+
+
+def _check_choice(value: str, valid: tuple[str, ...], where: str) -> None:
+    if value not in valid:
+        nearest = get_close_matches(value, valid, n=1, cutoff=0.5)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"valid are {', '.join(valid)}"
+        raise PublishedError(f"{where} {value!r} is unknown; {hint}")

@@ -1,0 +1,237 @@
+"""Measuring a cell with real fio: what is kept, what is refused, and what an interruption leaves."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import processes_with
+
+from iopatterns import cells, files, fio
+from iopatterns.measure import MeasureError, measure, read_sidecar, sidecar_path
+
+Spec = dict[str, Any]
+
+
+def raw_paths(folder: Path, specification: Spec, count: int) -> list[Path]:
+    cell = folder / f"raw/test/study/randread-4k-j1-{cells.digest(specification)[:8]}"
+    return [cell / f"{number:02d}.json" for number in range(1, count + 1)]
+
+
+def test_each_execution_gives_a_raw_file_and_a_sidecar(specification: Spec, disk_folder: Path) -> None:
+    raws = raw_paths(disk_folder, specification, 2)
+    assert measure(Path.cwd(), specification, raws) == 2
+    for number, raw in enumerate(raws, start=1):
+        sidecar = read_sidecar(raw)
+        assert sidecar["execution"] == number
+        assert sidecar["specification"] == specification
+        assert sidecar["fio_version"] == fio.version()
+        assert sidecar["drive"]["path"] == specification["drive"]["path"]
+        assert sidecar["machine"]["kernel"].startswith("Linux")
+        assert sidecar["before"]["memory_available_bytes"] > 0
+        assert 0.1 <= sidecar["wall_s"] < 60
+        assert sidecar["started"] < sidecar["ended"]
+    assert {path.name for path in raws[0].parent.iterdir()} == {
+        *(raw.name for raw in raws),
+        *(sidecar_path(raw).name for raw in raws),
+    }
+
+
+def test_executions_differ_in_their_seed_and_in_nothing_else(specification: Spec, disk_folder: Path) -> None:
+    raws = raw_paths(disk_folder, specification, 2)
+    measure(Path.cwd(), specification, raws)
+    commands = [shlex.join(read_sidecar(raw)["command"]) for raw in raws]
+    seeds = [re.search(r"--randseed=(\d+)", command) for command in commands]
+    assert seeds[0]
+    assert seeds[1]
+    assert seeds[0][1] != seeds[1][1]
+    plain = [re.sub(r"--randseed=\d+|\.0\d\.json", "", command) for command in commands]
+    assert plain[0] == plain[1]
+
+
+def test_every_run_is_one_killable_process_that_creates_nothing(specification: Spec) -> None:
+    argv = fio.command(specification, "drive.bin", 7, 100, "out.json")
+    for option in ("--thread=1", "--randrepeat=0", "--randseed=7", "--allow_file_create=0", "--output-format=json+"):
+        assert option in argv
+    assert "--readonly" in argv
+    writing = {**specification, "fio": {**specification["fio"], "rw": "randrw"}}
+    assert "--readonly" not in fio.command(writing, "drive.bin", 7, 100, "out.json")
+
+
+def test_colon_in_a_path_is_not_a_second_drive(specification: Spec, disk_folder: Path) -> None:
+    specification["drive"]["path"] = str(disk_folder / "a:b.bin")
+    assert measure(Path.cwd(), specification, raw_paths(disk_folder, specification, 1)) == 1
+    assert (disk_folder / "a:b.bin").exists()
+
+
+def test_what_is_there_is_kept(specification: Spec, disk_folder: Path) -> None:
+    raws = raw_paths(disk_folder, specification, 3)
+    measure(Path.cwd(), specification, raws[:2])
+    before = [raw.read_bytes() for raw in raws[:2]]
+    assert measure(Path.cwd(), specification, raws) == 1
+    assert [raw.read_bytes() for raw in raws[:2]] == before
+
+
+def test_changed_raw_file_is_found(specification: Spec, disk_folder: Path) -> None:
+    raws = raw_paths(disk_folder, specification, 1)
+    measure(Path.cwd(), specification, raws)
+    raws[0].write_bytes(raws[0].read_bytes().replace(b'"error" : 0', b'"error" : 1'))
+    with pytest.raises(MeasureError, match=r"01\.json: changed since it was measured"):
+        measure(Path.cwd(), specification, raws)
+
+
+def test_folder_of_another_specification_is_refused(specification: Spec, disk_folder: Path) -> None:
+    raws = raw_paths(disk_folder, specification, 1)
+    with pytest.raises(MeasureError, match="not that of the specification"):
+        measure(Path.cwd(), {**specification, "runtime_ms": 200}, raws)
+
+
+def test_failing_fio_gives_its_own_words_and_leaves_no_raw_file(specification: Spec, disk_folder: Path) -> None:
+    specification["fio"]["random_distribution"] = "nonsense"
+    raws = raw_paths(disk_folder, specification, 1)
+    with pytest.raises(fio.FioError) as caught:
+        measure(Path.cwd(), specification, raws)
+    assert "nonsense" in str(caught.value)
+    assert "--random_distribution=nonsense" in str(caught.value)
+    assert list(raws[0].parent.iterdir()) == []
+
+
+def test_run_without_io_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
+    # no file is there and fio may make none; its result says error 0 all the same
+    writing = {**specification, "fio": {**specification["fio"], "rw": "randwrite"}}
+    output = disk_folder / "out.json"
+    with pytest.raises(fio.FioError, match="file creation disallowed"):
+        fio.run(fio.command(writing, specification["drive"]["path"], 1, 100, str(output)), expected_s=1)
+    with pytest.raises(fio.FioError, match="did no write I/O"):
+        fio.check(output, writing)
+
+
+def measured(specification: Spec, disk_folder: Path) -> Path:
+    raws = raw_paths(disk_folder, specification, 1)
+    measure(Path.cwd(), specification, raws)
+    return raws[0]
+
+
+def test_run_cut_short_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
+    raw = measured(specification, disk_folder)
+    with pytest.raises(fio.FioError, match="ms were asked for"):
+        fio.check(raw, {**specification, "runtime_ms": 60_000})
+
+
+def test_wrong_number_of_jobs_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
+    raw = measured(specification, disk_folder)
+    four = {**specification["fio"], "numjobs": 4, "group_reporting": 0}
+    with pytest.raises(fio.FioError, match="reported 1 jobs where 4 were expected"):
+        fio.check(raw, {**specification, "fio": four})
+
+
+def test_cut_file_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
+    raw = measured(specification, disk_folder)
+    raw.write_bytes(raw.read_bytes()[:-100])
+    with pytest.raises(fio.FioError, match="no valid result"):
+        fio.check(raw, specification)
+
+
+def test_error_in_the_middle_of_a_run_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
+    measured(specification, disk_folder)
+    writing = {**specification, "fio": {**specification["fio"], "rw": "randwrite"}}
+    output = disk_folder / "out.json"
+    argv = fio.command(writing, specification["drive"]["path"], 1, 100, str(output))
+    # the kernel lets no process so limited write beyond the first MiB of any file
+    limited = ["env", "--ignore-signal=XFSZ", "prlimit", f"--fsize={2**20}", *argv]
+    with pytest.raises(fio.FioError, match="File too large"):
+        fio.run(limited, expected_s=1)
+    with pytest.raises(fio.FioError, match=r"error 27 \(File too large\)"):
+        fio.check(output, writing)
+
+
+def start(specification: Spec, raws: list[Path], *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "iopatterns", "measure", "--specification", json.dumps(specification), *options]
+    return subprocess.Popen([*command, *map(str, raws)], stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition: Any, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_signal_stops_fio_at_once_and_keeps_what_is_done(
+    number: signal.Signals, specification: Spec, disk_folder: Path
+) -> None:
+    specification["runtime_ms"] = 1000
+    raws = raw_paths(disk_folder, specification, 20)
+    running = start(specification, raws)
+    wait_for(lambda: raws[0].exists() and processes_with(f"{files.partial(raws[1])}"))
+    started = time.monotonic()
+    running.send_signal(number)
+    _, said = running.communicate(timeout=20)
+    assert time.monotonic() - started < 1.0  # less than what was left of the execution and of nineteen others
+    assert running.returncode == 128 + number
+    assert f"stopped by {number.name}" in said
+    assert not processes_with(specification["drive"]["path"])
+    assert not raws[1].exists()
+    assert not list(raws[0].parent.glob(".*"))
+    fio.check(raws[0], specification)
+
+
+def test_killed_measurement_takes_fio_with_it_and_the_next_one_goes_on(specification: Spec, disk_folder: Path) -> None:
+    specification["runtime_ms"] = 400
+    raws = raw_paths(disk_folder, specification, 3)
+    running = start(specification, raws)
+    wait_for(lambda: raws[0].exists() and processes_with(f"{files.partial(raws[1])}"))
+    running.kill()
+    running.communicate(timeout=20)
+    wait_for(lambda: not processes_with(specification["drive"]["path"]), 5)
+    first = raws[0].read_bytes()
+    assert measure(Path.cwd(), specification, raws) == 2
+    assert raws[0].read_bytes() == first
+    assert not list(raws[0].parent.glob(".*"))
+
+
+def test_measurement_ends_with_the_process_that_asked_for_it(specification: Spec, disk_folder: Path) -> None:
+    specification["runtime_ms"] = 60_000
+    raws = raw_paths(disk_folder, specification, 1)
+    command = [sys.executable, "-m", "iopatterns", "measure", "--die-with-parent", "--specification"]
+    command += [json.dumps(specification), *map(str, raws)]
+    parent = subprocess.Popen([sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])", *command])
+    wait_for(lambda: processes_with(f"{files.partial(raws[0])}"))
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: not processes_with(specification["drive"]["path"]), 5)
+
+
+def test_two_measurements_of_one_drive_take_turns(specification: Spec, disk_folder: Path) -> None:
+    specification["runtime_ms"] = 300
+    raws = raw_paths(disk_folder, specification, 2)
+    first = start(specification, raws)
+    wait_for(lambda: processes_with(f"{files.partial(raws[0])}"))
+    second = start(specification, raws)
+    _, said = second.communicate(timeout=60)
+    first.communicate(timeout=60)
+    assert f"is being measured by process {first.pid}; waiting" in said
+    assert (first.returncode, second.returncode) == (0, 0)
+    measured_once = {read_sidecar(raw)["raw"]["sha256"] for raw in raws}
+    assert len(measured_once) == 2
+
+
+def test_wrong_usage_ends_with_2() -> None:
+    ran = subprocess.run([sys.executable, "-m", "iopatterns", "measure"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "Missing argument 'RAW_FILES...'" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_measuring_command_imports_no_pandas() -> None:
+    code = "import sys, iopatterns.cli, iopatterns.measure; print('pandas' in sys.modules, 'yaml' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ))
+    assert ran.stdout.split() == ["False", "False"]

@@ -1,0 +1,201 @@
+"""Facts about the committed notebook, and about the report that comes out of it."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pandas as pd
+import pypdf
+import pytest
+
+from iopatterns.notebooks import execute
+from iopatterns.report import compile_report
+
+ROOT = Path(__file__).parents[2]
+RECORDED = Path(__file__).with_name("data")
+NOTEBOOK = ROOT / "notebooks" / "saif2020.ipynb"
+OUTPUTS = [
+    *(
+        f"tables/saif2020/{name}{suffix}"
+        for name in ("table2", "table3", "ratios")
+        for suffix in (".csv", ".tex", ".typ")
+    ),
+    "figures/saif2020/initial.svg",
+    "figures/saif2020/initial.png",
+    "numbers/saif2020.json",
+]
+
+
+@pytest.fixture(scope="module")
+def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that lays out a project whose measurement is the recorded one."""
+
+    def make(name: str) -> Path:
+        project = tmp_path_factory.mktemp(name)
+        (project / "Snakefile").touch()
+        for folder in ("notebooks", "paper", "data/published"):
+            shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+        (project / "results" / "measurements").mkdir(parents=True)
+        shutil.copy(RECORDED / "saif2020.parquet", project / "results" / "measurements")
+        shutil.copy(RECORDED / "colophon.json", project / "results")
+        return project
+
+    return make
+
+
+def report(project: Path, parameters: dict[str, Any] | None = None) -> Path:
+    """Execute the notebook and typeset the report in ``project``."""
+    execute(project / "notebooks/saif2020.ipynb", project / "results/notebooks/saif2020.ipynb", parameters)
+    return compile_report(project / "paper/report.typ", project / "results/report.pdf")
+
+
+def words(pdf: Path) -> str:
+    return re.sub(r"\s+", " ", " ".join(page.extract_text() for page in pypdf.PdfReader(pdf).pages))
+
+
+@pytest.fixture(scope="module")
+def built(make_project: Callable[[str], Path]) -> Path:
+    project = make_project("built")
+    report(project)
+    return project
+
+
+def hold_against_fresh_execution(project: Path) -> subprocess.CompletedProcess[str]:
+    """Compare the committed outputs with those of a fresh execution, started in notebooks/ as JupyterLab does."""
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--nbval",
+            "--nbval-current-env",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            NOTEBOOK.name,
+        ],
+        cwd=project / "notebooks",
+        env=os.environ | {"IPYTHONDIR": str(project / "ipython")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def code_cells() -> list[Any]:
+    return [cell for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"]
+
+
+def test_committed_outputs_equal_a_fresh_execution(make_project: Callable[[str], Path]) -> None:
+    result = hold_against_fresh_execution(make_project("same"))
+    assert result.returncode == 0, result.stdout
+    assert f"{len(code_cells())} passed" in result.stdout
+
+
+def test_committed_outputs_differ_from_those_of_another_measurement(make_project: Callable[[str], Path]) -> None:
+    project = make_project("other")
+    path = project / "results" / "measurements" / "saif2020.parquet"
+    table = pd.read_parquet(path)
+    table.loc[table["rw"] == "randread", "bandwidth_bytes_per_s"] //= 2
+    table.to_parquet(path, index=False)
+    result = hold_against_fresh_execution(project)
+    assert result.returncode == 1
+    assert "FAILED" in result.stdout
+
+
+def test_the_notebook_is_thin() -> None:
+    assert len(code_cells()) <= 15
+    functions = [
+        node for cell in code_cells() for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.FunctionDef)
+    ]
+    lengths = {function.name: function.end_lineno - function.lineno + 1 for function in functions}
+    assert max(lengths.values()) <= 10, lengths
+
+
+def test_the_notebook_is_committed_executed_without_images_or_paths() -> None:
+    assert [cell.execution_count for cell in code_cells()] == list(range(1, len(code_cells()) + 1))
+    kinds = {kind for cell in code_cells() for output in cell.outputs for kind in output.get("data", {})}
+    assert "text/html" in kinds
+    assert not [kind for kind in kinds if kind.startswith("image/")]
+    text = NOTEBOOK.read_text(encoding="utf-8")
+    assert not re.search(r"(?<![\w.])/(home|root|tmp|usr|work|Users)\b", text)
+    assert "papermill" not in text
+    assert not re.search(r"\d\d:\d\d:\d\d", text)
+
+
+def test_all_outputs_are_made(built: Path) -> None:
+    missing = [name for name in OUTPUTS if not (built / "results" / name).is_file()]
+    assert missing == []
+    found = {path.name for path in (built / "results" / "figures").rglob("*.*")}
+    assert found == {"initial.svg", "initial.png"}
+
+
+def test_a_second_execution_gives_the_same_bytes(built: Path, make_project: Callable[[str], Path]) -> None:
+    again = make_project("again")
+    report(again)
+    names = [*OUTPUTS, "notebooks/saif2020.ipynb", "report.pdf"]
+    differing = [
+        name for name in names if (built / "results" / name).read_bytes() != (again / "results" / name).read_bytes()
+    ]
+    assert differing == []
+
+
+def test_numbers_are_those_of_the_measurement(built: Path) -> None:
+    executions = pd.read_parquet(RECORDED / "saif2020.parquet")
+    mean = executions.groupby(["rw", "bs_bytes"])["bandwidth_bytes_per_s"].mean() / 1e6
+    numbers = json.loads((built / "results/numbers/saif2020.json").read_text())
+    (drive,) = numbers["drives"]
+    assert drive["cells"]["randwrite_28k"]["bandwidth_mean_mb_per_s"] == pytest.approx(
+        mean["randwrite", 28672], rel=1e-5
+    )
+    ratio = {(part["operation"], part["block_size"]): part["random_to_sequential"] for part in drive["ratios"]}
+    assert ratio["read", "4 KiB"] == pytest.approx(mean["randread", 4096] / mean["read", 4096], rel=1e-5)
+    gaps = [abs(mean["write", size] - mean["randwrite", size]) for size in (4096, 28672)]
+    assert drive["write_gap"]["difference_mb_per_s"] == pytest.approx(max(gaps), rel=1e-5)
+
+
+def test_table_3_of_the_source_agrees_with_its_own_claim_about_writes(built: Path) -> None:
+    published = json.loads((built / "results/numbers/saif2020.json").read_text())["published"]
+    assert published["write_gap_limit_mb_per_s"] == 30
+    assert published["write_gap"] == {
+        "block_size": "28 KiB",
+        "difference_mb_per_s": 26.0,
+        "drive": "PX05SMB040",
+        "holds": True,
+    }
+
+
+def test_the_report_holds_the_numbers(built: Path) -> None:
+    text = words(built / "results/report.pdf")
+    numbers = json.loads((built / "results/numbers/saif2020.json").read_text())
+    colophon = json.loads((built / "results/colophon.json").read_text())
+    (drive,) = numbers["drives"]
+    for cell in drive["cells"].values():
+        assert f"{cell['bandwidth_mean_mb_per_s']:.1f}" in text
+        assert f"{cell['bandwidth_low_mb_per_s']:.1f}–{cell['bandwidth_high_mb_per_s']:.1f}" in text
+    for part in drive["ratios"]:
+        low, high = part["random_to_sequential_low"], part["random_to_sequential_high"]
+        assert f"{part['random_to_sequential']:.2f} ({low:.2f}–{high:.2f})" in text
+    assert colophon["machines"][0]["cpu_model"] in text
+    assert "fio-3.33" in text
+    assert "not among the source’s, and neither is the machine" in text
+
+
+def test_the_report_says_when_a_drive_bears_the_name_of_the_source_s(make_project: Callable[[str], Path]) -> None:
+    project = make_project("many")
+    path = project / "results" / "measurements" / "saif2020.parquet"
+    table = pd.read_parquet(path)
+    once = table[table["execution"] == 1].assign(drive="once")
+    pd.concat([table, table.assign(drive="px05smb040"), once]).to_parquet(path, index=False)
+    text = words(report(project, {"confidence": 0.9, "interval": "bca"}))
+    assert "on three drives, scratch, px05smb040 and once, with 1 to 10 executions" in text
+    assert "px05smb040 bear the name of a drive of the source" in text
+    assert "90 % confidence interval (BCa bootstrap and no interval)" in text

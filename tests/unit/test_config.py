@@ -1,0 +1,103 @@
+"""Mistakes in config/: each gives one message with file, key and the nearest valid choice."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT, Project
+
+from iopatterns import config
+
+MAIN, DRIVES, STUDY = config.CONFIG_FILE, config.DRIVES_FILE, "config/studies/saif2020.yaml"
+
+
+def test_shipped_configuration_is_valid() -> None:
+    assert list(config.load(ROOT).studies) == ["saif2020"]
+
+
+def test_every_key_of_the_schema_stands_in_the_shipped_file_under_a_comment() -> None:
+    lines = (ROOT / MAIN).read_text().splitlines()
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    for key in schema["properties"]:
+        at = next(number for number, line in enumerate(lines) if line.startswith(f"{key}:"))
+        above = lines[at - 1]
+        # two keys that belong together share the comment above the first
+        assert above.startswith("#") or above.split(":")[0] in schema["properties"], key
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ({"repetition": 3}, ["unknown key 'repetition'", "Did you mean 'repetitions'?"]),
+        ({"runtime": "2 sec"}, ["runtime: '2 sec' is no duration", "Did you mean 's'?"]),
+        ({"runtime": "2"}, ["runtime: '2' is no duration", "unit is missing"]),
+        ({"runtime": 2}, ["runtime: 2 is not valid", "such as 500 ms"]),
+        ({"runtime": "0 s"}, ["runtime: '0 s'", "at least 1 ms"]),
+        ({"file_size": "1 GB"}, ["file_size: '1 GB' is no size", "write 'GiB'"]),
+        ({"file_size": "100k"}, ["file_size: '100k'", "whole MiB"]),
+        ({"drives": ["scratsh"]}, ["drives[0]: no drive 'scratsh'", DRIVES, "Did you mean 'scratch'?"]),
+        ({"drives": []}, ["drives: must not be empty"]),
+        ({"drives": "scratch"}, ["drives: 'scratch' is not valid", "a list of drives"]),
+        ({"studies": ["saif2002"]}, ["studies[0]: no study 'saif2002'", "Did you mean 'saif2020'?"]),
+        ({"repetitions": 0}, ["repetitions: 0 is not valid", "from 1 to 9999"]),
+        ({"interval": "T"}, ["interval: 'T' is not valid", "bca"]),
+        ({"seed": -1}, ["seed: -1 is not valid"]),
+    ],
+)
+def test_mistake_in_config_yaml_is_named(overrides: dict[str, object], expected: list[str]) -> None:
+    with pytest.raises(config.ConfigError) as caught:
+        config.load(ROOT, overrides)
+    message = str(caught.value)
+    assert message.startswith(f"{MAIN}: ")
+    for part in expected:
+        assert part in message
+
+
+def test_all_mistakes_of_a_file_are_named_at_once() -> None:
+    with pytest.raises(config.ConfigError) as caught:
+        config.load(ROOT, {"repetition": 3, "runtime": "2 sec"})
+    assert len(str(caught.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "replacement", "expected"),
+    [
+        (DRIVES, "\n  kind: file", "\n  kind: fil", ["scratch.kind: 'fil' is not valid", "Did you mean 'file'?"]),
+        (DRIVES, "  path: data", "  paht: data", ["scratch: unknown key 'paht'", "Did you mean 'path'?"]),
+        (STUDY, "direct: 1", "dircet: 1", ["fio: unknown key 'dircet'", "Did you mean 'direct'?"]),
+        (STUDY, "direct: 1", "direct: yes", ["fio.direct: True is not valid", "O_DIRECT"]),
+        (STUDY, "[4k, 28k]", "[4kb, 28k]", ["experiments.initial.vary.bs[0]: '4kb'", "KiB"]),
+        (STUDY, "[4k, 28k]", "[0, 28k]", ["experiments.initial.vary.bs[0]: 0 is not valid"]),
+        (STUDY, "[4k, 28k]", "4k", ["experiments.initial.vary.bs: '4k'", "a list of levels"]),
+        (STUDY, "[4k, 28k]", "[4k, 4k]", ["vary.bs", "twice"]),
+        (STUDY, "randwrite]", "randwrit]", ["vary.rw[3]: 'randwrit'", "Did you mean 'randwrite'?"]),
+        (STUDY, "title:", "titel:", ["unknown key 'titel'", "Did you mean 'title'?"]),
+        (STUDY, "ioengine: sync", "ioengine: sync\n  filename: /dev/sda", ["fio: unknown key 'filename'"]),
+        (STUDY, "  direct: 1", "  direct: 1\n  direct: 0", ["line", "key 'direct' stands twice"]),
+        (STUDY, "experiments:", "experiments: [", ["line", "not valid YAML"]),
+    ],
+)
+def test_mistake_in_another_file_is_named(
+    project: Project, file: str, text: str, replacement: str, expected: list[str]
+) -> None:
+    path = project.root / file
+    original = path.read_text()
+    assert text in original
+    path.write_text(original.replace(text, replacement, 1))
+    with pytest.raises(config.ConfigError) as caught:
+        config.load(project.root)
+    message = str(caught.value)
+    assert message.startswith(file)
+    for part in expected:
+        assert part in message
+
+
+def test_empty_file_is_named(project: Project) -> None:
+    (project.root / DRIVES).write_text("# nothing\n")
+    with pytest.raises(config.ConfigError, match=f"{DRIVES}: the file is empty"):
+        config.load(project.root)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(config.ConfigError, match=f"{MAIN}: there is no such file"):
+        config.load(tmp_path)

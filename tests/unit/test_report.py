@@ -1,0 +1,87 @@
+"""Facts about typesetting: the same bytes each time, all or nothing, and typst's own words when it fails."""
+
+from pathlib import Path
+
+import pypdf
+import pytest
+
+from iopatterns.report import ReportError, compile_report
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "paper" / "report.typ"
+    path.parent.mkdir()
+    path.write_text('#let n = json("/results/n.json")\nThe mean is #n.mean #sys.inputs.at("unit", default: "MB/s").')
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "n.json").write_text('{"mean": 12.5}')
+    return path
+
+
+def text(pdf: Path) -> str:
+    return pypdf.PdfReader(pdf).pages[0].extract_text()
+
+
+def test_numbers_are_taken_from_files_below_the_root(source: Path, tmp_path: Path) -> None:
+    assert "The mean is 12.5 MB/s." in text(compile_report(source, tmp_path / "out" / "report.pdf"))
+
+
+def test_inputs_reach_the_document(source: Path, tmp_path: Path) -> None:
+    assert "12.5 GB/s" in text(compile_report(source, tmp_path / "report.pdf", inputs={"unit": "GB/s"}))
+
+
+def test_the_same_input_gives_the_same_bytes(source: Path, tmp_path: Path) -> None:
+    first = compile_report(source, tmp_path / "one.pdf")
+    assert first.read_bytes() == compile_report(source, tmp_path / "two.pdf").read_bytes()
+
+
+def test_the_date_is_that_of_the_environment_or_the_argument(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    dates = [pypdf.PdfReader(compile_report(source, tmp_path / "a.pdf")).metadata.creation_date.year]
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1600000000")
+    dates.append(pypdf.PdfReader(compile_report(source, tmp_path / "b.pdf")).metadata.creation_date.year)
+    argument = compile_report(source, tmp_path / "c.pdf", timestamp=1_000_000_000)
+    dates.append(pypdf.PdfReader(argument).metadata.creation_date.year)
+    assert dates == [1970, 2020, 2001]
+
+
+def test_a_date_that_is_none_is_told(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    with pytest.raises(ReportError, match="SOURCE_DATE_EPOCH is 'yesterday'"):
+        compile_report(source, tmp_path / "report.pdf")
+
+
+def test_a_fault_is_told_with_its_line_and_leaves_the_earlier_report(source: Path, tmp_path: Path) -> None:
+    pdf = compile_report(source, tmp_path / "out" / "report.pdf")
+    before = pdf.read_bytes()
+    source.write_text("Fine.\n#nothing")
+    with pytest.raises(ReportError) as caught:
+        compile_report(source, pdf)
+    assert "unknown variable: nothing" in str(caught.value)
+    assert "report.typ:2:" in str(caught.value)
+    assert pdf.read_bytes() == before
+    assert [file.name for file in pdf.parent.iterdir()] == ["report.pdf"]
+
+
+def test_a_missing_number_is_told_by_name(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "results" / "n.json").write_text('{"median": 12.5}')
+    with pytest.raises(ReportError, match='does not contain key "mean"'):
+        compile_report(source, tmp_path / "report.pdf")
+
+
+def test_a_missing_file_is_told_by_name(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "results" / "n.json").unlink()
+    with pytest.raises(ReportError, match=r"file not found.*n\.json"):
+        compile_report(source, tmp_path / "report.pdf")
+
+
+def test_a_missing_source_is_told_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"none\.typ: there is no such file"):
+        compile_report(tmp_path / "none.typ", tmp_path / "report.pdf")
+
+
+def test_a_source_outside_of_the_root_is_told(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"report\.typ"):
+        compile_report(source, tmp_path / "report.pdf", tmp_path / "results")

@@ -1,0 +1,214 @@
+"""Facts about the tables' three forms and about the file of numbers."""
+
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pypdf
+import pytest
+import typst
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iopatterns.published import load
+from iopatterns.statistics import random_to_sequential, summarise
+from iopatterns.tables import (
+    Column,
+    Table,
+    TableError,
+    bandwidth_table,
+    between,
+    block_label,
+    fixed,
+    printed,
+    ratio_table,
+    to_csv,
+    to_latex,
+    to_typst,
+    write_numbers,
+    write_table,
+)
+
+PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020")
+WORKLOADS = {"read": 100.0, "randread": 40.0, "write": 120.0, "randwrite": 90.0}
+
+
+def executions(*drives: str, count: int = 3) -> pd.DataFrame:
+    rows = [
+        {"drive": drive, "rw": rw, "bs_bytes": size, "mb": base * factor + number, "iodepth_reached": 1}
+        for drive in drives
+        for size, factor in ((28672, 4), (4096, 1))
+        for rw, base in WORKLOADS.items()
+        for number in range(count)
+    ]
+    return pd.DataFrame(rows)
+
+
+def reading(*drives: str, count: int = 3) -> Table:
+    summary = summarise(executions(*drives, count=count), ["drive", "rw", "bs_bytes"], "mb")
+    return bandwidth_table(summary.assign(iodepth_reached=1), PUBLISHED, ["read", "randread"])
+
+
+def simple(**columns: list[object]) -> Table:
+    data = pd.DataFrame({"group": ["g"] * len(next(iter(columns.values()))), **columns})
+    return Table(data, tuple(Column((name,), name) for name in columns), "group")
+
+
+def pdf_text(source: str) -> str:
+    return pypdf.PdfReader(io.BytesIO(typst.compile(source.encode()))).pages[0].extract_text()
+
+
+def test_rows_go_by_drive_workload_and_block_size_whatever_their_order_was() -> None:
+    data = reading("b", "a").data
+    assert list(data["drive"]) == ["b"] * 4 + ["a"] * 4
+    assert list(data["rw"][:4]) == ["read", "read", "randread", "randread"]
+    assert list(data["bs_bytes"][:4]) == [4096, 28672, 4096, 28672]
+
+
+def test_published_values_stand_in_the_row_of_their_workload_and_block_size() -> None:
+    data = reading("a").data.set_index(["rw", "bs_bytes"])
+    assert data.loc[("randread", 28672), "published_px05smb040_mb_per_s"] == 220
+    assert data.loc[("read", 4096), "published_c400_mb_per_s"] == 61.9
+
+
+def test_published_values_are_printed_with_their_own_digits() -> None:
+    frame = printed(reading("a"))
+    assert frame[("Published", "PX02SSF020", "(MB/s)")].tolist() == ["43.2", "172", "31", "148"]
+
+
+def test_a_name_is_printed_once_per_group() -> None:
+    frame = printed(reading("a", "b"))
+    assert frame[("", "Drive", "")].tolist() == ["a", "", "", "", "b", "", "", ""]
+    assert frame[("", "Workload", "")].tolist() == ["Read", "", "Rand. read", ""] * 2
+
+
+def test_one_execution_prints_dashes_for_what_it_cannot_tell() -> None:
+    frame = printed(reading("a", count=1))
+    assert frame[("Measured here", "95 % interval", "(MB/s)")].tolist() == ["–"] * 4
+    assert frame[("Measured here", "CV", "(%)")].tolist() == ["–"] * 4
+    assert frame[("Measured here", "Mean", "(MB/s)")].tolist() == ["100.0", "400.0", "40.0", "160.0"]
+
+
+def test_ratio_table_sets_the_published_ratios_beside_the_measured() -> None:
+    ratios = random_to_sequential(executions("a"), ["drive", "bs_bytes"], "mb")
+    frame = printed(ratio_table(ratios, PUBLISHED))
+    assert frame[("Measured here", "Ratio", "")].tolist() == ["0.41", "0.40", "0.75", "0.75"]
+    assert frame[("Published", "PX05SMB040", "")].tolist() == ["0.29", "0.45", "0.81", "0.95"]
+
+
+def test_csv_has_units_in_its_head_and_no_index() -> None:
+    head = to_csv(reading("a")).splitlines()[0].split(",")
+    assert head[:5] == ["drive", "rw", "bs_bytes", "executions", "bandwidth_mean_mb_per_s"]
+    assert "cv_percent" in head
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_csv_gives_back_the_same_floats(values: list[float]) -> None:
+    text = to_csv(simple(value_mb_per_s=list(values)))
+    back = pd.read_csv(io.StringIO(text))["value_mb_per_s"]
+    assert back.tolist() == values
+
+
+def test_latex_is_a_tabular_with_the_rules_of_booktabs() -> None:
+    text = to_latex(reading("a", "b"))
+    lines = text.splitlines()
+    assert lines[1] == r"\begin{tabular}{llrrrrrrrr}"
+    assert lines[-1] == r"\end{tabular}"
+    assert [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\addlinespace")] == [1, 1, 1, 1]
+    assert lines[4] == r"\cmidrule(lr){4-7} \cmidrule(lr){8-10}"
+    assert text.count("{") == text.count("}")
+
+
+def test_each_latex_row_has_all_columns() -> None:
+    rows = [line for line in to_latex(reading("a", "b")).splitlines() if line.endswith(r"\\")]
+    assert len(rows) == 3 + 8
+    for row in rows:
+        spanned = sum(int(count) - 1 for count in re.findall(r"\\multicolumn\{(\d+)\}", row))
+        assert row.count("&") + 1 + spanned == 10
+
+
+def test_latex_without_units_or_heads_above_has_one_line_of_heads() -> None:
+    assert to_latex(simple(a=[1], b=[2])).splitlines()[2:5] == [r"\toprule", r"a & b \\", r"\midrule"]
+
+
+def test_latex_space_stands_before_each_further_group() -> None:
+    lines = to_latex(reading("first", "second", "third")).splitlines()
+    after = [lines[number + 1].split(" ")[0] for number, line in enumerate(lines) if line == r"\addlinespace"]
+    assert after == ["second", "third"]
+
+
+def test_latex_escapes_what_latex_would_read() -> None:
+    text = to_latex(simple(**{"50 % & more_of #1": ["a_b & 5 % {x} $y$ ~ ^ \\"]}))
+    assert r"50 \% \& more\_of \#1" in text
+    assert r"a\_b \& 5 \% \{x\} \$y\$" in text
+
+
+def test_typst_gives_the_table_with_all_its_texts() -> None:
+    text = pdf_text("#set page(width: auto)\n" + to_typst(reading("drive-a", "drive-b")))
+    for expected in ("drive-a", "drive-b", "Rand. read", "95 % interval", "(MB/s)", "PX05SMB040", "40.1"):
+        assert expected in text
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.text(st.sampled_from('a"\\#$*_[]{}@<>/`~=-+ '), min_size=1, max_size=12))
+def test_typst_prints_any_text_as_it_is(text: str) -> None:
+    shown = pdf_text(to_typst(simple(head=[f"x{text}y"])))
+    assert f"x{text}y".replace(" ", "") in shown.replace(" ", "").replace("\n", "")
+
+
+def test_the_three_files_are_the_same_bytes_each_time(tmp_path: Path) -> None:
+    first = write_table(reading("a"), tmp_path / "one" / "table2")
+    second = write_table(reading("a"), tmp_path / "two" / "table2")
+    assert [path.name for path in first] == ["table2.csv", "table2.tex", "table2.typ"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_a_column_that_the_data_lack_is_named() -> None:
+    with pytest.raises(TableError, match="no column iops"):
+        Table(pd.DataFrame({"drive": ["a"]}), (Column(("iops",), "IOPS"),), "drive")
+
+
+def test_a_table_of_workloads_that_nobody_ran_is_refused() -> None:
+    summary = summarise(executions("a").query("rw == 'read'"), ["drive", "rw", "bs_bytes"], "mb")
+    with pytest.raises(TableError, match="no drive was measured with write or randwrite"):
+        bandwidth_table(summary.assign(iodepth_reached=1), PUBLISHED, ["write", "randwrite"])
+
+
+def test_a_table_without_rows_is_refused() -> None:
+    with pytest.raises(TableError, match="no rows"):
+        simple(a=[])
+
+
+@pytest.mark.parametrize(("size", "label"), [(512, "512 B"), (4096, "4 KiB"), (28672, "28 KiB"), (2**20, "1 MiB")])
+def test_block_sizes_are_printed_in_binary_units(size: int, label: str) -> None:
+    assert block_label(size) == label
+
+
+def test_forms_keep_their_decimals() -> None:
+    assert fixed(2)(1.0) == "1.00"
+    assert between(1)(1.0, 2.25) == "1.0–2.2"
+    assert fixed(1)(math.nan) == between(1)(math.nan, math.nan) == "–"
+
+
+def test_numbers_are_sorted_and_rounded(tmp_path: Path) -> None:
+    path = write_numbers(
+        {"b": 1 / 3, "a": {"n": np.int64(10), "ok": np.bool_(True), "none": math.nan, "na": pd.NA}}, tmp_path / "x.json"
+    )
+    assert path.read_text() == (
+        '{\n  "a": {\n    "n": 10,\n    "na": null,\n    "none": null,\n    "ok": true\n  },\n  "b": 0.333333\n}\n'
+    )
+
+
+@given(st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False, allow_infinity=False), max_size=5))
+def test_numbers_come_back_to_six_digits(tmp_path_factory: pytest.TempPathFactory, numbers: dict[str, float]) -> None:
+    path = write_numbers(numbers, tmp_path_factory.mktemp("numbers") / "x.json")
+    assert json.loads(path.read_text()) == pytest.approx(numbers, rel=1e-5)
+
+
+def test_what_json_cannot_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="is nothing that JSON holds"):
+        write_numbers({"path": [Path()]}, tmp_path / "x.json")

@@ -1,0 +1,51 @@
+"""Sizes and durations, as written and as read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iopatterns import units
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("4k", 4096),
+        ("4 KiB", 4096),
+        ("28k", 28672),
+        ("1m", 2**20),
+        ("1 GiB", 2**30),
+        ("512", 512),
+        ("0.5k", 512),
+        (7, 7),
+    ],
+)
+def test_size_is_read_in_powers_of_two(text: str | int, expected: int) -> None:
+    assert units.size_bytes(text) == expected
+
+
+@pytest.mark.parametrize("text", ["4kb", "4 KB", "1GB", "k", "", "-4k", "4 k b", "0.3", "1e3"])
+def test_size_that_could_mean_two_things_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no"):
+        units.size_bytes(text)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("500 ms", 500_000), ("2s", 2_000_000), ("1.5 min", 90_000_000)])
+def test_duration_is_read_in_microseconds(text: str, expected: int) -> None:
+    assert units.duration_us(text) == expected
+
+
+@pytest.mark.parametrize("text", ["2", "2 sec", "s", "2 m", "0.5 us"])
+def test_duration_needs_a_known_unit(text: str) -> None:
+    with pytest.raises(ValueError, match="is no"):
+        units.duration_us(text)
+
+
+@given(st.integers(min_value=0, max_value=2**50))
+def test_formatted_size_reads_back(value_bytes: int) -> None:
+    assert units.size_bytes(units.format_size(value_bytes)) == value_bytes
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(41.6, "42 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])
+def test_duration_for_people(seconds: float, text: str) -> None:
+    assert units.format_duration(seconds) == text

@@ -1,0 +1,134 @@
+"""The whole way in a tiny configuration: from a fresh copy of the project to the PDF, and through interruptions."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pypdf
+import pytest
+from conftest import SNAKEMAKE, Project, copy_project, processes_with
+
+
+@pytest.fixture(scope="module")
+def built(module_disk_folder: Path) -> Project:
+    project = copy_project(module_disk_folder / "project")
+    done = project.snakemake()
+    assert done.returncode == 0, done.stdout
+    return project
+
+
+def test_report_holds_what_was_measured(built: Project) -> None:
+    text = "\n".join(page.extract_text() for page in pypdf.PdfReader(built.root / "results/report.pdf").pages)
+    colophon = json.loads((built.root / "results/colophon.json").read_text())
+    assert colophon["executions"] == 16
+    assert len(built.raw_files()) == 16
+    assert colophon["fio_versions"][0] in text
+    assert "scratch" in text
+
+
+def test_every_declared_result_is_there_and_not_empty(built: Project) -> None:
+    results = built.root / "results"
+    for name in ("table2", "table3"):
+        for suffix in ("csv", "tex", "typ"):
+            assert (results / f"tables/saif2020/{name}.{suffix}").stat().st_size > 0
+    assert (results / "figures/saif2020/initial.svg").stat().st_size > 0
+    assert (results / "notebooks/saif2020.ipynb").stat().st_size > 0
+
+
+def test_second_run_does_nothing(built: Project) -> None:
+    assert "Nothing to be done" in built.snakemake().stdout
+
+
+def test_same_raw_files_give_the_same_bytes(built: Project) -> None:
+    def derived() -> dict[str, bytes]:
+        folders = ("tables", "figures", "numbers", "measurements")
+        files = [path for folder in folders for path in sorted((built.root / "results" / folder).rglob("*.*"))]
+        return {str(path): path.read_bytes() for path in [*files, built.root / "results/report.pdf"]}
+
+    before = derived()
+    again = built.snakemake("--forcerun", "collect_saif2020")
+    assert again.returncode == 0, again.stdout
+    assert derived() == before
+
+
+def start(project: Project) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [*SNAKEMAKE, "collect_saif2020"],
+        cwd=project.root,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def wait_for_first_raw_file(project: Project) -> None:
+    end = time.monotonic() + 60
+    while not project.raw_files():
+        assert time.monotonic() < end, "nothing was measured"
+        time.sleep(0.02)
+
+
+def scratch_processes(project: Project) -> list[int]:
+    """Return fio processes and measuring commands of this project; their command lines hold a cell of its own."""
+    found = []
+    for number in processes_with("data/scratch/scratch.bin"):
+        try:
+            if Path(f"/proc/{number}/cwd").resolve() == project.root:
+                found.append(number)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "SIGKILL"])
+def test_interrupted_run_stops_at_once_and_goes_on_where_it_stopped(project: Project, how: str) -> None:
+    project.edit("config/config.yaml", runtime="300 ms", repetitions=4)
+    project.edit("config/studies/saif2020.yaml", experiments={"one": {"vary": {"rw": ["read", "write"], "bs": ["4k"]}}})
+    run = start(project)
+    wait_for_first_raw_file(project)
+    if how == "Ctrl-C":
+        os.killpg(run.pid, signal.SIGINT)  # a terminal sends it to the whole foreground group
+    else:
+        run.kill()
+    run.wait(timeout=20)
+    end = time.monotonic() + 3
+    while scratch_processes(project):
+        assert time.monotonic() < end, "fio still runs"
+        time.sleep(0.02)
+    before = project.raw_files()
+    assert 1 <= len(before) < 8
+    done = project.snakemake("collect_saif2020")
+    assert done.returncode == 0, done.stdout
+    after = project.raw_files()
+    assert len(after) == 8
+    assert {name: after[name] for name in before} == before
+    assert not list((project.root / "data/raw").rglob("*.partial"))
+
+
+def test_failing_fio_is_heard_and_leaves_no_raw_file(project: Project) -> None:
+    study = "config/studies/saif2020.yaml"
+    project.edit(
+        study, experiments={"one": {"vary": {"rw": ["randread"], "bs": ["4k"], "random_distribution": ["odd"]}}}
+    )
+    failed = project.snakemake("collect_saif2020")
+    assert failed.returncode == 1
+    assert "fio: option <random_distribution" in failed.stdout or "random_distribution" in failed.stdout
+    assert "odd" in failed.stdout
+    assert "Traceback" not in failed.stdout
+    assert project.raw_files() == {}
+
+
+def test_second_run_in_the_same_folder_is_turned_away(project: Project) -> None:
+    project.edit("config/config.yaml", runtime="500 ms", repetitions=3)
+    run = start(project)
+    try:
+        wait_for_first_raw_file(project)
+        second = project.snakemake("collect_saif2020")
+        assert second.returncode == 1
+        assert f"Process {run.pid} is running this workflow already" in second.stdout
+    finally:
+        os.killpg(run.pid, signal.SIGINT)
+        run.wait(timeout=20)
