@@ -103,6 +103,7 @@ def parse_documents(text: str, source: str) -> list[Document]:
         raise FioParseError(source, "", f"the file is {state}; fio was probably killed before it could write a result")
     found: list[tuple[int, int, dict[str, Any]]] = []
     foreign: int | None = None
+    first = len(text) - len(text.lstrip())
     position = 0
     while (start := text.find("{", position)) >= 0:
         opens_document = _FIO_START.match(text, start) is not None
@@ -110,7 +111,7 @@ def parse_documents(text: str, source: str) -> list[Document]:
             value, end = _decode(text, start)
         except (json.JSONDecodeError, RecursionError) as error:
             # A text that begins with a brace and holds no document is meant to be JSON all the same.
-            opens_text = not text[:start].strip() and _FIO_START.search(text, start) is None
+            opens_text = start == first and _FIO_START.search(text, start) is None
             if opens_document or opens_text:
                 raise _broken(text, source, error, len(found)) from None
             position = start + 1

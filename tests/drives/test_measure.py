@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import processes_with
+from support import processes_with
 
 from iopatterns import cells, files, fio
 from iopatterns.measure import MeasureError, measure, read_sidecar, sidecar_path

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, Project
+from support import ROOT, Project
 
 from iopatterns import config
 

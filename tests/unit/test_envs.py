@@ -5,7 +5,7 @@ import re
 from types import ModuleType
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 ENVS = ROOT / "envs"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pypdf
 import pytest
-from conftest import SNAKEMAKE, Project, copy_project, processes_with
+from support import SNAKEMAKE, Project, copy_project, processes_with
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import Project, copy_project
+from support import Project, copy_project
 
 STUDY = "config/studies/saif2020.yaml"
 

@@ -1,0 +1,82 @@
+"""What tests of several layers share: the checkout, a copy of the project to run, and a look at processes."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What makes a copy of the project: all that is in git and that the workflow reads.
+PROJECT = ("Snakefile", "config", "envs", "notebooks", "paper", "profiles", "pyproject.toml", "src", "workflow")
+
+TINY = {"repetitions": 2, "runtime": "100 ms", "warmup": "0 s", "file_size": "8 MiB"}
+
+
+@dataclass
+class Project:
+    """A copy of the project in a folder of its own, as a fresh clone gives it."""
+
+    root: Path
+
+    def edit(self, file: str, **changes: object) -> None:
+        """Change top-level keys of one of the project's YAML files."""
+        path = self.root / file
+        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}))
+
+    def snakemake(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake in it; standard error and output come as one text."""
+        return subprocess.run(
+            [*SNAKEMAKE, *arguments],
+            cwd=self.root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def raw_files(self) -> dict[str, bytes]:
+        """Return the content of each raw file by its path below data/raw."""
+        raw = self.root / "data/raw"
+        return {
+            str(path.relative_to(raw)): path.read_bytes()
+            for path in sorted(raw.glob("*/*/*/*.json"))
+            if not path.name.endswith(".sidecar.json")
+        }
+
+
+SNAKEMAKE = (sys.executable, "-m", "snakemake", "--cores", "1")
+
+
+def copy_project(root: Path) -> Project:
+    """Copy the project to ``root``, with the tiny configuration that tests measure."""
+    for name in PROJECT:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+        else:
+            root.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, root / name)
+    shutil.copytree(ROOT / "data/published", root / "data/published")
+    project = Project(root)
+    project.edit("config/config.yaml", **TINY)
+    return project
+
+
+def processes_with(text: str) -> list[int]:
+    """Return the live processes whose command line holds ``text``, this one left out."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+            except OSError:
+                continue
+            if text.encode() in command:
+                found.append(int(entry.name))
+    return found
