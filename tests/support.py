@@ -30,8 +30,15 @@ class Project:
 
     def snakemake(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run Snakemake in it; standard error and output come as one text."""
+        return self._run([*SNAKEMAKE, *arguments], timeout_s)
+
+    def iopatterns(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the package in it, likewise."""
+        return self._run([sys.executable, "-m", "iopatterns", *arguments], 60)
+
+    def _run(self, command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*SNAKEMAKE, *arguments],
+            command,
             cwd=self.root,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -65,6 +72,18 @@ def copy_project(root: Path) -> Project:
     shutil.copytree(ROOT / "data/published", root / "data/published")
     project = Project(root)
     project.edit("config/config.yaml", **TINY)
+    return project
+
+
+def lay_out_recorded(project: Path) -> Path:
+    """Lay out in ``project`` what analysis and report need, on the measurement recorded in tests/notebooks/data."""
+    for folder in ("notebooks", "paper", "data/published"):
+        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    (project / "Snakefile").touch()
+    recorded = ROOT / "tests/notebooks/data"
+    (project / "results/measurements").mkdir(parents=True)
+    shutil.copy(recorded / "saif2020.parquet", project / "results/measurements")
+    shutil.copy(recorded / "colophon.json", project / "results")
     return project
 
 

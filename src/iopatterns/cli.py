@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+import iopatterns
 from iopatterns.errors import IoPatternsError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="iopatterns")
+@click.version_option(iopatterns.__version__)
 def commands() -> None:
     """The commands behind the workflow. Most users need only `snakemake --cores 1`."""
 

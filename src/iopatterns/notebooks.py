@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, get_args, get_origin
 
+from iopatterns import files
 from iopatterns.errors import IoPatternsError
 
 KERNEL = "python3"  # the kernelspec that ipykernel installs into every environment
@@ -215,10 +216,7 @@ def _keep(copy: Path, executed: Path) -> None:
             cell.id = "injected-parameters"  # papermill's own is random
         elif "papermill-error-cell-tag" in tags:
             cell.id = f"error-{number}"
-    executed.parent.mkdir(parents=True, exist_ok=True)
-    partial = executed.with_name(f".{executed.name}.partial")
-    nbformat.write(node, partial)  # type: ignore[no-untyped-call]
-    partial.replace(executed)
+    files.write(executed, lambda temporary: nbformat.write(node, temporary))  # type: ignore[no-untyped-call]
 
 
 def _one_line(error: Exception) -> str:

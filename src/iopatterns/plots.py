@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from iopatterns import files
 from iopatterns.errors import IoPatternsError
 from iopatterns.tables import WORKLOAD_NAMES, block_label, drive_label
 
@@ -38,10 +39,9 @@ def styled() -> Iterator[None]:
 def save(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
     """Write ``stem``.svg and ``stem``.png without dates or versions in them, and return the two paths."""
     svg, png = Path(f"{stem}.svg"), Path(f"{stem}.png")
-    svg.parent.mkdir(parents=True, exist_ok=True)
     with styled():
-        figure.savefig(svg, metadata={"Date": None, "Creator": None})
-        figure.savefig(png, metadata={"Software": None})
+        files.write(svg, lambda path: figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}))
+        files.write(png, lambda path: figure.savefig(path, format="png", metadata={"Software": None}))
     return svg, png
 
 

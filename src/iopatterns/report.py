@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typst
 
+from iopatterns import files
 from iopatterns.errors import IoPatternsError
 
 
@@ -38,10 +39,7 @@ def compile_report(
         dict(inputs or {}),
         _epoch() if timestamp is None else timestamp,
     )
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(f".{output.name}.partial")
-    partial.write_bytes(pdf)
-    partial.replace(output)
+    files.write(output, lambda temporary: temporary.write_bytes(pdf))
     return output
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from iopatterns import files
 from iopatterns.errors import IoPatternsError
 from iopatterns.statistics import random_to_sequential
 from iopatterns.units import format_size
@@ -336,6 +337,5 @@ def _plain(value: Any) -> Any:
 
 
 def _write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
     return path

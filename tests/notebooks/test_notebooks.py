@@ -4,7 +4,6 @@ import ast
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,11 +14,11 @@ import nbformat
 import pandas as pd
 import pypdf
 import pytest
+from support import ROOT, lay_out_recorded
 
 from iopatterns.notebooks import execute
 from iopatterns.report import compile_report
 
-ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).with_name("data")
 NOTEBOOK = ROOT / "notebooks" / "saif2020.ipynb"
 OUTPUTS = [
@@ -38,17 +37,7 @@ OUTPUTS = [
 def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return a function that lays out a project whose measurement is the recorded one."""
 
-    def make(name: str) -> Path:
-        project = tmp_path_factory.mktemp(name)
-        (project / "Snakefile").touch()
-        for folder in ("notebooks", "paper", "data/published"):
-            shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
-        (project / "results" / "measurements").mkdir(parents=True)
-        shutil.copy(RECORDED / "saif2020.parquet", project / "results" / "measurements")
-        shutil.copy(RECORDED / "colophon.json", project / "results")
-        return project
-
-    return make
+    return lambda name: lay_out_recorded(tmp_path_factory.mktemp(name) / "project")
 
 
 def report(project: Path, parameters: dict[str, Any] | None = None) -> Path:

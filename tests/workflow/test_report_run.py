@@ -54,6 +54,32 @@ def test_same_raw_files_give_the_same_bytes(built: Project) -> None:
     assert derived() == before
 
 
+def test_summary_says_what_was_measured_and_where_the_report_lies(built: Project) -> None:
+    said = built.iopatterns("summary", "--since", "0")
+    assert said.returncode == 0
+    assert "Measured: 16 executions with fio-" in said.stdout
+    assert "results/report.pdf" in said.stdout
+    assert "of it in fio" in said.stdout
+
+
+def test_summary_without_results_says_what_to_do(project: Project) -> None:
+    said = project.iopatterns("summary")
+    assert said.returncode == 1
+    assert "Run `snakemake --cores 1`" in said.stdout
+
+
+def test_changed_raw_file_is_named_and_gives_no_table(project: Project) -> None:
+    project.edit("config/studies/saif2020.yaml", experiments={"one": {"vary": {"rw": ["read"], "bs": ["4k"]}}})
+    assert project.snakemake("collect_saif2020").returncode == 0
+    raw = sorted((project.root / "data/raw").rglob("01.json"))[0]
+    raw.write_bytes(raw.read_bytes().replace(b'"iops" : ', b'"iops" : 9'))
+    (project.root / "results/measurements/saif2020.parquet").unlink()
+    failed = project.snakemake("collect_saif2020")
+    assert failed.returncode == 1
+    assert f"{raw.relative_to(project.root)}: changed since it was measured" in failed.stdout
+    assert not (project.root / "results/measurements/saif2020.parquet").exists()
+
+
 def start(project: Project) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [*SNAKEMAKE, "collect_saif2020"],

@@ -108,7 +108,7 @@ class FileDrive:
             if self._marked_size() is None:
                 raise self._refusal(
                     "a file is there that this package did not make, and measuring would overwrite it",
-                    "Give another path in config/drives.yaml; delete it only if it is a copy of one that this package made.",
+                    "Give another path in config/drives.yaml; delete it only if it is a copy of one of this package's.",
                 )
         self._try_direct_io(folder)
 

@@ -1,0 +1,33 @@
+"""Time expanding a study of 100,000 cells, names and hashes included, against json.dumps alone of the same cells."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from iopatterns import config, grid
+
+
+def main() -> None:
+    """Print seconds, cells per second and the ratio."""
+    base = config.load(Path(__file__).resolve().parents[2])
+    vary = {"rw": ["read", "randread"], "bs": [512 * n for n in range(1, 501)], "numjobs": list(range(1, 101))}
+    study = {
+        "title": "",
+        "source": "",
+        "fio": {"ioengine": "sync", "direct": 1},
+        "experiments": {"all": {"vary": vary}},
+    }
+    start = time.perf_counter()
+    cells = list(grid.expand(replace(base, studies={"study": study}), "study"))
+    expanding_s = time.perf_counter() - start
+    start = time.perf_counter()
+    for cell in cells:
+        json.dumps(cell.specification)
+    dumping_s = time.perf_counter() - start
+    print(f"{len(cells)} cells in {expanding_s:.2f} s, {len(cells) / expanding_s:,.0f}/s")
+    print(f"{expanding_s / dumping_s:.1f} x json.dumps of their specifications ({dumping_s:.2f} s)")
+
+
+if __name__ == "__main__":
+    main()
