@@ -20,12 +20,23 @@ say() { printf '%s\n' "$*" >&2; }
 
 packages() { sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' envs/apt.txt; }
 
-install_packages() { # Debian packages that are missing, named with the reason that envs/apt.txt gives
+present() { # whether what a package is needed for is there, whoever installed it
+    case $1 in
+    python3-venv) python3 -c 'import ensurepip, venv' ;;
+    ca-certificates) [ -e /etc/ssl/certs/ca-certificates.crt ] ;;
+    *) command -v "$1" ;;
+    esac >/dev/null 2>&1
+}
+
+install_packages() { # what is missing, named with the reason that envs/apt.txt gives
     local missing=() package
-    while read -r package; do
-        [ "$(dpkg-query --show --showformat='${db:Status-Abbrev}' "$package" 2>/dev/null)" = "ii " ] || missing+=("$package")
-    done < <(packages)
+    for package in $(packages); do present "$package" || missing+=("$package"); done
     [ ${#missing[@]} -eq 0 ] && return
+    if ! command -v apt-get >/dev/null; then
+        say "These are missing, and this is no Debian or Ubuntu on which I could install them: ${missing[*]}"
+        say "Install them as this system does (envs/apt.txt says what each is for), then run ./reproduce.sh again."
+        exit 1
+    fi
     local install=(apt-get install --yes --no-install-recommends "${missing[@]}")
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
@@ -44,14 +55,7 @@ install_packages() { # Debian packages that are missing, named with the reason t
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" --quiet=2 -o Dpkg::Use-Pty=0 >&2
 }
 
-check_tools() { # where dpkg does not say, the tools themselves must
-    local tool
-    for tool in fio python3; do
-        command -v "$tool" >/dev/null && continue
-        say "$tool is not installed, and this is no Debian or Ubuntu on which I could install it."
-        say "Install these first: $(packages | tr '\n' ' ')"
-        exit 1
-    done
+check_python() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
         say "python3 is $(python3 -V 2>&1), but 3.11 or later is needed (Debian 12, Ubuntu 24.04 or later have it)."
         exit 1
@@ -73,8 +77,8 @@ make_environment() { # .venv, exactly as locked; nothing to do when neither lock
 }
 
 set_up() {
-    if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then install_packages; fi
-    check_tools
+    install_packages
+    check_python
     make_environment
     export PATH="$PWD/.venv/bin:$PATH" VIRTUAL_ENV="$PWD/.venv"
 }

@@ -29,12 +29,16 @@ def measure(specification: str, log: Path | None, die_with_parent: bool, raw_fil
     from iopatterns.measure import Interrupted, interruptible
     from iopatterns.measure import measure as measure_cell
 
+    try:
+        content = json.loads(specification)
+    except ValueError as error:
+        raise click.BadParameter(f"not JSON: {error}", param_hint="--specification") from None
     if die_with_parent:
         fio.die_with_parent(signal.SIGTERM)
     with messages.copied_to(log):
         try:
             with interruptible():
-                measure_cell(Path.cwd(), json.loads(specification), raw_files)
+                measure_cell(Path.cwd(), content, raw_files)
         except IoPatternsError as error:
             messages.say(f"iopatterns measure: {error}")
             sys.exit(error.exit_status)

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -65,14 +66,14 @@ def file_system(folder: Path) -> str | None:
 def _mount_of(folder: Path) -> dict[str, str] | None:
     """Return type and source of the mount that ``folder`` lies on (proc(5), /proc/self/mountinfo)."""
     resolved = folder.resolve()
-    device = os.stat(resolved).st_dev
-    number = f"{os.major(device)}:{os.minor(device)}"
     best: tuple[int, dict[str, str]] | None = None
     for line in (_read("/proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
-        fields, (kind, source, *_) = before.split(), after.split()
-        point = Path(fields[4].encode().decode("unicode_escape"))
-        if fields[2] == number and resolved.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
+        kind, source, *_ = after.split()
+        # the kernel writes spaces and the like as three octal digits
+        point = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4]))
+        # of two mounts on one point the later line is the one that is seen
+        if resolved.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
             best = (len(point.parts), {"type": kind, "source": source})
     return best[1] if best else None
 
