@@ -43,10 +43,19 @@ class FileDrive:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Hold the drive's lock file; waits, and says so, while another measurement has it."""
-        self._make_folder()
+        """Hold the drive's lock file; waits, and says so, while another measurement has it.
+
+        Raises DriveError where the folder is no place for the file: nothing is left there then.
+        """
+        self._check_folder()
         lock = self._path.with_name(self._path.name + ".lock")
-        with open(lock, "a+", encoding="utf-8") as file:
+        try:
+            file = open(lock, "a+", encoding="utf-8")  # noqa: SIM115 - closed below, after the work that it guards
+        except OSError as error:
+            raise self._refusal(
+                f"its lock file {lock} cannot be opened: {error.strerror}", "Does it belong to another user? Delete it."
+            ) from None
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -59,17 +68,25 @@ class FileDrive:
             file.flush()
             yield
 
-    def _make_folder(self) -> None:
+    def _check_folder(self) -> None:
+        """Raise DriveError unless the folder is a place for the file; one inside the project is made."""
         folder = self._path.parent
-        if folder.is_dir():
-            return
-        if not folder.is_relative_to(self._root):
+        if not folder.is_dir() and not folder.is_relative_to(self._root):
             # made here, the file would land on the disk that is mounted above, which nobody meant
             raise self._refusal(
                 f"the folder {folder} does not exist",
                 "Is the disk mounted? Mount it, or make the folder, and run again.",
             )
         folder.mkdir(parents=True, exist_ok=True)
+        kind = machine.file_system(folder)
+        if kind in _NO_DISK:
+            raise self._refusal(
+                f"{folder} lies on {kind}, which is no disk", "Give a path on the disk that is to be measured."
+            )
+        if not os.access(folder, os.W_OK):
+            raise self._refusal(
+                f"{folder} is not writable for this user", "Give a path in a folder of your own, or change its owner."
+            )
 
     def identify(self) -> dict[str, Any]:
         """Return the file, its file system and the disk under it; see `machine.disk_under` for the latter."""
@@ -84,19 +101,7 @@ class FileDrive:
         }
 
     def guard(self) -> None:
-        """Raise DriveError unless the path is, or can become, a file that this package made, on a disk."""
-        folder = self._path.parent
-        kind = machine.file_system(folder)
-        if kind in _NO_DISK:
-            raise self._refusal(
-                f"{folder} lies on {kind}, which is no disk",
-                "Give a path on the disk that is to be measured.",
-            )
-        if not os.access(folder, os.W_OK):
-            raise self._refusal(
-                f"{folder} is not writable for this user",
-                "Give a path in a folder of your own, or change its owner.",
-            )
+        """Raise DriveError unless the path is, or can become, a file that this package made, with direct I/O."""
         with contextlib.suppress(FileNotFoundError):
             mode = self._path.lstat().st_mode
             if not stat.S_ISREG(mode):
@@ -110,7 +115,7 @@ class FileDrive:
                     "a file is there that this package did not make, and measuring would overwrite it",
                     "Give another path in config/drives.yaml; delete it only if it is a copy of one of this package's.",
                 )
-        self._try_direct_io(folder)
+        self._try_direct_io(self._path.parent)
 
     def _marked_size(self) -> int | None:
         """Return the size in bytes that the mark states for the very file at the path, or None without such a mark."""
