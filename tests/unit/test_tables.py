@@ -33,7 +33,7 @@ from iopatterns.tables import (
     write_table,
 )
 
-PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020")
+PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020").query("quantity == 'bandwidth'")
 WORKLOADS = {"read": 100.0, "randread": 40.0, "write": 120.0, "randwrite": 90.0}
 
 
