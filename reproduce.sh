@@ -87,7 +87,7 @@ case "${1:-run}" in
 run)
     set_up
     started=$(date +%s)
-    snakemake --cores 1
+    snakemake --cores 1 --quiet host reason # `snakemake -n` gives the reasons
     iopatterns summary --since "$started"
     ;;
 test)
