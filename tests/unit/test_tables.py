@@ -199,14 +199,20 @@ def test_numbers_are_sorted_and_rounded(tmp_path: Path) -> None:
         {"b": 1 / 3, "a": {"n": np.int64(10), "ok": np.bool_(True), "none": math.nan, "na": pd.NA}}, tmp_path / "x.json"
     )
     assert path.read_text() == (
-        '{\n  "a": {\n    "n": 10,\n    "na": null,\n    "none": null,\n    "ok": true\n  },\n  "b": 0.333333\n}\n'
+        '{\n  "a": {\n    "n": 10,\n    "na": null,\n    "none": null,\n    "ok": true\n  },\n  "b": 0.333333333333\n}\n'
     )
 
 
 @given(st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False, allow_infinity=False), max_size=5))
-def test_numbers_come_back_to_six_digits(tmp_path_factory: pytest.TempPathFactory, numbers: dict[str, float]) -> None:
+def test_numbers_come_back(tmp_path_factory: pytest.TempPathFactory, numbers: dict[str, float]) -> None:
     path = write_numbers(numbers, tmp_path_factory.mktemp("numbers") / "x.json")
-    assert json.loads(path.read_text()) == pytest.approx(numbers, rel=1e-5)
+    assert json.loads(path.read_text()) == pytest.approx(numbers, rel=1e-11)
+
+
+def test_number_rounded_twice_prints_as_rounded_once(tmp_path: Path) -> None:
+    value = 1.0449965603468045  # at six digits 1.045, which prints as 1.05
+    path = write_numbers({"ratio": value}, tmp_path / "x.json")
+    assert f"{json.loads(path.read_text())['ratio']:.2f}" == f"{value:.2f}" == "1.04"
 
 
 def test_what_json_cannot_hold_is_refused(tmp_path: Path) -> None:
