@@ -199,7 +199,8 @@ def test_numbers_are_sorted_and_rounded(tmp_path: Path) -> None:
         {"b": 1 / 3, "a": {"n": np.int64(10), "ok": np.bool_(True), "none": math.nan, "na": pd.NA}}, tmp_path / "x.json"
     )
     assert path.read_text() == (
-        '{\n  "a": {\n    "n": 10,\n    "na": null,\n    "none": null,\n    "ok": true\n  },\n  "b": 0.333333333333\n}\n'
+        '{\n  "a": {\n    "n": 10,\n    "na": null,\n    "none": null,\n    "ok": true\n  },\n'
+        '  "b": 0.333333333333\n}\n'
     )
 
 
