@@ -37,9 +37,12 @@ class Project:
         return self._run([sys.executable, "-m", "iopatterns", *arguments], 60)
 
     def _run(self, command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+        # as for a user who has not activated the environment
+        path = [part for part in os.environ["PATH"].split(":") if Path(part) != Path(sys.executable).parent]
         return subprocess.run(
             command,
             cwd=self.root,
+            env={**os.environ, "PATH": ":".join(path)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

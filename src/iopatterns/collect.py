@@ -16,7 +16,7 @@ import iopatterns
 from iopatterns.measure import read_sidecar
 
 # The libraries whose version can change a number or a figure, named in the report's colophon
-_SOFTWARE = ("snakemake", "papermill", "pandas", "scipy", "seaborn", "matplotlib", "typst")
+_SOFTWARE = ("snakemake", "papermill", "pandas", "numpy", "scipy", "matplotlib", "typst")
 
 
 def measurements(raw_files: Sequence[Path]) -> pd.DataFrame:

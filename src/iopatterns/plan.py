@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -94,6 +95,8 @@ class Plan:
     def begin(self) -> None:
         """Keep other runs out of this folder, say what this one will measure, and start its progress count."""
         self._lock = _lock_folder(self._root / RAW)
+        # jobs call `iopatterns` by name: it lies beside the Python that runs Snakemake, active environment or not
+        os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
         executions, seconds = self.to_measure()
         progress.begin(self._root / RAW / ".progress", executions)
         if executions:

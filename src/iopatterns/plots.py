@@ -20,6 +20,7 @@ from iopatterns.tables import WORKLOAD_NAMES, block_label, drive_label
 STYLE = Path(__file__).with_name("report.mplstyle")
 WIDTH_INCH = 166 / 25.4  # the report's text width
 _ROW_INCH = 52 / 25.4
+_LEGEND_COLUMNS = 4  # as many as the width holds
 _PANELS_PER_ROW = 4
 _MARKERS = "osD^vP"
 _PAIRS = (("read", "randread"), ("write", "randwrite"))
@@ -76,7 +77,8 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
         for axes in panels[max(0, len(drives) - _PANELS_PER_ROW) : len(drives)]:
             axes.tick_params(labelbottom=True)  # the lowest of each column, also above an empty place
         figure.supylabel("Bandwidth (MB/s, logarithmic)", fontsize="medium")
-        figure.legend(handles=_legend(sizes), loc="outside lower center", ncols=len(sizes) * 2)
+        handles = _legend(sizes, {int(size) for size in values["bs_bytes"].dropna()})
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), _LEGEND_COLUMNS))
     return figure
 
 
@@ -110,11 +112,12 @@ def _look(number: int, hollow: bool) -> dict[str, Any]:
     }
 
 
-def _legend(sizes: list[int]) -> list[Line2D]:
+def _legend(sizes: list[int], published_sizes: set[int]) -> list[Line2D]:
     return [
         Line2D([], [], label=f"{block_label(size)}, {kind}", **_look(number, kind == "published"))
-        for kind in ("measured", "published")
+        for kind, drawn in (("measured", set(sizes)), ("published", published_sizes))
         for number, size in enumerate(sizes)
+        if size in drawn
     ]
 
 

@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 METHOD_NAMES = {"t": "Student’s t", "bca": "BCa bootstrap", "none": "no interval"}
 
-# Below this many executions the BCa bootstrap is markedly too narrow (Hesterberg 2015, section 4), and its
+# Below this many executions the BCa bootstrap is markedly too narrow (Hesterberg 2015), and its
 # acceleration, a third moment from a jackknife, is mostly noise.
 BCA_MIN_EXECUTIONS = 8
 BCA_RESAMPLES = 9999

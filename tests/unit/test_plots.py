@@ -130,3 +130,15 @@ def test_nothing_to_draw_is_refused() -> None:
 def test_more_block_sizes_than_markers_are_refused() -> None:
     with pytest.raises(PlotError, match="not of 7"):
         bandwidth_figure(summary("a", sizes=tuple(range(1, 8))), PUBLISHED)
+
+
+def test_legend_of_many_block_sizes_names_what_is_drawn_and_stays_inside() -> None:
+    figure = bandwidth_figure(summary("scratch", sizes=(4096, 16384, 28672, 2**20)), PUBLISHED)
+    legend = figure.legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == [
+        *(f"{size}, measured" for size in ("4 KiB", "16 KiB", "28 KiB", "1 MiB")),
+        *(f"{size}, published" for size in ("4 KiB", "28 KiB")),
+    ]
+    figure.draw_without_rendering()
+    box = legend.get_window_extent()
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1

@@ -35,7 +35,9 @@ for study in PLAN.studies:
                 "plots.py",
                 "published.py",
                 "statistics.py",
+                "report.mplstyle",
                 "tables.py",
+                "units.py",
             ),
         output:
             tables=PLAN.tables(study),
