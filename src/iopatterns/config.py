@@ -96,6 +96,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
     drives = read_yaml(root, DRIVES_FILE)
     _check(DRIVES_FILE, drives, _schema(root, "drives"))
+    _check_kinds(drives)
     _check_names(main["drives"], "drives", drives, f"described in {DRIVES_FILE}")
 
     known = {path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml")}
@@ -107,7 +108,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         _check(f"{STUDIES_FOLDER}/{name}.yaml", studies[name], study_schema)
 
     return Config(
-        drives={name: drives[name] for name in main["drives"]},
+        drives={name: _resolved_drive(drives[name]) for name in main["drives"]},
         studies=studies,
         fio_options=study_schema["$defs"]["options"]["properties"],
         repetitions=main["repetitions"],
@@ -156,6 +157,32 @@ def _schema(root: Path, name: str) -> dict[str, Any]:
             "properties": levels,
         }
     return schema
+
+
+# What an entry of drives.yaml needs beside its kind
+_NEEDED_BY_KIND = {"twin": "model", "file": "path"}
+
+
+def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError for a drive that lacks what its kind needs, or has what another kind needs."""
+    problems = []
+    for name, drive in drives.items():
+        for kind, key in _NEEDED_BY_KIND.items():
+            if kind == drive["kind"] and key not in drive:
+                problems.append(f"{DRIVES_FILE}: {name}: a drive of kind '{kind}' needs the key '{key}'. Add it.")
+            if kind != drive["kind"] and key in drive:
+                problems.append(f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{kind}', but this drive is a '{drive['kind']}'")
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _resolved_drive(drive: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a drive's entry; a twin's with the digest of its model, so that its cells change when the model does."""
+    if drive["kind"] != "twin":
+        return drive
+    from iopatterns.twin import models  # only where there is a twin
+
+    return {**drive, "model_digest": models.load(drive["model"]).digest}
 
 
 def _check_names(names: Iterable[str], key: str, valid: Iterable[str], where: str) -> None:

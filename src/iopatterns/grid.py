@@ -61,6 +61,8 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
         for experiment, point in _points(content, conf.fio_options):
             _check_point(point, conf, f"{file}: experiments.{experiment}")
             specification = {**base, "drive": drive_specification, "fio": point}
+            if settings["kind"] == "twin":
+                specification["warmup_ms"] = 0  # each execution finds a twin in the same state
             digest = cells.digest(specification)
             name = f"{tags.readable(point)}-{digest[:8]}"
             known = seen.get(f"{drive}/{name}")

@@ -83,7 +83,7 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
         messages.say(f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again")
         return 0
 
-    drive = drives.open_drive(root, specification["drive"])
+    drive = drives.open_drive(root, specification)
     with drive.hold():
         missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
         cell.mkdir(parents=True, exist_ok=True)

@@ -52,6 +52,10 @@ class Plan:
         """Return the specification of a cell as canonical JSON."""
         return cells.canonical(self._cells[study][f"{drive}/{study}/{cell}"].specification)
 
+    def is_real(self, drive: str) -> bool:
+        """Return whether a drive is one of this machine, that only one measurement may use at a time."""
+        return bool(self.config.drives[drive]["kind"] != "twin")
+
     def tables(self, study: str) -> list[str]:
         """Return the table files that a study's notebook writes: CSV, LaTeX and typst for each table it names."""
         names = self.config.studies[study].get("tables", [])

@@ -1,0 +1,75 @@
+"""Drive kind `twin`: a simulated drive. Every execution finds it as its model says, and takes virtual time alone."""
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from iopatterns import cells
+from iopatterns.drives.error import DriveError
+from iopatterns.twin import models
+from iopatterns.twin.error import TwinError
+
+
+class TwinDrive:
+    """A twin: fio runs under ``twin run``, and nothing of this machine but a state folder is read or written.
+
+    The state folder, below ``data/raw/.twins``, holds the drive's settings. Each cell has its own, made anew before and
+    deleted after it, so that cells of one twin may be measured at the same time.
+    """
+
+    def __init__(self, root: Path, specification: Mapping[str, Any]) -> None:
+        self._root = root
+        self._drive = specification["drive"]
+        state = Path("data/raw/.twins") / cells.digest(specification)[:16]
+        self._state = root / state
+        self.prefix = ["twin", "run", self._drive["model"], "--state", str(state), "--"]
+        self.target = "{drive}"
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Delete the state folder when the context ends; there is nothing to keep others off."""
+        try:
+            yield
+        finally:
+            shutil.rmtree(self._state, ignore_errors=True)
+
+    def guard(self) -> None:
+        """Raise DriveError when the model is no longer the one that the cell was planned for, or too small."""
+        name = f"drive '{self._drive['name']}' (twin {self._drive['model']})"
+        if self._model().digest != self._drive["model_digest"]:
+            raise DriveError(f"{name}: its model file has changed since the run was planned. Run again.")
+        if self._model().size_bytes < self._drive["file_size_bytes"]:
+            raise DriveError(
+                f"{name}: holds {self._model().size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
+                " Make file_size smaller."
+            )
+
+    def prepare(self) -> None:
+        """Make the drive as it left the factory."""
+        shutil.rmtree(self._state, ignore_errors=True)
+
+    def identify(self) -> dict[str, Any]:
+        """Return name, kind, model file, and what the drive says it is: model, serial, size_bytes, rotational."""
+        model = self._model()
+        return {
+            "name": self._drive["name"],
+            "kind": "twin",
+            "twin": self._drive["model"],
+            "model_digest": model.digest,
+            "model": f"{model.identity['vendor']} {model.identity['product']}".strip(),
+            "serial": model.identity["serial"],
+            "firmware": model.identity["revision"],
+            "size_bytes": model.size_bytes,
+            "rotational": model.identity["rotation_rpm"] > 1,
+            "logical_block_bytes": 512,
+            "scheduler": model.values["host.scheduler"],
+            "file_size_bytes": self._drive["file_size_bytes"],
+        }
+
+    def _model(self) -> models.Model:
+        try:
+            return models.load(self._drive["model"])
+        except TwinError as error:
+            raise DriveError(str(error)) from None

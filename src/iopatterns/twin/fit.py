@@ -1,0 +1,284 @@
+"""Fits a twin to measured points: moves the parameters that it may until the model agrees, and says how well it does."""
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from fio_parser_json.documents import FioParseError, read_documents
+from iopatterns import _twin, units
+from iopatterns.twin import models
+from iopatterns.twin.error import TwinError
+
+_WORKLOADS = ("read", "randread", "write", "randwrite")
+# What a point may be given in, and how the unit turns a rate in requests per second into it.
+_QUANTITIES = ("MB/s", "MiB/s", "IOPS", "us")
+_COLUMNS = ("id", "rw", "bs", "value", "unit")
+_REGION_BYTES = 2**30  # where the points' workloads work, as the file of the report's measurements
+_REQUESTS = 20_000  # per point: a rate has settled by then on every shipped model
+_WARM_UP_SHARE = 0.1
+_SIGNIFICANT_DIGITS = 4  # of a fitted parameter: what the last digits of a solver say is noise
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured figure: a workload, and what it gave.
+
+    ``unit`` is one of MB/s, MiB/s, IOPS or us (mean time per request); ``numjobs`` jobs each keep ``iodepth`` requests
+    in flight. ``predicted`` points take no part in the fit; the model's error on them is reported apart.
+    """
+
+    id: str
+    rw: str
+    bs_bytes: int
+    value: float
+    unit: str
+    numjobs: int = 1
+    iodepth: int = 1
+    predicted: bool = False
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model: its parameters' new values by name, and for each point the model's value in the point's unit."""
+
+    model: models.Model
+    moved: Mapping[str, int]
+    points: Sequence[Point]
+    values: Sequence[float]
+
+    def errors(self, *, predicted: bool) -> dict[str, float]:
+        """Return the relative error of each point by its id: 0.05 where the model gives 5 % more than was measured."""
+        return {
+            point.id: value / point.value - 1
+            for point, value in zip(self.points, self.values, strict=True)
+            if point.predicted is predicted
+        }
+
+    def mean_absolute_error(self, *, predicted: bool) -> float:
+        """Return the mean of the absolute relative errors; NaN without points of that kind."""
+        errors = list(self.errors(predicted=predicted).values())
+        return float(np.mean(np.abs(errors))) if errors else math.nan
+
+
+def simulate(model: models.Model, point: Point, seed: int = 1) -> float:
+    """Return what the model gives for a point, in the point's unit. Raises TwinError where the drive is too small."""
+    numbers = np.random.Generator(np.random.PCG64(seed))
+    region = min(_REGION_BYTES, model.size_bytes) // point.bs_bytes
+    if region < point.numjobs:
+        raise TwinError(f"{model.name}: point '{point.id}': the drive holds no {point.bs_bytes} bytes for each job")
+    if point.rw.startswith("rand"):
+        blocks = numbers.integers(0, region, _REQUESTS, dtype=np.uint64)
+    else:  # each job in a part of its own, one request of each in turn
+        part = region // point.numjobs
+        step = np.arange(_REQUESTS, dtype=np.uint64)
+        jobs = np.uint64(point.numjobs)
+        blocks = step % jobs * np.uint64(part) + step // jobs % np.uint64(part)
+    operation = np.full(_REQUESTS, 0 if point.rw.endswith("read") else 1, dtype=np.uint8)
+    size = np.full(_REQUESTS, point.bs_bytes, dtype=np.uint64)
+    native = _twin.Replay(model.text, point.numjobs, point.iodepth)
+    columns = [native.feed(np.empty(0, np.int64), operation, blocks * np.uint64(point.bs_bytes), size), native.finish()]
+    issue_ns = np.concatenate([issue for _, issue, _ in columns])
+    latency_ns = np.concatenate([latency for _, _, latency in columns])
+    warm = issue_ns >= _WARM_UP_SHARE * issue_ns.max()
+    if point.unit == "us":
+        return float(latency_ns[warm].mean() / 1e3)
+    elapsed_ns = (issue_ns + latency_ns).max() - issue_ns[warm].min()
+    per_second = float(warm.sum() / elapsed_ns * 1e9)
+    return per_second * {"IOPS": 1.0, "MB/s": point.bs_bytes / 1e6, "MiB/s": point.bs_bytes / 2**20}[point.unit]
+
+
+def fit(model: models.Model, points: Sequence[Point], move: Sequence[str]) -> Fit:
+    """Move the parameters named until the model agrees with the points that are not predicted.
+
+    The parameters, numbers of the model by ``group.name``, move on a logarithmic scale between a tenth and ten times
+    their present values, within their declared ranges, so that the squared relative errors become least
+    (scipy.optimize.least_squares). The same input gives the same output. Raises TwinError for a parameter that the
+    model has not or that is no number, and where there are fewer points than parameters.
+    """
+    start, lower, upper = _bounds(model, move)
+    fitted = [point for point in points if not point.predicted]
+    if len(fitted) < len(move):
+        raise TwinError(
+            f"{model.name}: {len(move)} parameters cannot be found from {len(fitted)} points."
+            " Give more points, or fix some of the parameters."
+        )
+
+    def residuals(logarithms: np.ndarray) -> np.ndarray:
+        moved = _with(model, move, logarithms)
+        return np.array([math.log(simulate(moved, point) / point.value) for point in fitted])
+
+    solution = scipy.optimize.least_squares(
+        residuals, np.log(start), bounds=(np.log(lower), np.log(upper)), diff_step=0.002, x_scale=1.0, xtol=1e-6, ftol=1e-8
+    )
+    best = _with(model, move, solution.x)
+    moved = {name: int(best.number(name)) for name in move}
+    return Fit(best, moved, list(points), [simulate(best, point) for point in points])
+
+
+def _bounds(model: models.Model, move: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
+    declared = {f"{each['group']}.{each['name']}": each for each in _twin.parameters()}
+    start, lower, upper = [], [], []
+    for name in move:
+        if name not in model.values:
+            raise TwinError(f"{model.name}: no parameter '{name}' to move.{models.nearest(name, model.values)}")
+        if declared[name]["kind"] != "number":
+            raise TwinError(f"{model.name}: '{name}' is no number, and cannot be moved")
+        value = float(model.number(name))
+        if value <= 0:
+            raise TwinError(f"{model.name}: '{name}' is {value:g}: begin with a value above 0")
+        start.append(value)
+        lower.append(max(value / 10, declared[name]["minimum"], 1))
+        upper.append(min(value * 10, declared[name]["maximum"]))
+    return start, lower, upper
+
+
+def _with(model: models.Model, move: Sequence[str], logarithms: np.ndarray) -> models.Model:
+    return model.replaced({name: _rounded(math.exp(x)) for name, x in zip(move, logarithms, strict=True)})
+
+
+def _rounded(value: float) -> int:
+    digits = _SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(value))
+    return round(round(value, digits))
+
+
+def read_points(path: Path) -> list[Point]:
+    """Return the points of a table (``.csv``) or of a fio JSON file.
+
+    A table has the columns id, rw, bs, value and unit, and may have numjobs, iodepth and use (``fit`` or ``predict``).
+    Of a fio file each job and direction gives a point: its IOPS. Raises TwinError naming file and line.
+    """
+    return _read_table(path) if path.suffix == ".csv" else _read_fio(path)
+
+
+def _read_table(path: Path) -> list[Point]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            missing = [column for column in _COLUMNS if column not in (reader.fieldnames or [])]
+            if missing:
+                raise TwinError(f"{path}, line 1: no column '{missing[0]}'. Needed: {', '.join(_COLUMNS)}.")
+            return [_point(row, f"{path}, line {reader.line_num}") for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise TwinError(f"{path}: not readable as a table of points: {error}") from None
+
+
+def _point(row: Mapping[str, str], where: str) -> Point:
+    try:
+        point = Point(
+            id=row["id"],
+            rw=row["rw"],
+            bs_bytes=units.size_bytes(row["bs"]),
+            value=float(row["value"]),
+            unit=row["unit"],
+            numjobs=int(row.get("numjobs") or 1),
+            iodepth=int(row.get("iodepth") or 1),
+            predicted=(row.get("use") or "fit") == "predict",
+        )
+    except ValueError as error:
+        raise TwinError(f"{where}: {error}") from None
+    return _checked(point, where)
+
+
+def _checked(point: Point, where: str) -> Point:
+    if point.rw not in _WORKLOADS:
+        raise TwinError(f"{where}: no workload '{point.rw}'. Valid: {', '.join(_WORKLOADS)}.")
+    if point.unit not in _QUANTITIES:
+        raise TwinError(f"{where}: no unit '{point.unit}'. Valid: {', '.join(_QUANTITIES)}.")
+    if not point.value > 0 or point.bs_bytes <= 0 or point.bs_bytes % 512 or point.numjobs < 1 or point.iodepth < 1:
+        raise TwinError(f"{where}: value, bs (of whole sectors), numjobs and iodepth must be more than 0")
+    return point
+
+
+def _read_fio(path: Path) -> list[Point]:
+    try:
+        documents = read_documents(path)
+    except (FioParseError, OSError) as error:
+        raise TwinError(f"{path}: {error}") from None
+    points = []
+    for document in documents:
+        for job in document.jobs:
+            options = {**document.global_options, **job.get("job options", {})}
+            points += _fio_points(path, job, options)
+    if not points:
+        raise TwinError(f"{path}: no job that reads or writes in it")
+    return points
+
+
+def _fio_points(path: Path, job: Mapping[str, Any], options: Mapping[str, str]) -> list[Point]:
+    rw = options.get("rw") or options.get("readwrite") or "read"
+    found = []
+    for direction in ("read", "write"):
+        result = job.get(direction, {})
+        if not result.get("iops") or rw not in _WORKLOADS:
+            continue
+        asynchronous = options.get("ioengine") in {"libaio", "io_uring"}
+        point = Point(
+            id=f"{path.name}:{job['jobname']}:{direction}",
+            rw=rw,
+            bs_bytes=units.size_bytes(options.get("bs") or options.get("blocksize") or "4k"),
+            value=float(result["iops"]),
+            unit="IOPS",
+            numjobs=int(options.get("numjobs", 1)) if "group_reporting" in options else 1,
+            iodepth=int(options.get("iodepth", 1)) if asynchronous else 1,
+        )
+        found.append(_checked(point, f"{path}, job {job['jobname']}"))
+    return found
+
+
+def published_points(root: Path, recipe: Mapping[str, Any]) -> list[Point]:
+    """Return the points that a model's own ``fit`` section names by their ids in a table of published values."""
+    path = root / recipe["points"]
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = {row["id"]: row for row in csv.DictReader(file)}
+    points = []
+    for use in ("fitted", "predicted"):
+        for name in recipe.get(use, {}):
+            if name not in rows:
+                raise TwinError(f"{path}: no value with the id '{name}', which the model's fit names")
+            row = rows[name]
+            conditions = dict(pair.split("=") for pair in row["conditions"].split() if "=" in pair)
+            point = _point({**row, **conditions}, f"{path}: {name}")
+            points.append(replace(point, predicted=use == "predicted"))
+    return points
+
+
+def report(fitted: Fit) -> str:
+    """Return the fit as text for people: parameters moved, each point with the model's value and error."""
+    lines = ["Moved:"]
+    lines += [f"  {name:<34} {models.format_value(name, value)}" for name, value in fitted.moved.items()]
+    for predicted, title in ((False, "Fitted"), (True, "Predicted")):
+        errors = fitted.errors(predicted=predicted)
+        if not errors:
+            continue
+        lines.append(f"{title} (mean absolute error {100 * fitted.mean_absolute_error(predicted=predicted):.1f} %):")
+        for point, value in zip(fitted.points, fitted.values, strict=True):
+            if point.id in errors and point.predicted is predicted:
+                lines.append(
+                    f"  {point.id:<40} {point.value:>9.4g} {point.unit:<5} model {value:>9.4g}"
+                    f"  {100 * errors[point.id]:+6.1f} %"
+                )
+    return "\n".join(lines)
+
+
+def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
+    """Return the ``fit`` section that goes into the model file: where the points are, and how well the model does."""
+
+    def rows(predicted: bool) -> dict[str, str]:
+        errors = fitted.errors(predicted=predicted)
+        return {
+            point.id: f"measured {point.value:g} {point.unit}, model {value:.4g}, error {100 * errors[point.id]:+.1f} %"
+            for point, value in zip(fitted.points, fitted.values, strict=True)
+            if point.predicted is predicted
+        }
+
+    section: dict[str, Any] = {"points": points_source, "moved": list(fitted.moved), "fitted": rows(False)}
+    if rows(True):
+        section["predicted"] = rows(True)
+    return json.loads(json.dumps(section))  # plain types alone, for YAML

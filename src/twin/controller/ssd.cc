@@ -1,0 +1,345 @@
+// The SSD's controller, command by command.
+#include "controller/ssd.h"
+
+#include <algorithm>
+
+#include "ftl/make_ftl.h"
+
+namespace twin {
+namespace {
+
+// Events: what happens, and the index of the command to which it does.
+enum : std::uint64_t { kDecoded, kAcknowledge, kDestage, kIdle };
+constexpr unsigned kWhatBits = 2;
+
+// Tokens that the FTL hands back say in their highest bits whose data they are about.
+enum : std::uint64_t {
+  kDemand = 0ULL << 60,    // a read command: index in bits 32 to 59, bytes below
+  kPrefetch = 1ULL << 60,  // read-ahead: a token of ReadAhead below
+  kFill = 2ULL << 60,      // the rest of a unit of which a write has a part: nobody waits
+  kThrough = 3ULL << 60,   // a write that waits for the flash: index of the command
+  kBatch = 4ULL << 60,     // a batch of the write buffer: its number
+  kWho = 15ULL << 60,
+};
+
+}  // namespace
+
+Ssd::Ssd(const Parameters& parameters, Link& link, EventQueue& events, Counters& counters)
+    : controller_(parameters.controller),
+      buffer_parameters_(parameters.write_buffer),
+      max_outstanding_(parameters.read_ahead.max_outstanding),
+      background_idle_(parameters.page_mapping.background_gc_idle),
+      link_(link),
+      events_(events),
+      counters_(counters),
+      ftl_(make_ftl(parameters, events, *this, counters)),
+      unit_bytes_(static_cast<std::uint64_t>(parameters.unit_bytes())),
+      piece_units_(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(parameters.flash.page) / unit_bytes_)),
+      read_cache_(static_cast<std::uint64_t>(parameters.read_cache.size), unit_bytes_, parameters.read_cache.enabled),
+      read_ahead_(parameters.read_ahead, unit_bytes_, static_cast<std::uint64_t>(parameters.capacity.size), counters),
+      buffer_(parameters.write_buffer, unit_bytes_, ftl_->program_units(), ftl_->parallel_programs()),
+      write_back_(parameters.write_buffer.size > 0 &&
+                  (parameters.write_buffer.enabled || parameters.write_buffer.power_loss_protected)),
+      processor_free_(static_cast<std::size_t>(parameters.controller.processors), 0) {
+  batch_.reserve(ftl_->program_units());
+  flushes_.reserve(64);
+}
+
+Ssd::~Ssd() = default;
+
+void Ssd::start(Nanoseconds now, Command& command) {
+  ++commands_;
+  last_activity_ = now;
+  if (command.index >= states_.size()) states_.resize(2 * command.index + 64);
+  states_[command.index].command = &command;
+  const auto processor = std::min_element(processor_free_.begin(), processor_free_.end());
+  const Nanoseconds work = command.request.operation == Operation::kRead ? controller_.read_command_time
+                                                                         : controller_.write_command_time;
+  *processor = std::max(*processor, now) + work;
+  events_.schedule(*processor, *this, command.index << kWhatBits | kDecoded);
+}
+
+void Ssd::on_event(Nanoseconds now, std::uint64_t what) {
+  switch (what & ((1U << kWhatBits) - 1)) {
+    case kDecoded: {
+      Command& command = *states_[what >> kWhatBits].command;
+      switch (command.request.operation) {
+        case Operation::kRead:
+          return begin_read(now, command);
+        case Operation::kWrite:
+          return begin_write(now, command);
+        case Operation::kFlush:
+          return begin_flush(now, command);
+        case Operation::kDiscard:
+          return begin_discard(now, command);
+      }
+      return;
+    }
+    case kAcknowledge:
+      return respond(now, *states_[what >> kWhatBits].command);
+    case kDestage:
+      destage_timer_ = false;
+      return destage(now, true);
+    case kIdle: {
+      idle_timer_ = false;
+      if (commands_ > 0) return;  // the next response sets the timer again
+      const Nanoseconds due = last_activity_ + background_idle_;
+      if (now >= due) return ftl_->idle(now, last_activity_);
+      idle_timer_ = true;
+      events_.schedule(due, *this, kIdle);
+      return;
+    }
+  }
+}
+
+// ---- reading
+
+void Ssd::begin_read(Nanoseconds now, Command& command) {
+  const Request& request = command.request;
+  const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
+  State& state = states_[command.index];
+  command.pending = 1;  // this function itself, until all parts are under way
+  state.stream = read_ahead_.observe(request);
+  state.covered_bytes =
+      std::min(read_ahead_.covered_bytes(state.stream, request.offset_bytes), request.size_bytes);
+  if (state.covered_bytes > 0) {
+    if (state.covered_bytes == request.size_bytes) ++counters_.prefetch_hits;
+    ++command.pending;
+    if (read_ahead_.ready_or_wait(state.stream, request.offset_bytes + state.covered_bytes, command)) {
+      carry(now, command, state.covered_bytes);
+      --command.pending;
+    }
+  }
+  demand(now, command, request.offset_bytes + state.covered_bytes, end_bytes);
+  // the reader's own data go first
+  read_ahead(now, state.stream);
+  part_done(now, command);
+}
+
+// Asks the FTL for what of [begin, end) is not in memory, in pieces of a flash page: each goes over the link as it comes.
+void Ssd::demand(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes) {
+  if (begin_bytes >= end_bytes) return;
+  const std::uint64_t end = end_unit(end_bytes);
+  bool all_in_memory = true;
+  std::uint64_t unit = first_unit(begin_bytes);
+  while (unit < end) {
+    const std::uint64_t piece_end = std::min(end, (unit / piece_units_ + 1) * piece_units_);
+    // the run of units up to piece_end that are alike: in memory, or not
+    const bool here = buffer_.holds(unit) || read_cache_.hit(unit);
+    std::uint64_t run_end = unit + 1;
+    while (run_end < piece_end && (buffer_.holds(run_end) || read_cache_.hit(run_end)) == here) ++run_end;
+    const std::uint64_t size_bytes =
+        std::min(end_bytes, run_end * unit_bytes_) - std::max(begin_bytes, unit * unit_bytes_);
+    if (here) {
+      carry(now, command, size_bytes);
+    } else {
+      all_in_memory = false;
+      demand_piece(now, command, unit, run_end, size_bytes);
+    }
+    unit = run_end;
+  }
+  if (all_in_memory) ++counters_.buffer_read_hits;
+}
+
+void Ssd::demand_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t last,
+                       std::uint64_t size_bytes) {
+  for (std::uint64_t unit = first; unit < last; ++unit) read_cache_.insert(unit);
+  const std::uint64_t token = kDemand | static_cast<std::uint64_t>(command.index) << 32 | size_bytes;
+  if (ftl_->read(now, first, static_cast<std::uint32_t>(last - first), size_bytes, token)) {
+    ++command.pending;
+  } else {
+    carry(now, command, size_bytes);
+  }
+}
+
+// Takes data that are in memory over to the host: through the buffer memory, then over the link.
+void Ssd::carry(Nanoseconds now, Command& command, std::uint64_t size_bytes) {
+  memory_free_ = std::max(memory_free_, now) + transfer_ns(size_bytes, controller_.memory_rate);
+  link_.carry_to_host(memory_free_, command, size_bytes);
+}
+
+void Ssd::part_done(Nanoseconds now, Command& command) {
+  if (--command.pending > 0) return;
+  const int stream = states_[command.index].stream;
+  if (stream != ReadAhead::kNoStream) {
+    read_ahead_.consumed(stream, command.request.offset_bytes + command.request.size_bytes);
+    read_ahead(now, stream);
+  }
+  respond(now, command);
+}
+
+void Ssd::read_ahead(Nanoseconds now, int stream) {
+  if (stream == ReadAhead::kNoStream || commands_ > max_outstanding_) return;
+  ReadAhead::Piece piece;
+  while (read_ahead_.next_piece(stream, piece)) {
+    const std::uint64_t first = first_unit(piece.begin_bytes);
+    const std::uint64_t end = end_unit(piece.end_bytes);
+    const std::uint64_t token = kPrefetch | piece.token;
+    if (!ftl_->read(now, first, static_cast<std::uint32_t>(end - first), piece.end_bytes - piece.begin_bytes, token)) {
+      piece_arrived(now, piece.token);
+    }
+  }
+}
+
+void Ssd::piece_arrived(Nanoseconds now, std::uint64_t token) {
+  Command* command = read_ahead_.arrived(token);
+  while (command != nullptr) {
+    Command* next = command->next;
+    const State& state = states_[command->index];
+    if (read_ahead_.ready_or_wait(state.stream, command->request.offset_bytes + state.covered_bytes, *command)) {
+      carry(now, *command, state.covered_bytes);
+      part_done(now, *command);
+    }
+    command = next;
+  }
+}
+
+void Ssd::read_done(Nanoseconds now, std::uint64_t token) {
+  switch (token & kWho) {
+    case kDemand: {
+      Command& command = *states_[token >> 32].command;
+      carry(now, command, token & 0xFFFFFFFF);
+      return part_done(now, command);
+    }
+    case kPrefetch:
+      return piece_arrived(now, token & ~kWho);
+    default:
+      return;  // a unit's other half: in memory, where the write that needs it is
+  }
+}
+
+// ---- writing
+
+void Ssd::begin_write(Nanoseconds now, Command& command) {
+  const Request& request = command.request;
+  read_ahead_.invalidate(request.offset_bytes, request.size_bytes);
+  const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
+  read_cache_.drop_all(first_unit(request.offset_bytes), end_unit(end_bytes));
+  // units of which the command has only a part need the rest from flash
+  if (request.offset_bytes % unit_bytes_ != 0) fill(now, first_unit(request.offset_bytes));
+  if (end_bytes % unit_bytes_ != 0 &&
+      (request.offset_bytes % unit_bytes_ == 0 || first_unit(request.offset_bytes) != first_unit(end_bytes))) {
+    fill(now, first_unit(end_bytes));
+  }
+  command.cursor_bytes = request.offset_bytes;
+  if (!write_back_) return write_through(now, command);
+  if (waiting_first_ == nullptr && accept(now, command)) return;
+  ++counters_.buffer_full_waits;
+  command.next = nullptr;
+  (waiting_first_ == nullptr ? waiting_first_ : waiting_last_->next) = &command;
+  waiting_last_ = &command;
+}
+
+void Ssd::fill(Nanoseconds now, std::uint64_t unit) {
+  if (!buffer_.holds(unit)) ftl_->read(now, unit, 1, unit_bytes_, kFill);
+}
+
+// Takes as much of the write into the buffer as there is room for; false when some of it has to wait.
+bool Ssd::accept(Nanoseconds now, Command& command) {
+  const Request& request = command.request;
+  const std::uint64_t end = end_unit(request.offset_bytes + request.size_bytes);
+  std::uint64_t unit = first_unit(command.cursor_bytes);
+  while (unit < end && buffer_.take(unit)) ++unit;
+  if (unit < end) {
+    command.cursor_bytes = unit * unit_bytes_;
+    destage(now, true);
+    return false;
+  }
+  memory_free_ = std::max(memory_free_, now) + transfer_ns(request.size_bytes, controller_.memory_rate);
+  Nanoseconds done = memory_free_ + buffer_parameters_.acknowledge_time;
+  if (!buffer_.continues_stream(request.offset_bytes, request.size_bytes)) done += buffer_parameters_.new_segment_time;
+  events_.schedule(done, *this, command.index << kWhatBits | kAcknowledge);
+  destage(now, false);
+  return true;
+}
+
+// Without a buffer that may acknowledge: the command is over when its units are in flash.
+void Ssd::write_through(Nanoseconds now, Command& command) {
+  const Request& request = command.request;
+  const std::uint64_t end = end_unit(request.offset_bytes + request.size_bytes);
+  command.pending = 1;
+  for (std::uint64_t unit = first_unit(request.offset_bytes); unit < end;) {
+    batch_.clear();
+    while (unit < end && batch_.size() < ftl_->program_units()) batch_.push_back(unit++);
+    ++command.pending;
+    ftl_->write(now, batch_.data(), static_cast<std::uint32_t>(batch_.size()), kThrough | command.index);
+  }
+  if (--command.pending == 0) respond(now, command);
+}
+
+// Sends waiting units to flash, by full batches, or whatever there is if `partial`.
+void Ssd::destage(Nanoseconds now, bool partial) {
+  while (buffer_.batch_free() && buffer_.waiting_units() >= (partial ? 1 : ftl_->program_units())) {
+    const std::uint32_t batch = buffer_.begin_batch(batch_);
+    if (batch_.empty()) {  // all that waited has been discarded
+      buffer_.end_batch(batch);
+      return;
+    }
+    ftl_->write(now, batch_.data(), static_cast<std::uint32_t>(batch_.size()), kBatch | batch);
+  }
+  if (buffer_.waiting_units() > 0 && !destage_timer_) {
+    destage_timer_ = true;
+    events_.schedule(now + buffer_parameters_.destage_delay, *this, kDestage);
+  }
+}
+
+void Ssd::write_done(Nanoseconds now, std::uint64_t token, std::uint32_t) {
+  if ((token & kWho) == kThrough) {
+    Command& command = *states_[token & ~kWho].command;
+    if (--command.pending == 0) respond(now, command);
+    return;
+  }
+  buffer_.end_batch(static_cast<std::uint32_t>(token & ~kWho));
+  while (waiting_first_ != nullptr) {
+    Command* next = waiting_first_->next;
+    if (!accept(now, *waiting_first_)) break;
+    waiting_first_ = next;
+  }
+  destage(now, waiting_first_ != nullptr || !flushes_.empty());
+  end_flushes(now);
+}
+
+// ---- flush, discard, response
+
+void Ssd::begin_flush(Nanoseconds now, Command& command) {
+  if (!write_back_ || buffer_parameters_.power_loss_protected) return respond(now, command);
+  states_[command.index].flush_target = buffer_.taken();
+  flushes_.push_back(&command);
+  destage(now, true);
+  end_flushes(now);
+}
+
+// What was in the buffer when the flush came has left it, or as much that came later.
+void Ssd::end_flushes(Nanoseconds now) {
+  while (!flushes_.empty() && states_[flushes_.front()->index].flush_target <= buffer_.left()) {
+    Command& command = *flushes_.front();
+    flushes_.erase(flushes_.begin());
+    respond(now, command);
+  }
+}
+
+void Ssd::begin_discard(Nanoseconds now, Command& command) {
+  const Request& request = command.request;
+  read_ahead_.invalidate(request.offset_bytes, request.size_bytes);
+  // only whole units can be forgotten
+  const std::uint64_t first = end_unit(request.offset_bytes);
+  const std::uint64_t end = first_unit(request.offset_bytes + request.size_bytes);
+  if (first < end) {
+    read_cache_.drop_all(first, end);
+    buffer_.forget_all(first, end);
+    ftl_->discard(now, first, end - first);
+  }
+  respond(now, command);
+}
+
+void Ssd::respond(Nanoseconds now, Command& command) {
+  --commands_;
+  last_activity_ = now;
+  if (commands_ == 0 && background_idle_ > 0 && !idle_timer_) {
+    idle_timer_ = true;
+    events_.schedule(now + background_idle_, *this, kIdle);
+  }
+  link_.respond(now, command);
+}
+
+}  // namespace twin

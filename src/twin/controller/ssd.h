@@ -1,0 +1,99 @@
+// The controller of an SSD: decodes commands, keeps the write buffer, the read cache and read-ahead, and sends to the
+// FTL what needs the flash.
+//
+// RCD, DRA and WCE (ReadCacheParameters, ReadAheadParameters, WriteBufferParameters) are independent: with read-ahead
+// off nothing else serves a sequential reader faster than a random one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "controller/controller_parameters.h"
+#include "controller/read_ahead.h"
+#include "controller/read_cache.h"
+#include "controller/write_buffer.h"
+#include "core/event_queue.h"
+#include "drive/device.h"
+#include "drive/parameters.h"
+#include "ftl/ftl.h"
+#include "link/link.h"
+
+namespace twin {
+
+class Ssd final : public Device, private EventHandler, private FtlClient {
+ public:
+  // Link, queue and counters must outlive the drive. Throws std::invalid_argument for parameters that do not go
+  // together.
+  Ssd(const Parameters& parameters, Link& link, EventQueue& events, Counters& counters);
+  ~Ssd() override;
+
+  void start(Nanoseconds now, Command& command) override;
+
+  [[nodiscard]] const Ftl& ftl() const { return *ftl_; }
+
+ private:
+  // What the controller remembers of a command beside what is in it; kept by Command::index.
+  struct State {
+    Command* command = nullptr;
+    int stream = ReadAhead::kNoStream;
+    std::uint64_t covered_bytes = 0;  // of a read: what read-ahead has or has asked for
+    std::uint64_t flush_target = 0;   // of a flush: how many units must have left the buffer
+  };
+
+  void on_event(Nanoseconds now, std::uint64_t what) override;
+  void read_done(Nanoseconds now, std::uint64_t token) override;
+  void write_done(Nanoseconds now, std::uint64_t token, std::uint32_t count) override;
+
+  void begin_read(Nanoseconds now, Command& command);
+  void demand(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes);
+  void demand_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t last,
+                    std::uint64_t size_bytes);
+  void carry(Nanoseconds now, Command& command, std::uint64_t size_bytes);
+  void part_done(Nanoseconds now, Command& command);
+  void read_ahead(Nanoseconds now, int stream);
+  void piece_arrived(Nanoseconds now, std::uint64_t token);
+
+  void begin_write(Nanoseconds now, Command& command);
+  void fill(Nanoseconds now, std::uint64_t unit);
+  bool accept(Nanoseconds now, Command& command);
+  void write_through(Nanoseconds now, Command& command);
+  void destage(Nanoseconds now, bool partial);
+  void begin_flush(Nanoseconds now, Command& command);
+  void end_flushes(Nanoseconds now);
+  void begin_discard(Nanoseconds now, Command& command);
+  void respond(Nanoseconds now, Command& command);
+
+  [[nodiscard]] std::uint64_t first_unit(std::uint64_t offset_bytes) const { return offset_bytes / unit_bytes_; }
+  [[nodiscard]] std::uint64_t end_unit(std::uint64_t end_bytes) const {
+    return (end_bytes + unit_bytes_ - 1) / unit_bytes_;
+  }
+
+  ControllerParameters controller_;
+  WriteBufferParameters buffer_parameters_;
+  std::int64_t max_outstanding_;
+  Nanoseconds background_idle_;
+  Link& link_;
+  EventQueue& events_;
+  Counters& counters_;
+  std::unique_ptr<Ftl> ftl_;
+  std::uint64_t unit_bytes_;
+  std::uint64_t piece_units_;  // units of one demand piece: those of a flash page
+  ReadCache read_cache_;
+  ReadAhead read_ahead_;
+  WriteBuffer buffer_;
+  bool write_back_;
+  std::vector<Nanoseconds> processor_free_;
+  Nanoseconds memory_free_ = 0;
+  std::vector<State> states_;
+  std::vector<std::uint64_t> batch_;       // units on their way to the FTL
+  Command* waiting_first_ = nullptr;       // writes that found the buffer full, in the order of their coming
+  Command* waiting_last_ = nullptr;
+  std::vector<Command*> flushes_;
+  std::int64_t commands_ = 0;              // in the drive
+  bool destage_timer_ = false;
+  bool idle_timer_ = false;
+  Nanoseconds last_activity_ = 0;
+};
+
+}  // namespace twin

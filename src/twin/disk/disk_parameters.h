@@ -1,0 +1,51 @@
+// A hard disk: mechanics, track buffer, cache, queue.
+#pragma once
+
+#include "core/fields.h"
+#include "core/units.h"
+
+namespace twin {
+
+struct DiskParameters {
+  std::int64_t rotation_rpm = 7200;
+  std::int64_t heads = 1;
+  std::int64_t cylinders = 1;
+  std::int64_t zones = 1;
+  std::int64_t outer_rate = 1;
+  std::int64_t inner_rate = 1;
+  Nanoseconds track_to_track_seek = 0;
+  Nanoseconds average_seek = 0;
+  Nanoseconds full_seek = 0;
+  Nanoseconds head_switch = 0;
+  Nanoseconds write_settle = 0;
+  Nanoseconds command_time = 0;
+  std::int64_t track_buffer = 0;
+  bool read_ahead = true;
+  bool read_cache = true;
+  std::int64_t write_cache = 0;
+  bool write_cache_enabled = true;
+  bool reorders = true;
+
+  void visit(FieldVisitor& v) {
+    v.number("rotation_rpm", rotation_rpm, Unit::kCount, 1000, 30000, "turns of the platters in a minute");
+    v.number("heads", heads, Unit::kCount, 1, 64, "surfaces in use");
+    v.number("cylinders", cylinders, Unit::kCount, 100, 10'000'000, "tracks of one surface");
+    v.number("zones", zones, Unit::kCount, 1, 1000, "groups of cylinders with as many sectors a track");
+    v.number("outer_rate", outer_rate, Unit::kBytesPerSecond, 100'000, 10'000'000'000, "media rate of the outermost zone");
+    v.number("inner_rate", inner_rate, Unit::kBytesPerSecond, 100'000, 10'000'000'000, "media rate of the innermost zone");
+    v.number("track_to_track_seek", track_to_track_seek, Unit::kNanoseconds, 0, kSecond, "seek to the next cylinder");
+    v.number("average_seek", average_seek, Unit::kNanoseconds, 0, kSecond, "mean over random pairs of cylinders");
+    v.number("full_seek", full_seek, Unit::kNanoseconds, 0, kSecond, "seek across all cylinders");
+    v.number("head_switch", head_switch, Unit::kNanoseconds, 0, kSecond, "change to another surface of a cylinder");
+    v.number("write_settle", write_settle, Unit::kNanoseconds, 0, kSecond, "extra settling before writing");
+    v.number("command_time", command_time, Unit::kNanoseconds, 0, kSecond, "processing of a command");
+    v.number("track_buffer", track_buffer, Unit::kBytes, 0, 1LL << 34, "memory for data read and read ahead");
+    v.toggle("read_ahead", read_ahead, "not DRA: whether reading goes on past the request");
+    v.toggle("read_cache", read_cache, "not RCD: whether the buffer serves what was read before");
+    v.number("write_cache", write_cache, Unit::kBytes, 0, 1LL << 34, "memory for written data");
+    v.toggle("write_cache_enabled", write_cache_enabled, "WCE: whether writes are acknowledged from that memory");
+    v.toggle("reorders", reorders, "whether queued commands are served in the order of least positioning time");
+  }
+};
+
+}  // namespace twin

@@ -1,0 +1,84 @@
+// Open and closed loop over a trace.
+#include "drive/replay.h"
+
+#include <algorithm>
+
+namespace twin {
+
+Replay::Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth)
+    : drive_(drive), depth_(depth), threads_(threads) {}
+
+void Replay::submit(Nanoseconds issue_ns, Nanoseconds now, const Request& request) {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  const std::uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  slots_[slot] = {request, fed_++, issue_ns};
+  submitted_ns_ = now;
+  drive_.submit(now, request, slot);
+}
+
+void Replay::take(const Completion& completion, std::vector<Replayed>& done) {
+  const Slot& slot = slots_[completion.ticket];
+  const Nanoseconds cost = drive_.complete_cost_ns(slot.request);
+  Nanoseconds back = completion.when_ns + cost;
+  if (depth_ > 0) {
+    Thread& thread = threads_[slot.request.job];
+    thread.clock = back = std::max(thread.clock, completion.when_ns) + cost;
+    --thread.in_flight;
+  }
+  end_ns_ = std::max(end_ns_, back);
+  done.push_back({slot.index, slot.issue_ns, back - slot.issue_ns});
+  free_slots_.push_back(static_cast<std::uint32_t>(completion.ticket));
+}
+
+// The thread that will submit next: of those with a place free, the one whose clock is least.
+Replay::Thread* Replay::ready() {
+  Thread* least = nullptr;
+  for (Thread& thread : threads_) {
+    if (thread.in_flight < depth_ && (least == nullptr || thread.clock < least->clock)) least = &thread;
+  }
+  return least;
+}
+
+void Replay::feed(const TracePiece& piece, std::vector<Replayed>& done) {
+  for (std::size_t i = 0; i < piece.count; ++i) {
+    Request request{static_cast<Operation>(piece.operation[i]), 0, piece.offset_bytes[i], piece.size_bytes[i]};
+    const Nanoseconds cost = drive_.submit_cost_ns(request);
+    if (depth_ == 0) {
+      const Nanoseconds arrival = piece.arrival_ns[i];
+      // costs differ with size: one that arrives with a larger one in front of it still follows it
+      const Nanoseconds now = std::max(submitted_ns_, arrival + cost);
+      while (const auto completion = drive_.run(now)) take(*completion, done);
+      submit(arrival, now, request);
+      continue;
+    }
+    // a completion before the submission may free a thread that comes first
+    for (;;) {
+      Thread* thread = ready();
+      const Nanoseconds now = thread == nullptr ? kNever : std::max(submitted_ns_, thread->clock + cost);
+      if (drive_.next_event_ns() <= now) {
+        if (const auto completion = drive_.run(now)) {
+          take(*completion, done);
+          continue;
+        }
+      }
+      request.job = static_cast<std::uint32_t>(thread - threads_.data());
+      const Nanoseconds issue = thread->clock;
+      thread->clock = now;
+      ++thread->in_flight;
+      submit(issue, now, request);
+      break;
+    }
+  }
+}
+
+void Replay::finish(std::vector<Replayed>& done) {
+  while (free_slots_.size() < slots_.size()) {
+    if (const auto completion = drive_.run(kNever)) take(*completion, done);
+  }
+}
+
+}  // namespace twin

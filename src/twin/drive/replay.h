@@ -1,0 +1,71 @@
+// Replays a trace on a drive, without fio: for long traces and for fitting. Takes the trace piece by piece, so that its
+// length costs no memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/units.h"
+#include "drive/drive.h"
+
+namespace twin {
+
+// A piece of a trace by columns, `count` requests long; the arrays are the caller's.
+struct TracePiece {
+  const std::int64_t* arrival_ns = nullptr;  // open loop alone: never decreasing
+  const std::uint8_t* operation = nullptr;   // values of Operation
+  const std::uint64_t* offset_bytes = nullptr;
+  const std::uint64_t* size_bytes = nullptr;
+  std::size_t count = 0;
+};
+
+// A request that is over. `request` is its place in the whole trace, from 0 on.
+struct Replayed {
+  std::uint64_t request;
+  Nanoseconds issue_ns;    // when it arrived (open loop) or a thread turned to it (closed loop)
+  Nanoseconds latency_ns;  // from then to its return to the caller, CPU costs included
+};
+
+class Replay {
+ public:
+  // Closed loop: `threads` threads keep `depth` requests each in flight; each request goes to the thread that is free
+  // first, and takes that thread's CPU time. Open loop (`depth` 0): each request is submitted when it arrives, whatever
+  // has completed by then. The drive must outlive the replay, and be used by nothing else.
+  Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth);
+
+  // Submits the requests of the piece; appends to `done` those that are over by then, of this or earlier pieces.
+  void feed(const TracePiece& piece, std::vector<Replayed>& done);
+
+  // Waits for the requests in flight.
+  void finish(std::vector<Replayed>& done);
+
+  // When the last request so far was over.
+  [[nodiscard]] Nanoseconds end_ns() const { return end_ns_; }
+
+ private:
+  struct Thread {
+    Nanoseconds clock = 0;
+    std::uint32_t in_flight = 0;
+  };
+  struct Slot {  // a request in flight
+    Request request;
+    std::uint64_t index = 0;
+    Nanoseconds issue_ns = 0;
+  };
+
+  void submit(Nanoseconds issue_ns, Nanoseconds now, const Request& request);
+  void take(const Completion& completion, std::vector<Replayed>& done);
+  [[nodiscard]] Thread* ready();
+
+  Drive& drive_;
+  std::uint32_t depth_;
+  std::vector<Thread> threads_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_slots_;
+  std::uint64_t fed_ = 0;
+  Nanoseconds submitted_ns_ = 0;
+  Nanoseconds end_ns_ = 0;
+};
+
+}  // namespace twin

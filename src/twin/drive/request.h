@@ -1,0 +1,34 @@
+// What a host asks of a drive.
+#pragma once
+
+#include <cstdint>
+
+#include "core/units.h"
+
+namespace twin {
+
+enum class Operation : std::uint8_t { kRead, kWrite, kFlush, kDiscard };
+
+// Offset and size are multiples of kSectorBytes and lie within the drive; a flush has neither.
+struct Request {
+  Operation operation = Operation::kRead;
+  std::uint32_t job = 0;  // who asks: schedulers with a queue per process go by it
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t size_bytes = 0;
+};
+
+// A request on its way through the layers. The host makes it and gets it back; each layer keeps in it what it must
+// remember until then.
+struct Command {
+  Request request;
+  std::uint64_t ticket = 0;       // the caller's own name for the request
+  Nanoseconds submitted_ns = 0;   // when the host handed it to the block layer
+  std::uint32_t index = 0;        // place in the host's pool: a handler's word for the command in its events
+  std::uint32_t pending = 0;      // parts (flash pages, buffer slots) that it waits for
+  std::uint64_t cursor_bytes = 0; // how far a layer that serves it piecewise has come
+  std::uint64_t carried_bytes = 0; // of a read's data, what the link has carried before the response
+  Command* next = nullptr;        // in whichever queue it waits
+  Command* merged = nullptr;      // requests that the block layer merged into this one, a chain
+};
+
+}  // namespace twin

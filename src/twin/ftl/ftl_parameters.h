@@ -1,0 +1,67 @@
+// The flash translation layer: mapping, spare space, garbage collection.
+#pragma once
+
+#include "core/fields.h"
+#include "core/units.h"
+
+namespace twin {
+
+enum class Mapping : int { kPage, kLogBlock };
+enum class InitialState : int { kFresh, kSequential, kRandom };
+
+struct FtlParameters {
+  int mapping = 0;
+  int initial_state = 0;
+  double over_provisioning = 0;
+
+  void visit(FieldVisitor& v) {
+    v.choice("mapping", mapping, {"page", "log_block"},
+             "a map of pages, or a map of blocks with a few page-mapped log blocks (drives of 2008)");
+    v.choice("initial_state", initial_state, {"fresh", "sequential", "random"},
+             "never written, filled once in order, or overwritten at random until garbage collection is steady");
+    v.ratio("over_provisioning", over_provisioning, 0.01, 4.0,
+            "flash beyond the capacity, as a share of the capacity");
+  }
+};
+
+// Page mapping: any unit can lie anywhere.
+struct PageMappingParameters {
+  std::int64_t unit = 4096;
+  double map_cache_coverage = 1;
+  std::int64_t map_entry = 8;
+  std::int64_t map_page_entries = 512;
+  bool map_batch_fetch = true;
+  double gc_start = 0;
+  double gc_stop = 0;
+  Nanoseconds background_gc_idle = 0;
+
+  void visit(FieldVisitor& v) {
+    v.number("unit", unit, Unit::kBytes, 512, 65536, "what one entry of the map stands for");
+    v.ratio("map_cache_coverage", map_cache_coverage, 0.0001, 1,
+            "share of the map that fits into memory; the rest is fetched from flash on demand");
+    v.number("map_entry", map_entry, Unit::kBytes, 1, 64, "size of an entry of the map");
+    v.number("map_page_entries", map_page_entries, Unit::kCount, 16, 65536, "entries in a page of the map in flash");
+    v.toggle("map_batch_fetch", map_batch_fetch,
+             "whether fetching a page of the map brings in all its entries or the one that is wanted");
+    v.ratio("gc_start", gc_start, 0, 1, "garbage collection begins when used blocks exceed this share of all");
+    v.ratio("gc_stop", gc_stop, 0, 1, "and ends, in the background, when they are down to this share");
+    v.number("background_gc_idle", background_gc_idle, Unit::kNanoseconds, 0, 3600 * kSecond,
+             "idle time after which garbage is collected in the background; 0: never");
+  }
+};
+
+// Hybrid mapping: data blocks mapped as a whole, overwrites go to log blocks, merges bring them together.
+struct LogMappingParameters {
+  std::int64_t log_blocks = 1;
+  std::int64_t blocks_per_log = 1;
+  std::int64_t group = 1;
+
+  void visit(FieldVisitor& v) {
+    v.number("log_blocks", log_blocks, Unit::kCount, 1, 65536, "log blocks of the whole drive");
+    v.number("blocks_per_log", blocks_per_log, Unit::kCount, 1, 65536,
+             "data blocks that may share a log block (1: each its own; many: fully associative)");
+    v.number("group", group, Unit::kCount, 1, 4096, "flash blocks on different dies that are mapped and erased as one");
+  }
+};
+
+}  // namespace twin

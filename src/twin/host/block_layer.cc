@@ -1,0 +1,136 @@
+// Splitting, merging, dispatching.
+#include "host/block_layer.h"
+
+#include <algorithm>
+
+namespace twin {
+
+BlockLayer::BlockLayer(const HostParameters& parameters, Link& link, Counters& counters, CompletionSink& sink)
+    : link_(link),
+      counters_(counters),
+      sink_(sink),
+      scheduler_(make_scheduler(static_cast<Scheduler>(parameters.scheduler))),
+      nr_requests_(static_cast<std::size_t>(parameters.nr_requests)),
+      max_request_bytes_(static_cast<std::uint64_t>(parameters.max_request)) {
+  waiting_.reserve(nr_requests_);
+}
+
+Command& BlockLayer::take_command() {
+  if (free_commands_.empty()) {
+    pool_.push_back(std::make_unique<Command>());
+    pool_.back()->index = static_cast<std::uint32_t>(pool_.size() - 1);
+    return *pool_.back();
+  }
+  Command& command = *free_commands_.back();
+  free_commands_.pop_back();
+  return command;
+}
+
+void BlockLayer::submit(Nanoseconds now, const Request& request, std::uint64_t ticket) {
+  if (free_origins_.empty()) {
+    free_origins_.push_back(static_cast<std::uint32_t>(origins_.size()));
+    origins_.emplace_back();
+  }
+  const std::uint32_t origin = free_origins_.back();
+  free_origins_.pop_back();
+  // a discard moves no data, and is not split
+  const std::uint64_t limit = request.operation == Operation::kDiscard ? ~0ULL : max_request_bytes_;
+  const std::uint64_t parts = std::max<std::uint64_t>(1, request.size_bytes / limit + (request.size_bytes % limit != 0));
+  origins_[origin] = {ticket, static_cast<std::uint32_t>(parts)};
+  for (std::uint64_t part = 0; part < parts; ++part) {
+    Command& command = take_command();
+    command.request = request;
+    command.request.offset_bytes += part * limit;
+    command.request.size_bytes = std::min(limit, request.size_bytes - part * limit);
+    command.ticket = origin;
+    command.submitted_ns = now;
+    command.merged = nullptr;
+    if (waiting_.empty() && link_.has_slot()) {
+      send(now, command);
+    } else {
+      enqueue(now, command);
+    }
+  }
+}
+
+void BlockLayer::enqueue(Nanoseconds now, Command& command) {
+  if (scheduler_->merges() && merge(command)) return;
+  if (waiting_.size() < nr_requests_) {
+    waiting_.push_back({&command, now});
+  } else {
+    congested_.push_back(&command);
+  }
+}
+
+// Joins the command to a waiting one that it continues, or that continues it.
+bool BlockLayer::merge(Command& command) {
+  const Request& request = command.request;
+  if (request.operation != Operation::kRead && request.operation != Operation::kWrite) return false;
+  for (const Waiting& each : waiting_) {
+    Request& other = each.command->request;
+    if (other.operation != request.operation || other.size_bytes + request.size_bytes > max_request_bytes_) continue;
+    const bool back = other.offset_bytes + other.size_bytes == request.offset_bytes;
+    if (!back && request.offset_bytes + request.size_bytes != other.offset_bytes) continue;
+    other.offset_bytes = std::min(other.offset_bytes, request.offset_bytes);
+    other.size_bytes += request.size_bytes;
+    command.merged = each.command->merged;
+    each.command->merged = &command;
+    ++counters_.merged_requests;
+    return true;
+  }
+  return false;
+}
+
+void BlockLayer::dispatch(Nanoseconds now) {
+  while (!waiting_.empty() && link_.has_slot()) {
+    const std::size_t place = scheduler_->pick(now, waiting_);
+    Command& command = *waiting_[place].command;
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(place));
+    while (!congested_.empty() && waiting_.size() < nr_requests_) {
+      Command& next = *congested_.front();
+      congested_.pop_front();
+      enqueue(now, next);
+    }
+    send(now, command);
+  }
+}
+
+void BlockLayer::send(Nanoseconds now, Command& command) {
+  switch (command.request.operation) {
+    case Operation::kRead:
+      ++counters_.read_commands;
+      counters_.read_bytes += command.request.size_bytes;
+      break;
+    case Operation::kWrite:
+      ++counters_.write_commands;
+      counters_.write_bytes += command.request.size_bytes;
+      break;
+    case Operation::kFlush:
+      ++counters_.flush_commands;
+      break;
+    case Operation::kDiscard:
+      ++counters_.discard_commands;
+      counters_.discard_bytes += command.request.size_bytes;
+      break;
+  }
+  link_.send(now, command);
+  counters_.queue_depth_max = std::max<std::uint64_t>(counters_.queue_depth_max, link_.outstanding());
+  if (recorder_ != nullptr) recorder_->record(now, Series::kQueueDepth, 0, link_.outstanding());
+}
+
+void BlockLayer::completed(Nanoseconds now, Command& command) {
+  if (recorder_ != nullptr) recorder_->record(now, Series::kQueueDepth, 0, link_.outstanding());
+  for (Command* each = &command; each != nullptr;) {
+    Command* next = each->merged;
+    const auto origin = static_cast<std::uint32_t>(each->ticket);
+    free_commands_.push_back(each);
+    if (--origins_[origin].parts == 0) {
+      free_origins_.push_back(origin);
+      sink_.completed(now, origins_[origin].ticket);
+    }
+    each = next;
+  }
+  dispatch(now);
+}
+
+}  // namespace twin

@@ -1,0 +1,57 @@
+// One server per direction, or one for both.
+#include "link/link.h"
+
+#include <algorithm>
+
+namespace twin {
+namespace {
+
+enum : std::uint64_t { kArrived, kResponded };
+
+}  // namespace
+
+Link::Link(const LinkParameters& parameters, EventQueue& events)
+    : events_(events),
+      rate_(parameters.rate),
+      half_command_time_(parameters.command_time / 2),
+      slots_(static_cast<std::uint32_t>(parameters.queue_slots)),
+      full_duplex_(parameters.full_duplex) {}
+
+void Link::connect(Initiator& host, Device& device) {
+  host_ = &host;
+  device_ = &device;
+}
+
+void Link::send(Nanoseconds now, Command& command) {
+  ++outstanding_;
+  if (command.index >= commands_.size()) commands_.resize(2 * command.index + 64);
+  commands_[command.index] = &command;
+  command.carried_bytes = 0;
+  Nanoseconds time = half_command_time_;
+  if (command.request.operation == Operation::kWrite) time += transfer_ns(command.request.size_bytes, rate_);
+  to_drive() = std::max(to_drive(), now) + time;
+  events_.schedule(to_drive(), *this, static_cast<std::uint64_t>(command.index) << 1 | kArrived);
+}
+
+void Link::carry_to_host(Nanoseconds ready, Command& command, std::uint64_t size_bytes) {
+  to_host() = std::max(to_host(), ready) + transfer_ns(size_bytes, rate_);
+  command.carried_bytes += size_bytes;
+}
+
+void Link::respond(Nanoseconds now, Command& command) {
+  Nanoseconds time = half_command_time_;
+  if (command.request.operation == Operation::kRead) {
+    time += transfer_ns(command.request.size_bytes - command.carried_bytes, rate_);
+  }
+  to_host() = std::max(to_host(), now) + time;
+  events_.schedule(to_host(), *this, static_cast<std::uint64_t>(command.index) << 1 | kResponded);
+}
+
+void Link::on_event(Nanoseconds now, std::uint64_t what) {
+  Command& command = *commands_[what >> 1];
+  if ((what & 1) == kArrived) return device_->start(now, command);
+  --outstanding_;
+  host_->completed(now, command);
+}
+
+}  // namespace twin

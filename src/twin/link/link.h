@@ -1,0 +1,53 @@
+// The link between host and drive: carries commands, data and responses, each direction one thing at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/event_queue.h"
+#include "drive/device.h"
+#include "link/link_parameters.h"
+
+namespace twin {
+
+// A command and its status each hold the link for half of command_time; data hold it for their size over the rate.
+// Calls come in the order of simulated time, so that "free from then on" is all that a direction has to know.
+class Link final : private EventHandler {
+ public:
+  Link(const LinkParameters& parameters, EventQueue& events);
+
+  // Before anything else; both must outlive the link's last event.
+  void connect(Initiator& host, Device& device);
+
+  // Whether the drive holds fewer commands than it has slots.
+  [[nodiscard]] bool has_slot() const { return outstanding_ < slots_; }
+  [[nodiscard]] std::uint32_t outstanding() const { return outstanding_; }
+
+  // Takes a command, and a write's data, to the device: Device::start() when they have arrived. There must be a slot.
+  void send(Nanoseconds now, Command& command);
+
+  // Carries a part of a read's data that is in the drive's memory at `ready`, ahead of the response. Calls must come
+  // with times that never go back.
+  void carry_to_host(Nanoseconds ready, Command& command, std::uint64_t size_bytes);
+
+  // Carries what is left of a read's data, and the status: Initiator::completed() then. The slot is free from then on.
+  void respond(Nanoseconds now, Command& command);
+
+ private:
+  void on_event(Nanoseconds now, std::uint64_t what) override;
+  [[nodiscard]] Nanoseconds& to_drive() { return free_[0]; }
+  [[nodiscard]] Nanoseconds& to_host() { return free_[full_duplex_ ? 1 : 0]; }
+
+  EventQueue& events_;
+  Initiator* host_ = nullptr;
+  Device* device_ = nullptr;
+  std::int64_t rate_;
+  Nanoseconds half_command_time_;
+  std::uint32_t slots_;
+  bool full_duplex_;
+  Nanoseconds free_[2] = {0, 0};     // when each direction is free
+  std::uint32_t outstanding_ = 0;
+  std::vector<Command*> commands_;  // by index
+};
+
+}  // namespace twin

@@ -1,0 +1,25 @@
+// The way between host and drive.
+#pragma once
+
+#include "core/fields.h"
+#include "core/units.h"
+
+namespace twin {
+
+struct LinkParameters {
+  std::int64_t rate = 1;
+  Nanoseconds command_time = 0;
+  std::int64_t queue_slots = 1;
+  bool full_duplex = false;
+
+  void visit(FieldVisitor& v) {
+    v.number("rate", rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000, "payload rate in one direction");
+    v.number("command_time", command_time, Unit::kNanoseconds, 0, kSecond,
+             "time that a command and its status hold the link, beside the data");
+    v.number("queue_slots", queue_slots, Unit::kCount, 1, 65536,
+             "commands that the drive holds at once (SATA NCQ: 32)");
+    v.toggle("full_duplex", full_duplex, "whether data flow both ways at once (SAS, PCIe) or by turns (SATA)");
+  }
+};
+
+}  // namespace twin
