@@ -24,6 +24,8 @@ present() { # whether what a package is needed for is there, whoever installed i
     case $1 in
     python3-venv) python3 -c 'import ensurepip, venv' ;;
     ca-certificates) [ -e /etc/ssl/certs/ca-certificates.crt ] ;;
+    sg3-utils) command -v sg_modes ;;
+    doctest-dev) [ -e /usr/include/doctest/doctest.h ] ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
@@ -62,9 +64,16 @@ check_python() {
     }
 }
 
-make_environment() { # .venv, exactly as locked; nothing to do when neither lock, package nor Python have changed
+check_compiler() {
+    [ "$(g++ -dumpversion | cut -d. -f1)" -ge 12 ] || {
+        say "g++ is version $(g++ -dumpversion), but 12 or later is needed (Debian 12, Ubuntu 24.04 or later have it)."
+        exit 1
+    }
+}
+
+make_environment() { # .venv, exactly as locked; nothing to do when neither lock nor Python have changed
     local stamp
-    stamp=$({ cat envs/requirements.txt pyproject.toml; python3 -V; pwd; } | sha256sum)
+    stamp=$({ cat envs/requirements.txt; python3 -V; pwd; } | sha256sum)
     [ -f .venv/.stamp ] && [ "$(cat .venv/.stamp)" = "$stamp" ] && return
     say "Making .venv from envs/requirements.txt"
     rm -rf .venv
@@ -72,14 +81,26 @@ make_environment() { # .venv, exactly as locked; nothing to do when neither lock
     awk '/^uv==/ {found = 1} found {print} found && !/\\$/ {exit}' envs/requirements.txt >.venv/uv.txt
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.txt
     .venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes --compile-bytecode envs/requirements.txt
-    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
     printf '%s\n' "$stamp" >.venv/.stamp
+}
+
+build_package() { # the package and its simulated drives; nothing to do when their sources have not changed
+    local stamp
+    stamp=$({ find src/twin -type f | sort | xargs sha256sum; cat pyproject.toml .venv/.stamp; g++ --version; } | sha256sum)
+    [ -f .venv/.package ] && [ "$(cat .venv/.package)" = "$stamp" ] && return
+    say "Building the package and its simulated drives"
+    # the build calls cmake and ninja by name; they are in .venv
+    PATH="$PWD/.venv/bin:$PATH" .venv/bin/uv pip install --quiet --python .venv/bin/python \
+        --no-deps --no-build-isolation --editable .
+    printf '%s\n' "$stamp" >.venv/.package
 }
 
 set_up() {
     install_packages
     check_python
+    check_compiler
     make_environment
+    build_package
     export PATH="$PWD/.venv/bin:$PATH" VIRTUAL_ENV="$PWD/.venv"
 }
 

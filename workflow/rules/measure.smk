@@ -17,7 +17,7 @@ for study in PLAN.studies:
         conda:
             "../../envs/environment.yaml"
         resources:
-            real_drive=1,
+            real_drive=lambda wildcards: int(PLAN.is_real(wildcards.drive)),
         params:
             specification=lambda wildcards, study=study: PLAN.specification(
                 wildcards.drive, study, wildcards.cell

@@ -1,0 +1,162 @@
+// Turns by virtual time, handed over with a futex for each participant.
+#include "clock/timeline.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace twin {
+namespace {
+
+// Own system calls: syscall() itself may be one of the functions that the preload library stands before.
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
+#if defined(__x86_64__)
+  long result;
+  register long timeout asm("r10") = 0;
+  asm volatile("syscall"
+               : "=a"(result)
+               : "0"(static_cast<long>(SYS_futex)), "D"(&word), "S"(static_cast<long>(operation)),
+                 "d"(static_cast<long>(value)), "r"(timeout)
+               : "rcx", "r11", "memory");
+  return result;
+#else
+  return syscall(SYS_futex, &word, operation, value, nullptr);
+#endif
+}
+
+void wait_for_turn(std::atomic<std::uint32_t>& turn) {
+  while (turn.load(std::memory_order_acquire) == 0) futex(turn, FUTEX_WAIT_PRIVATE, 0);
+  turn.store(0, std::memory_order_relaxed);
+}
+
+void give_turn(std::atomic<std::uint32_t>& turn) {
+  turn.store(1, std::memory_order_release);
+  futex(turn, FUTEX_WAKE_PRIVATE, 1);
+}
+
+}  // namespace
+
+Timeline::Timeline(World& world, void (*stuck)()) : world_(world), stuck_(stuck) {}
+
+Participant& Timeline::start(Nanoseconds now) {
+  Participant& self = add();
+  self.now_ = now;
+  self.due_ = kNever;
+  running_.store(&self, std::memory_order_release);
+  return self;
+}
+
+Participant& Timeline::add() {
+  all_.push_back(std::make_unique<Participant>());
+  Participant& added = *all_.back();
+  added.number_ = static_cast<std::uint32_t>(all_.size() - 1);
+  participants_.push_back(&added);
+  if (const Participant* maker = running_.load(std::memory_order_relaxed)) {
+    added.now_ = added.due_ = maker->now_;
+    find_next_due(*maker);
+  }
+  return added;
+}
+
+void Timeline::begin(Participant& self) { wait_for_turn(self.turn_); }
+
+void Timeline::leave(Participant& self) {
+  participants_.erase(std::find(participants_.begin(), participants_.end(), &self));
+  if (!participants_.empty()) hand_over(nullptr);
+}
+
+void Timeline::remove(Participant& never_begun) {
+  participants_.erase(std::find(participants_.begin(), participants_.end(), &never_begun));
+  find_next_due(*running_.load(std::memory_order_relaxed));
+}
+
+bool Timeline::has(pthread_t thread) const {
+  return std::any_of(participants_.begin(), participants_.end(),
+                     [thread](const Participant* each) { return pthread_equal(each->thread, thread) != 0; });
+}
+
+void Timeline::forget_others(Participant& self) {
+  participants_.assign(1, &self);
+  find_next_due(self);
+}
+
+Participant* Timeline::earliest() const {
+  Participant* first = nullptr;
+  for (Participant* each : participants_) {
+    if (each->due_ != kNever && (first == nullptr || each->due_ < first->due_)) first = each;
+  }
+  return first;
+}
+
+void Timeline::find_next_due(const Participant& self) {
+  Nanoseconds due = world_.next_event();
+  for (const Participant* each : participants_) {
+    if (each != &self) due = std::min(due, each->due_);
+  }
+  next_due_ = due;
+}
+
+// Lets the world go on and hands the turn to whoever is due first. With `self`, returns when its turn has come again.
+void Timeline::hand_over(Participant* self) {
+  Participant* next = nullptr;
+  for (;;) {
+    next = earliest();
+    const Nanoseconds limit = next == nullptr ? kNever : next->due_;
+    const Nanoseconds event = world_.next_event();
+    if (event == kNever || event > limit) break;
+    world_.advance(limit);  // what it completes may make another one the earliest
+  }
+  if (next == nullptr) stuck_();
+  turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (next != self) {
+    running_.store(next, std::memory_order_release);
+    next->now_ = std::max(next->now_, next->due_);
+    next->due_ = kNever;
+    next->key_ = nullptr;
+    find_next_due(*next);
+    give_turn(next->turn_);
+    if (self != nullptr) wait_for_turn(self->turn_);
+    return;
+  }
+  self->now_ = std::max(self->now_, self->due_);
+  self->due_ = kNever;
+  self->key_ = nullptr;
+  find_next_due(*self);
+}
+
+void Timeline::give_way(Participant& self) {
+  self.due_ = self.now_;
+  hand_over(&self);
+}
+
+bool Timeline::wait(Participant& self, const void* key, Nanoseconds until) {
+  self.key_ = key;
+  self.due_ = until;
+  self.waiting_since_ = order_++;
+  self.woken_ = false;
+  ++self.waits;
+  hand_over(&self);
+  return self.woken_;
+}
+
+bool Timeline::wake_one_at(const void* key, Nanoseconds when) {
+  Participant* first = nullptr;
+  for (Participant* each : participants_) {
+    if (each->key_ == key && (first == nullptr || each->waiting_since_ < first->waiting_since_)) first = each;
+  }
+  if (first == nullptr) return false;
+  first->due_ = std::max(first->now_, when);
+  first->key_ = nullptr;
+  first->woken_ = true;
+  next_due_ = std::min(next_due_, first->due_);
+  return true;
+}
+
+void Timeline::wake_all(const Participant& self, const void* key) {
+  while (wake_one_at(key, self.now_)) {
+  }
+}
+
+}  // namespace twin

@@ -1,0 +1,302 @@
+// libaio, by its stable binary interface; io_uring and POSIX AIO are refused.
+#include <aio.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "preload/drive_file.h"
+#include "preload/process.h"
+#include "preload/real.h"
+
+namespace {
+
+// linux/aio_abi.h and libaio.h agree on these.
+struct Iocb {
+  std::uint64_t data;
+  std::uint32_t key;
+  std::int32_t flags;
+  std::uint16_t operation;
+  std::int16_t priority;
+  std::uint32_t descriptor;
+  std::uint64_t buffer;
+  std::uint64_t size;
+  std::int64_t offset;
+  std::uint64_t reserved;
+  std::uint32_t more_flags;
+  std::uint32_t event_descriptor;
+};
+static_assert(sizeof(Iocb) == 64);
+
+struct Event {
+  std::uint64_t data;
+  std::uint64_t iocb;
+  std::int64_t result;
+  std::int64_t result2;
+};
+
+enum : std::uint16_t { kPread = 0, kPwrite = 1, kFsync = 2, kFdsync = 3, kNoop = 6, kPreadv = 7, kPwritev = 8 };
+
+// One operation under way.
+struct Slot {
+  Iocb* iocb = nullptr;
+  std::int64_t result = 0;
+  twin::Request request;
+  twin::Nanoseconds done_ns = twin::kNever;
+  std::uint64_t order = 0;
+};
+
+// What io_context_t points to. The first words are those of the kernel's ring (struct aio_ring): without its magic
+// number no program looks into it by itself.
+struct Context {
+  std::uint32_t ring[8] = {};
+  std::uint32_t room = 0;
+  std::uint64_t submitted = 0;
+  std::deque<Slot> slots;  // grows with the depth, and stays: references are kept by requests under way
+  std::vector<Slot*> free;
+  std::vector<Slot*> under_way;
+};
+
+// All contexts, so that one that is not ours is told.
+std::vector<Context*> contexts;
+
+Context* find(void* handle) {
+  const auto found = std::find(contexts.begin(), contexts.end(), static_cast<Context*>(handle));
+  return found == contexts.end() ? nullptr : *found;
+}
+
+int set_up(unsigned room, void** handle) {
+  if (room == 0) return -EINVAL;
+  auto* context = new Context;
+  context->room = room;
+  contexts.push_back(context);
+  *handle = context;
+  return 0;
+}
+
+int destroy(void* handle) {
+  Context* context = find(handle);
+  if (context == nullptr) return -EINVAL;
+  while (!context->under_way.empty()) {  // the kernel waits for what is under way, too
+    Slot* slot = context->under_way.back();
+    while (slot->done_ns == twin::kNever) twin::timeline().wait(*twin::self, context, twin::kNever);
+    context->under_way.pop_back();
+  }
+  contexts.erase(std::find(contexts.begin(), contexts.end(), context));
+  delete context;
+  return 0;
+}
+
+// Starts one operation; returns 0 or -errno as io_submit() does for its first.
+int start(Context& context, Iocb* iocb) {
+  const int descriptor = static_cast<int>(iocb->descriptor);
+  if (!twin::is_drive(descriptor)) {
+    twin::refuse("libaio on a file that is not the drive", "only the drive is simulated", "Give {drive} as the file");
+  }
+  if (context.under_way.size() >= context.room) return -EAGAIN;
+  iovec single{reinterpret_cast<void*>(iocb->buffer), static_cast<std::size_t>(iocb->size)};
+  const iovec* parts = &single;
+  int count = 1;
+  twin::Operation operation = twin::Operation::kRead;
+  switch (iocb->operation) {
+    case kPreadv:
+    case kPwritev:
+      parts = reinterpret_cast<const iovec*>(iocb->buffer);
+      count = static_cast<int>(iocb->size);
+      [[fallthrough]];
+    case kPread:
+    case kPwrite:
+      if (iocb->operation == kPwrite || iocb->operation == kPwritev) operation = twin::Operation::kWrite;
+      break;
+    case kFsync:
+    case kFdsync:
+    case kNoop:
+      operation = twin::Operation::kFlush;
+      break;
+    default:
+      return -EINVAL;
+  }
+  Slot fresh;
+  fresh.iocb = iocb;
+  if (operation == twin::Operation::kFlush) {
+    fresh.request = {operation, twin::job_number(), 0, 0};
+  } else {
+    const ssize_t size = twin::check_transfer(operation, parts, count, iocb->offset, twin::flags_of(descriptor));
+    if (size < 0) return static_cast<int>(size);
+    const auto offset = static_cast<std::uint64_t>(iocb->offset);
+    const std::uint64_t begin = offset / twin::kSectorBytes * twin::kSectorBytes;
+    const std::uint64_t end = (offset + static_cast<std::uint64_t>(size) + twin::kSectorBytes - 1) /
+                              twin::kSectorBytes * twin::kSectorBytes;
+    fresh.request = {operation, twin::job_number(), begin, end - begin};
+    fresh.result = size;
+    // writes are taken at once, reads see them: what overlaps in time has no order that a program may rely on
+    twin::move_data(operation, parts, count, iocb->offset, static_cast<std::uint64_t>(size));
+  }
+  if (context.free.empty()) {
+    context.slots.emplace_back();
+    context.free.push_back(&context.slots.back());
+  }
+  Slot* slot = context.free.back();
+  context.free.pop_back();
+  *slot = fresh;
+  slot->order = context.submitted++;
+  context.under_way.push_back(slot);
+  if (operation != twin::Operation::kFlush && fresh.result == 0) {
+    slot->done_ns = twin::self->now();  // at the end of the drive
+  } else {
+    twin::submit(slot->request, &context, &slot->done_ns);
+  }
+  return 0;
+}
+
+int submit(void* handle, long count, Iocb** iocbs) {
+  Context* context = find(handle);
+  if (context == nullptr) return -EINVAL;
+  for (long i = 0; i < count; ++i) {
+    if (const int error = start(*context, iocbs[i]); error != 0) return i > 0 ? static_cast<int>(i) : error;
+  }
+  return static_cast<int>(count);
+}
+
+// The operation that was over first, by now; nullptr if none is.
+Slot* take_done(Context& context) {
+  std::size_t first = context.under_way.size();
+  for (std::size_t i = 0; i < context.under_way.size(); ++i) {
+    const Slot& slot = *context.under_way[i];
+    if (slot.done_ns > twin::self->now()) continue;
+    if (first == context.under_way.size()) {
+      first = i;
+      continue;
+    }
+    const Slot& best = *context.under_way[first];
+    if (slot.done_ns < best.done_ns || (slot.done_ns == best.done_ns && slot.order < best.order)) first = i;
+  }
+  if (first == context.under_way.size()) return nullptr;
+  Slot* slot = context.under_way[first];
+  context.under_way[first] = context.under_way.back();
+  context.under_way.pop_back();
+  return slot;
+}
+
+int get_events(void* handle, long least, long most, Event* events, const timespec* timeout) {
+  Context* context = find(handle);
+  if (context == nullptr || least < 0 || most < least) return -EINVAL;
+  const twin::Nanoseconds until =
+      timeout == nullptr ? twin::kNever : twin::self->now() + timeout->tv_sec * twin::kSecond + timeout->tv_nsec;
+  twin::spend(twin::kClockReading);  // a loop that polls comes to its end
+  long got = 0;
+  while (got < most) {
+    Slot* slot = take_done(*context);
+    if (slot != nullptr) {
+      twin::spend(twin::drive().complete_cost_ns(slot->request));
+      events[got++] = {slot->iocb->data, reinterpret_cast<std::uint64_t>(slot->iocb), slot->result, 0};
+      context->free.push_back(slot);
+      continue;
+    }
+    if (got >= least || twin::self->now() >= until || context->under_way.empty()) break;
+    twin::timeline().wait(*twin::self, context, until);
+  }
+  return static_cast<int>(got);
+}
+
+int cancel() { return -EAGAIN; }  // as the kernel, for what is in the drive already
+
+[[noreturn]] void refuse_uring() {
+  twin::refuse("io_uring", "its requests do not pass through the program's calls", "Use ioengine=libaio");
+}
+
+[[noreturn]] void refuse_posix_aio() {
+  twin::refuse("POSIX AIO", "its requests are made by threads of the C library", "Use ioengine=libaio");
+}
+
+}  // namespace
+
+// libaio's functions, in place of the library's; they return -errno.
+TWIN_EXPORT int io_setup(int room, void** handle) { return set_up(static_cast<unsigned>(room), handle); }
+
+TWIN_EXPORT int io_queue_init(int room, void** handle) {
+  if (room <= 0) return -EINVAL;
+  return set_up(static_cast<unsigned>(room), handle);
+}
+
+TWIN_EXPORT int io_destroy(void* handle) { return destroy(handle); }
+
+TWIN_EXPORT int io_queue_release(void* handle) { return destroy(handle); }
+
+TWIN_EXPORT int io_submit(void* handle, long count, void** iocbs) {
+  return submit(handle, count, reinterpret_cast<Iocb**>(iocbs));
+}
+
+TWIN_EXPORT int io_getevents(void* handle, long least, long most, void* events, timespec* timeout) {
+  return get_events(handle, least, most, static_cast<Event*>(events), timeout);
+}
+
+TWIN_EXPORT int io_pgetevents(void* handle, long least, long most, void* events, timespec* timeout, void*) {
+  return get_events(handle, least, most, static_cast<Event*>(events), timeout);
+}
+
+TWIN_EXPORT int io_cancel(void*, void*, void*) { return cancel(); }
+
+// The same by their numbers, as fio makes some of these calls; returns -1 with errno set.
+TWIN_EXPORT long syscall(long number, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, number);
+  long a[6];
+  for (long& each : a) each = va_arg(arguments, long);
+  va_end(arguments);
+  if (twin::self == nullptr) return TWIN_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  int result = 0;
+  switch (number) {
+    case SYS_io_uring_setup:
+      refuse_uring();
+    case SYS_io_setup:
+      result = set_up(static_cast<unsigned>(a[0]), reinterpret_cast<void**>(a[1]));
+      break;
+    case SYS_io_destroy:
+      result = destroy(reinterpret_cast<void*>(a[0]));
+      break;
+    case SYS_io_submit:
+      result = submit(reinterpret_cast<void*>(a[0]), a[1], reinterpret_cast<Iocb**>(a[2]));
+      break;
+    case SYS_io_getevents:
+    case SYS_io_pgetevents:
+      result = get_events(reinterpret_cast<void*>(a[0]), a[1], a[2], reinterpret_cast<Event*>(a[3]),
+                          reinterpret_cast<const timespec*>(a[4]));
+      break;
+    case SYS_io_cancel:
+      result = cancel();
+      break;
+    default:
+      return TWIN_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  }
+  if (result >= 0) return result;
+  errno = -result;
+  return -1;
+}
+
+TWIN_EXPORT int aio_read(aiocb* control) noexcept {
+  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
+  return TWIN_REAL(aio_read)(control);
+}
+
+TWIN_EXPORT int aio_read64(aiocb64* control) noexcept {
+  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
+  return TWIN_REAL(aio_read64)(control);
+}
+
+TWIN_EXPORT int aio_write(aiocb* control) noexcept {
+  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
+  return TWIN_REAL(aio_write)(control);
+}
+
+TWIN_EXPORT int aio_write64(aiocb64* control) noexcept {
+  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
+  return TWIN_REAL(aio_write64)(control);
+}

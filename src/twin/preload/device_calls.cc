@@ -1,0 +1,189 @@
+// The drive as a block device: stat(), ioctl() and access().
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <scsi/sg.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "preload/drive_file.h"
+#include "preload/process.h"
+#include "preload/real.h"
+
+namespace {
+
+// Numbers that no device of a machine has, so that nothing of the machine's own devices is taken for the drive's.
+constexpr unsigned kMajor = 4000;
+constexpr unsigned kMinor = 0;
+constexpr mode_t kMode = S_IFBLK | 0660;
+constexpr blksize_t kBlockBytes = 4096;
+
+template <class Stat>
+int show_device(Stat* result) {
+  memset(result, 0, sizeof *result);
+  result->st_mode = kMode;
+  result->st_nlink = 1;
+  result->st_ino = 1;
+  result->st_rdev = makedev(kMajor, kMinor);
+  result->st_blksize = kBlockBytes;
+  result->st_atim.tv_sec = result->st_mtim.tv_sec = result->st_ctim.tv_sec = twin::kRealtimeStart / twin::kSecond;
+  return 0;
+}
+
+// SG_IO, version 3 of its interface.
+int execute_scsi(sg_io_hdr* header) {
+  twin::ScsiTarget& target = twin::scsi_target();
+  if (!target.speaks_scsi()) {
+    errno = ENOTTY;  // as Linux answers for an NVMe drive
+    return -1;
+  }
+  if (header->interface_id != 'S' || header->iovec_count != 0 || header->cmdp == nullptr) {
+    errno = header->interface_id != 'S' ? ENOSYS : EINVAL;
+    return -1;
+  }
+  auto* data = static_cast<unsigned char*>(header->dxferp);
+  const bool to_drive = header->dxfer_direction == SG_DXFER_TO_DEV;
+  const bool from_drive =
+      header->dxfer_direction == SG_DXFER_FROM_DEV || header->dxfer_direction == SG_DXFER_TO_FROM_DEV;
+  twin::ScsiResult result;
+  try {
+    result = target.execute(header->cmdp, header->cmd_len, data, to_drive ? header->dxfer_len : 0, data,
+                            from_drive ? header->dxfer_len : 0);
+  } catch (const std::exception& error) {
+    twin::fail(error.what());
+  }
+  if (result.data_command) {
+    twin::refuse("reading or writing through SG_IO", "only settings go that way", "Use ioengine=psync or ioengine=libaio");
+  }
+  header->status = result.status;
+  header->masked_status = static_cast<unsigned char>(result.status >> 1);
+  header->host_status = 0;
+  header->driver_status = result.status == 0 ? 0 : 0x08;  // DRIVER_SENSE
+  header->msg_status = 0;
+  header->duration = 0;
+  header->sb_len_wr = 0;
+  if (result.status != 0 && header->sbp != nullptr) {
+    header->sb_len_wr = static_cast<unsigned char>(std::min<std::size_t>(header->mx_sb_len, result.sense.size()));
+    memcpy(header->sbp, result.sense.data(), header->sb_len_wr);
+  }
+  header->resid = static_cast<int>(from_drive ? header->dxfer_len - result.transferred_bytes : 0);
+  header->info = result.status == 0 ? SG_INFO_OK : SG_INFO_CHECK;
+  twin::spend(20 * twin::kMicrosecond);  // the way there and back
+  return 0;
+}
+
+int control_device(unsigned long request, void* argument) {
+  const std::uint64_t size_bytes = static_cast<std::uint64_t>(twin::drive_parameters().capacity.size);
+  switch (request) {
+    case BLKGETSIZE64:
+      *static_cast<std::uint64_t*>(argument) = size_bytes;
+      return 0;
+    case BLKGETSIZE:
+      *static_cast<unsigned long*>(argument) = size_bytes / twin::kSectorBytes;
+      return 0;
+    case BLKSSZGET:
+      *static_cast<int*>(argument) = static_cast<int>(twin::kSectorBytes);
+      return 0;
+    case BLKPBSZGET:
+    case BLKIOMIN:
+    case BLKIOOPT:
+      *static_cast<unsigned int*>(argument) = kBlockBytes;
+      return 0;
+    case BLKROTATIONAL:
+      *static_cast<unsigned short*>(argument) = twin::drive_parameters().kind == twin::DriveKind::kHardDisk;
+      return 0;
+    case BLKROGET:
+      *static_cast<int*>(argument) = 0;
+      return 0;
+    case BLKRAGET:
+      *static_cast<long*>(argument) = 0;  // the kernel's own read-ahead has no part in this
+      return 0;
+    case BLKFLSBUF:
+    case BLKRASET:
+      return 0;
+    case BLKDISCARD: {
+      const auto* range = static_cast<const std::uint64_t*>(argument);
+      return twin::discard(range[0], range[1]);
+    }
+    case BLKZEROOUT:
+      twin::refuse("BLKZEROOUT", "writing zeros without data is not modelled", "Write zeros");
+    case SG_IO:
+      return execute_scsi(static_cast<sg_io_hdr*>(argument));
+    case SG_GET_VERSION_NUM:
+      *static_cast<int*>(argument) = 30536;
+      return 0;
+    default:
+      errno = ENOTTY;
+      return -1;
+  }
+}
+
+}  // namespace
+
+TWIN_EXPORT int ioctl(int descriptor, unsigned long request, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, request);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  return twin::is_drive(descriptor) ? control_device(request, argument) : TWIN_REAL(ioctl)(descriptor, request, argument);
+}
+
+TWIN_EXPORT int stat(const char* __restrict path, struct stat* __restrict result) noexcept {
+  return twin::is_drive_path(path) ? show_device(result) : TWIN_REAL(stat)(path, result);
+}
+
+TWIN_EXPORT int stat64(const char* __restrict path, struct stat64* __restrict result) noexcept {
+  return twin::is_drive_path(path) ? show_device(result) : TWIN_REAL(stat64)(path, result);
+}
+
+TWIN_EXPORT int lstat(const char* __restrict path, struct stat* __restrict result) noexcept {
+  return twin::is_drive_path(path) ? show_device(result) : TWIN_REAL(lstat)(path, result);
+}
+
+TWIN_EXPORT int lstat64(const char* __restrict path, struct stat64* __restrict result) noexcept {
+  return twin::is_drive_path(path) ? show_device(result) : TWIN_REAL(lstat64)(path, result);
+}
+
+TWIN_EXPORT int fstat(int descriptor, struct stat* result) noexcept {
+  return twin::is_drive(descriptor) ? show_device(result) : TWIN_REAL(fstat)(descriptor, result);
+}
+
+TWIN_EXPORT int fstat64(int descriptor, struct stat64* result) noexcept {
+  return twin::is_drive(descriptor) ? show_device(result) : TWIN_REAL(fstat64)(descriptor, result);
+}
+
+TWIN_EXPORT int fstatat(int folder, const char* __restrict path, struct stat* __restrict result, int flags) noexcept {
+  return twin::is_drive_path(path) || (*path == '\0' && twin::is_drive(folder))
+             ? show_device(result)
+             : TWIN_REAL(fstatat)(folder, path, result, flags);
+}
+
+TWIN_EXPORT int fstatat64(int folder, const char* __restrict path, struct stat64* __restrict result,
+                          int flags) noexcept {
+  return twin::is_drive_path(path) || (*path == '\0' && twin::is_drive(folder))
+             ? show_device(result)
+             : TWIN_REAL(fstatat64)(folder, path, result, flags);
+}
+
+TWIN_EXPORT int statx(int folder, const char* __restrict path, int flags, unsigned int mask,
+                      struct statx* __restrict result) noexcept {
+  const bool ours = twin::is_drive_path(path) || (*path == '\0' && twin::is_drive(folder));
+  if (!ours) return TWIN_REAL(statx)(folder, path, flags, mask, result);
+  memset(result, 0, sizeof *result);
+  result->stx_mask = STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_INO;
+  result->stx_mode = kMode;
+  result->stx_nlink = 1;
+  result->stx_ino = 1;
+  result->stx_blksize = kBlockBytes;
+  result->stx_rdev_major = kMajor;
+  result->stx_rdev_minor = kMinor;
+  return 0;
+}
+
+TWIN_EXPORT int access(const char* path, int mode) noexcept {
+  return twin::is_drive_path(path) ? 0 : TWIN_REAL(access)(path, mode);
+}

@@ -1,0 +1,333 @@
+// The drive's descriptors, its requests, and the data that are kept of it.
+#include "preload/drive_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "drive/file_recorder.h"
+#include "preload/process.h"
+#include "preload/real.h"
+#include "scsi/apply_mode_pages.h"
+
+namespace twin {
+namespace {
+
+constexpr int kDescriptors = 65536;
+
+struct OpenFile {  // what descriptors that are copies of each other share
+  int flags = 0;
+  off_t position = 0;
+};
+
+// By descriptor; nullptr where it is not the drive's.
+OpenFile* open_files[kDescriptors];
+
+// A request on its way, in the memory of whoever waits for it.
+struct Pending {
+  const void* key;
+  Nanoseconds* done_ns;
+};
+
+std::unique_ptr<FileRecorder> recorder;
+std::unique_ptr<Drive> the_drive;
+std::unique_ptr<Parameters> the_parameters;
+std::unique_ptr<ScsiTarget> the_target;
+std::vector<Pending*> free_pending;
+std::uint32_t jobs = 0;
+int content = -1;  // the file of kept data
+
+const char* environment(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr || *value == '\0' ? nullptr : value;
+}
+
+const char* needed(const char* name) {
+  const char* value = environment(name);
+  if (value == nullptr) fail(std::string("the variable ") + name + " is not set; run programs with `twin run`");
+  return value;
+}
+
+std::string read_text(const char* path) {
+  const int file = TWIN_REAL(open)(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) fail(std::string(path) + ": " + strerror(errno));
+  std::string text;
+  char piece[8192];
+  for (ssize_t size; (size = TWIN_REAL(read)(file, piece, sizeof piece)) > 0;) {
+    text.append(piece, static_cast<std::size_t>(size));
+  }
+  TWIN_REAL(close)(file);
+  return text;
+}
+
+std::int64_t number(const char* name) {
+  const char* value = environment(name);
+  return value == nullptr ? 0 : atoll(value);
+}
+
+void make_drive() {
+  try {
+    the_drive = std::make_unique<Drive>(drive_parameters());
+    if (const char* path = environment("TWIN_COUNTERS")) {
+      recorder = std::make_unique<FileRecorder>(path);
+      the_drive->record_to(*recorder, number("TWIN_COUNTERS_INTERVAL_NS"),
+                           static_cast<std::uint64_t>(number("TWIN_COUNTERS_INTERVAL_BYTES")));
+    }
+  } catch (const std::exception& error) {
+    fail(std::string(needed("TWIN_MODEL")) + ": " + error.what());
+  }
+  if (const char* path = environment("TWIN_KEEP_DATA")) {
+    content = TWIN_REAL(open)(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (content < 0) fail(std::string(path) + ": " + strerror(errno));
+  }
+}
+
+std::uint64_t length_of(const iovec* parts, int count) {
+  std::uint64_t size = 0;
+  for (int i = 0; i < count; ++i) size += parts[i].iov_len;
+  return size;
+}
+
+// The sectors that hold [offset, offset + size).
+Request sectors(Operation operation, std::uint64_t offset, std::uint64_t size) {
+  const std::uint64_t begin = offset / kSectorBytes * kSectorBytes;
+  const std::uint64_t end = (offset + size + kSectorBytes - 1) / kSectorBytes * kSectorBytes;
+  return {operation, job_number(), begin, end - begin};
+}
+
+}  // namespace
+
+const char* drive_path() {
+  static const char* const path = environment("TWIN_DRIVE");
+  return path;
+}
+
+bool is_drive_path(const char* path) {
+  return self != nullptr && path != nullptr && drive_path() != nullptr && strcmp(path, drive_path()) == 0;
+}
+
+int open_drive(int flags) {
+  const int descriptor = memfd_create("twin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) return -1;
+  if (descriptor >= kDescriptors) {
+    TWIN_REAL(close)(descriptor);
+    errno = EMFILE;
+    return -1;
+  }
+  fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+  if ((flags & O_CLOEXEC) == 0) fcntl(descriptor, F_SETFD, 0);
+  open_files[descriptor] = new OpenFile{flags, 0};
+  return descriptor;
+}
+
+bool is_drive(int descriptor) {
+  return self != nullptr && descriptor >= 0 && descriptor < kDescriptors && open_files[descriptor] != nullptr;
+}
+
+void forget_descriptor(int descriptor) {
+  OpenFile* const file = open_files[descriptor];
+  open_files[descriptor] = nullptr;
+  if (std::find(std::begin(open_files), std::end(open_files), file) == std::end(open_files)) delete file;
+}
+
+void copy_descriptor(int from, int to) {
+  if (to >= kDescriptors) fail("the program has more than 65536 descriptors open");
+  open_files[to] = open_files[from];
+}
+
+int flags_of(int descriptor) { return open_files[descriptor]->flags; }
+
+const Parameters& drive_parameters() {
+  if (the_parameters) return *the_parameters;
+  const char* path = needed("TWIN_MODEL");
+  try {
+    the_parameters = std::make_unique<Parameters>(parse_parameters(read_text(path)));
+    apply_mode_pages(scsi_target(), *the_parameters);
+  } catch (const std::exception& error) {
+    fail(std::string(path) + ": " + error.what());
+  }
+  return *the_parameters;
+}
+
+ScsiTarget& scsi_target() {
+  if (the_target) return *the_target;
+  const char* path = needed("TWIN_MODEL");
+  try {
+    the_target = std::make_unique<ScsiTarget>(read_text(path), needed("TWIN_STATE"));
+  } catch (const std::exception& error) {
+    fail(std::string(path) + ": " + error.what());
+  }
+  return *the_target;
+}
+
+Drive& drive() {
+  if (!the_drive) make_drive();
+  return *the_drive;
+}
+
+bool drive_in_use() { return the_drive != nullptr; }
+
+Nanoseconds drive_next_event() { return the_drive ? the_drive->next_event_ns() : kNever; }
+
+void drive_advance(Nanoseconds until) {
+  const auto completion = the_drive->run(until);
+  if (!completion) return;
+  auto* pending = reinterpret_cast<Pending*>(completion->ticket);
+  *pending->done_ns = completion->when_ns;
+  timeline().wake_one_at(pending->key, completion->when_ns);
+  free_pending.push_back(pending);
+}
+
+void finish_recording() {
+  if (!recorder) return;
+  std::uint32_t index = 0;
+  visit_counters(the_drive->counters(), [&](const char*, std::uint64_t value) {
+    recorder->record(self->now(), Series::kCounter, index++, static_cast<double>(value));
+  });
+  if (!recorder->flush()) fail("the counters could not be written in full: is the disk full?");
+}
+
+std::uint32_t job_number() {
+  if (self->job < 0) {
+    if (forked()) {
+      refuse("I/O of a forked process", "its parent has the drive", "Use threads; for fio: --thread=1");
+    }
+    if (self->number() != 0 && self->clock_readings == 0) {
+      refuse("a thread that reads no clock of the system", "fio's default clock is the processor's counter",
+             "Add --clocksource=clock_gettime");
+    }
+    self->job = static_cast<int>(jobs++);
+    if (jobs == 2) share_one_processor();
+  }
+  return static_cast<std::uint32_t>(self->job);
+}
+
+void submit(const Request& request, const void* key, Nanoseconds* done_ns) {
+  Drive& target = drive();
+  spend(target.submit_cost_ns(request));
+  *done_ns = kNever;
+  if (free_pending.empty()) free_pending.push_back(new Pending);
+  Pending* const pending = free_pending.back();
+  free_pending.pop_back();
+  *pending = {key, done_ns};
+  target.submit(self->now(), request, reinterpret_cast<std::uint64_t>(pending));
+  timeline().world_changed(*self);
+}
+
+void serve(const Request& request) {
+  Nanoseconds done_ns = kNever;
+  submit(request, &done_ns, &done_ns);
+  while (done_ns == kNever) timeline().wait(*self, &done_ns, kNever);
+  spend(drive().complete_cost_ns(request));
+}
+
+ssize_t check_transfer(Operation operation, const iovec* parts, int count, off_t offset, int flags) {
+  const int access = flags & O_ACCMODE;
+  if (access == (operation == Operation::kRead ? O_WRONLY : O_RDONLY)) return -EBADF;
+  if (offset < 0) return -EINVAL;
+  const std::uint64_t size = length_of(parts, count);
+  if ((flags & O_DIRECT) != 0) {
+    if (static_cast<std::uint64_t>(offset) % kSectorBytes != 0 || size % kSectorBytes != 0) return -EINVAL;
+    for (int i = 0; i < count; ++i) {
+      if (reinterpret_cast<std::uintptr_t>(parts[i].iov_base) % kSectorBytes != 0) return -EINVAL;
+    }
+  }
+  const std::uint64_t end = drive().size_bytes();
+  if (static_cast<std::uint64_t>(offset) >= end) return operation == Operation::kRead || size == 0 ? 0 : -ENOSPC;
+  return static_cast<ssize_t>(std::min(size, end - static_cast<std::uint64_t>(offset)));
+}
+
+void move_data(Operation operation, const iovec* parts, int count, off_t offset, std::uint64_t size_bytes) {
+  for (int i = 0; i < count && size_bytes > 0; ++i) {
+    auto* memory = static_cast<char*>(parts[i].iov_base);
+    std::uint64_t left = std::min<std::uint64_t>(parts[i].iov_len, size_bytes);
+    size_bytes -= left;
+    if (operation == Operation::kRead && content < 0) {
+      memset(memory, 0, left);
+      continue;
+    }
+    while (left > 0 && content >= 0) {
+      const ssize_t moved = operation == Operation::kRead ? TWIN_REAL(pread64)(content, memory, left, offset)
+                                                          : TWIN_REAL(pwrite64)(content, memory, left, offset);
+      if (moved < 0 && errno == EINTR) continue;
+      if (moved < 0) fail(std::string("the kept data cannot be accessed: ") + strerror(errno));
+      if (moved == 0) {  // beyond what has been written
+        memset(memory, 0, left);
+        break;
+      }
+      memory += moved;
+      offset += moved;
+      left -= static_cast<std::uint64_t>(moved);
+    }
+  }
+}
+
+ssize_t transfer(int descriptor, Operation operation, const iovec* parts, int count, off_t offset) {
+  const ssize_t size = check_transfer(operation, parts, count, offset, flags_of(descriptor));
+  if (size < 0) {
+    errno = static_cast<int>(-size);
+    return -1;
+  }
+  if (size == 0) return 0;
+  const auto size_bytes = static_cast<std::uint64_t>(size);
+  serve(sectors(operation, static_cast<std::uint64_t>(offset), size_bytes));
+  move_data(operation, parts, count, offset, size_bytes);
+  if (operation == Operation::kWrite && (flags_of(descriptor) & (O_DSYNC | O_SYNC)) != 0) flush_drive(descriptor);
+  return size;
+}
+
+ssize_t transfer_here(int descriptor, Operation operation, const iovec* parts, int count) {
+  OpenFile& file = *open_files[descriptor];
+  const ssize_t size = transfer(descriptor, operation, parts, count, file.position);
+  if (size > 0) file.position += size;
+  return size;
+}
+
+off_t seek(int descriptor, off_t offset, int whence) {
+  OpenFile& file = *open_files[descriptor];
+  off_t base = 0;
+  if (whence == SEEK_CUR) base = file.position;
+  if (whence == SEEK_END) base = static_cast<off_t>(drive().size_bytes());
+  if ((whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) || base + offset < 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  return file.position = base + offset;
+}
+
+int flush_drive(int) {
+  // the kernel sends no flush to a drive whose write cache it knows to be off
+  const Parameters& parameters = drive_parameters();
+  const bool caches = parameters.kind == DriveKind::kSsd ? parameters.write_buffer.enabled
+                                                         : parameters.disk.write_cache_enabled;
+  if (caches) serve({Operation::kFlush, job_number(), 0, 0});
+  return 0;
+}
+
+int discard(std::uint64_t offset_bytes, std::uint64_t size_bytes) {
+  const std::uint64_t end = drive().size_bytes();
+  if (offset_bytes % kSectorBytes != 0 || size_bytes % kSectorBytes != 0 || offset_bytes > end ||
+      size_bytes > end - offset_bytes) {
+    errno = EINVAL;
+    return -1;
+  }
+  if (size_bytes == 0) return 0;
+  serve({Operation::kDiscard, job_number(), offset_bytes, size_bytes});
+  if (content >= 0) {
+    TWIN_REAL(fallocate64)(content, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset_bytes),
+                           static_cast<off_t>(size_bytes));
+  }
+  return 0;
+}
+
+}  // namespace twin

@@ -1,0 +1,146 @@
+// The threads, the clock, and how the program ends when something cannot be served.
+#include "preload/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <new>
+
+#include "preload/drive_file.h"
+#include "preload/real.h"
+
+namespace twin {
+
+thread_local Participant* self __attribute__((tls_model("initial-exec"))) = nullptr;
+
+namespace {
+
+bool forked_child = false;
+bool one_processor = false;
+
+[[noreturn]] void end(const std::string& line) {
+  const std::string text = "twin: " + line + "\n";
+  const ssize_t written = TWIN_REAL(write)(STDERR_FILENO, text.data(), text.size());
+  static_cast<void>(written);
+  _exit(2);
+}
+
+// What the timeline finds beside the threads: the drive, once there is one.
+class DriveWorld final : public World {
+ public:
+  [[nodiscard]] Nanoseconds next_event() const override { return drive_next_event(); }
+  void advance(Nanoseconds until) override { drive_advance(until); }
+};
+
+[[noreturn]] void stuck() {
+  end(
+      "every thread of the program waits for another one. Served are programs whose threads wait through pthreads,"
+      " sleeps, select() or poll(); for fio: no verify_async, no io_submit_mode=offload, no gtod_cpu.");
+}
+
+// One process at a time is in here, and it is never taken down: threads may run until the very end.
+union TimelineHome {
+  TimelineHome() {}
+  ~TimelineHome() {}
+  Timeline timeline;
+} home;
+DriveWorld world;
+
+// Ends a program whose running thread waits in a way that this library does not know.
+constexpr int kPatienceSeconds = 30;
+
+void* watch(void*) {
+  std::uint64_t turns = 0;
+  std::int64_t cpu_ns = -1;
+  int idle_seconds = 0;
+  for (;;) {
+    timespec second{1, 0};
+    TWIN_REAL(nanosleep)(&second, nullptr);
+    const Participant* running = timeline().running();
+    clockid_t clock;
+    timespec used{};
+    if (running == nullptr || pthread_getcpuclockid(running->thread, &clock) != 0) continue;
+    TWIN_REAL(clock_gettime)(clock, &used);
+    const std::int64_t now_ns = used.tv_sec * kSecond + used.tv_nsec;
+    const bool moved = timeline().turns() != turns || now_ns != cpu_ns;
+    turns = timeline().turns();
+    cpu_ns = now_ns;
+    idle_seconds = moved ? 0 : idle_seconds + 1;
+    if (idle_seconds >= kPatienceSeconds && timeline().size() > 1) {
+      end("a thread of the program has waited for " + std::to_string(kPatienceSeconds) +
+          " s in a way that cannot be served. For fio: no verify_async, no io_submit_mode=offload, no gtod_cpu.");
+    }
+  }
+  return nullptr;
+}
+
+void after_fork_in_child() {
+  forked_child = true;
+  if (self != nullptr) timeline().forget_others(*self);
+}
+
+void begin_watching() {
+  static bool watching = false;
+  if (watching) return;
+  watching = true;
+  pthread_t watcher;
+  if (TWIN_REAL(pthread_create)(&watcher, nullptr, &watch, nullptr) == 0) pthread_detach(watcher);
+}
+
+__attribute__((constructor)) void set_up() {
+  if (drive_path() == nullptr) return;  // loaded without a drive: nothing changes
+  new (&home.timeline) Timeline(world, &stuck);
+  self = &home.timeline.start(kMonotonicStart);
+  self->thread = pthread_self();
+  pthread_atfork(nullptr, nullptr, &after_fork_in_child);
+}
+
+__attribute__((destructor)) void tear_down() {
+  if (self != nullptr && !forked_child) finish_recording();
+}
+
+}  // namespace
+
+Timeline& timeline() { return home.timeline; }
+
+bool forked() { return forked_child; }
+
+bool is_fio() { return strcmp(program_invocation_short_name, "fio") == 0; }
+
+void refuse(const char* what, const char* why, const char* remedy) {
+  end(std::string(what) + " cannot be served: " + why + ". " + remedy + ".");
+}
+
+void fail(const std::string& message) { end(message); }
+
+void spend(Nanoseconds cpu_ns) {
+  self->cpu_ns += cpu_ns;
+  timeline().advance(*self, cpu_ns);
+}
+
+Participant& expect_thread() {
+  begin_watching();
+  return timeline().add();
+}
+
+void share_one_processor() {
+  if (one_processor) return;
+  one_processor = true;
+  const int here = sched_getcpu();
+  if (here < 0) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(here), &one);
+  // every thread by itself: the kernel knows no affinity of a process
+  for (std::uint32_t number = 0; const Participant* each = timeline().participant(number); ++number) {
+    TWIN_REAL(pthread_setaffinity_np)(each->thread, sizeof one, &one);
+  }
+}
+
+}  // namespace twin

@@ -1,0 +1,27 @@
+// The functions that this library stands before, as the program would find them without it.
+#pragma once
+
+#include <dlfcn.h>
+
+#define TWIN_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace twin {
+
+// Looked up on first use: other libraries call in before this one's constructor has run.
+template <class Function>
+Function* next_function(const char* name) {
+#if defined(__x86_64__)
+  // glibc keeps old versions of the condition variables' functions, which dlsym() may find first
+  if (void* versioned = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2")) return reinterpret_cast<Function*>(versioned);
+#endif
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace twin
+
+// The real `function`, by its own type.
+#define TWIN_REAL(function)                                                      \
+  ([] {                                                                          \
+    static auto* const found = ::twin::next_function<decltype(::function)>(#function); \
+    return found;                                                                \
+  }())

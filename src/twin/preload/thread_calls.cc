@@ -1,0 +1,190 @@
+// Threads, and how they wait for each other: made, joined, and woken in virtual time.
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "preload/process.h"
+#include "preload/real.h"
+
+namespace twin {
+namespace {
+
+struct Beginning {
+  void* (*function)(void*);
+  void* argument;
+  Participant* participant;
+};
+
+pthread_key_t end_key;
+pthread_once_t end_key_made = PTHREAD_ONCE_INIT;
+
+// How many threads wait for a mutex: unlocking has to look for them only then.
+unsigned mutex_waiters = 0;
+
+const void* key_of(pthread_t thread) { return reinterpret_cast<const void*>(thread); }
+
+// Runs when a thread ends, whether it returns or calls pthread_exit().
+void on_end(void*) {
+  Participant& ended = *self;
+  timeline().wake_all(ended, key_of(ended.thread));
+  self = nullptr;
+  timeline().leave(ended);
+}
+
+void make_end_key() { pthread_key_create(&end_key, &on_end); }
+
+void* run(void* memory) {
+  const std::unique_ptr<Beginning> beginning(static_cast<Beginning*>(memory));
+  self = beginning->participant;
+  timeline().begin(*self);
+  self->thread = pthread_self();
+  pthread_setspecific(end_key, self);
+  return beginning->function(beginning->argument);
+}
+
+void lock(pthread_mutex_t* mutex) {
+  while (TWIN_REAL(pthread_mutex_trylock)(mutex) == EBUSY) {
+    ++mutex_waiters;
+    timeline().wait(*self, mutex, kNever);
+    --mutex_waiters;
+  }
+}
+
+int unlock(pthread_mutex_t* mutex) {
+  const int result = TWIN_REAL(pthread_mutex_unlock)(mutex);
+  if (mutex_waiters > 0) timeline().wake_one(*self, mutex);
+  return result;
+}
+
+// Waits on a condition variable until a moment of virtual time; ETIMEDOUT then.
+int wait_on(pthread_cond_t* condition, pthread_mutex_t* mutex, Nanoseconds until) {
+  unlock(mutex);
+  const bool woken = timeline().wait(*self, condition, until);
+  lock(mutex);
+  return woken ? 0 : ETIMEDOUT;
+}
+
+Nanoseconds deadline(clockid_t clock, const timespec* time) {
+  const Nanoseconds until = time->tv_sec * kSecond + time->tv_nsec;
+  return clock == CLOCK_REALTIME ? until - kRealtimeStart + kMonotonicStart : until;
+}
+
+}  // namespace
+}  // namespace twin
+
+using twin::self;
+
+TWIN_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*),
+                               void* argument) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_create)(thread, attributes, function, argument);
+  pthread_once(&twin::end_key_made, &twin::make_end_key);
+  twin::Participant& participant = twin::expect_thread();
+  auto* beginning = new twin::Beginning{function, argument, &participant};
+  const int result = TWIN_REAL(pthread_create)(thread, attributes, &twin::run, beginning);
+  if (result != 0) {
+    delete beginning;
+    twin::timeline().remove(participant);
+    return result;
+  }
+  participant.thread = *thread;
+  return 0;
+}
+
+TWIN_EXPORT int pthread_join(pthread_t thread, void** result) {
+  if (self != nullptr) {
+    while (twin::timeline().has(thread)) twin::timeline().wait(*self, twin::key_of(thread), twin::kNever);
+  }
+  return TWIN_REAL(pthread_join)(thread, result);
+}
+
+TWIN_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  const int result = self == nullptr ? EBUSY : TWIN_REAL(pthread_mutex_trylock)(mutex);
+  if (result != EBUSY) return result;
+  if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(pthread_mutex_lock)(mutex);
+  twin::lock(mutex);
+  return 0;
+}
+
+TWIN_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
+  return self == nullptr ? TWIN_REAL(pthread_mutex_unlock)(mutex) : twin::unlock(mutex);
+}
+
+TWIN_EXPORT int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  if (self == nullptr) return TWIN_REAL(pthread_cond_wait)(condition, mutex);
+  return twin::wait_on(condition, mutex, twin::kNever);
+}
+
+// Which clock a condition variable goes by is an attribute that cannot be read back; a moment after virtual time's
+// calendar has begun is one of the calendar.
+TWIN_EXPORT int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* time) {
+  if (self == nullptr) return TWIN_REAL(pthread_cond_timedwait)(condition, mutex, time);
+  const bool calendar = time->tv_sec * twin::kSecond >= twin::kRealtimeStart;
+  return twin::wait_on(condition, mutex, twin::deadline(calendar ? CLOCK_REALTIME : CLOCK_MONOTONIC, time));
+}
+
+TWIN_EXPORT int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                                       const timespec* time) {
+  if (self == nullptr) return TWIN_REAL(pthread_cond_clockwait)(condition, mutex, clock, time);
+  return twin::wait_on(condition, mutex, twin::deadline(clock, time));
+}
+
+TWIN_EXPORT int pthread_cond_signal(pthread_cond_t* condition) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_cond_signal)(condition);
+  twin::timeline().wake_one(*self, condition);
+  return 0;
+}
+
+TWIN_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_cond_broadcast)(condition);
+  twin::timeline().wake_all(*self, condition);
+  return 0;
+}
+
+TWIN_EXPORT int sem_wait(sem_t* semaphore) {
+  if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(sem_wait)(semaphore);
+  while (sem_trywait(semaphore) != 0) {
+    if (errno != EAGAIN) return -1;
+    twin::timeline().wait(*self, semaphore, twin::kNever);
+  }
+  return 0;
+}
+
+TWIN_EXPORT int sem_timedwait(sem_t* __restrict semaphore, const timespec* __restrict time) {
+  if (self == nullptr) return TWIN_REAL(sem_timedwait)(semaphore, time);
+  const twin::Nanoseconds until = twin::deadline(CLOCK_REALTIME, time);
+  while (sem_trywait(semaphore) != 0) {
+    if (errno != EAGAIN) return -1;
+    if (!twin::timeline().wait(*self, semaphore, until)) {
+      errno = ETIMEDOUT;
+      return -1;
+    }
+  }
+  return 0;
+}
+
+TWIN_EXPORT int sem_post(sem_t* semaphore) noexcept {
+  const int result = TWIN_REAL(sem_post)(semaphore);
+  if (self != nullptr) twin::timeline().wake_one(*self, semaphore);
+  return result;
+}
+
+// Accepted and ignored: which processor a thread runs on means nothing in virtual time.
+TWIN_EXPORT int sched_setaffinity(pid_t process, std::size_t size, const cpu_set_t* set) noexcept {
+  return self == nullptr ? TWIN_REAL(sched_setaffinity)(process, size, set) : 0;
+}
+
+TWIN_EXPORT int pthread_setaffinity_np(pthread_t thread, std::size_t size, const cpu_set_t* set) noexcept {
+  return self == nullptr ? TWIN_REAL(pthread_setaffinity_np)(thread, size, set) : 0;
+}
+
+TWIN_EXPORT pid_t fork() noexcept {
+  if (self != nullptr && twin::is_fio()) {
+    twin::refuse("a job in a process of its own", "jobs share virtual time within one process", "Add --thread=1");
+  }
+  return TWIN_REAL(fork)();
+}

@@ -1,0 +1,132 @@
+// Clocks, sleeps and resource usage: all of virtual time.
+#include <errno.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/times.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/process.h"
+#include "preload/real.h"
+
+namespace twin {
+namespace {
+
+timespec to_timespec(Nanoseconds time) {
+  timespec result;
+  result.tv_sec = static_cast<time_t>(time / kSecond);
+  result.tv_nsec = static_cast<long>(time % kSecond);
+  return result;
+}
+
+timeval to_timeval(Nanoseconds time) {
+  timeval result;
+  result.tv_sec = static_cast<time_t>(time / kSecond);
+  result.tv_usec = static_cast<suseconds_t>(time % kSecond / 1000);
+  return result;
+}
+
+// The time on a clock, for the calling thread; the reading itself costs a little.
+Nanoseconds read_clock(clockid_t clock) {
+  ++self->clock_readings;
+  timeline().advance(*self, timeline().alone() && !drive_in_use() ? kClockReadingAtStart : kClockReading);
+  switch (clock) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE:
+    case CLOCK_TAI:
+      return self->now() - kMonotonicStart + kRealtimeStart;
+    case CLOCK_PROCESS_CPUTIME_ID:
+    case CLOCK_THREAD_CPUTIME_ID:
+      return self->cpu_ns;
+    default:
+      return self->now();
+  }
+}
+
+Nanoseconds to_ns(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
+
+void sleep_until(Nanoseconds until) { timeline().wait(*self, nullptr, until); }
+
+}  // namespace
+}  // namespace twin
+
+using twin::self;
+
+TWIN_EXPORT int clock_gettime(clockid_t clock, timespec* result) {
+  if (self == nullptr) return TWIN_REAL(clock_gettime)(clock, result);
+  if (clock < 0) return TWIN_REAL(clock_gettime)(clock, result);  // processor time of another thread
+  *result = twin::to_timespec(twin::read_clock(clock));
+  return 0;
+}
+
+TWIN_EXPORT int gettimeofday(timeval* __restrict result, void* __restrict zone) {
+  if (self == nullptr) return TWIN_REAL(gettimeofday)(result, zone);
+  *result = twin::to_timeval(twin::read_clock(CLOCK_REALTIME));
+  return 0;
+}
+
+TWIN_EXPORT time_t time(time_t* result) {
+  if (self == nullptr) return TWIN_REAL(time)(result);
+  const auto now = static_cast<time_t>(twin::read_clock(CLOCK_REALTIME) / twin::kSecond);
+  if (result != nullptr) *result = now;
+  return now;
+}
+
+TWIN_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest) {
+  if (self == nullptr) return TWIN_REAL(clock_nanosleep)(clock, flags, time, rest);
+  twin::Nanoseconds until = self->now() + twin::to_ns(*time);
+  if ((flags & TIMER_ABSTIME) != 0) {
+    until = twin::to_ns(*time);
+    if (clock == CLOCK_REALTIME) until += twin::kMonotonicStart - twin::kRealtimeStart;
+  }
+  if (until > self->now()) twin::sleep_until(until);
+  if (rest != nullptr) *rest = {0, 0};
+  return 0;
+}
+
+TWIN_EXPORT int nanosleep(const timespec* time, timespec* rest) {
+  if (self == nullptr) return TWIN_REAL(nanosleep)(time, rest);
+  return clock_nanosleep(CLOCK_MONOTONIC, 0, time, rest);
+}
+
+TWIN_EXPORT int usleep(useconds_t microseconds) {
+  if (self == nullptr) return TWIN_REAL(usleep)(microseconds);
+  twin::sleep_until(self->now() + static_cast<twin::Nanoseconds>(microseconds) * twin::kMicrosecond);
+  return 0;
+}
+
+TWIN_EXPORT unsigned int sleep(unsigned int seconds) {
+  if (self == nullptr) return TWIN_REAL(sleep)(seconds);
+  twin::sleep_until(self->now() + static_cast<twin::Nanoseconds>(seconds) * twin::kSecond);
+  return 0;
+}
+
+TWIN_EXPORT int sched_yield() noexcept {
+  if (self == nullptr) return TWIN_REAL(sched_yield)();
+  twin::spend(twin::kMicrosecond);
+  return 0;
+}
+
+// A thread that waits for its I/O uses no processor; what it uses is the host's cost of a request. There are no page
+// faults and no preemptions in virtual time.
+TWIN_EXPORT int getrusage(__rusage_who_t who, rusage* usage) noexcept {
+  if (self == nullptr) return TWIN_REAL(getrusage)(who, usage);
+  *usage = {};
+  if (who == RUSAGE_CHILDREN) return 0;
+  usage->ru_stime = twin::to_timeval(self->cpu_ns);
+  usage->ru_nvcsw = static_cast<long>(self->waits);
+  return 0;
+}
+
+TWIN_EXPORT clock_t times(tms* result) noexcept {
+  if (self == nullptr) return TWIN_REAL(times)(result);
+  const long ticks = sysconf(_SC_CLK_TCK);
+  *result = {};
+  result->tms_stime = static_cast<clock_t>(self->cpu_ns / (twin::kSecond / ticks));
+  return static_cast<clock_t>(self->now() / (twin::kSecond / ticks));
+}
+
+TWIN_EXPORT clock_t clock() noexcept {
+  if (self == nullptr) return TWIN_REAL(clock)();
+  return static_cast<clock_t>(self->cpu_ns / 1000);
+}

@@ -1,0 +1,44 @@
+// The caching mode page (08h, SBC-3 6.5.5): its fields, and what the drive makes of a change of each.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace twin {
+
+enum class Behaviour : std::uint8_t {
+  kFixed,       // the mask of changeable values has 0: a MODE SELECT that changes it is rejected
+  kChangeable,  // it changes, and the drive acts by it
+  kRefused,     // the mask has 1, but a MODE SELECT that changes it is rejected
+  kIgnored,     // the mask has 1, MODE SELECT ends well, and nothing has changed
+};
+
+struct CachingField {
+  std::string_view name;  // as sdparm has it
+  std::uint8_t byte;      // of the page, its highest one
+  std::uint8_t bit;       // the lowest, for fields within a byte
+  std::uint8_t width;     // in bits: up to 8 within a byte, or 16
+};
+
+inline constexpr std::size_t kCachingPageBytes = 20;
+using CachingPage = std::array<std::uint8_t, kCachingPageBytes>;
+
+inline constexpr std::array kCachingFields = std::to_array<CachingField>({
+    {"IC", 2, 7, 1},    {"ABPF", 2, 6, 1}, {"CAP", 2, 5, 1},   {"DISC", 2, 4, 1}, {"SIZE", 2, 3, 1},  {"WCE", 2, 2, 1},
+    {"MF", 2, 1, 1},    {"RCD", 2, 0, 1},  {"DRRP", 3, 4, 4},  {"WRP", 3, 0, 4},  {"DPTL", 4, 0, 16}, {"MIPF", 6, 0, 16},
+    {"MAPF", 8, 0, 16}, {"MAPFC", 10, 0, 16}, {"FSW", 12, 7, 1}, {"LBCSS", 12, 6, 1}, {"DRA", 12, 5, 1},
+    {"SYNC_PROG", 12, 1, 2}, {"NV_DIS", 12, 0, 1}, {"NCS", 13, 0, 8}, {"CSS", 14, 0, 16},
+});
+
+// The field of that name; nullptr without one.
+const CachingField* find_caching_field(std::string_view name);
+
+std::uint32_t get(const CachingPage& page, const CachingField& field);
+void set(CachingPage& page, const CachingField& field, std::uint32_t value);
+
+// The page's code and length, all fields 0.
+CachingPage empty_caching_page();
+
+}  // namespace twin

@@ -1,0 +1,388 @@
+// The commands, after SPC-4 and SBC-3.
+#include "scsi/scsi_target.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+namespace twin {
+namespace {
+
+constexpr std::uint64_t kSector = 512;
+
+// Sense keys and additional sense codes (SPC-4, annex D).
+constexpr std::uint8_t kIllegalRequest = 0x05;
+constexpr std::uint16_t kInvalidOperationCode = 0x2000;
+constexpr std::uint16_t kInvalidFieldInCdb = 0x2400;
+constexpr std::uint16_t kParameterListLengthError = 0x1A00;
+constexpr std::uint16_t kInvalidFieldInParameterList = 0x2600;
+constexpr std::uint16_t kSavingNotSupported = 0x3900;
+
+enum : std::uint8_t {
+  kTestUnitReady = 0x00,
+  kRequestSense = 0x03,
+  kInquiry = 0x12,
+  kModeSelect6 = 0x15,
+  kModeSense6 = 0x1A,
+  kStartStopUnit = 0x1B,
+  kReadCapacity10 = 0x25,
+  kSynchronizeCache10 = 0x35,
+  kModeSelect10 = 0x55,
+  kModeSense10 = 0x5A,
+  kSynchronizeCache16 = 0x91,
+  kServiceActionIn16 = 0x9E,
+  kReportLuns = 0xA0,
+};
+
+// READ, WRITE, VERIFY, UNMAP … of all lengths.
+constexpr std::uint8_t kDataCommands[] = {0x08, 0x0A, 0x28, 0x2A, 0x2E, 0x2F, 0x41, 0x42,
+                                          0x88, 0x8A, 0x8E, 0x8F, 0x93, 0xA8, 0xAA, 0xAE};
+
+// Pages of which nothing can be changed: read-write error recovery, control, informational exceptions.
+constexpr std::uint8_t kErrorRecoveryPage[] = {0x01, 0x0A, 0xC0, 0x01, 0, 0, 0, 0, 0x05, 0, 0xFF, 0xFF};
+constexpr std::uint8_t kControlPage[] = {0x0A, 0x0A, 0x02, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0};
+constexpr std::uint8_t kExceptionsPage[] = {0x1C, 0x0A, 0x00, 0x06, 0, 0, 0, 0, 0, 0, 0, 0};
+
+ScsiResult check_condition(std::uint16_t code) {
+  ScsiResult result;
+  result.status = 0x02;
+  result.sense[0] = 0x70;
+  result.sense[2] = kIllegalRequest;
+  result.sense[7] = 10;  // bytes that follow
+  result.sense[12] = static_cast<std::uint8_t>(code >> 8);
+  result.sense[13] = static_cast<std::uint8_t>(code);
+  return result;
+}
+
+template <class Integer>
+std::uint64_t big_endian(const Integer* bytes, std::size_t count) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < count; ++i) value = value << 8 | bytes[i];
+  return value;
+}
+
+// The length of a command by its operation code's group (SPC-4 4.2.5.1).
+std::size_t cdb_length(std::uint8_t code) {
+  constexpr std::size_t kByGroup[] = {6, 10, 10, 10, 16, 12, 6, 6};
+  return kByGroup[code >> 5];
+}
+
+std::uint64_t parse_number(std::string_view key, std::string_view text, int base = 10) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw std::invalid_argument(std::string(key) + ": '" + std::string(text) + "' is no whole number");
+  }
+  return value;
+}
+
+Behaviour parse_behaviour(std::string_view key, std::string_view text) {
+  if (text == "fixed") return Behaviour::kFixed;
+  if (text == "changeable") return Behaviour::kChangeable;
+  if (text == "refused") return Behaviour::kRefused;
+  if (text == "ignored") return Behaviour::kIgnored;
+  throw std::invalid_argument(std::string(key) + ": '" + std::string(text) +
+                              "' is none of changeable, fixed, refused, ignored");
+}
+
+}  // namespace
+
+struct ScsiTarget::Reply {
+  std::vector<std::uint8_t> bytes;
+
+  void add(std::uint64_t value, std::size_t count) {
+    for (std::size_t i = count; i > 0; --i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * (i - 1))));
+  }
+  // Text of a fixed width, filled with spaces.
+  void add_text(const std::string& text, std::size_t width) {
+    for (std::size_t i = 0; i < width; ++i) bytes.push_back(i < text.size() ? static_cast<std::uint8_t>(text[i]) : ' ');
+  }
+  void add_bytes(const std::uint8_t* data, std::size_t count) { bytes.insert(bytes.end(), data, data + count); }
+  void pad_to(std::size_t size) { bytes.resize(std::max(bytes.size(), size)); }
+
+  // What fits into the allocation length that the command gives, and into the caller's room.
+  std::size_t copy_to(std::uint8_t* in, std::size_t in_bytes, std::uint64_t allocation) const {
+    const std::size_t size = std::min({bytes.size(), in_bytes, static_cast<std::size_t>(allocation)});
+    if (size > 0) std::memcpy(in, bytes.data(), size);
+    return size;
+  }
+};
+
+ScsiTarget::ScsiTarget(std::string_view text, std::string folder) : store_(std::move(folder)) {
+  std::map<std::string, std::string, std::less<>> mode_page;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const std::size_t dot = line.find('.');
+    const std::size_t space = line.find(' ');
+    if (dot == std::string_view::npos || space == std::string_view::npos || dot > space) continue;
+    const std::string_view group = line.substr(0, dot);
+    const std::string key(line.substr(dot + 1, space - dot - 1));
+    const std::string value(line.substr(space + 1));
+    if (group == "identity") identity_[key] = value;
+    if (group == "mode_page") mode_page[key] = value;
+    if (group == "capacity" && key == "size") sectors_ = parse_number("capacity.size", value) / kSector;
+  }
+  if (sectors_ == 0) throw std::invalid_argument("capacity.size: is missing");
+  transport_ = identity("transport");
+  rotation_ = static_cast<std::uint32_t>(parse_number("identity.rotation_rpm", identity("rotation_rpm")));
+  read_mode_pages(mode_page);
+  settings_ = {factory_, factory_};
+  store_.load(settings_);
+}
+
+std::string ScsiTarget::identity(const char* key) const {
+  const auto found = identity_.find(key);
+  if (found == identity_.end()) throw std::invalid_argument(std::string("identity.") + key + ": is missing");
+  return found->second;
+}
+
+void ScsiTarget::read_mode_pages(const std::map<std::string, std::string, std::less<>>& values) {
+  for (const auto& [name, text] : values) {
+    const std::string key = "mode_page." + name;
+    if (name == "savable") {
+      savable_ = parse_number(key, text) != 0;
+      continue;
+    }
+    const CachingField* field = find_caching_field(name);
+    if (field == nullptr) throw std::invalid_argument(key + ": is no field of the caching page");
+    const std::size_t space = text.find(' ');
+    if (space == std::string::npos) throw std::invalid_argument(key + ": needs a value and a behaviour");
+    const std::uint64_t value = parse_number(key, text.substr(0, space));
+    if (value >> field->width != 0) throw std::invalid_argument(key + ": " + text.substr(0, space) + " is too large");
+    const Behaviour behaviour = parse_behaviour(key, text.substr(space + 1));
+    behaviours_[static_cast<std::size_t>(field - kCachingFields.data())] = behaviour;
+    set(factory_, *field, static_cast<std::uint32_t>(value));
+    if (behaviour != Behaviour::kFixed) set(changeable_, *field, ~0U);
+  }
+}
+
+std::uint32_t ScsiTarget::caching(std::string_view field) const {
+  return get(settings_.current, *find_caching_field(field));
+}
+
+ScsiResult ScsiTarget::execute(const std::uint8_t* cdb, std::size_t cdb_bytes, const std::uint8_t* out,
+                               std::size_t out_bytes, std::uint8_t* in, std::size_t in_bytes) {
+  if (cdb_bytes == 0 || cdb_bytes < cdb_length(cdb[0])) return check_condition(kInvalidFieldInCdb);
+  ScsiResult result;
+  Reply reply;
+  std::uint64_t allocation = 0;
+  switch (cdb[0]) {
+    case kTestUnitReady:
+    case kStartStopUnit:
+    case kSynchronizeCache10:
+    case kSynchronizeCache16:
+      break;
+    case kRequestSense:  // nothing is pending: every fault is told with its command
+      reply.add(0x70, 1);
+      reply.pad_to(8);
+      reply.bytes[7] = 10;
+      reply.pad_to(18);
+      allocation = cdb[4];
+      break;
+    case kInquiry:
+      result = inquiry(cdb, reply);
+      allocation = big_endian(cdb + 3, 2);
+      break;
+    case kModeSense6:
+    case kModeSense10:
+      result = mode_sense(cdb, cdb[0] == kModeSense10, reply);
+      allocation = cdb[0] == kModeSense10 ? big_endian(cdb + 7, 2) : cdb[4];
+      break;
+    case kModeSelect6:
+    case kModeSelect10:
+      return mode_select(cdb, cdb[0] == kModeSelect10, out, out_bytes);
+    case kReadCapacity10:
+      result = read_capacity(cdb, false, reply);
+      allocation = 8;
+      break;
+    case kServiceActionIn16:
+      if ((cdb[1] & 0x1F) != 0x10) return check_condition(kInvalidFieldInCdb);
+      result = read_capacity(cdb, true, reply);
+      allocation = big_endian(cdb + 10, 4);
+      break;
+    case kReportLuns:
+      reply.add(8, 4);
+      reply.pad_to(16);
+      allocation = big_endian(cdb + 6, 4);
+      break;
+    default:
+      if (std::find(std::begin(kDataCommands), std::end(kDataCommands), cdb[0]) != std::end(kDataCommands)) {
+        result.data_command = true;
+        return result;
+      }
+      return check_condition(kInvalidOperationCode);
+  }
+  if (result.status == 0) result.transferred_bytes = reply.copy_to(in, in_bytes, allocation);
+  return result;
+}
+
+ScsiResult ScsiTarget::inquiry(const std::uint8_t* cdb, Reply& reply) const {
+  const std::uint8_t page = cdb[2];
+  if ((cdb[1] & 1) == 0) {
+    if (page != 0) return check_condition(kInvalidFieldInCdb);
+    reply.add(0x00000602, 4);  // a disk, SPC-4, response data format 2
+    reply.add(31, 1);          // bytes that follow
+    reply.add(0x000002, 3);    // command queuing
+    reply.add_text(identity("vendor"), 8);
+    reply.add_text(identity("product"), 16);
+    reply.add_text(identity("revision"), 4);
+    return {};
+  }
+  reply.add(0, 1);
+  reply.add(page, 1);
+  reply.add(0, 2);  // the length, known at the end
+  switch (page) {
+    case 0x00:
+      for (const std::uint64_t supported : {0x00, 0x80, 0x83, 0xB0, 0xB1, 0xB2}) reply.add(supported, 1);
+      break;
+    case 0x80:
+      reply.add_text(identity("serial"), identity("serial").size());
+      break;
+    case 0x83:
+      reply.add(0x01030008, 4);  // of the logical unit: NAA, eight bytes
+      reply.add(parse_number("identity.naa", identity("naa"), 16), 8);
+      break;
+    case 0xB0:
+      reply.pad_to(64);
+      reply.bytes[7] = 8;  // optimal transfer granularity: 4 KiB
+      break;
+    case 0xB1:
+      reply.add(rotation_, 2);
+      reply.add(0, 1);
+      reply.add(parse_number("identity.form_factor", identity("form_factor")), 1);
+      reply.pad_to(64);
+      break;
+    case 0xB2:
+      reply.add(0x00E0, 2);  // UNMAP and WRITE SAME deallocate
+      reply.pad_to(8);
+      break;
+    default:
+      return check_condition(kInvalidFieldInCdb);
+  }
+  const std::size_t length = reply.bytes.size() - 4;
+  reply.bytes[2] = static_cast<std::uint8_t>(length >> 8);
+  reply.bytes[3] = static_cast<std::uint8_t>(length);
+  return {};
+}
+
+ScsiResult ScsiTarget::mode_sense(const std::uint8_t* cdb, bool ten, Reply& reply) const {
+  const bool no_descriptor = (cdb[1] & 0x08) != 0;
+  const std::uint8_t control = cdb[2] >> 6;
+  const std::uint8_t page = cdb[2] & 0x3F;
+  const std::uint8_t subpage = cdb[3];
+  if (control == 3 && !savable_) return check_condition(kSavingNotSupported);
+  if (subpage != 0 && !(page == 0x3F && subpage == 0xFF)) return check_condition(kInvalidFieldInCdb);
+
+  const std::size_t descriptor_bytes = no_descriptor ? 0 : 8;
+  reply.add(0, ten ? 2 : 1);     // the length, known at the end
+  reply.add(0x0010, 2);          // medium type; DPO and FUA are there
+  if (ten) reply.add(0, 2);
+  reply.add(descriptor_bytes, ten ? 2 : 1);
+  if (!no_descriptor) {
+    reply.add(std::min<std::uint64_t>(sectors_, 0xFFFFFFFF), 4);
+    reply.add(kSector, 4);
+  }
+  const std::size_t before = reply.bytes.size();
+  const auto add_fixed = [&](const auto& bytes) {
+    if (page != bytes[0] && page != 0x3F) return;
+    const std::size_t begin = reply.bytes.size();
+    reply.add_bytes(bytes, sizeof bytes);
+    if (control == 1) std::fill(reply.bytes.begin() + static_cast<std::ptrdiff_t>(begin) + 2, reply.bytes.end(), std::uint8_t{0});
+  };
+  add_fixed(kErrorRecoveryPage);
+  if (page == 0x08 || page == 0x3F) {
+    const CachingPage& bytes = control == 0   ? settings_.current
+                               : control == 1 ? changeable_
+                               : control == 2 ? factory_
+                                              : settings_.saved;
+    const std::size_t begin = reply.bytes.size();
+    reply.add_bytes(bytes.data(), bytes.size());
+    if (savable_) reply.bytes[begin] |= 0x80;
+  }
+  add_fixed(kControlPage);
+  add_fixed(kExceptionsPage);
+  if (reply.bytes.size() == before) return check_condition(kInvalidFieldInCdb);
+
+  const std::size_t length = reply.bytes.size() - (ten ? 2 : 1);
+  if (ten) reply.bytes[0] = static_cast<std::uint8_t>(length >> 8);
+  reply.bytes[ten ? 1 : 0] = static_cast<std::uint8_t>(length);
+  return {};
+}
+
+ScsiResult ScsiTarget::mode_select(const std::uint8_t* cdb, bool ten, const std::uint8_t* list, std::size_t list_bytes) {
+  const bool page_format = (cdb[1] & 0x10) != 0;
+  const bool save = (cdb[1] & 0x01) != 0;
+  if (!page_format || (save && !savable_)) return check_condition(kInvalidFieldInCdb);
+  const std::uint64_t length = ten ? big_endian(cdb + 7, 2) : cdb[4];
+  if (length == 0) return {};
+  const std::size_t header = ten ? 8 : 4;
+  if (length > list_bytes || length < header) return check_condition(kParameterListLengthError);
+  const std::uint64_t descriptors = ten ? big_endian(list + 6, 2) : list[3];
+  if (descriptors != 0 && descriptors != 8) return check_condition(kInvalidFieldInParameterList);
+  if (header + descriptors > length) return check_condition(kParameterListLengthError);
+  if (descriptors == 8 && big_endian(list + header + 5, 3) != kSector) {
+    return check_condition(kInvalidFieldInParameterList);
+  }
+
+  // all pages are looked at before anything changes
+  StoredSettings changed = settings_;
+  for (std::size_t at = header + static_cast<std::size_t>(descriptors); at < length;) {
+    if (at + 2 > length || at + 2U + list[at + 1] > length) return check_condition(kParameterListLengthError);
+    const std::size_t page_bytes = 2U + list[at + 1];
+    if (const ScsiResult wrong = select_page(list + at, page_bytes, changed.current); wrong.status != 0) return wrong;
+    at += page_bytes;
+  }
+  if (save) changed.saved = changed.current;
+  store_.store(changed);
+  settings_ = changed;
+  return {};
+}
+
+// Puts what a page asks for into `caching`; a page of which nothing can be changed must be as it is.
+ScsiResult ScsiTarget::select_page(const std::uint8_t* page, std::size_t page_bytes, CachingPage& caching) const {
+  const auto is_fixed = [&](const auto& bytes) {
+    return (page[0] & 0x7F) == bytes[0] && page_bytes == sizeof bytes && std::equal(page + 1, page + page_bytes, bytes + 1);
+  };
+  if (is_fixed(kErrorRecoveryPage) || is_fixed(kControlPage) || is_fixed(kExceptionsPage)) return {};
+  if ((page[0] & 0x7F) != 0x08 || page_bytes != kCachingPageBytes) return check_condition(kInvalidFieldInParameterList);
+  CachingPage asked;
+  std::copy_n(page, page_bytes, asked.begin());
+  asked[0] &= 0x3F;
+  for (const CachingField& field : kCachingFields) {
+    if (get(asked, field) == get(caching, field)) continue;
+    switch (behaviour_of(field)) {
+      case Behaviour::kFixed:
+      case Behaviour::kRefused:
+        return check_condition(kInvalidFieldInParameterList);
+      case Behaviour::kIgnored:
+        set(asked, field, get(caching, field));
+        break;
+      case Behaviour::kChangeable:
+        break;
+    }
+  }
+  // what is left over are reserved bits
+  CachingPage rest = asked;
+  for (const CachingField& field : kCachingFields) set(rest, field, 0);
+  if (rest != empty_caching_page()) return check_condition(kInvalidFieldInParameterList);
+  caching = asked;
+  return {};
+}
+
+ScsiResult ScsiTarget::read_capacity(const std::uint8_t*, bool sixteen, Reply& reply) const {
+  const std::uint64_t last = sectors_ - 1;
+  reply.add(sixteen ? last : std::min<std::uint64_t>(last, 0xFFFFFFFF), sixteen ? 8 : 4);
+  reply.add(kSector, 4);
+  if (sixteen) {
+    reply.add(0x0003, 2);  // eight sectors to a physical block
+    reply.add(0x8000, 2);  // logical block provisioning is managed
+    reply.pad_to(32);
+  }
+  return {};
+}
+
+}  // namespace twin

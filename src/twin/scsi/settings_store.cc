@@ -1,0 +1,62 @@
+// Two lines: `current` and `saved`, each the page in hexadecimal.
+#include "scsi/settings_store.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+
+namespace twin {
+namespace {
+
+std::string to_hex(const CachingPage& page) {
+  std::string text;
+  char digits[3];
+  for (const std::uint8_t byte : page) {
+    std::snprintf(digits, sizeof digits, "%02x", byte);
+    text += digits;
+  }
+  return text;
+}
+
+bool from_hex(const std::string& text, CachingPage& page) {
+  if (text.size() != 2 * page.size() || text.find_first_not_of("0123456789abcdef") != std::string::npos) return false;
+  for (std::size_t i = 0; i < page.size(); ++i) {
+    page[i] = static_cast<std::uint8_t>(std::stoul(text.substr(2 * i, 2), nullptr, 16));
+  }
+  const CachingPage empty = empty_caching_page();
+  return page[0] == empty[0] && page[1] == empty[1];
+}
+
+}  // namespace
+
+void SettingsStore::load(StoredSettings& settings) const {
+  std::ifstream file(path_);
+  if (!file) return;
+  std::string name[2];
+  std::string page[2];
+  file >> name[0] >> page[0] >> name[1] >> page[1];
+  StoredSettings found{};
+  if (!file || name[0] != "current" || name[1] != "saved" || !from_hex(page[0], found.current) ||
+      !from_hex(page[1], found.saved)) {
+    throw std::runtime_error(path_ + ": no settings of a simulated drive; delete it, and the drive is as it left the factory");
+  }
+  settings = found;
+}
+
+void SettingsStore::store(const StoredSettings& settings) const {
+  const std::string temporary = path_ + "." + std::to_string(getpid());
+  std::ofstream file(temporary);
+  file << "current " << to_hex(settings.current) << "\nsaved " << to_hex(settings.saved) << "\n";
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path_.c_str()) != 0) {
+    const std::string why = std::strerror(errno);
+    std::remove(temporary.c_str());
+    throw std::runtime_error(path_ + ": " + why);
+  }
+}
+
+}  // namespace twin
