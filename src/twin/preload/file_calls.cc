@@ -94,6 +94,7 @@ TWIN_EXPORT int __openat64_2(int folder, const char* path, int flags) {
 
 TWIN_EXPORT int close(int descriptor) {
   if (twin::is_drive(descriptor)) twin::forget_descriptor(descriptor);
+  if (twin::self != nullptr) twin::forget_timer(descriptor);
   return TWIN_REAL(close)(descriptor);
 }
 

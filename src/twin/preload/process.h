@@ -46,11 +46,17 @@ void finish_recording();
 // Something has been written to a descriptor: who waits for one looks again.
 void look_at_descriptors_again();
 
+// A descriptor is closed: it may have been a timer's.
+void forget_timer(int descriptor);
+
 // Charges processor time to the calling participant and lets the time pass.
 void spend(Nanoseconds cpu_ns);
 
 // A new thread of the program: called before it is made; the result goes to its trampoline.
 Participant& expect_thread();
+
+// What a call that sleeps costs its thread.
+inline constexpr Nanoseconds kSleepCall = kMicrosecond;
 
 // A second thread begins to use the drive: from here on all share a processor, where a turn is handed over fastest.
 void share_one_processor();

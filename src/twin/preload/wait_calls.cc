@@ -1,10 +1,17 @@
-// select(), poll() and their kind: other threads' writes make descriptors ready, and timeouts are of virtual time.
+// select(), poll() and their kind, and timers that are descriptors: other threads' writes make descriptors ready, and
+// timeouts and timers go by virtual time.
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/select.h>
+#include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "preload/process.h"
 #include "preload/real.h"
@@ -15,21 +22,63 @@ namespace {
 // Who waits for any descriptor waits for this.
 const char descriptors_key = 0;
 
+// A timer of timerfd_create(). Its descriptor is that of an eventfd, to which expirations are written when they are due:
+// the kernel then has it ready, and reading it gives their number, as of a timer.
+struct Timer {
+  int descriptor;
+  Nanoseconds due;
+  Nanoseconds interval;
+};
+
+std::vector<Timer> timers;
+
+Timer* find_timer(int descriptor) {
+  for (Timer& timer : timers) {
+    if (timer.descriptor == descriptor) return &timer;
+  }
+  return nullptr;
+}
+
+// Writes what has expired by now; returns when the next timer is due.
+Nanoseconds expire_timers() {
+  Nanoseconds next = kNever;
+  for (Timer& timer : timers) {
+    if (timer.due <= self->now()) {
+      const Nanoseconds late = self->now() - timer.due;
+      const std::uint64_t expirations = timer.interval > 0 ? static_cast<std::uint64_t>(late / timer.interval) + 1 : 1;
+      eventfd_write(timer.descriptor, expirations);
+      timer.due = timer.interval > 0 ? timer.due + static_cast<Nanoseconds>(expirations) * timer.interval : kNever;
+    }
+    next = std::min(next, timer.due);
+  }
+  return next;
+}
+
+Nanoseconds to_ns(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
+
+timespec to_timespec(Nanoseconds time) { return {time / kSecond, time % kSecond}; }
+
 // Asks `look`, which must not block, until it finds something or the time has come. A thread that is alone and has no
 // limit really waits: only another process can make something ready.
 template <class Look, class Block>
 int wait_for(Nanoseconds until, Look look, Block block) {
   for (;;) {
+    const Nanoseconds next_timer = expire_timers();
     const int found = look();
     if (found != 0 || self->now() >= until) return found;
-    if (timeline().alone() && until == kNever) return block();
-    if (!timeline().wait(*self, &descriptors_key, until)) return look();
+    const Nanoseconds wake = std::min(until, next_timer);
+    if (timeline().alone() && wake == kNever) return block();
+    timeline().wait(*self, &descriptors_key, wake);
   }
 }
 
 Nanoseconds after(Nanoseconds time) { return self->now() + time; }
 
 }  // namespace
+
+void forget_timer(int descriptor) {
+  std::erase_if(timers, [descriptor](const Timer& timer) { return timer.descriptor == descriptor; });
+}
 
 void look_at_descriptors_again() { timeline().wake_all(*self, &descriptors_key); }
 
@@ -86,4 +135,33 @@ TWIN_EXPORT int epoll_wait(int set, epoll_event* events, int room, int timeout_m
   return twin::wait_for(
       until, [&] { return TWIN_REAL(epoll_wait)(set, events, room, 0); },
       [&] { return TWIN_REAL(epoll_wait)(set, events, room, -1); });
+}
+
+TWIN_EXPORT int timerfd_create(clockid_t clock, int flags) noexcept {
+  if (self == nullptr) return TWIN_REAL(timerfd_create)(clock, flags);
+  const int descriptor =
+      eventfd(0, ((flags & TFD_NONBLOCK) != 0 ? EFD_NONBLOCK : 0) | ((flags & TFD_CLOEXEC) != 0 ? EFD_CLOEXEC : 0));
+  if (descriptor >= 0) twin::timers.push_back({descriptor, twin::kNever, 0});
+  return descriptor;
+}
+
+TWIN_EXPORT int timerfd_settime(int descriptor, int flags, const itimerspec* value, itimerspec* before) noexcept {
+  twin::Timer* timer = self == nullptr ? nullptr : twin::find_timer(descriptor);
+  if (timer == nullptr) return TWIN_REAL(timerfd_settime)(descriptor, flags, value, before);
+  if (before != nullptr) timerfd_gettime(descriptor, before);
+  eventfd_t expired;
+  pollfd ready{descriptor, POLLIN, 0};
+  if (TWIN_REAL(poll)(&ready, 1, 0) > 0) eventfd_read(descriptor, &expired);  // setting a timer forgets what it had
+  const twin::Nanoseconds time = twin::to_ns(value->it_value);
+  timer->interval = twin::to_ns(value->it_interval);
+  timer->due = time == 0 ? twin::kNever : (flags & TFD_TIMER_ABSTIME) != 0 ? time : self->now() + time;
+  return 0;
+}
+
+TWIN_EXPORT int timerfd_gettime(int descriptor, itimerspec* value) noexcept {
+  const twin::Timer* timer = self == nullptr ? nullptr : twin::find_timer(descriptor);
+  if (timer == nullptr) return TWIN_REAL(timerfd_gettime)(descriptor, value);
+  value->it_interval = twin::to_timespec(timer->interval);
+  value->it_value = twin::to_timespec(timer->due == twin::kNever ? 0 : std::max<twin::Nanoseconds>(timer->due - self->now(), 0));
+  return 0;
 }
