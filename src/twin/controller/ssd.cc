@@ -14,7 +14,7 @@ constexpr unsigned kWhatBits = 2;
 
 // Tokens that the FTL hands back say in their highest bits whose data they are about.
 enum : std::uint64_t {
-  kDemand = 0ULL << 60,    // a read command: index in bits 32 to 59, bytes below
+  kDemand = 0ULL << 60,    // a read command: its index
   kPrefetch = 1ULL << 60,  // read-ahead: a token of ReadAhead below
   kFill = 2ULL << 60,      // the rest of a unit of which a write has a part: nobody waits
   kThrough = 3ULL << 60,   // a write that waits for the flash: index of the command
@@ -144,8 +144,7 @@ void Ssd::demand(Nanoseconds now, Command& command, std::uint64_t begin_bytes, s
 void Ssd::demand_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t last,
                        std::uint64_t size_bytes) {
   for (std::uint64_t unit = first; unit < last; ++unit) read_cache_.insert(unit);
-  const std::uint64_t token = kDemand | static_cast<std::uint64_t>(command.index) << 32 | size_bytes;
-  if (ftl_->read(now, first, static_cast<std::uint32_t>(last - first), size_bytes, token)) {
+  if (ftl_->read(now, first, static_cast<std::uint32_t>(last - first), size_bytes, kDemand | command.index)) {
     ++command.pending;
   } else {
     carry(now, command, size_bytes);
@@ -194,13 +193,14 @@ void Ssd::piece_arrived(Nanoseconds now, std::uint64_t token) {
   }
 }
 
+void Ssd::read_progress(Nanoseconds now, std::uint64_t token, std::uint64_t size_bytes) {
+  if ((token & kWho) == kDemand) carry(now, *states_[token & ~kWho].command, size_bytes);
+}
+
 void Ssd::read_done(Nanoseconds now, std::uint64_t token) {
   switch (token & kWho) {
-    case kDemand: {
-      Command& command = *states_[token >> 32].command;
-      carry(now, command, token & 0xFFFFFFFF);
-      return part_done(now, command);
-    }
+    case kDemand:
+      return part_done(now, *states_[token & ~kWho].command);
     case kPrefetch:
       return piece_arrived(now, token & ~kWho);
     default:

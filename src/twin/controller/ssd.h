@@ -42,6 +42,7 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   };
 
   void on_event(Nanoseconds now, std::uint64_t what) override;
+  void read_progress(Nanoseconds now, std::uint64_t token, std::uint64_t size_bytes) override;
   void read_done(Nanoseconds now, std::uint64_t token) override;
   void write_done(Nanoseconds now, std::uint64_t token, std::uint32_t count) override;
 

@@ -13,7 +13,10 @@ namespace twin {
 // Who asks the FTL, and is told when flash has done its part.
 class FtlClient {
  public:
-  // All that read() was asked for with this token is in the controller's memory.
+  // So many bytes of what read() was asked for with this token have come into the controller's memory: data pass on
+  // while the rest of a page is still on its channel.
+  virtual void read_progress(Nanoseconds now, std::uint64_t token, std::uint64_t size_bytes) = 0;
+  // All of it has, after as many calls of read_progress() as were needed.
   virtual void read_done(Nanoseconds now, std::uint64_t token) = 0;
   // The `count` units of one write() with this token are in flash; their buffer space is free.
   virtual void write_done(Nanoseconds now, std::uint64_t token, std::uint32_t count) = 0;
