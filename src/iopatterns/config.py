@@ -92,10 +92,10 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     if isinstance(main, dict) and overrides:
         main = {**main, **overrides}
     schema = _schema(root, "config")
-    _check(CONFIG_FILE, main, schema)
+    check(CONFIG_FILE, main, schema)
 
     drives = read_yaml(root, DRIVES_FILE)
-    _check(DRIVES_FILE, drives, _schema(root, "drives"))
+    check(DRIVES_FILE, drives, _schema(root, "drives"))
     _check_kinds(drives)
     _check_names(main["drives"], "drives", drives, f"described in {DRIVES_FILE}")
 
@@ -105,7 +105,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     studies = {}
     for name in main["studies"]:
         studies[name] = read_yaml(root, f"{STUDIES_FOLDER}/{name}.yaml")
-        _check(f"{STUDIES_FOLDER}/{name}.yaml", studies[name], study_schema)
+        check(f"{STUDIES_FOLDER}/{name}.yaml", studies[name], study_schema)
 
     return Config(
         drives={name: _resolved_drive(drives[name]) for name in main["drives"]},
@@ -195,7 +195,7 @@ def _check_names(names: Iterable[str], key: str, valid: Iterable[str], where: st
             )
 
 
-def _check(file: str, content: Any, schema: dict[str, Any]) -> None:
+def check(file: str, content: Any, schema: dict[str, Any]) -> None:
     """Raise ConfigError with one line for each place at which ``content`` breaks ``schema``."""
     if content is None:
         raise ConfigError(f"{file}: the file is empty")

@@ -10,7 +10,8 @@ struct ControllerParameters {
   Nanoseconds read_command_time = 0;
   Nanoseconds write_command_time = 0;
   std::int64_t processors = 1;
-  std::int64_t memory_rate = 1;
+  std::int64_t read_memory_rate = 1;
+  std::int64_t write_memory_rate = 1;
 
   void visit(FieldVisitor& v) {
     v.number("read_command_time", read_command_time, Unit::kNanoseconds, 0, kSecond,
@@ -18,8 +19,10 @@ struct ControllerParameters {
     v.number("write_command_time", write_command_time, Unit::kNanoseconds, 0, kSecond,
              "processing of one write, flush or discard command by one processor");
     v.number("processors", processors, Unit::kCount, 1, 64, "commands processed at once");
-    v.number("memory_rate", memory_rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000,
-             "rate at which a command's data pass through the buffer memory, before or after the link");
+    v.number("read_memory_rate", read_memory_rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000,
+             "rate at which data that are read pass from the buffer memory to the link");
+    v.number("write_memory_rate", write_memory_rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000,
+             "rate at which written data pass from the link into the buffer memory");
   }
 };
 

@@ -153,7 +153,7 @@ void Ssd::demand_piece(Nanoseconds now, Command& command, std::uint64_t first, s
 
 // Takes data that are in memory over to the host: through the buffer memory, then over the link.
 void Ssd::carry(Nanoseconds now, Command& command, std::uint64_t size_bytes) {
-  memory_free_ = std::max(memory_free_, now) + transfer_ns(size_bytes, controller_.memory_rate);
+  memory_free_ = std::max(memory_free_, now) + transfer_ns(size_bytes, controller_.read_memory_rate);
   link_.carry_to_host(memory_free_, command, size_bytes);
 }
 
@@ -245,7 +245,7 @@ bool Ssd::accept(Nanoseconds now, Command& command) {
     destage(now, true);
     return false;
   }
-  memory_free_ = std::max(memory_free_, now) + transfer_ns(request.size_bytes, controller_.memory_rate);
+  memory_free_ = std::max(memory_free_, now) + transfer_ns(request.size_bytes, controller_.write_memory_rate);
   Nanoseconds done = memory_free_ + buffer_parameters_.acknowledge_time;
   if (!buffer_.continues_stream(request.offset_bytes, request.size_bytes)) done += buffer_parameters_.new_segment_time;
   events_.schedule(done, *this, command.index << kWhatBits | kAcknowledge);

@@ -282,3 +282,25 @@ def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
     if rows(True):
         section["predicted"] = rows(True)
     return json.loads(json.dumps(section))  # plain types alone, for YAML
+
+
+def fit_files(model: models.Model, tables: Sequence[Path], move: Sequence[str], output: Path | None, root: Path) -> str:
+    """Do what `twin fit` does: fit, write the fitted model where one is wanted, and return the report.
+
+    Without tables and parameters the fit that the model's own file records is repeated, its points read below ``root``.
+    Raises TwinError.
+    """
+    if not tables and not move:
+        if not model.fit:
+            raise TwinError(f"{model.name}: its file records no fit to repeat. Give --points and --move.")
+        points = published_points(root, model.fit)
+        move, source = model.fit["moved"], model.fit["points"]
+    elif tables and move:
+        points = [point for table in tables for point in read_points(table)]
+        source = ", ".join(map(str, tables))
+    else:
+        raise TwinError("--points and --move belong together: what was measured, and which parameters may move")
+    found = fit(model, points, move)
+    if output is not None:
+        models.write(model, output, found.moved, f"twin fit to {source}", recipe_of(found, source))
+    return report(found)

@@ -109,6 +109,46 @@ def replay(
     return Replayed(pd.concat(done, ignore_index=True), session.counters(), session.duration_ns)
 
 
+def replay_to_files(
+    model: Model,
+    trace: Path,
+    *,
+    depth: int | None = None,
+    threads: int = 1,
+    output: Path | None = None,
+    counters_file: Path | None = None,
+    interval_ns: int,
+    interval_bytes: int,
+) -> tuple[dict[str, float], dict[str, int]]:
+    """Replay a trace of any length in bounded memory; return the summary and the drive's totals.
+
+    ``output`` takes the latencies of all requests (columns as in `Replayed`), as .parquet or .csv. Raises TwinError.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    for path in filter(None, (output, counters_file)):
+        counters.check_path(path)
+    session = Session(model, depth=depth, threads=threads)
+    histogram = LatencyHistogram()
+    writer: Any = None
+    if output is not None:
+        schema = pa.schema([("request", pa.uint64()), ("issue_ns", pa.int64()), ("latency_ns", pa.int64())])
+        parquet = output.suffix == ".parquet"
+        writer = pa.parquet.ParquetWriter(output, schema) if parquet else pa.csv.CSVWriter(output, schema)
+    try:
+        with session.recording(counters_file, interval_ns, interval_bytes):
+            for done in session.run(traces.read_pieces(trace)):
+                histogram.add(done["latency_ns"].to_numpy())
+                if writer is not None:
+                    writer.write_table(pa.Table.from_pandas(done, schema=schema, preserve_index=False))
+    finally:
+        if writer is not None:
+            writer.close()
+    return summarise(histogram, session.duration_ns), session.counters()
+
+
 def _pieces(trace: pd.DataFrame | Iterable[pd.DataFrame] | Path | str) -> Iterable[pd.DataFrame]:
     if isinstance(trace, pd.DataFrame):
         return [trace]

@@ -1,0 +1,38 @@
+"""Twins: simulated drives that unmodified fio, sdparm and sg3-utils drive in virtual time.
+
+``load(name)`` reads a model; ``run(model, command)`` runs a program on it; ``replay(model, trace)`` replays a trace
+without fio; ``fit(model, points, move)`` fits it to measured points; ``names()`` gives the models that there are.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iopatterns.twin.error import TwinError
+    from iopatterns.twin.fitting import Fit, Point, fit
+    from iopatterns.twin.models import Model, load, names
+    from iopatterns.twin.replaying import Replayed, replay
+    from iopatterns.twin.running import run
+
+__all__ = ["Fit", "Model", "Point", "Replayed", "TwinError", "fit", "load", "names", "replay", "run"]
+
+# Where each name is; looked up when it is asked for, since `twin run` must begin at once.
+_HOMES = {
+    "TwinError": "error",
+    "Fit": "fitting",
+    "Point": "fitting",
+    "fit": "fitting",
+    "Model": "models",
+    "load": "models",
+    "names": "models",
+    "Replayed": "replaying",
+    "replay": "replaying",
+    "run": "running",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,405 @@
+"""Models of drives: the files in data/twins, checked against what the simulated drive declares."""
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from iopatterns import _twin, config
+from iopatterns.config import nearest
+from iopatterns.twin.error import TwinError
+from iopatterns.twin.state import find_model
+
+__all__ = ["Model", "format_value", "load", "names", "nearest", "write"]
+
+PROVENANCES = ("datasheet", "fitted", "assumed")
+BEHAVIOURS = ("changeable", "fixed", "refused", "ignored")
+TRANSPORTS = ("sas", "sata", "nvme")
+
+Value = int | float | bool | str
+
+# Units that a value may be written in, by the unit that the simulated drive counts in.
+_UNITS: dict[str, dict[str, Decimal]] = {
+    "ns": {"ns": Decimal(1), "us": Decimal(10**3), "ms": Decimal(10**6), "s": Decimal(10**9)},
+    "bytes": {
+        **{"B": Decimal(1), "KiB": Decimal(2**10), "MiB": Decimal(2**20), "GiB": Decimal(2**30), "TiB": Decimal(2**40)},
+        **{"kB": Decimal(10**3), "MB": Decimal(10**6), "GB": Decimal(10**9), "TB": Decimal(10**12)},
+    },
+    "bytes/s": {"B/s": Decimal(1), "kB/s": Decimal(10**3), "MB/s": Decimal(10**6), "GB/s": Decimal(10**9)},
+}
+_EXAMPLES = {"ns": "72 us", "bytes": "16 KiB", "bytes/s": "868 MB/s"}
+# Those that format_value() writes, the largest that gives a short number first.
+_WRITTEN = {"ns": ("s", "ms", "us", "ns"), "bytes": ("TiB", "GiB", "MiB", "KiB", "B"), "bytes/s": ("GB/s", "MB/s", "B/s")}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A drive, checked.
+
+    ``values`` has each parameter by ``group.name``: nanoseconds, bytes, bytes per second or counts as int, ratios as
+    float, switches as bool, choices as str. ``sources`` has for each of them (provenance, source in words).
+    ``mode_page`` has for each field of the caching page (value, behaviour). ``fit`` is the file's own record of a fit.
+    """
+
+    name: str
+    path: Path
+    description: str
+    kind: str
+    identity: Mapping[str, Any]
+    values: Mapping[str, Value]
+    sources: Mapping[str, tuple[str, str]]
+    mode_page: Mapping[str, tuple[int, str]]
+    savable: bool
+    fit: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the drive holds, in bytes."""
+        return int(self.values["capacity.size"])
+
+    @property
+    def text(self) -> str:
+        """The form that the simulated drive reads: a line ``key value`` each."""
+        lines = [f"kind {self.kind}"]
+        lines += [f"identity.{key} {self.identity[key]}" for key in sorted(self.identity)]
+        lines += [f"{name} {_canonical(self.values[name])}" for name in self.values]
+        lines.append(f"mode_page.savable {int(self.savable)}")
+        lines += [f"mode_page.{name} {value} {how}" for name, (value, how) in sorted(self.mode_page.items())]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that can change what the drive does; comments, sources and names of files are not in it."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def number(self, name: str) -> float:
+        """Return a parameter that is a number. Raises TwinError for one that is none."""
+        value = self.values[name]
+        if isinstance(value, (bool, str)):
+            raise TwinError(f"{self.name}: '{name}' is no number")
+        return value
+
+    def replaced(self, values: Mapping[str, Value]) -> "Model":
+        """Return the same drive with other values of some parameters."""
+        return replace(self, values={**self.values, **values})
+
+    def overridden(self, settings: Iterable[str]) -> "Model":
+        """Return the same drive with parameters as in ``group.name=value``, the value as in a model file.
+
+        Raises TwinError for an unknown parameter or a value out of its range.
+        """
+        changed: dict[str, Value] = {}
+        for setting in settings:
+            name, equals, text = setting.partition("=")
+            if not equals:
+                raise TwinError(f"--set {setting}: needs the form group.name=value, such as flash.read_time=60us")
+            if name not in self.values:
+                raise TwinError(f"--set {setting}: no parameter '{name}'.{nearest(name, self.values)}")
+            try:
+                changed[name] = read_value(declared()[name], _plain(text))
+            except ValueError as error:
+                raise TwinError(f"--set {setting}: {error}") from None
+        model = self.replaced(changed)
+        _check_drive(f"--set {' '.join(settings)}", model)
+        return model
+
+
+def _plain(text: str) -> Any:
+    """Return what YAML makes of a value given on the command line."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def _canonical(value: Value) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+@cache
+def declared() -> dict[str, dict[str, Any]]:
+    """Return what the simulated drive declares of each parameter, by ``group.name``."""
+    return {f"{each['group']}.{each['name']}": each for each in _twin.parameters()}
+
+
+def hint(parameter: Mapping[str, Any]) -> str:
+    """Return in words what a parameter's value may be."""
+    match parameter["kind"]:
+        case "toggle":
+            return "on or off"
+        case "choice":
+            return f"one of {', '.join(parameter['choices'])}"
+        case "ratio":
+            return f"a number from {parameter['minimum']:g} to {parameter['maximum']:g}"
+    unit = parameter["unit"]
+    low, high = (format_number(unit, parameter[end]) for end in ("minimum", "maximum"))
+    example = f", such as {_EXAMPLES[unit]}" if unit in _EXAMPLES else ""
+    return f"a {'whole number' if unit == 'count' else 'value with its unit'} from {low} to {high}{example}"
+
+
+def read_value(parameter: Mapping[str, Any], value: Any) -> Value:
+    """Return a value of a model file as the simulated drive counts. Raises ValueError with what is valid."""
+    problem = f"{value!r} is not valid. Expected: {hint(parameter)}."
+    match parameter["kind"]:
+        case "toggle":
+            if not isinstance(value, bool):
+                raise ValueError(problem)
+            return value
+        case "choice":
+            if value not in parameter["choices"]:
+                raise ValueError(f"{value!r} is not valid.{nearest(str(value), parameter['choices'])} Expected: {hint(parameter)}.")
+            return str(value)
+        case "ratio":
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise ValueError(problem)
+            number: float = float(value)
+        case _:
+            number = _read_number(parameter["unit"], value, problem)
+    if not parameter["minimum"] <= number <= parameter["maximum"]:
+        raise ValueError(problem)
+    return number
+
+
+def _read_number(unit: str, value: Any, problem: str) -> int:
+    if unit == "count":
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(problem)
+        return value
+    if value == 0 and not isinstance(value, bool):
+        return 0
+    match_ = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z/]+)", str(value))
+    if match_ is None or match_[2] not in _UNITS[unit]:
+        raise ValueError(problem)
+    try:
+        number = Decimal(match_[1]) * _UNITS[unit][match_[2]]
+    except InvalidOperation:
+        raise ValueError(problem) from None
+    if number != int(number):
+        raise ValueError(f"{value!r} is no whole number of {unit}")
+    return int(number)
+
+
+def format_number(unit: str, value: float) -> str:
+    """Return a number with its unit, exactly and as short as may be: 72000 ns is ``72 us``."""
+    if unit == "count" or value == 0:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    texts = []
+    for name in _WRITTEN[unit]:
+        number = Decimal(int(value)) / _UNITS[unit][name]
+        if number >= 1 and len(str(number.normalize())) <= 8 and number.normalize().as_tuple().exponent >= -6:  # type: ignore[operator]
+            texts.append(f"{number.normalize():f} {name}")
+    return texts[0] if texts else f"{int(value)} {_WRITTEN[unit][-1]}"
+
+
+def format_value(name: str, value: Value) -> str:
+    """Return a parameter's value as a model file has it."""
+    parameter = declared()[name]
+    if parameter["kind"] == "toggle":
+        return "on" if value else "off"
+    if parameter["kind"] == "number":
+        assert not isinstance(value, str)
+        return format_number(parameter["unit"], value)
+    return str(value)
+
+
+@cache
+def _schema(kind: str, mapping: str) -> dict[str, Any]:
+    """Return the closed schema of a model file of this kind."""
+    text = {"type": "string", "minLength": 1, "x-hint": "words"}
+    sourced = {
+        "provenance": {"enum": list(PROVENANCES), "x-hint": f"one of {', '.join(PROVENANCES)}"},
+        "source": {**text, "x-hint": "where the value comes from, in words"},
+    }
+    groups: dict[str, Any] = {}
+    wanted = list(_twin.groups(kind, mapping))
+    for name, parameter in declared().items():
+        group, short = name.split(".")
+        if group in wanted:
+            groups.setdefault(group, _closed({}))["properties"][short] = _closed(
+                {"value": {"x-hint": hint(parameter)}, **sourced}
+            )
+    for group in groups.values():
+        group["required"] = list(group["properties"])
+    whole = {"type": "integer", "minimum": 0, "x-hint": "a whole number"}
+    identity = {
+        "vendor": {**text, "maxLength": 8, "x-hint": "at most 8 characters"},
+        "product": {**text, "maxLength": 16, "x-hint": "at most 16 characters"},
+        "revision": {**text, "maxLength": 4, "x-hint": "at most 4 characters, in quotes"},
+        "serial": {**text, "maxLength": 20, "x-hint": "at most 20 characters, in quotes"},
+        "naa": {"type": "string", "pattern": "^[0-9a-f]{16}$", "x-hint": "16 hexadecimal digits, in quotes"},
+        "rotation_rpm": {**whole, "maximum": 65534, "x-hint": "1 for an SSD, or turns in a minute"},
+        "form_factor": {**whole, "maximum": 5, "x-hint": "the code of SBC-3: 2 is 3.5 inches, 3 is 2.5 inches"},
+        "transport": {"enum": list(TRANSPORTS), "x-hint": f"one of {', '.join(TRANSPORTS)}"},
+    }
+    page = {
+        name: _closed(
+            {
+                "value": {**whole, "maximum": 2**width - 1, "x-hint": f"a whole number from 0 to {2**width - 1}"},
+                "behaviour": {"enum": list(BEHAVIOURS), "x-hint": f"one of {', '.join(BEHAVIOURS)}"},
+                **sourced,
+            }
+        )
+        for name, width in _twin.caching_fields().items()
+    }
+    mode_page = _closed({"savable": {"type": "boolean", "x-hint": "yes or no"}, **page})
+    mode_page["required"] = ["savable"]
+    rows = {"type": "object", "additionalProperties": {"type": "string"}}
+    fit = _closed({"points": text, "moved": {"type": "array", "items": text}, "fitted": rows, "predicted": rows})
+    fit["required"] = ["points", "moved", "fitted"]
+    file = _closed(
+        {
+            "name": text,
+            "description": text,
+            "kind": {"enum": ["ssd", "hard_disk"], "x-hint": "ssd or hard_disk"},
+            "identity": _closed(identity),
+            "parameters": _closed(groups),
+            "mode_page": mode_page,
+        }
+    )
+    file["properties"]["fit"] = fit
+    return file
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(properties),
+        "properties": properties,
+        "x-hint": "a mapping",
+    }
+
+
+def names(folder: Path | None = None) -> list[str]:
+    """Return the names of the models that there are, sorted."""
+    folder = folder or Path(find_model("x")).parent
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def load(name: str | Path) -> Model:
+    """Return the model of that name in data/twins, or of the file at a path.
+
+    Raises TwinError with every mistake of the file, one a line: file, key, what is wrong, what is valid.
+    """
+    path = Path(find_model(str(name)))
+    shown = _shown(path)
+    if not path.is_file():
+        there = names(path.parent)
+        raise TwinError(f"{shown}: no such model.{nearest(path.stem, there)} There: {', '.join(there) or 'none'}.")
+    try:
+        content = config.read_yaml(path.parent, path.name)
+    except config.ConfigError as error:
+        raise TwinError(f"{path.parent / ''}{error}" if str(path.parent) != "." else str(error)) from None
+    kind, mapping = "ssd", "page"
+    if isinstance(content, dict):
+        kind = "hard_disk" if content.get("kind") == "hard_disk" else "ssd"
+        try:
+            mapping = str(content["parameters"]["ftl"]["mapping"]["value"])
+        except (KeyError, TypeError):
+            mapping = "page"
+    try:
+        config.check(shown, content, _schema(kind, mapping))
+    except config.ConfigError as error:
+        raise TwinError(str(error)) from None
+    model = _read(shown, path, content)
+    _check_drive(shown, model)
+    return model
+
+
+def _shown(path: Path) -> str:
+    """Return a path as messages have it: from the present folder where it lies below that."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _read(shown: str, path: Path, content: Mapping[str, Any]) -> Model:
+    values: dict[str, Value] = {}
+    sources: dict[str, tuple[str, str]] = {}
+    problems = []
+    for name, parameter in declared().items():
+        group, short = name.split(".")
+        if group not in content["parameters"]:
+            continue
+        entry = content["parameters"][group][short]
+        try:
+            values[name] = read_value(parameter, entry["value"])
+        except ValueError as error:
+            problems.append(f"{shown}: parameters.{name}: {error}")
+        sources[name] = (entry["provenance"], entry["source"])
+    if problems:
+        raise TwinError("\n".join(problems))
+    page = {name: entry for name, entry in content["mode_page"].items() if name != "savable"}
+    sources |= {f"mode_page.{name}": (entry["provenance"], entry["source"]) for name, entry in page.items()}
+    return Model(
+        name=path.stem,
+        path=path,
+        description=content["description"],
+        kind=content["kind"],
+        identity=content["identity"],
+        values=values,
+        sources=sources,
+        mode_page={name: (entry["value"], entry["behaviour"]) for name, entry in page.items()},
+        savable=content["mode_page"]["savable"],
+        fit=content.get("fit", {}),
+    )
+
+
+def _check_drive(shown: str, model: Model) -> None:
+    """Raise TwinError unless the values together make a drive."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _twin.check(model.text, folder)
+        except (ValueError, RuntimeError) as error:
+            raise TwinError(f"{shown}: parameters.{error}") from None
+
+
+def write(model: Model, path: Path, moved: Mapping[str, Value], source: str, fit: Mapping[str, Any]) -> None:
+    """Write a model file: the model's own, with ``moved`` as fitted values from ``source``, and ``fit`` as their record.
+
+    Comments and order of the model's file are kept. Raises TwinError where the file does not have a parameter on a line
+    of its own.
+    """
+    lines = model.path.read_text(encoding="utf-8").splitlines()
+    begin = next((number for number, line in enumerate(lines) if line.startswith("fit:")), len(lines))
+    lines = lines[:begin]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    for name, value in moved.items():
+        _replace_line(lines, model, name, format_value(name, value), source)
+    record = yaml.safe_dump({"fit": dict(fit)}, sort_keys=False, allow_unicode=True, width=1000)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n" + record, encoding="utf-8")
+
+
+def _replace_line(lines: list[str], model: Model, name: str, value: str, source: str) -> None:
+    group, short = name.split(".")
+    inside = False
+    for number, line in enumerate(lines):
+        if re.match(r"  [a-z_]+:", line):
+            inside = line.startswith(f"  {group}:")
+        if inside and line.startswith(f"    {short}: {{"):
+            text = yaml.safe_dump(source, width=10_000, default_style='"').strip()
+            lines[number] = f"    {short}: {{value: {value}, provenance: fitted, source: {text}}}"
+            return
+    raise TwinError(f"{model.path}: '{name}' does not stand on a line of its own, and cannot be replaced")
+
+
+def describe(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
+    """Return a row for each parameter: name, value with unit, provenance, source, what it is."""
+    rows = [
+        (name, format_value(name, value), *model.sources[name], declared()[name]["text"])
+        for name, value in model.values.items()
+    ]
+    for name, (value, behaviour) in model.mode_page.items():
+        provenance, source = model.sources[f"mode_page.{name}"]
+        rows.append((f"mode_page.{name}", f"{value}, {behaviour}", provenance, source, "field of the caching mode page"))
+    return rows

@@ -1,0 +1,284 @@
+"""Runs a program on a twin: makes its environment, and says at once what cannot be served.
+
+`twin run` is part of every execution that is measured, so this module imports next to nothing, and reads a model only
+when its file has changed since the twin's folder was made.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from iopatterns.twin import state
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+USAGE = """\
+usage: twin run [OPTIONS] MODEL -- COMMAND…
+
+Runs a program (fio, sdparm, sg3-utils) on a simulated drive, in virtual time. `{drive}` in the command, and the
+variable TWIN_DRIVE in its environment, are the drive's path.
+
+  MODEL                   a name in data/twins (`twin list` shows them), or the path of a model file
+  --state DIR             where the drive keeps its settings (default: a folder of the model's in your home)
+  --keep-data             keep what is written (in DIR/content), as fio's verify needs; else reads return zeros
+  --set GROUP.NAME=VALUE  another value of a parameter, as in a model file; may be given several times
+  --counters FILE         write queue depth, cache, garbage collection and wear over time (.parquet or .csv)
+  --interval TIME         time between two snapshots of the counters, in virtual time (default: 100 ms)
+  --interval-bytes SIZE   and bytes written between two (default: none)
+
+To fio's own options --thread=1 and --clocksource=clock_gettime are added where they are missing.
+"""
+
+_VALUED = ("--state", "--set", "--counters", "--interval", "--interval-bytes")
+
+# What fio's engines and options need that there is not, and what to use instead.
+_ENGINES = {
+    "io_uring": "io_uring's requests do not pass through the program's calls",
+    "io_uring_cmd": "io_uring's requests do not pass through the program's calls",
+    "mmap": "accesses to mapped memory cannot be seen",
+    "posixaio": "POSIX AIO's requests are made by threads of the C library",
+    "splice": "the data do not pass through the program",
+    "sg": "only settings go through SG_IO",
+}
+
+
+def main(arguments: "list[str]") -> NoReturn:
+    """Run `twin run` with these arguments; ends the process."""
+    options, model, command = _parse(arguments)
+    try:
+        environment = prepare(
+            model,
+            options.get("--state"),
+            keep_data="--keep-data" in options,
+            settings=options.get("--set", []),
+            counters=options.get("--counters"),
+            interval=options.get("--interval"),
+            interval_bytes=options.get("--interval-bytes"),
+        )
+        command = on_drive(command, environment)
+    except Exception as error:
+        _end(error)
+    if "--counters" in options:
+        sys.exit(_run_and_convert(command, environment, options["--counters"]))
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606
+    except OSError as error:
+        _usage(f"{command[0]}: {error.strerror}")
+
+
+def _end(error: Exception) -> NoReturn:
+    """End with the message of an error that is the user's to mend; raise any other."""
+    status = getattr(error, "exit_status", None)
+    if status is None and not isinstance(error, OSError):
+        raise error
+    print(f"twin run: {error}", file=sys.stderr)
+    sys.exit(status or 1)
+
+
+def _usage(problem: str) -> NoReturn:
+    print(f"twin run: {problem}. `twin run --help` shows how it is used.", file=sys.stderr)
+    sys.exit(2)
+
+
+def _parse(arguments: "list[str]") -> "tuple[dict[str, Any], str, list[str]]":
+    """Return options, model and command."""
+    if "--" in arguments:
+        place = arguments.index("--")
+        own, command = arguments[:place], arguments[place + 1 :]
+    else:
+        own, command = arguments, []
+    if "-h" in own or "--help" in own:
+        print(USAGE, end="")
+        sys.exit(0)
+    options: dict[str, Any] = {}
+    models = []
+    rest = iter(own)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name == "--keep-data" and not equals:
+            options[name] = True
+        elif name in _VALUED:
+            if not equals:
+                value = next(rest, "")
+            if not value:
+                _usage(f"{name} needs a value")
+            if name == "--set":
+                options.setdefault(name, []).append(value)
+            else:
+                options[name] = value
+        elif word.startswith("-"):
+            _usage(f"no option {word}")
+        else:
+            models.append(word)
+    if len(models) != 1:
+        _usage("needs one MODEL, then -- and the command" if not models else f"one MODEL, not {' and '.join(models)}")
+    if not command:
+        _usage("needs a command after --")
+    return options, models[0], command
+
+
+def prepare(
+    model: str,
+    folder: str | None = None,
+    *,
+    keep_data: bool = False,
+    settings: "Sequence[str]" = (),
+    counters: str | None = None,
+    interval: str | None = None,
+    interval_bytes: str | None = None,
+) -> dict[str, str]:
+    """Make a twin's folder ready, and return the environment in which programs run on it. Raises TwinError."""
+    path = state.find_model(model)
+    folder = os.path.abspath(folder or state.default_state(path))  # noqa: PTH100
+    library = state.preload_library()
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    text = os.path.join(folder, "model")  # noqa: PTH118
+    _resolve(path, settings, library, text)
+    environment = dict(os.environ)
+    for name in [name for name in environment if name.startswith("TWIN_")]:
+        del environment[name]
+    before = environment.get("LD_PRELOAD")
+    environment["LD_PRELOAD"] = f"{library}:{before}" if before else library
+    environment["TWIN_DRIVE"] = f"/dev/twin/{state.model_name(path)}"
+    environment["TWIN_MODEL"] = text
+    environment["TWIN_STATE"] = folder
+    if keep_data:
+        environment["TWIN_KEEP_DATA"] = os.path.join(folder, "content")  # noqa: PTH118
+    if counters is not None:
+        from iopatterns.twin import counters as recorded
+
+        environment["TWIN_COUNTERS"] = os.path.join(folder, "counters.bin")  # noqa: PTH118
+        environment |= recorded.environment(counters, interval, interval_bytes)
+    return environment
+
+
+def _resolve(path: str, settings: "Sequence[str]", library: str, text: str) -> None:
+    """Write what the simulated drive reads, unless it was made of the same file, settings and library."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError:
+        content = b""  # load() says what is wrong
+    made_of = f"{os.stat(library).st_mtime_ns}\n{chr(10).join(settings)}\n".encode() + content  # noqa: PTH116
+    source = f"{text}.source"
+    try:
+        with open(source, "rb") as file:
+            if content and file.read() == made_of and os.path.exists(text):  # noqa: PTH110
+                return
+    except OSError:
+        pass
+    from iopatterns import files
+    from iopatterns.twin import models
+
+    model = models.load(path)
+    if settings:
+        model = model.overridden(settings)
+    from pathlib import Path
+
+    Path(source).unlink(missing_ok=True)
+    files.write(Path(text), lambda temporary: temporary.write_text(model.text))
+    files.write(Path(source), lambda temporary: temporary.write_bytes(made_of))
+
+
+def on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list[str]:
+    """Return the command with the drive's path in it, and for fio the options that virtual time needs.
+
+    Raises TwinError for what fio would be asked to do and cannot be served.
+    """
+    drive = environment["TWIN_DRIVE"]
+    words = [word.replace("{drive}", drive) for word in command]
+    if os.path.basename(words[0]) != "fio":  # noqa: PTH119
+        return words
+    asked = _fio_options(words[1:])
+    _refuse(asked, keep_data="TWIN_KEEP_DATA" in environment)
+    added = []
+    if "thread" not in asked:
+        added.append("--thread=1")
+    if "clocksource" not in asked:
+        added.append("--clocksource=clock_gettime")
+    return [words[0], *added, *words[1:]]
+
+
+def _fio_options(words: "Sequence[str]") -> dict[str, list[str]]:
+    """Return the values of fio's options by name, those of job files that are named included."""
+    asked: dict[str, list[str]] = {}
+    rest = iter(words)
+    for word in rest:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            asked.setdefault(name, []).append(value if equals else "")
+        elif not word.startswith("-") and os.path.isfile(word):  # noqa: PTH113
+            with open(word, encoding="utf-8", errors="replace") as file:
+                for line in file:
+                    name, equals, value = line.split("#")[0].split(";")[0].partition("=")
+                    if name.strip() and not name.strip().startswith("["):
+                        asked.setdefault(name.strip(), []).append(value.strip())
+    return asked
+
+
+def _refuse(asked: "Mapping[str, Sequence[str]]", *, keep_data: bool) -> None:
+    from iopatterns.twin.error import TwinError
+
+    for engine in asked.get("ioengine", ()):
+        if engine in _ENGINES:
+            raise TwinError(f"ioengine={engine} cannot be served: {_ENGINES[engine]}. Use ioengine=libaio or psync.")
+    for value in asked.get("thread", ()):
+        if value == "0":
+            raise TwinError("thread=0 cannot be served: jobs share virtual time within one process. Use thread=1.")
+    for value in asked.get("clocksource", ()):
+        if value == "cpu":
+            raise TwinError("clocksource=cpu cannot be served: the processor's counter is no clock of the system. Use clock_gettime.")
+    if "verify" in asked and not keep_data:
+        raise TwinError("verify cannot be served: what is written is not kept. Use `twin run --keep-data`.")
+
+
+def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]", counters: str) -> int:
+    """Run the command, turn its records into a table, and return its exit status."""
+    import signal
+    import subprocess
+    from pathlib import Path
+
+    from iopatterns.twin import counters as recorded
+
+    binary = Path(environment["TWIN_COUNTERS"])
+    binary.unlink(missing_ok=True)
+    try:
+        process = subprocess.Popen(list(command), env=dict(environment))
+    except OSError as error:
+        _usage(f"{command[0]}: {error.strerror}")
+    for number in (signal.SIGINT, signal.SIGTERM):  # the program's to answer
+        signal.signal(number, lambda number, _: process.send_signal(number) if number == signal.SIGTERM else None)
+    status = process.wait()
+    if binary.exists():
+        try:
+            recorded.convert(binary, Path(counters))
+        finally:
+            binary.unlink()
+    elif status == 0:
+        print(f"twin run: {counters} is not written: the program made no I/O on the drive", file=sys.stderr)
+        return 1
+    return status if status >= 0 else 128 - status
+
+
+def run(
+    model: str,
+    command: "Sequence[str]",
+    *,
+    state_folder: "Path | str | None" = None,
+    keep_data: bool = False,
+    settings: "Sequence[str]" = (),
+    **options: Any,
+) -> "subprocess.CompletedProcess[Any]":
+    """Run a program on a twin from Python, and return what `subprocess.run` returns, which takes ``options``.
+
+    ``model`` is a name or a path; ``{drive}`` in the command is the drive's path. Raises TwinError for a bad model and
+    for what cannot be served and shows in the command.
+    """
+    import subprocess
+
+    folder = None if state_folder is None else str(state_folder)
+    environment = prepare(model, folder, keep_data=keep_data, settings=settings)
+    return subprocess.run(on_drive(command, environment), env=environment, **options)

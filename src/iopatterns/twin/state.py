@@ -1,0 +1,37 @@
+"""Where models and the state of twins lie. Imports nothing that takes time: `twin run` begins with it."""
+
+import os
+import sys
+
+# A twin's folder has: `model` (what the simulated drive reads), `model.source` (what that was made of), `mode-pages`
+# (its settings), `content` (kept data).
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib takes as long as all of this
+
+
+def find_model(name: str) -> str:
+    """Return the path of a model's file: ``name`` itself if it is a path, else of that name in data/twins."""
+    if "/" in name or name.endswith(".yaml"):
+        return name
+    checkout = os.path.join(_HERE, "..", "..", "..", "data", "twins")  # noqa: PTH118
+    folder = checkout if os.path.isdir(checkout) else os.path.join(_HERE, "..", "models")  # noqa: PTH112, PTH118
+    return os.path.join(os.path.normpath(folder), name.lower() + ".yaml")  # noqa: PTH118
+
+
+def model_name(path: str) -> str:
+    """Return the name that goes with a model's file: ``px05smb040``."""
+    return os.path.basename(path).removesuffix(".yaml")  # noqa: PTH119
+
+
+def default_state(path: str) -> str:
+    """Return the folder in which a twin keeps its settings unless another is given."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")  # noqa: PTH111, PTH118
+    return os.path.join(base, "iopatterns", "twins", model_name(path))  # noqa: PTH118
+
+
+def preload_library() -> str:
+    """Return the path of the library that puts programs on a twin; the build puts it beside the native module."""
+    for folder in sys.path:
+        library = os.path.join(folder, "iopatterns", "libtwin_preload.so")  # noqa: PTH118
+        if os.path.exists(library):  # noqa: PTH110
+            return library
+    raise FileNotFoundError("libtwin_preload.so is not installed. Run ./reproduce.sh setup.")

@@ -1,0 +1,35 @@
+// SCSI commands from Python, for tests.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "python/bindings.h"
+#include "scsi/scsi_target.h"
+
+namespace nb = nanobind;
+
+namespace twin {
+namespace {
+
+nb::tuple execute(ScsiTarget& target, const nb::bytes& cdb, const nb::bytes& out, std::size_t in_bytes) {
+  std::vector<std::uint8_t> in(in_bytes);
+  const ScsiResult result =
+      target.execute(static_cast<const std::uint8_t*>(cdb.data()), cdb.size(),
+                     static_cast<const std::uint8_t*>(out.data()), out.size(), in.data(), in.size());
+  return nb::make_tuple(result.status, nb::bytes(result.sense.data(), result.sense.size()),
+                        nb::bytes(in.data(), result.transferred_bytes));
+}
+
+}  // namespace
+
+void bind_scsi(nb::module_& module) {
+  nb::class_<ScsiTarget>(module, "ScsiTarget", "A drive as SCSI sees it; its settings lie in a folder.")
+      .def(nb::init<std::string_view, std::string>(), nb::arg("text"), nb::arg("folder"))
+      .def("execute", &execute, nb::arg("cdb"), nb::arg("out"), nb::arg("in_bytes"), "Return (status, sense, data).");
+}
+
+}  // namespace twin
