@@ -50,10 +50,29 @@ def measure(specification: str, log: Path | None, die_with_parent: bool, raw_fil
 @commands.command()
 @click.option("--since", type=float, default=None, help="When the run began, in seconds since the epoch.")
 def summary(since: float | None) -> None:
-    """Say what the results below this folder rest on, and where the report lies."""
-    from iopatterns.summary import summarise
+    """Say what the results below this folder rest on, and whether they are those of the committed manifest."""
+    from iopatterns.summary import compare, summarise
 
     click.echo(summarise(Path.cwd(), since))
+    same, text = compare(Path.cwd())
+    click.echo(text)
+    if not same:
+        sys.exit(1)
+
+
+@commands.command("manifest")
+@click.option("--write", is_flag=True, help="Make the present results what the committed manifest says.")
+def manifest_command(write: bool) -> None:
+    """Say whether the results are, byte for byte, those of the committed manifest in data/manifests."""
+    from iopatterns import fio, manifest
+
+    if write:
+        click.echo(f"{manifest.write(Path.cwd(), fio.version())}: written")
+        return
+    same, text = manifest.verdict(Path.cwd(), fio.version())
+    click.echo(text)
+    if not same:
+        sys.exit(1)
 
 
 def main() -> None:

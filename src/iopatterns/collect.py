@@ -21,7 +21,7 @@ _SOFTWARE = ("snakemake", "papermill", "pandas", "numpy", "scipy", "matplotlib",
 def measurements(raw_files: Sequence[Path]) -> pd.DataFrame:
     """Return one row per execution x job x direction.
 
-    Columns: study, drive, cell, execution; the cell's fio options in canonical units (rw, bs_bytes, numjobs, iodepth,
+    Columns: study, drive, cell, execution, drive_kind (twin, file); the cell's fio options in canonical units (rw, bs_bytes, numjobs, iodepth,
     ioengine …); then the columns of `fio_parser_json.jobs`. Raises MeasureError for a raw file that is not what was
     measured, FioParseError for one that is no result of fio.
     """
@@ -31,6 +31,7 @@ def measurements(raw_files: Sequence[Path]) -> pd.DataFrame:
         sidecar = read_sidecar(raw)
         options = dict(sidecar["specification"]["fio"])
         options["bs_bytes"] = options.pop("bs")
+        options["drive_kind"] = sidecar["specification"]["drive"]["kind"]
         keys = {"study": cell.parent.name, "drive": cell.parent.parent.name, "cell": cell.name}
         rows.append({"source": str(raw), **keys, "execution": sidecar["execution"], **options})
     parsed = fio_parser_json.jobs(raw_files)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from iopatterns import cells, config, grid, messages, progress, units
+from iopatterns.twin.state import find_model
 
 RAW = "data/raw"
 # What fio takes beside its runtime, to start and to stop; only estimates rest on it
@@ -55,6 +56,11 @@ class Plan:
     def is_real(self, drive: str) -> bool:
         """Return whether a drive is one of this machine, that only one measurement may use at a time."""
         return bool(self.config.drives[drive]["kind"] != "twin")
+
+    def models(self) -> list[str]:
+        """Return the files of the models of twins that are measured."""
+        models = {drive["model"] for drive in self.config.drives.values() if drive["kind"] == "twin"}
+        return [os.path.relpath(find_model(model), self._root) for model in sorted(models)]
 
     def tables(self, study: str) -> list[str]:
         """Return the table files that a study's notebook writes: CSV, LaTeX and typst for each table it names."""

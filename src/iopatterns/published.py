@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from iopatterns.errors import IoPatternsError
 from iopatterns.units import size_bytes
@@ -54,6 +55,20 @@ def load(folder: Path | str) -> pd.DataFrame:
     table["value"] = table["value"].astype("float64")
     table["bs_bytes"] = pd.array([size_bytes(bs) if bs else None for bs in table["bs"]], dtype="Int64")
     return table
+
+
+def fit_uses(folder: Path | str) -> dict[str, str]:
+    """Return what the twins' models have made of published values: ``fitted`` or ``predicted``, by the value's id.
+
+    ``folder`` holds the model files, whose section ``fit`` says it. Files that are no models are passed over.
+    """
+    uses: dict[str, str] = {}
+    for path in sorted(Path(folder).glob("*.yaml")):
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        fit = content.get("fit", {}) if isinstance(content, dict) else {}
+        for use in ("fitted", "predicted"):
+            uses |= dict.fromkeys(fit.get(use, {}), use)
+    return uses
 
 
 def _read(path: Path) -> list[tuple[int, dict[str, str]]]:

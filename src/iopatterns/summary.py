@@ -22,10 +22,7 @@ def summarise(root: Path, since_s: float | None) -> str:
     ``since_s`` (seconds since the epoch) is when the run began; with it the summary says how long the run took and
     how much of that was fio. Raises SummaryError where no report has been made.
     """
-    try:
-        colophon: dict[str, Any] = json.loads((root / COLOPHON).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SummaryError(f"{COLOPHON}: there are no results yet. Run `snakemake --cores 1`.") from None
+    colophon = _colophon(root)
     drives = ", ".join(_drive(drive) for drive in colophon["drives"])
     lines = [f"Measured: {colophon['executions']} executions with {', '.join(colophon['fio_versions'])} on {drives}"]
     lines += [f"  {name}: {study['cells']} cells, {study['title']}" for name, study in colophon["studies"].items()]
@@ -38,7 +35,17 @@ def summarise(root: Path, since_s: float | None) -> str:
     return "\n".join(lines)
 
 
+def _colophon(root: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads((root / COLOPHON).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SummaryError(f"{COLOPHON}: there are no results yet. Run `snakemake --cores 1`.") from None
+    return content
+
+
 def _drive(drive: dict[str, Any]) -> str:
+    if drive["kind"] == "twin":
+        return f"{drive['name']} (twin)"
     disk = drive["model"] or drive["device"] or "an unknown disk"
     return f"{drive['name']} ({drive['path']} on {disk}, {drive['file_system']})"
 
@@ -48,3 +55,14 @@ def _fio_seconds_since(root: Path, since_s: float) -> float:
     sidecars = (root / "data/raw").glob("*/*/*/*.sidecar.json")
     recent = (path for path in sidecars if path.stat().st_mtime >= since_s)
     return float(sum(json.loads(path.read_text(encoding="utf-8"))["wall_s"] for path in recent))
+
+
+def compare(root: Path) -> tuple[bool, str]:
+    """Return whether the results are those of the committed manifest (True where there is none to hold them against),
+    and a line that says so. Raises SummaryError or ManifestError where the run is not complete.
+    """
+    from iopatterns import manifest
+
+    versions = _colophon(root)["fio_versions"]
+    same, text = manifest.verdict(root, versions[0]) if len(versions) == 1 else (True, "not compared: several versions of fio")
+    return same, f"Manifest: {text}"

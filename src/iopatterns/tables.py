@@ -95,7 +95,9 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     ``published.load`` returns it, bandwidth in MB/s. One row per drive, workload and block size. Columns of
     the data: drive, rw, bs_bytes, executions, bandwidth_mean_mb_per_s, bandwidth_low_mb_per_s,
     bandwidth_high_mb_per_s, confidence, interval_method, cv_percent, iodepth_reached and
-    published_<drive>_mb_per_s.
+    published_<drive>_mb_per_s; and, where a measured drive bears the name of a published one, published_mb_per_s (its
+    own value), error_percent (of the mean measured against it) and use (fitted or predicted, for a twin; from the
+    optional column ``use`` of ``published``).
     """
     wanted = summary[summary["rw"].isin(workloads)]
     if wanted.empty:
@@ -105,9 +107,10 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     for name in ("mean", "low", "high"):
         data[f"bandwidth_{name}_mb_per_s"] = cells[name]
     data["confidence"], data["interval_method"] = cells["confidence"], cells["method"]
-    data["cv_percent"] = 100 * cells["cv"]
+    data["cv_percent"] = (100 * cells["cv"]).round(9)  # what is left of equal values is the noise of arithmetic
     data["iodepth_reached"] = cells["iodepth_reached"]
     values = published[(published["quantity"] == "bandwidth") & published["rw"].isin(workloads)]
+    data, own = _own(data, values)
     data, beside = _beside(data, values, ["rw", "bs_bytes"], "value", "published_{}_mb_per_s")
     here = "Measured here"
     columns = (
@@ -124,9 +127,38 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
         ),
         Column(("cv_percent",), "CV", fixed(1), "%", here),
         Column(("iodepth_reached",), "Depth", fixed(0), "", here),
-        *(Column((name,), head, _as_published, "MB/s", "Published") for name, head in beside),
+        *own,
+        *(Column((name,), head, _as_published, "MB/s", "Published") for name, head in _others(data, beside)),
     )
     return Table(data, columns, "drive")
+
+
+def _own(data: pd.DataFrame, values: pd.DataFrame) -> tuple[pd.DataFrame, list[Column]]:
+    """Return ``data`` with the values published for the very drives measured, and the columns to print of them."""
+    if not set(data["drive"]) & set(values["drive_key"]):
+        return data, []
+    own = values.assign(use=values.get("use", ""))[["drive_key", "rw", "bs_bytes", "value", "use"]]
+    own = own.rename(columns={"drive_key": "drive", "value": "published_mb_per_s"}).astype({"bs_bytes": "int64"})
+    data = data.merge(own, on=["drive", "rw", "bs_bytes"], how="left", validate="many_to_one")
+    data["use"] = data["use"].fillna("")
+    data["error_percent"] = 100 * (data["bandwidth_mean_mb_per_s"] / data["published_mb_per_s"] - 1)
+    columns = [
+        Column(("published_mb_per_s",), "Value", _as_published, "MB/s", "Published"),
+        Column(("error_percent",), "Error", _signed, "%", "Published"),
+    ]
+    if data["use"].any():
+        columns.append(Column(("use",), "Use", str, right=False, over="Published"))
+    return data, columns
+
+
+def _others(data: pd.DataFrame, beside: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the published drives to show beside: none when each drive measured has its own published values."""
+    keys = {head.lower() for _, head in beside}
+    return [] if set(data["drive"]) <= keys else beside
+
+
+def _signed(value: float) -> str:
+    return NOTHING if pd.isna(value) else f"{value:+.1f}".replace("-", "−")
 
 
 def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
@@ -167,7 +199,7 @@ def printed(table: Table) -> pd.DataFrame:
 
 
 def write_table(table: Table, stem: Path | str) -> tuple[Path, Path, Path]:
-    """Write ``stem``.csv (all data, full precision), ``stem``.tex and ``stem``.typ; return the paths.
+    """Write ``stem``.csv (all data), ``stem``.tex and ``stem``.typ; return the paths.
 
     The same table gives the same bytes. The LaTeX is a ``tabular`` that needs booktabs alone; the typst file
     is to be included and gives a ``table``. Folders are made as needed.
@@ -184,8 +216,8 @@ def write_numbers(numbers: Mapping[str, Any], path: Path | str) -> Path:
 
 
 def to_csv(table: Table) -> str:
-    """Return the table's data as CSV; floats are written so that reading them gives the same floats."""
-    text: str = table.data.to_csv(index=False, lineterminator="\n")
+    """Return the table's data as CSV, floats with twelve significant digits: the same on every processor."""
+    text: str = table.data.to_csv(index=False, lineterminator="\n", float_format=f"%.{SIGNIFICANT_DIGITS}g")
     return text
 
 

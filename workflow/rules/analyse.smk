@@ -29,6 +29,7 @@ for study in PLAN.studies:
             notebook=f"notebooks/{study}.ipynb",
             measurements=f"results/measurements/{study}.parquet",
             published=f"data/published/{study}/values.csv",
+            twins=PLAN.models(),
             code=multiext(
                 "src/iopatterns/",
                 "notebooks.py",

@@ -55,12 +55,15 @@ struct LogMappingParameters {
   std::int64_t log_blocks = 1;
   std::int64_t blocks_per_log = 1;
   std::int64_t group = 1;
+  Nanoseconds background_merge_idle = 0;
 
   void visit(FieldVisitor& v) {
     v.number("log_blocks", log_blocks, Unit::kCount, 1, 65536, "log blocks of the whole drive");
     v.number("blocks_per_log", blocks_per_log, Unit::kCount, 1, 65536,
              "data blocks that may share a log block (1: each its own; many: fully associative)");
     v.number("group", group, Unit::kCount, 1, 4096, "flash blocks on different dies that are mapped and erased as one");
+    v.number("background_merge_idle", background_merge_idle, Unit::kNanoseconds, 0, 3600 * kSecond,
+             "idle time after which log blocks are merged in the background; 0: never");
   }
 };
 

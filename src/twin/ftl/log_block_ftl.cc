@@ -1,0 +1,557 @@
+// Placing, merging, reading.
+#include "ftl/log_block_ftl.h"
+
+#include <algorithm>
+#include <cassert>
+#include <stdexcept>
+#include <string>
+
+namespace twin {
+namespace {
+
+enum : std::uint64_t { kSensed, kFetched, kProgrammed, kBackground };
+constexpr unsigned kWhatBits = 2;
+
+// A page goes over its channel in pieces, so that the first can leave the drive while the others follow.
+constexpr std::uint64_t kFetchBytes = 4096;
+
+constexpr std::uint32_t kStreamLog = 0;
+
+std::uint64_t mix(std::uint64_t x) {  // splitmix64
+  x += 0x9E3779B97F4A7C15ULL;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31);
+}
+
+LogBlockFtl::Shape shape_of(const Parameters& parameters) {
+  const FlashParameters& flash = parameters.flash;
+  const LogMappingParameters& log = parameters.log_mapping;
+  if (parameters.capacity.size % flash.page != 0) {
+    throw std::invalid_argument("capacity.size: must be a multiple of flash.page");
+  }
+  const std::int64_t dies = flash.channels * flash.dies_per_channel;
+  if (dies % log.group != 0) {
+    throw std::invalid_argument("log_mapping.group: must divide the number of dies, " + std::to_string(dies));
+  }
+  if (log.blocks_per_log > 1 && log.log_blocks < 2) {
+    throw std::invalid_argument("log_mapping.log_blocks: must be at least 2 where data blocks share log blocks, since "
+                                "one is for sequential streams");
+  }
+  LogBlockFtl::Shape shape;
+  shape.dies = static_cast<std::uint32_t>(dies);
+  shape.group = static_cast<std::uint32_t>(log.group);
+  shape.row_units = static_cast<std::uint32_t>(flash.planes);
+  shape.block_units = static_cast<std::uint32_t>(flash.pages_per_block * flash.planes * log.group);
+  const double units = static_cast<double>(parameters.capacity.size / flash.page);
+  const double raw_units = units * (1 + parameters.ftl.over_provisioning);
+  if (raw_units > 4e9) throw std::invalid_argument("capacity.size: more units than can be mapped");
+  const auto whole_units = static_cast<std::uint64_t>(parameters.capacity.size / flash.page);
+  shape.data_blocks = static_cast<std::uint32_t>((whole_units + shape.block_units - 1) / shape.block_units);
+  // as many on each die
+  const std::uint32_t sets = shape.dies / shape.group;
+  shape.blocks = (static_cast<std::uint32_t>(raw_units / shape.block_units) + sets - 1) / sets * sets;
+  // a full merge needs a free block before it frees one
+  const std::int64_t needed = shape.data_blocks + log.log_blocks + 1;
+  if (shape.blocks < needed) {
+    throw std::invalid_argument("ftl.over_provisioning: leaves " + std::to_string(shape.blocks) +
+                                " mapping blocks, but the capacity, log_mapping.log_blocks and a block to merge into "
+                                "need " + std::to_string(needed));
+  }
+  return shape;
+}
+
+template <class T>
+std::uint32_t take_slot(std::vector<T>& slots, std::vector<std::uint32_t>& free_slots, const T& value) {
+  if (free_slots.empty()) {
+    slots.push_back(value);
+    return static_cast<std::uint32_t>(slots.size() - 1);
+  }
+  const std::uint32_t number = free_slots.back();
+  free_slots.pop_back();
+  slots[number] = value;
+  return number;
+}
+
+}  // namespace
+
+LogBlockFtl::LogBlockFtl(const Parameters& parameters, EventQueue& events, FtlClient& client, Counters& counters)
+    : events_(events),
+      client_(client),
+      counters_(counters),
+      unit_bytes_(static_cast<std::uint64_t>(parameters.flash.page)),
+      units_(static_cast<std::uint32_t>(parameters.capacity.size / parameters.flash.page)),
+      blocks_per_log_(static_cast<std::uint32_t>(parameters.log_mapping.blocks_per_log)),
+      merge_idle_(parameters.log_mapping.background_merge_idle),
+      shape_(shape_of(parameters)),
+      flash_(parameters.flash, counters),
+      blocks_(shape_.blocks),
+      data_(shape_.data_blocks),
+      logs_(static_cast<std::size_t>(parameters.log_mapping.log_blocks)),
+      in_log_(units_),
+      log_owner_(logs_.size() * shape_.block_units),
+      dead_(units_ / 64 + 1) {
+  fill_initially(static_cast<InitialState>(parameters.ftl.initial_state));
+}
+
+void LogBlockFtl::fill_initially(InitialState state) {
+  std::uint32_t used = 0;
+  if (state != InitialState::kFresh) {
+    for (; used < shape_.data_blocks; ++used) {
+      Block& block = blocks_[used];
+      block.use = Use::kData;
+      block.serves = used;
+      block.filled = block.valid = units_of(used);
+      data_[used].block = used;
+    }
+  }
+  for (; used < shape_.blocks; ++used) free_.push_back(used);
+  if (state == InitialState::kRandom) fill_logs();
+}
+
+// Fills the log blocks with pages as random overwrites would have left them there.
+void LogBlockFtl::fill_logs() {
+  const auto logs = std::min(static_cast<std::uint32_t>(logs_.size()), first_shared() + shape_.data_blocks);
+  for (std::uint32_t number = first_shared(); number < logs; ++number) {
+    std::uint32_t block = kNone;
+    for (std::uint32_t page = 0; page < shape_.block_units; ++page) {
+      const std::uint64_t noise = mix(static_cast<std::uint64_t>(number) << 32 | page);
+      // logs that are not shared serve a data block each, evenly spread
+      const std::uint64_t chosen = blocks_per_log_ == 1 ? static_cast<std::uint64_t>(number) * shape_.data_blocks / logs
+                                                        : mix(number + noise % blocks_per_log_ * logs_.size()) %
+                                                              shape_.data_blocks;
+      const auto data_block = static_cast<std::uint32_t>(chosen);
+      const auto offset = static_cast<std::uint32_t>((noise >> 20) % units_of(data_block));
+      if (block == kNone) block = open_log(number, data_block, 0);
+      put(data_block * shape_.block_units + offset, block);
+      data_[data_block].log = number;
+    }
+    logs_[number].sharers = blocks_per_log_;
+    logs_[number].in_order = false;
+  }
+}
+
+std::uint32_t LogBlockFtl::units_of(std::uint32_t data_block) const {
+  return std::min(shape_.block_units, units_ - data_block * shape_.block_units);
+}
+
+std::uint32_t LogBlockFtl::place_of(std::uint32_t unit) const {
+  if (in_log_[unit] != 0) return in_log_[unit] - 1;
+  const std::uint32_t block = data_[unit / shape_.block_units].block;
+  const std::uint32_t offset = unit % shape_.block_units;
+  if (block == kNone || offset >= blocks_[block].filled || is_dead(unit)) return kNoUnit;
+  return block * shape_.block_units + offset;
+}
+
+std::uint32_t LogBlockFtl::unit_at(std::uint32_t place) const {
+  const Block& block = blocks_[place / shape_.block_units];
+  const std::uint32_t within = place % shape_.block_units;
+  if (within >= block.filled) return kNoUnit;
+  const std::uint32_t unit = block.use == Use::kData
+                                 ? block.serves * shape_.block_units + within
+                                 : log_owner_[static_cast<std::size_t>(block.serves) * shape_.block_units + within];
+  return place_of(unit) == place ? unit : kNoUnit;
+}
+
+void LogBlockFtl::set_dead(std::uint32_t unit, bool dead) {
+  const std::uint64_t bit = 1ULL << (unit % 64);
+  if (dead) {
+    dead_[unit / 64] |= bit;
+  } else if (is_dead(unit)) {  // clearing what is clear would take memory
+    dead_[unit / 64] &= ~bit;
+  }
+}
+
+// The newest copy of the unit is garbage from now on.
+void LogBlockFtl::unmap(std::uint32_t unit) {
+  const std::uint32_t place = place_of(unit);
+  if (place == kNoUnit) return;
+  --blocks_[place / shape_.block_units].valid;
+  if (in_log_[unit] != 0) {
+    in_log_[unit] = 0;
+  } else {
+    set_dead(unit, true);
+  }
+}
+
+// ---- reading
+
+bool LogBlockFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std::uint64_t size_bytes,
+                       std::uint64_t token) {
+  touched_ = true;
+  const std::uint32_t number = take_slot(operations_, free_operations_, ReadOperation{token, 0, 0});
+  const auto first = static_cast<std::uint32_t>(unit);
+  std::uint64_t left = size_bytes;
+  // pages that follow each other in a row are read at once
+  for (std::uint32_t i = 0; i < count;) {
+    const std::uint32_t place = place_of(first + i);
+    std::uint32_t run = 1;
+    if (place != kNoUnit) {
+      while (i + run < count && (place + run) % shape_.row_units != 0 && place_of(first + i + run) == place + run) ++run;
+    }
+    const std::uint64_t wanted = std::min<std::uint64_t>(left, run * unit_bytes_);
+    left -= wanted;
+    i += run;
+    if (place == kNoUnit) {
+      operations_[number].unmapped_bytes += wanted;
+    } else {
+      ++operations_[number].pending;
+      sense(now, number, shape_.die_of(place), wanted);
+    }
+  }
+  if (operations_[number].pending > 0) return true;
+  free_operations_.push_back(number);
+  return false;
+}
+
+void LogBlockFtl::sense(Nanoseconds now, std::uint32_t operation, std::uint32_t die, std::uint64_t size_bytes) {
+  const std::uint32_t number = take_slot(sensings_, free_sensings_, Sensing{operation, die, size_bytes});
+  events_.schedule(flash_.sense(now, die), *this, static_cast<std::uint64_t>(number) << kWhatBits | kSensed);
+}
+
+void LogBlockFtl::fetch_next(Nanoseconds now, std::uint32_t number) {
+  const Sensing& sensing = sensings_[number];
+  const std::uint64_t piece = std::min<std::uint64_t>(sensing.left_bytes, kFetchBytes);
+  events_.schedule(flash_.fetch(now, sensing.die, piece), *this,
+                   static_cast<std::uint64_t>(number) << kWhatBits | kFetched);
+}
+
+void LogBlockFtl::on_event(Nanoseconds now, std::uint64_t what) {
+  const auto number = static_cast<std::uint32_t>(what >> kWhatBits);
+  switch (what & ((1U << kWhatBits) - 1)) {
+    case kSensed:
+      return fetch_next(now, number);
+    case kFetched: {
+      Sensing& sensing = sensings_[number];
+      const std::uint32_t operation = sensing.operation;
+      const std::uint64_t arrived = std::min<std::uint64_t>(sensing.left_bytes, kFetchBytes);
+      sensing.left_bytes -= arrived;
+      // the client may start further reads while it is told
+      const bool more = sensing.left_bytes > 0;
+      const std::uint64_t token = operations_[operation].token;
+      client_.read_progress(now, token, arrived);
+      if (more) return fetch_next(now, number);
+      free_sensings_.push_back(number);
+      if (--operations_[operation].pending > 0) return;
+      const std::uint64_t unmapped_bytes = operations_[operation].unmapped_bytes;
+      free_operations_.push_back(operation);
+      if (unmapped_bytes > 0) client_.read_progress(now, token, unmapped_bytes);
+      return client_.read_done(now, token);
+    }
+    case kProgrammed: {
+      const Writing writing = writings_[number];
+      free_writings_.push_back(number);
+      return client_.write_done(now, writing.token, writing.count);
+    }
+    case kBackground: {
+      background_ = false;
+      const std::uint32_t log = touched_ ? kNone : oldest_log(false);
+      if (log == kNone) return;
+      background_ = true;
+      events_.schedule(std::max(merge(now, log), now + 1), *this, kBackground);
+      return;
+    }
+  }
+}
+
+// ---- writing
+
+void LogBlockFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32_t count, std::uint64_t token) {
+  touched_ = true;
+  written_until_ = now;
+  for (std::uint32_t i = 0; i < count; ++i) append(now, static_cast<std::uint32_t>(units[i]));
+  program_run();
+  counters_.units_host += count;
+  counters_.units_programmed += count;
+  const std::uint32_t number = take_slot(writings_, free_writings_, Writing{token, count});
+  events_.schedule(written_until_, *this, static_cast<std::uint64_t>(number) << kWhatBits | kProgrammed);
+}
+
+void LogBlockFtl::append(Nanoseconds now, std::uint32_t unit) {
+  Nanoseconds ready = now;
+  const std::uint32_t block = block_for(now, unit, ready);
+  const std::uint32_t place = block * shape_.block_units + blocks_[block].filled;
+  const bool joins = run_.count > 0 && place == run_.place + run_.count && place % shape_.row_units != 0;
+  if (!joins) {
+    program_run();
+    run_ = {place, 0, ready};
+  }
+  ++run_.count;
+  put(unit, block);
+  if (blocks_[block].use != Use::kLog) return;
+  const std::uint32_t number = blocks_[block].serves;
+  // nothing is won by waiting with a log block that is complete
+  if (is_prefix(logs_[number]) && blocks_[block].filled == units_of(logs_[number].first)) merge(now, number);
+}
+
+// Maps the unit to the next page of the block.
+void LogBlockFtl::put(std::uint32_t unit, std::uint32_t number) {
+  unmap(unit);
+  Block& block = blocks_[number];
+  const std::uint32_t within = block.filled++;
+  ++block.valid;
+  if (block.use == Use::kData) {
+    set_dead(unit, false);
+    return;
+  }
+  Log& log = logs_[block.serves];
+  log.written = ++turn_;
+  log.in_order &= unit % shape_.block_units == within;
+  in_log_[unit] = number * shape_.block_units + within + 1;
+  log_owner_[static_cast<std::size_t>(block.serves) * shape_.block_units + within] = unit;
+}
+
+void LogBlockFtl::program_run() {
+  if (run_.count == 0) return;
+  const Nanoseconds done = flash_.program(run_.ready, shape_.die_of(run_.place), run_.count * unit_bytes_);
+  Nanoseconds& programmed = blocks_[run_.place / shape_.block_units].programmed;
+  programmed = std::max(programmed, done);
+  written_until_ = std::max(written_until_, done);
+  run_.count = 0;
+}
+
+// The block that takes the unit next, and when it is ready for that. Merges where there is no other way.
+std::uint32_t LogBlockFtl::block_for(Nanoseconds now, std::uint32_t unit, Nanoseconds& ready) {
+  const std::uint32_t data_block = unit / shape_.block_units;
+  const std::uint32_t offset = unit % shape_.block_units;
+  DataBlock& data = data_[data_block];
+  if (data.block != kNone && blocks_[data.block].discarded) {
+    erase(now, data.block);
+    data.block = kNone;
+  }
+  const auto make_room = [&](std::uint32_t log) {
+    ++counters_.gc_runs_foreground;
+    ready = std::max(ready, merge(now, log));
+  };
+  const auto next_of = [&](std::uint32_t log) {
+    ready = std::max(ready, logs_[log].ready);
+    return logs_[log].block;
+  };
+  const auto has_room = [&](std::uint32_t log) {
+    return log != kNone && blocks_[logs_[log].block].filled < shape_.block_units;
+  };
+  for (;;) {
+    if (data.block == kNone && offset == 0) {
+      data.block = take_free();
+      blocks_[data.block].use = Use::kData;
+      blocks_[data.block].serves = data_block;
+    }
+    if (data.block != kNone && blocks_[data.block].filled == offset) return data.block;
+    if (blocks_per_log_ > 1) {
+      const Log& stream = logs_[kStreamLog];
+      if (stream.block != kNone && stream.first == data_block && blocks_[stream.block].filled == offset) {
+        return next_of(kStreamLog);
+      }
+      if (offset == 0) {
+        if (stream.block == kNone) return open_log(kStreamLog, data_block, ready);
+        make_room(kStreamLog);
+        continue;
+      }
+    }
+    if (has_room(data.log)) return next_of(data.log);
+    if (blocks_per_log_ == 1 && data.log != kNone) {
+      make_room(data.log);
+      continue;
+    }
+    if (has_room(sharing_) && logs_[sharing_].sharers < blocks_per_log_) {
+      ++logs_[sharing_].sharers;
+      data.log = sharing_;
+      return next_of(sharing_);
+    }
+    const auto unused = std::find_if(logs_.begin() + first_shared(), logs_.end(),
+                                     [](const Log& log) { return log.block == kNone; });
+    if (unused != logs_.end()) {
+      data.log = static_cast<std::uint32_t>(unused - logs_.begin());
+      if (blocks_per_log_ > 1) sharing_ = data.log;
+      return open_log(data.log, data_block, ready);
+    }
+    make_room(oldest_log(true));
+  }
+}
+
+std::uint32_t LogBlockFtl::open_log(std::uint32_t number, std::uint32_t data_block, Nanoseconds ready) {
+  const std::uint32_t block = take_free();
+  blocks_[block].use = Use::kLog;
+  blocks_[block].serves = number;
+  logs_[number] = {block, data_block, 1, true, ++turn_, turn_, ready};
+  return block;
+}
+
+std::uint32_t LogBlockFtl::take_free() {
+  assert(!free_.empty() && "data blocks and logs never take the last block");
+  const std::uint32_t block = free_.front();
+  free_.pop_front();
+  return block;
+}
+
+Nanoseconds LogBlockFtl::erase(Nanoseconds now, std::uint32_t number) {
+  Block& block = blocks_[number];
+  assert(block.valid == 0 && "only garbage is erased");
+  const std::uint32_t first_die = shape_.die_of(number * shape_.block_units);
+  Nanoseconds done = now;
+  for (std::uint32_t i = 0; i < shape_.group; ++i) done = std::max(done, flash_.erase(now, first_die + i));
+  block = {0, 0, 0, block.erases + 1, 0, Use::kFree, false};
+  free_.push_back(number);
+  return done;
+}
+
+void LogBlockFtl::discard(Nanoseconds, std::uint64_t unit, std::uint64_t count) {
+  touched_ = true;
+  for (std::uint64_t each = unit; each < unit + count; ++each) {
+    unmap(static_cast<std::uint32_t>(each));
+    const std::uint32_t block = data_[each / shape_.block_units].block;
+    // it is erased when its data block is written again, so that discarding a drive does not keep its dies busy
+    if (block != kNone && blocks_[block].valid == 0) blocks_[block].discarded = true;
+  }
+  counters_.units_discarded += count;
+}
+
+// ---- merging
+
+// Whether the log holds the beginning of one data block, and nothing of it has been overwritten since.
+bool LogBlockFtl::is_prefix(const Log& log) const {
+  return log.in_order && log.sharers == 1 && blocks_[log.block].valid == blocks_[log.block].filled;
+}
+
+// The log that makes room next, kNone without any. One that may still become complete is left out unless `growing_too`.
+std::uint32_t LogBlockFtl::oldest_log(bool growing_too) const {
+  std::uint32_t oldest = kNone;
+  std::uint64_t oldest_turn = 0;
+  for (std::uint32_t number = growing_too ? first_shared() : 0; number < logs_.size(); ++number) {
+    const Log& log = logs_[number];
+    if (log.block == kNone || (!growing_too && is_prefix(log))) continue;
+    const std::uint64_t turn = blocks_per_log_ == 1 ? log.written : log.opened;
+    if (oldest != kNone && turn >= oldest_turn) continue;
+    oldest = number;
+    oldest_turn = turn;
+  }
+  return oldest;
+}
+
+// Merges the log and frees it; returns when that is done.
+Nanoseconds LogBlockFtl::merge(Nanoseconds now, std::uint32_t number) {
+  program_run();  // what it holds comes before what the merge does
+  Nanoseconds done = now;
+  if (is_prefix(logs_[number])) {
+    done = take_over(now, number);
+  } else {
+    const std::uint32_t block = logs_[number].block;
+    for (std::uint32_t within = 0; within < blocks_[block].filled; ++within) {
+      const std::uint32_t unit = unit_at(block * shape_.block_units + within);
+      if (unit == kNoUnit) continue;
+      const std::uint32_t data_block = unit / shape_.block_units;
+      done = std::max(done, full_merge(now, data_block));
+      // the stream's pages have moved, too
+      const Log& stream = logs_[kStreamLog];
+      if (blocks_per_log_ > 1 && number != kStreamLog && stream.block != kNone && stream.first == data_block) {
+        const std::uint32_t stream_block = stream.block;
+        close_log(kStreamLog);
+        done = std::max(done, erase(done, stream_block));
+      }
+    }
+    close_log(number);
+    done = erase(done, block);
+  }
+  counters_.gc_ns += done - now;
+  return done;
+}
+
+// Switch or partial merge.
+Nanoseconds LogBlockFtl::take_over(Nanoseconds now, std::uint32_t number) {
+  const std::uint32_t data_block = logs_[number].first;
+  const std::uint32_t block = logs_[number].block;
+  const std::uint32_t filled = blocks_[block].filled;
+  ++(filled == units_of(data_block) ? counters_.switch_merges : counters_.partial_merges);
+  const Nanoseconds done = std::max(copy(now, data_block, filled, block), blocks_[block].programmed);
+  for (std::uint32_t unit = data_block * shape_.block_units; unit < data_block * shape_.block_units + filled; ++unit) {
+    in_log_[unit] = 0;
+    set_dead(unit, false);
+  }
+  close_log(number);
+  blocks_[block].use = Use::kData;
+  blocks_[block].serves = data_block;
+  const std::uint32_t old = std::exchange(data_[data_block].block, block);
+  return old == kNone ? done : erase(done, old);
+}
+
+Nanoseconds LogBlockFtl::full_merge(Nanoseconds now, std::uint32_t data_block) {
+  ++counters_.full_merges;
+  const std::uint32_t target = take_free();
+  const Nanoseconds done = copy(now, data_block, 0, target);
+  blocks_[target].use = Use::kData;
+  blocks_[target].serves = data_block;
+  const std::uint32_t old = std::exchange(data_[data_block].block, target);
+  return old == kNone ? done : erase(done, old);
+}
+
+// Copies the newest pages of the data block, from offset `from` on, to their offsets in `target`.
+Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::uint32_t from, std::uint32_t target) {
+  const std::uint32_t first_unit = data_block * shape_.block_units;
+  std::uint32_t end = units_of(data_block);
+  while (end > from && place_of(first_unit + end - 1) == kNoUnit) --end;
+  Nanoseconds done = now;
+  for (std::uint32_t offset = from; offset < end;) {
+    const std::uint32_t begin = offset;
+    Nanoseconds there = now;
+    std::uint32_t source = kNoUnit;  // the row in a die's register
+    do {
+      const std::uint32_t unit = first_unit + offset;
+      const std::uint32_t place = place_of(unit);
+      if (place == kNoUnit) {
+        ++counters_.units_padding;
+        set_dead(unit, true);
+      } else {
+        const std::uint32_t die = shape_.die_of(place);
+        Nanoseconds sensed = now;
+        if (place / shape_.row_units != source) {
+          source = place / shape_.row_units;
+          sensed = flash_.sense(now, die);
+        }
+        there = std::max(there, flash_.fetch(sensed, die, unit_bytes_));
+        ++counters_.units_moved;
+        unmap(unit);
+        set_dead(unit, false);
+        ++blocks_[target].valid;
+      }
+      ++counters_.units_programmed;
+      ++offset;
+    } while (offset < end && offset % shape_.row_units != 0);
+    const std::uint32_t die = shape_.die_of(target * shape_.block_units + begin);
+    done = std::max(done, flash_.program(there, die, (offset - begin) * unit_bytes_));
+  }
+  blocks_[target].filled = std::max(end, from);
+  blocks_[target].programmed = std::max(blocks_[target].programmed, done);
+  return done;
+}
+
+void LogBlockFtl::close_log(std::uint32_t number) {
+  const std::uint32_t block = logs_[number].block;
+  for (std::uint32_t within = 0; within < blocks_[block].filled; ++within) {
+    const std::uint32_t unit = log_owner_[static_cast<std::size_t>(number) * shape_.block_units + within];
+    DataBlock& data = data_[unit / shape_.block_units];
+    if (data.log == number) data.log = kNone;
+  }
+  logs_[number].block = kNone;
+  if (sharing_ == number) sharing_ = kNone;
+}
+
+void LogBlockFtl::idle(Nanoseconds now, Nanoseconds since) {
+  if (merge_idle_ == 0 || now - since < merge_idle_) return;
+  touched_ = false;
+  if (background_ || oldest_log(false) == kNone) return;
+  ++counters_.gc_runs_background;
+  background_ = true;
+  events_.schedule(now, *this, kBackground);
+}
+
+void LogBlockFtl::record(Nanoseconds now, Recorder& recorder) const {
+  for (std::uint32_t number = 0; number < shape_.blocks; ++number) {
+    const Block& block = blocks_[number];
+    recorder.record(now, Series::kEraseCount, number, block.erases);
+    if (block.use != Use::kFree) {
+      recorder.record(now, Series::kValidRatio, number, static_cast<double>(block.valid) / shape_.block_units);
+    }
+  }
+}
+
+}  // namespace twin
