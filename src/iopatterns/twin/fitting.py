@@ -21,8 +21,7 @@ _WORKLOADS = ("read", "randread", "write", "randwrite")
 _QUANTITIES = ("MB/s", "MiB/s", "IOPS", "us")
 _COLUMNS = ("id", "rw", "bs", "value", "unit")
 _REGION_BYTES = 2**30  # where the points' workloads work, as the file of the report's measurements
-_REQUESTS = 20_000  # per point: a rate has settled by then on every shipped model
-_WARM_UP_SHARE = 0.1
+_SECONDS = 2  # of each point's workload, as long as an execution of the report
 _SIGNIFICANT_DIGITS = 4  # of a fitted parameter: what the last digits of a solver say is noise
 
 
@@ -70,28 +69,36 @@ class Fit:
 def simulate(model: models.Model, point: Point, seed: int = 1) -> float:
     """Return what the model gives for a point, in the point's unit. Raises TwinError where the drive is too small."""
     numbers = np.random.Generator(np.random.PCG64(seed))
+    requests = max(1000, round(_SECONDS * _per_second(point)))
     region = min(_REGION_BYTES, model.size_bytes) // point.bs_bytes
     if region < point.numjobs:
         raise TwinError(f"{model.name}: point '{point.id}': the drive holds no {point.bs_bytes} bytes for each job")
     if point.rw.startswith("rand"):
-        blocks = numbers.integers(0, region, _REQUESTS, dtype=np.uint64)
+        blocks = numbers.integers(0, region, requests, dtype=np.uint64)
     else:  # each job in a part of its own, one request of each in turn
         part = region // point.numjobs
-        step = np.arange(_REQUESTS, dtype=np.uint64)
+        step = np.arange(requests, dtype=np.uint64)
         jobs = np.uint64(point.numjobs)
         blocks = step % jobs * np.uint64(part) + step // jobs % np.uint64(part)
-    operation = np.full(_REQUESTS, 0 if point.rw.endswith("read") else 1, dtype=np.uint8)
-    size = np.full(_REQUESTS, point.bs_bytes, dtype=np.uint64)
+    operation = np.full(requests, 0 if point.rw.endswith("read") else 1, dtype=np.uint8)
+    size = np.full(requests, point.bs_bytes, dtype=np.uint64)
     native = _twin.Replay(model.text, point.numjobs, point.iodepth)
     columns = [native.feed(np.empty(0, np.int64), operation, blocks * np.uint64(point.bs_bytes), size), native.finish()]
-    issue_ns = np.concatenate([issue for _, issue, _ in columns])
-    latency_ns = np.concatenate([latency for _, _, latency in columns])
-    warm = issue_ns >= _WARM_UP_SHARE * issue_ns.max()
     if point.unit == "us":
-        return float(latency_ns[warm].mean() / 1e3)
-    elapsed_ns = (issue_ns + latency_ns).max() - issue_ns[warm].min()
-    per_second = float(warm.sum() / elapsed_ns * 1e9)
-    return per_second * {"IOPS": 1.0, "MB/s": point.bs_bytes / 1e6, "MiB/s": point.bs_bytes / 2**20}[point.unit]
+        return float(np.concatenate([latency_ns for _, _, latency_ns in columns]).mean() / 1e3)
+    return requests / native.end_ns * 1e9 * _in_unit(point)
+
+
+def _in_unit(point: Point) -> float:
+    """Return a rate of one request per second in the point's unit."""
+    return {"IOPS": 1.0, "MB/s": point.bs_bytes / 1e6, "MiB/s": point.bs_bytes / 2**20}[point.unit]
+
+
+def _per_second(point: Point) -> float:
+    """Return the requests per second that were measured."""
+    if point.unit == "us":
+        return point.numjobs * point.iodepth * 1e6 / point.value
+    return point.value / _in_unit(point)
 
 
 def fit(model: models.Model, points: Sequence[Point], move: Sequence[str]) -> Fit:

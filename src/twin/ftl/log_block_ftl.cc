@@ -5,6 +5,7 @@
 #include <cassert>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace twin {
 namespace {
@@ -179,7 +180,7 @@ void LogBlockFtl::unmap(std::uint32_t unit) {
 bool LogBlockFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std::uint64_t size_bytes,
                        std::uint64_t token) {
   touched_ = true;
-  const std::uint32_t number = take_slot(operations_, free_operations_, ReadOperation{token, 0, 0});
+  const std::uint32_t number = take_slot(operations_, free_operations_, ReadOperation{token, 0});
   const auto first = static_cast<std::uint32_t>(unit);
   std::uint64_t left = size_bytes;
   // pages that follow each other in a row are read at once
@@ -192,12 +193,9 @@ bool LogBlockFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count,
     const std::uint64_t wanted = std::min<std::uint64_t>(left, run * unit_bytes_);
     left -= wanted;
     i += run;
-    if (place == kNoUnit) {
-      operations_[number].unmapped_bytes += wanted;
-    } else {
-      ++operations_[number].pending;
-      sense(now, number, shape_.die_of(place), wanted);
-    }
+    if (place == kNoUnit) continue;
+    ++operations_[number].pending;
+    sense(now, number, shape_.die_of(place), wanted);
   }
   if (operations_[number].pending > 0) return true;
   free_operations_.push_back(number);
@@ -233,9 +231,7 @@ void LogBlockFtl::on_event(Nanoseconds now, std::uint64_t what) {
       if (more) return fetch_next(now, number);
       free_sensings_.push_back(number);
       if (--operations_[operation].pending > 0) return;
-      const std::uint64_t unmapped_bytes = operations_[operation].unmapped_bytes;
       free_operations_.push_back(operation);
-      if (unmapped_bytes > 0) client_.read_progress(now, token, unmapped_bytes);
       return client_.read_done(now, token);
     }
     case kProgrammed: {

@@ -118,7 +118,6 @@ class LogBlockFtl final : public Ftl, private EventHandler {
   struct ReadOperation {
     std::uint64_t token = 0;
     std::uint32_t pending = 0;
-    std::uint64_t unmapped_bytes = 0;
   };
 
   // A row of a die being read for a read.

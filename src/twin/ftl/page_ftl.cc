@@ -78,6 +78,12 @@ PageFtl::PageFtl(const Parameters& parameters, EventQueue& events, FtlClient& cl
   if (parameters.page_mapping.gc_stop > parameters.page_mapping.gc_start) {
     throw std::invalid_argument("page_mapping.gc_stop: must not be more than gc_start");
   }
+  const std::uint32_t data_blocks = (units_ + shape_.block_units() - 1) / shape_.block_units();
+  if (shape_.blocks - start_collecting_ < data_blocks) {
+    throw std::invalid_argument("page_mapping.gc_start: keeps " + std::to_string(start_collecting_) + " of " +
+                                std::to_string(shape_.blocks) + " blocks free, but the capacity takes " +
+                                std::to_string(data_blocks));
+  }
   for (Frontier* frontier : {&host_, &moved_}) {
     frontier->block.assign(shape_.dies, BlockPool::kNoBlock);
     frontier->row.assign(shape_.dies, 0);
@@ -185,8 +191,10 @@ void PageFtl::on_event(Nanoseconds now, std::uint64_t what) {
       const std::uint32_t operation = sensing.operation;
       const std::uint64_t arrived = std::min<std::uint64_t>(sensing.left_bytes, kFetchBytes);
       sensing.left_bytes -= arrived;
+      // the client may start further reads while it is told
+      const bool more = sensing.left_bytes > 0;
       client_.read_progress(now, operations_[operation].token, arrived);
-      if (sensing.left_bytes > 0) return fetch_next(now, number);
+      if (more) return fetch_next(now, number);
       free_sensings_.push_back(number);
       return part_read(now, operation);
     }
@@ -407,9 +415,9 @@ void PageFtl::erase_victim(Nanoseconds now) {
 }
 
 void PageFtl::idle(Nanoseconds now, Nanoseconds) {
+  touched_ = false;  // a step that is still due goes on
   if (background_ || pool_.free_blocks() >= stop_collecting_) return;
   ++counters_.gc_runs_background;
-  touched_ = false;
   background_ = true;
   events_.schedule(now, *this, kBackground);
 }
