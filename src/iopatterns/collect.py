@@ -21,9 +21,9 @@ _SOFTWARE = ("snakemake", "papermill", "pandas", "numpy", "scipy", "matplotlib",
 def measurements(raw_files: Sequence[Path]) -> pd.DataFrame:
     """Return one row per execution x job x direction.
 
-    Columns: study, drive, cell, execution, drive_kind (twin, file); the cell's fio options in canonical units (rw, bs_bytes, numjobs, iodepth,
-    ioengine …); then the columns of `fio_parser_json.jobs`. Raises MeasureError for a raw file that is not what was
-    measured, FioParseError for one that is no result of fio.
+    Columns: study, drive, cell, execution, drive_kind (twin, file); the cell's fio options in canonical units (rw,
+    bs_bytes, numjobs, iodepth, ioengine …); then the columns of `fio_parser_json.jobs`. Raises MeasureError for a raw
+    file that is not what was measured, FioParseError for one that is no result of fio.
     """
     rows = []
     for raw in raw_files:

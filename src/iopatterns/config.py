@@ -171,7 +171,9 @@ def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
             if kind == drive["kind"] and key not in drive:
                 problems.append(f"{DRIVES_FILE}: {name}: a drive of kind '{kind}' needs the key '{key}'. Add it.")
             if kind != drive["kind"] and key in drive:
-                problems.append(f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{kind}', but this drive is a '{drive['kind']}'")
+                problems.append(
+                    f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{kind}', but this drive is a '{drive['kind']}'"
+                )
     if problems:
         raise ConfigError("\n".join(problems))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from iopatterns import cells, files, grid
 from iopatterns.errors import IoPatternsError
-from iopatterns.plan import RAW, Plan
+from iopatterns.plan import Plan
 
 FOLDER = "data/manifests"
 # What is derived from raw files alone; notebooks as executed and logs hold times of day.
@@ -25,7 +25,10 @@ def current(root: Path) -> dict[str, str]:
     plan = Plan(root)
     paths = [raw for study in plan.studies for raw in plan.raw_files(study)]
     paths += sorted(
-        str(path.relative_to(root)) for name in _DERIVED for path in (root / "results" / name).rglob("*") if path.is_file()
+        str(path.relative_to(root))
+        for name in _DERIVED
+        for path in (root / "results" / name).rglob("*")
+        if path.is_file()
     )
     paths.append("results/report.pdf")
     missing = [path for path in paths if not (root / path).exists()]

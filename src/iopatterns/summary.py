@@ -64,5 +64,7 @@ def compare(root: Path) -> tuple[bool, str]:
     from iopatterns import manifest
 
     versions = _colophon(root)["fio_versions"]
-    same, text = manifest.verdict(root, versions[0]) if len(versions) == 1 else (True, "not compared: several versions of fio")
+    same, text = (
+        manifest.verdict(root, versions[0]) if len(versions) == 1 else (True, "not compared: several versions of fio")
+    )
     return same, f"Manifest: {text}"

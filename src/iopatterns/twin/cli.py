@@ -100,14 +100,18 @@ def power_cycle(model: str, folder: Path | None) -> None:
 @commands.command()
 @click.argument("model")
 @click.argument("trace", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--depth", type=click.IntRange(1), help="Requests in flight per thread; without it, by the trace's times.")
+@click.option(
+    "--depth", type=click.IntRange(1), help="Requests in flight per thread; without it, by the trace's times."
+)
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that submit.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Latencies of all requests (.parquet, .csv).")
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Latencies of all requests (.parquet, .csv)."
+)
 @click.option("--counters", "counters_file", type=click.Path(path_type=Path, dir_okay=False), help="Series over time.")
 @click.option("--interval", help="Simulated time between two snapshots of the counters.  [default: 100 ms]")
 @click.option("--interval-bytes", help="Bytes written between two snapshots.")
 @click.option("--set", "settings", multiple=True, metavar="GROUP.NAME=VALUE", help="Another value of a parameter.")
-def replay(
+def replay(  # noqa: PLR0917 - click calls it by names
     model: str,
     trace: Path,
     depth: int | None,
@@ -120,8 +124,8 @@ def replay(
 ) -> None:
     """Replay TRACE on MODEL without fio. Prints a summary and the drive's counters as JSON.
 
-    TRACE is CSV or Parquet (operation, offset_bytes, size_bytes, and time_ns or time_us) or an I/O log of fio. Open loop,
-    by the trace's times, or closed loop with --depth.
+    TRACE is CSV or Parquet (operation, offset_bytes, size_bytes, and time_ns or time_us) or an I/O log of fio. It is
+    replayed by its times (open loop), or with --depth requests in flight (closed loop).
     """
     from iopatterns.twin import counters, models
     from iopatterns.twin.replaying import replay_to_files
@@ -142,7 +146,9 @@ def replay(
 
 @commands.command()
 @click.argument("model")
-@click.option("--points", type=click.Path(path_type=Path, dir_okay=False), multiple=True, help="Measured points: CSV or fio JSON.")
+@click.option(
+    "--points", type=click.Path(path_type=Path, dir_okay=False), multiple=True, help="Measured points: CSV or fio JSON."
+)
 @click.option("--move", multiple=True, metavar="GROUP.NAME", help="A parameter that may move.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the fitted model to this file.")
 def fit(model: str, points: tuple[Path, ...], move: tuple[str, ...], output: Path | None) -> None:

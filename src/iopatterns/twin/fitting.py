@@ -1,4 +1,4 @@
-"""Fits a twin to measured points: moves the parameters that it may until the model agrees, and says how well it does."""
+"""Fits a twin to measured points: moves the parameters that it may until the model agrees, and says how well."""
 
 import csv
 import json
@@ -122,7 +122,13 @@ def fit(model: models.Model, points: Sequence[Point], move: Sequence[str]) -> Fi
         return np.array([math.log(simulate(moved, point) / point.value) for point in fitted])
 
     solution = scipy.optimize.least_squares(
-        residuals, np.log(start), bounds=(np.log(lower), np.log(upper)), diff_step=0.002, x_scale=1.0, xtol=1e-6, ftol=1e-8
+        residuals,
+        np.log(start),
+        bounds=(np.log(lower), np.log(upper)),
+        diff_step=np.array([0.002]),
+        x_scale=1.0,
+        xtol=1e-6,
+        ftol=1e-8,
     )
     best = _with(model, move, solution.x)
     moved = {name: int(best.number(name)) for name in move}
@@ -211,11 +217,17 @@ def _read_fio(path: Path) -> list[Point]:
     points = []
     for document in documents:
         for job in document.jobs:
-            options = {**document.global_options, **job.get("job options", {})}
+            options = {**_global_options(document.data), **job.get("job options", {})}
             points += _fio_points(path, job, options)
     if not points:
         raise TwinError(f"{path}: no job that reads or writes in it")
     return points
+
+
+def _global_options(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options that all jobs share; fio writes them as a mapping, or as a list of them."""
+    options = document.get("global options", {})
+    return {key: value for part in (options if isinstance(options, list) else [options]) for key, value in part.items()}
 
 
 def _fio_points(path: Path, job: Mapping[str, Any], options: Mapping[str, str]) -> list[Point]:
@@ -288,7 +300,8 @@ def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
     section: dict[str, Any] = {"points": points_source, "moved": list(fitted.moved), "fitted": rows(False)}
     if rows(True):
         section["predicted"] = rows(True)
-    return json.loads(json.dumps(section))  # plain types alone, for YAML
+    plain: dict[str, Any] = json.loads(json.dumps(section))  # no types that YAML does not know
+    return plain
 
 
 def fit_files(model: models.Model, tables: Sequence[Path], move: Sequence[str], output: Path | None, root: Path) -> str:

@@ -29,14 +29,25 @@ Value = int | float | bool | str
 _UNITS: dict[str, dict[str, Decimal]] = {
     "ns": {"ns": Decimal(1), "us": Decimal(10**3), "ms": Decimal(10**6), "s": Decimal(10**9)},
     "bytes": {
-        **{"B": Decimal(1), "KiB": Decimal(2**10), "MiB": Decimal(2**20), "GiB": Decimal(2**30), "TiB": Decimal(2**40)},
-        **{"kB": Decimal(10**3), "MB": Decimal(10**6), "GB": Decimal(10**9), "TB": Decimal(10**12)},
+        "B": Decimal(1),
+        "KiB": Decimal(2**10),
+        "MiB": Decimal(2**20),
+        "GiB": Decimal(2**30),
+        "TiB": Decimal(2**40),
+        "kB": Decimal(10**3),
+        "MB": Decimal(10**6),
+        "GB": Decimal(10**9),
+        "TB": Decimal(10**12),
     },
     "bytes/s": {"B/s": Decimal(1), "kB/s": Decimal(10**3), "MB/s": Decimal(10**6), "GB/s": Decimal(10**9)},
 }
 _EXAMPLES = {"ns": "72 us", "bytes": "16 KiB", "bytes/s": "868 MB/s"}
 # Those that format_value() writes, the largest that gives a short number first.
-_WRITTEN = {"ns": ("s", "ms", "us", "ns"), "bytes": ("TiB", "GiB", "MiB", "KiB", "B"), "bytes/s": ("GB/s", "MB/s", "B/s")}
+_WRITTEN = {
+    "ns": ("s", "ms", "us", "ns"),
+    "bytes": ("TiB", "GiB", "MiB", "KiB", "B"),
+    "bytes/s": ("GB/s", "MB/s", "B/s"),
+}
 
 
 @dataclass(frozen=True)
@@ -154,7 +165,9 @@ def read_value(parameter: Mapping[str, Any], value: Any) -> Value:
             return value
         case "choice":
             if value not in parameter["choices"]:
-                raise ValueError(f"{value!r} is not valid.{nearest(str(value), parameter['choices'])} Expected: {hint(parameter)}.")
+                raise ValueError(
+                    f"{value!r} is not valid.{nearest(str(value), parameter['choices'])} Expected: {hint(parameter)}."
+                )
             return str(value)
         case "ratio":
             if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -363,7 +376,7 @@ def _check_drive(shown: str, model: Model) -> None:
 
 
 def write(model: Model, path: Path, moved: Mapping[str, Value], source: str, fit: Mapping[str, Any]) -> None:
-    """Write a model file: the model's own, with ``moved`` as fitted values from ``source``, and ``fit`` as their record.
+    """Write a model file: the model's own, ``moved`` as values fitted to ``source``, and ``fit`` as their record.
 
     Comments and order of the model's file are kept. Raises TwinError where the file does not have a parameter on a line
     of its own.
@@ -401,5 +414,7 @@ def describe(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
     ]
     for name, (value, behaviour) in model.mode_page.items():
         provenance, source = model.sources[f"mode_page.{name}"]
-        rows.append((f"mode_page.{name}", f"{value}, {behaviour}", provenance, source, "field of the caching mode page"))
+        rows.append(
+            (f"mode_page.{name}", f"{value}, {behaviour}", provenance, source, "field of the caching mode page")
+        )
     return rows

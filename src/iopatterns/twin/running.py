@@ -64,7 +64,7 @@ def main(arguments: "list[str]") -> NoReturn:
     if "--counters" in options:
         sys.exit(_run_and_convert(command, environment, options["--counters"]))
     try:
-        os.execvpe(command[0], command, environment)  # noqa: S606
+        os.execvpe(command[0], command, environment)
     except OSError as error:
         _usage(f"{command[0]}: {error.strerror}")
 
@@ -83,7 +83,7 @@ def _usage(problem: str) -> NoReturn:
     sys.exit(2)
 
 
-def _parse(arguments: "list[str]") -> "tuple[dict[str, Any], str, list[str]]":
+def _parse(arguments: "list[str]") -> "tuple[dict[str, Any], str, list[str]]":  # noqa: PLR0912 - in place of click
     """Return options, model and command."""
     if "--" in arguments:
         place = arguments.index("--")
@@ -162,7 +162,7 @@ def _resolve(path: str, settings: "Sequence[str]", library: str, text: str) -> N
             content = file.read()
     except OSError:
         content = b""  # load() says what is wrong
-    made_of = f"{os.stat(library).st_mtime_ns}\n{chr(10).join(settings)}\n".encode() + content  # noqa: PTH116
+    made_of = f"{os.stat(library).st_mtime_ns}\n{chr(10).join(settings)}\n".encode() + content
     source = f"{text}.source"
     try:
         with open(source, "rb") as file:
@@ -230,7 +230,7 @@ def _refuse(asked: "Mapping[str, Sequence[str]]", *, keep_data: bool) -> None:
             raise TwinError("thread=0 cannot be served: jobs share virtual time within one process. Use thread=1.")
     for value in asked.get("clocksource", ()):
         if value == "cpu":
-            raise TwinError("clocksource=cpu cannot be served: the processor's counter is no clock of the system. Use clock_gettime.")
+            raise TwinError("clocksource=cpu cannot be served: it reads no clock of the system. Use clock_gettime.")
     if "verify" in asked and not keep_data:
         raise TwinError("verify cannot be served: what is written is not kept. Use `twin run --keep-data`.")
 
@@ -281,4 +281,5 @@ def run(
 
     folder = None if state_folder is None else str(state_folder)
     environment = prepare(model, folder, keep_data=keep_data, settings=settings)
-    return subprocess.run(on_drive(command, environment), env=environment, **options)
+    options.setdefault("check", False)
+    return subprocess.run(on_drive(command, environment), env=environment, **options)  # noqa: PLW1510 - just set

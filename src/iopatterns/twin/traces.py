@@ -63,9 +63,8 @@ def _tables(path: Path, tables: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame
             values = pd.to_numeric(table[column], errors="coerce").to_numpy()
             bad = np.flatnonzero(~(values >= 0) | (values != np.floor(values)))
             if len(bad):
-                raise TwinError(
-                    f"{path}: request {row + bad[0]}: {column} is {table[column].iloc[bad[0]]!r}, no whole number of bytes"
-                )
+                value = table[column].iloc[bad[0]]
+                raise TwinError(f"{path}: request {row + bad[0]}: {column} is {value!r}, no whole number of bytes")
             piece[column] = values.astype(np.uint64)
         for column, factor in (("time_ns", 1), ("time_us", 1000)):
             if column in table.columns:
@@ -93,7 +92,9 @@ def _iolog(path: Path) -> Iterator[pd.DataFrame]:
     with path.open(encoding="utf-8") as file:
         head = file.readline().split()
         if len(head) != 4 or head[:2] != ["fio", "version"] or head[2] not in {"2", "3"} or head[3] != "iolog":
-            raise TwinError(f"{path}, line 1: not a trace: neither .csv nor .parquet nor an I/O log of fio (version 2, 3)")
+            raise TwinError(
+                f"{path}, line 1: not a trace: neither .csv nor .parquet nor an I/O log of fio (version 2, 3)"
+            )
         version = int(head[2])
         rows: list[tuple[int, int, int, int]] = []
         now_us = 0

@@ -1,0 +1,113 @@
+"""How fast twins are: against fio without a drive, against fio's own start, and in replay. Prints one figure a line.
+
+Run it as ``python tests/benchmarks/bench_twin.py``; figures that have a peer are ratios within this one run.
+"""
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from iopatterns import twin
+from iopatterns.twin.replaying import Session
+
+TWIN = [str(Path(sys.executable).with_name("twin")), "run"]
+FIO = ["fio", "--name=bench", "--size=1g", "--rw=randread", "--bs=4k", "--thread=1", "--clocksource=clock_gettime"]
+FIO += ["--time_based=1", "--randrepeat=0", "--randseed=1", "--norandommap=1"]
+
+
+def wall_s(argv: Sequence[str], times: int = 1) -> float:
+    """Return the median wall time of a command in seconds."""
+    found = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+        found.append(time.perf_counter() - begin)
+    return statistics.median(found)
+
+
+def on_twin(state: str, *options: str) -> list[str]:
+    """Return the command of a fio run on PX05SMB040."""
+    return [*TWIN, "px05smb040", "--state", state, "--", *FIO, "--filename={drive}", "--direct=1", *options]
+
+
+def requests_of(argv: Sequence[str]) -> int:
+    """Return how many requests a run of fio makes in all."""
+    done = subprocess.run([*argv, "--output-format=json"], check=True, capture_output=True, text=True)
+    text = done.stdout
+    jobs = json.loads(text[text.index("{") :])["jobs"]
+    return sum(job[direction]["total_ios"] for job in jobs for direction in ("read", "write"))
+
+
+def per_wall_second(short: list[str], long: list[str]) -> float:
+    """Return requests per wall second, start-up left out: the difference between a long and a short run."""
+    more = requests_of(long) - requests_of(short)
+    return more / (wall_s(long, 3) - wall_s(short, 3))
+
+
+def steady_trace(operation: int, region_bytes: int, count: int, seed: int) -> pd.DataFrame:
+    """Return 4 KiB requests at random in a region."""
+    numbers = np.random.Generator(np.random.PCG64(seed))
+    blocks = numbers.integers(0, region_bytes // 4096, count, dtype=np.uint64)
+    return pd.DataFrame(
+        {
+            "operation": np.full(count, operation, dtype=np.uint8),
+            "offset_bytes": blocks * np.uint64(4096),
+            "size_bytes": np.full(count, 4096, dtype=np.uint64),
+        }
+    )
+
+
+def replay_rate(model: twin.Model, operation: int, region_bytes: int, pieces: int, depth: int) -> tuple[float, int]:
+    """Return requests per wall second of a replay in pieces of half a million, and how much memory it took in bytes."""
+    session = Session(model, depth=depth)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    traces = [steady_trace(operation, region_bytes, 500_000, seed) for seed in range(2)]
+    begin = time.process_time()
+    for _ in session.run(traces[number % 2] for number in range(pieces)):
+        pass
+    elapsed = time.process_time() - begin
+    return pieces * 500_000 / elapsed, 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+
+def main() -> None:
+    """Print all figures."""
+    with tempfile.TemporaryDirectory() as state:
+        version_s = wall_s(["fio", "--version"], 15)
+        short_s = wall_s(on_twin(state, "--runtime=1", "--ioengine=psync"), 15)
+        print(f"1 virtual second of 4 KiB random reads, all in: {1000 * short_s:.0f} ms,")
+        print(f"    {short_s / version_s:.1f} x fio --version ({1000 * version_s:.0f} ms)")
+
+        null = [*FIO, "--ioengine=null"]
+        null_rate = per_wall_second([*null, "--runtime=1"], [*null, "--runtime=3"])
+        psync = on_twin(state, "--ioengine=psync")
+        rate = per_wall_second([*psync, "--runtime=1"], [*psync, "--runtime=200"])
+        print(f"fio psync, 4 KiB random reads at depth 1: {rate / 1e6:.2f} million virtual I/Os per wall second,")
+        print(f"    {rate / null_rate:.2f} x fio's null engine ({null_rate / 1e6:.2f} million)")
+
+        jobs = [*psync, "--numjobs=16", "--group_reporting"]
+        rate = per_wall_second([*jobs, "--runtime=1"], [*jobs, "--runtime=8"])
+        print(f"fio psync, 16 jobs: {rate / 1e3:.0f} thousand virtual I/Os per wall second")
+
+    model = twin.load("px05smb040")
+    rate, _ = replay_rate(model, 0, model.size_bytes, 20, 1)
+    print(f"replay, 10 million 4 KiB random reads over {model.size_bytes / 1e9:.0f} GB: {rate / 1e6:.2f} million/s")
+    small = model.overridden(["capacity.size=16GiB", "flash.pages_per_block=64", "ftl.initial_state=random"])
+    units = small.size_bytes // 4096
+    rate, memory = replay_rate(small, 1, small.size_bytes, 20, 32)
+    print(f"replay, 10 million random overwrites with garbage collection at steady state: {rate / 1e6:.2f} million/s,")
+    print(f"    {memory / units:.1f} bytes per 4 KiB unit, {units} units touched")
+    _, memory = replay_rate(small, 1, small.size_bytes, 40, 32)
+    print(f"    {memory / units:.1f} bytes more after 20 million others")
+
+
+if __name__ == "__main__":
+    main()
