@@ -4,8 +4,7 @@
 without fio; ``fit(model, points, move)`` fits it to measured points; ``names()`` gives the models that there are.
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing it takes longer than all else that `twin run` imports
 if TYPE_CHECKING:
     from iopatterns.twin.error import TwinError
     from iopatterns.twin.fitting import Fit, Point, fit
@@ -30,7 +29,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

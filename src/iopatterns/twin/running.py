@@ -6,14 +6,15 @@ when its file has changed since the twin's folder was made.
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
 
 from iopatterns.twin import state
 
+TYPE_CHECKING = False  # importing it takes longer than all else here
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from typing import Any, NoReturn
 
 USAGE = """\
 usage: twin run [OPTIONS] MODEL -- COMMAND…
@@ -45,7 +46,7 @@ _ENGINES = {
 }
 
 
-def main(arguments: "list[str]") -> NoReturn:
+def main(arguments: "list[str]") -> "NoReturn":
     """Run `twin run` with these arguments; ends the process."""
     options, model, command = _parse(arguments)
     try:
@@ -69,7 +70,7 @@ def main(arguments: "list[str]") -> NoReturn:
         _usage(f"{command[0]}: {error.strerror}")
 
 
-def _end(error: Exception) -> NoReturn:
+def _end(error: Exception) -> "NoReturn":
     """End with the message of an error that is the user's to mend; raise any other."""
     status = getattr(error, "exit_status", None)
     if status is None and not isinstance(error, OSError):
@@ -78,7 +79,7 @@ def _end(error: Exception) -> NoReturn:
     sys.exit(status or 1)
 
 
-def _usage(problem: str) -> NoReturn:
+def _usage(problem: str) -> "NoReturn":
     print(f"twin run: {problem}. `twin run --help` shows how it is used.", file=sys.stderr)
     sys.exit(2)
 
@@ -270,7 +271,7 @@ def run(
     state_folder: "Path | str | None" = None,
     keep_data: bool = False,
     settings: "Sequence[str]" = (),
-    **options: Any,
+    **options: "Any",
 ) -> "subprocess.CompletedProcess[Any]":
     """Run a program on a twin from Python, and return what `subprocess.run` returns, which takes ``options``.
 

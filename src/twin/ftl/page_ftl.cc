@@ -54,6 +54,17 @@ std::uint32_t least_free(const BlockShape& shape, double used_ratio) {
   return std::max(whole((1 - used_ratio) * shape.blocks), 2 * shape.dies + 1);
 }
 
+std::uint32_t start_of(const Parameters& parameters, const BlockShape& shape, std::uint32_t units) {
+  const std::uint32_t free_blocks = least_free(shape, parameters.page_mapping.gc_start);
+  const std::uint32_t data_blocks = (units + shape.block_units() - 1) / shape.block_units();
+  if (shape.blocks - free_blocks < data_blocks) {
+    throw std::invalid_argument("page_mapping.gc_start: keeps " + std::to_string(free_blocks) + " of " +
+                                std::to_string(shape.blocks) + " blocks free, but the capacity takes " +
+                                std::to_string(data_blocks));
+  }
+  return free_blocks;
+}
+
 }  // namespace
 
 PageFtl::PageFtl(const Parameters& parameters, EventQueue& events, FtlClient& client, Counters& counters)
@@ -63,7 +74,7 @@ PageFtl::PageFtl(const Parameters& parameters, EventQueue& events, FtlClient& cl
       unit_bytes_(static_cast<std::uint32_t>(parameters.page_mapping.unit)),
       units_(static_cast<std::uint32_t>(parameters.capacity.size / parameters.page_mapping.unit)),
       shape_(shape_of(parameters)),
-      start_collecting_(least_free(shape_, parameters.page_mapping.gc_start)),
+      start_collecting_(start_of(parameters, shape_, units_)),
       stop_collecting_(std::max(start_collecting_, least_free(shape_, parameters.page_mapping.gc_stop))),
       initial_(static_cast<InitialState>(parameters.ftl.initial_state), shape_, units_, start_collecting_),
       pool_(shape_, initial_),
@@ -78,12 +89,6 @@ PageFtl::PageFtl(const Parameters& parameters, EventQueue& events, FtlClient& cl
       dead_(static_cast<std::size_t>(shape_.blocks) * shape_.block_units() / 64 + 1) {
   if (parameters.page_mapping.gc_stop > parameters.page_mapping.gc_start) {
     throw std::invalid_argument("page_mapping.gc_stop: must not be more than gc_start");
-  }
-  const std::uint32_t data_blocks = (units_ + shape_.block_units() - 1) / shape_.block_units();
-  if (shape_.blocks - start_collecting_ < data_blocks) {
-    throw std::invalid_argument("page_mapping.gc_start: keeps " + std::to_string(start_collecting_) + " of " +
-                                std::to_string(shape_.blocks) + " blocks free, but the capacity takes " +
-                                std::to_string(data_blocks));
   }
   for (Frontier* frontier : {&host_, &moved_}) {
     frontier->block.assign(shape_.dies, BlockPool::kNoBlock);
