@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # What makes a copy of the project: all that is in git and that the workflow reads.
 PROJECT = ("Snakefile", "config", "envs", "notebooks", "paper", "profiles", "pyproject.toml", "src", "workflow")
 
-TINY = {"repetitions": 2, "runtime": "100 ms", "warmup": "0 s", "file_size": "8 MiB"}
+# Little of everything, on a real file: what tests of the workflow measure unless they are about twins.
+TINY = {"drives": ["scratch"], "repetitions": 2, "runtime": "100 ms", "warmup": "0 s", "file_size": "8 MiB"}
 
 
 @dataclass
@@ -72,7 +73,8 @@ def copy_project(root: Path) -> Project:
         else:
             root.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, root / name)
-    shutil.copytree(ROOT / "data/published", root / "data/published")
+    for data in ("data/published", "data/twins"):
+        shutil.copytree(ROOT / data, root / data)
     project = Project(root)
     project.edit("config/config.yaml", **TINY)
     return project
@@ -80,7 +82,7 @@ def copy_project(root: Path) -> Project:
 
 def lay_out_recorded(project: Path) -> Path:
     """Lay out in ``project`` what analysis and report need, on the measurement recorded in tests/notebooks/data."""
-    for folder in ("notebooks", "paper", "data/published"):
+    for folder in ("notebooks", "paper", "data/published", "data/twins"):
         shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     (project / "Snakefile").touch()
     recorded = ROOT / "tests/notebooks/data"

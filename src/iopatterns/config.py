@@ -183,8 +183,12 @@ def _resolved_drive(drive: Mapping[str, Any]) -> Mapping[str, Any]:
     if drive["kind"] != "twin":
         return drive
     from iopatterns.twin import models  # only where there is a twin
+    from iopatterns.twin.error import TwinError
 
-    return {**drive, "model_digest": models.load(drive["model"]).digest}
+    try:
+        return {**drive, "model_digest": models.load(drive["model"]).digest}
+    except TwinError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _check_names(names: Iterable[str], key: str, valid: Iterable[str], where: str) -> None:

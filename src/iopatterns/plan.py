@@ -57,6 +57,11 @@ class Plan:
         """Return whether a drive is one of this machine, that only one measurement may use at a time."""
         return bool(self.config.drives[drive]["kind"] != "twin")
 
+    def fitted_models(self) -> list[str]:
+        """Return the names of the models in data/twins that record a fit."""
+        files = sorted((self._root / "data/twins").glob("*.yaml"))
+        return [file.stem for file in files if "\nfit:" in file.read_text(encoding="utf-8")]
+
     def models(self) -> list[str]:
         """Return the files of the models of twins that are measured."""
         models = {drive["model"] for drive in self.config.drives.values() if drive["kind"] == "twin"}

@@ -95,8 +95,8 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     ``published.load`` returns it, bandwidth in MB/s. One row per drive, workload and block size. Columns of
     the data: drive, rw, bs_bytes, executions, bandwidth_mean_mb_per_s, bandwidth_low_mb_per_s,
     bandwidth_high_mb_per_s, confidence, interval_method, cv_percent, iodepth_reached and
-    published_<drive>_mb_per_s; and, where a measured drive bears the name of a published one, published_mb_per_s (its
-    own value), error_percent (of the mean measured against it) and use (fitted or predicted, for a twin; from the
+    published_<drive>_mb_per_s; and for a drive that bears the name of a published one, published_mb_per_s (its own
+    value), error_percent (of the mean measured against it) and use (fitted or predicted, for a twin; from the
     optional column ``use`` of ``published``).
     """
     wanted = summary[summary["rw"].isin(workloads)]
@@ -135,13 +135,13 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
 
 def _own(data: pd.DataFrame, values: pd.DataFrame) -> tuple[pd.DataFrame, list[Column]]:
     """Return ``data`` with the values published for the very drives measured, and the columns to print of them."""
-    if not set(data["drive"]) & set(values["drive_key"]):
-        return data, []
     own = values.assign(use=values.get("use", ""))[["drive_key", "rw", "bs_bytes", "value", "use"]]
     own = own.rename(columns={"drive_key": "drive", "value": "published_mb_per_s"}).astype({"bs_bytes": "int64"})
     data = data.merge(own, on=["drive", "rw", "bs_bytes"], how="left", validate="many_to_one")
     data["use"] = data["use"].fillna("")
     data["error_percent"] = 100 * (data["bandwidth_mean_mb_per_s"] / data["published_mb_per_s"] - 1)
+    if data["published_mb_per_s"].isna().all():
+        return data, []
     columns = [
         Column(("published_mb_per_s",), "Value", _as_published, "MB/s", "Published"),
         Column(("error_percent",), "Error", _signed, "%", "Published"),

@@ -16,7 +16,7 @@ Spec = dict[str, Any]
 
 
 def drive(specification: Spec, **changes: object) -> Any:
-    return open_drive(Path.cwd(), {**specification["drive"], **changes})
+    return open_drive(Path.cwd(), {"drive": {**specification["drive"], **changes}})
 
 
 def prepare(specification: Spec, **changes: object) -> Path:
@@ -95,14 +95,14 @@ def test_file_put_in_the_place_of_ours_is_refused(specification: Spec, disk_fold
 
 def test_missing_folder_is_refused_not_made(specification: Spec, disk_folder: Path) -> None:
     path = disk_folder / "not-mounted/drive.bin"
-    made = open_drive(disk_folder / "project", {**specification["drive"], "path": str(path)})
+    made = open_drive(disk_folder / "project", {"drive": {**specification["drive"], "path": str(path)}})
     with pytest.raises(DriveError, match=r"Is the disk mounted\?"), made.hold():
         pass
     assert not path.parent.exists()
 
 
 def test_missing_folder_of_the_project_is_made(specification: Spec, disk_folder: Path) -> None:
-    made = open_drive(disk_folder, {**specification["drive"], "path": "data/scratch/drive.bin"})
+    made = open_drive(disk_folder, {"drive": {**specification["drive"], "path": "data/scratch/drive.bin"}})
     with made.hold():
         made.guard()
     assert (disk_folder / "data/scratch").is_dir()
@@ -153,8 +153,8 @@ _ON_RAMFS = """
 import sys
 from pathlib import Path
 from iopatterns.drives import open_drive
-drive = open_drive(Path("/"), {"kind": "file", "name": "test", "path": sys.argv[1] + "/merged/drive.bin",
-                               "file_size_bytes": 2**20})
+drive = open_drive(Path("/"), {"drive": {"kind": "file", "name": "test", "path": sys.argv[1] + "/merged/drive.bin",
+                                         "file_size_bytes": 2**20}})
 with drive.hold():
     drive.guard()
 """

@@ -139,16 +139,25 @@ def test_a_second_execution_gives_the_same_bytes(built: Path, make_project: Call
 
 def test_numbers_are_those_of_the_measurement(built: Path) -> None:
     executions = pd.read_parquet(RECORDED / "saif2020.parquet")
-    mean = executions.groupby(["rw", "bs_bytes"])["bandwidth_bytes_per_s"].mean() / 1e6
+    mean = executions.groupby(["drive", "rw", "bs_bytes"])["bandwidth_bytes_per_s"].mean() / 1e6
     numbers = json.loads((built / "results/numbers/saif2020.json").read_text())
-    (drive,) = numbers["drives"]
-    assert drive["cells"]["randwrite_28k"]["bandwidth_mean_mb_per_s"] == pytest.approx(
-        mean["randwrite", 28672], rel=1e-5
-    )
-    ratio = {(part["operation"], part["block_size"]): part["random_to_sequential"] for part in drive["ratios"]}
-    assert ratio["read", "4 KiB"] == pytest.approx(mean["randread", 4096] / mean["read", 4096], rel=1e-5)
-    gaps = [abs(mean["write", size] - mean["randwrite", size]) for size in (4096, 28672)]
-    assert drive["write_gap"]["difference_mb_per_s"] == pytest.approx(max(gaps), rel=1e-5)
+    assert [drive["name"] for drive in numbers["drives"]] == ["px02ssf020", "px05smb040", "c400"]
+    for drive in numbers["drives"]:
+        own = mean[drive["name"]]
+        found = drive["cells"]["randwrite_28k"]["bandwidth_mean_mb_per_s"]
+        assert found == pytest.approx(own["randwrite", 28672], rel=1e-5)
+        ratio = {(part["operation"], part["block_size"]): part["random_to_sequential"] for part in drive["ratios"]}
+        assert ratio["read", "4 KiB"] == pytest.approx(own["randread", 4096] / own["read", 4096], rel=1e-5)
+        gaps = [abs(own["write", size] - own["randwrite", size]) for size in (4096, 28672)]
+        assert drive["write_gap"]["difference_mb_per_s"] == pytest.approx(max(gaps), rel=1e-5)
+
+
+def test_errors_of_twins_are_told_apart_by_what_they_were_fitted_to(built: Path) -> None:
+    errors = json.loads((built / "results/numbers/saif2020.json").read_text())["errors"]
+    assert (errors["fitted"]["values"], errors["predicted"]["values"]) == (18, 6)
+    assert errors["fitted"]["mean_absolute_percent"] <= 5
+    assert errors["predicted"]["mean_absolute_percent"] <= 20
+    assert errors["predicted"]["largest_at"] == "c400, randread, 28 KiB"
 
 
 def test_table_3_of_the_source_agrees_with_its_own_claim_about_writes(built: Path) -> None:
@@ -166,24 +175,36 @@ def test_the_report_holds_the_numbers(built: Path) -> None:
     text = words(built / "results/report.pdf")
     numbers = json.loads((built / "results/numbers/saif2020.json").read_text())
     colophon = json.loads((built / "results/colophon.json").read_text())
-    (drive,) = numbers["drives"]
-    for cell in drive["cells"].values():
-        assert f"{cell['bandwidth_mean_mb_per_s']:.1f}" in text
-        assert f"{cell['bandwidth_low_mb_per_s']:.1f}–{cell['bandwidth_high_mb_per_s']:.1f}" in text
-    for part in drive["ratios"]:
-        low, high = part["random_to_sequential_low"], part["random_to_sequential_high"]
-        assert f"{part['random_to_sequential']:.2f} ({low:.2f}–{high:.2f})" in text
-    assert colophon["machines"][0]["cpu_model"] in text
-    assert "fio-3.33" in text
+    for drive in numbers["drives"]:
+        for cell in drive["cells"].values():
+            assert f"{cell['bandwidth_mean_mb_per_s']:.1f}" in text
+            assert f"{cell['bandwidth_low_mb_per_s']:.1f}–{cell['bandwidth_high_mb_per_s']:.1f}" in text
+        for part in drive["ratios"]:
+            low, high = part["random_to_sequential_low"], part["random_to_sequential_high"]
+            assert f"{part['random_to_sequential']:.2f} ({low:.2f}–{high:.2f})" in text
+    assert colophon["fio_versions"][0] in text
+    assert "simulated drives, in virtual time" in text
+    assert f"{numbers['errors']['predicted']['mean_absolute_percent']:.1f} %" in text
+
+
+def test_the_report_of_other_drives_says_that_they_cannot_be_compared(make_project: Callable[[str], Path]) -> None:
+    project = make_project("other drive")
+    path = project / "results" / "measurements" / "saif2020.parquet"
+    table = pd.read_parquet(path)
+    table[table["drive"] == "c400"].assign(drive="scratch", drive_kind="file").to_parquet(path, index=False)
+    text = words(report(project))
     assert "not among the source’s, and neither is the machine" in text
+    assert "other drives, another machine" in text
 
 
 def test_the_report_says_when_a_drive_bears_the_name_of_the_source_s(make_project: Callable[[str], Path]) -> None:
     project = make_project("many")
     path = project / "results" / "measurements" / "saif2020.parquet"
     table = pd.read_parquet(path)
-    once = table[table["execution"] == 1].assign(drive="once")
-    pd.concat([table, table.assign(drive="px05smb040"), once]).to_parquet(path, index=False)
+    table = table[table["drive"] == "px05smb040"]
+    scratch = table.assign(drive="scratch", drive_kind="file")
+    once = scratch[scratch["execution"] == 1].assign(drive="once")
+    pd.concat([scratch, table, once]).to_parquet(path, index=False)
     text = words(report(project, {"confidence": 0.9, "interval": "bca"}))
     assert "on three drives, scratch, px05smb040 and once, with 1 to 10 executions" in text
     assert "px05smb040 bear the name of a drive of the source" in text

@@ -10,7 +10,7 @@ from support import ROOT
 
 from iopatterns import cells, config, grid
 
-BASE = config.load(ROOT)
+BASE = config.load(ROOT, {"drives": ["scratch"]})
 FIO = {"ioengine": "sync", "direct": 1}
 
 

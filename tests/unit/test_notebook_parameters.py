@@ -78,6 +78,7 @@ def test_declared_parameters_are_those_of_the_cell() -> None:
     assert list(declared) == [
         "measurements",
         "published",
+        "twins",
         "tables",
         "figures",
         "numbers",

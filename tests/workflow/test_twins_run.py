@@ -1,0 +1,116 @@
+"""The default way, on twins: the same bytes whatever the machine does, and a manifest that says so."""
+
+import multiprocessing
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support import Project, copy_project
+
+TWINS = {"drives": ["px02ssf020", "px05smb040", "c400"], "file_size": "64 MiB", "runtime": "50 ms"}
+
+
+def _burn() -> None:
+    while True:
+        pass
+
+
+@contextmanager
+def loaded_machine() -> Iterator[None]:
+    """Keep every processor busy while the context lasts."""
+    hogs = [multiprocessing.Process(target=_burn, daemon=True) for _ in range(os.cpu_count() or 1)]
+    for hog in hogs:
+        hog.start()
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+
+
+def results_of(project: Project) -> dict[str, bytes]:
+    """Return what a run on twins must give again: raw files and all that is derived from them."""
+    results = project.root / "results"
+    folders = ("measurements", "tables", "figures", "numbers")
+    files = [path for folder in folders for path in sorted((results / folder).rglob("*.*"))]
+    derived = {str(path.relative_to(results)): path.read_bytes() for path in [*files, results / "report.pdf"]}
+    return {**project.raw_files(), **derived}
+
+
+@pytest.fixture(scope="module")
+def idle(module_disk_folder: Path) -> Project:
+    """A tiny run on twins."""
+    project = copy_project(module_disk_folder / "idle")
+    project.edit("config/config.yaml", **TWINS)
+    done = project.snakemake()
+    assert done.returncode == 0, done.stdout
+    return project
+
+
+def test_a_run_on_a_loaded_machine_gives_the_same_bytes(idle: Project, disk_folder: Path) -> None:
+    project = copy_project(disk_folder / "loaded")
+    project.edit("config/config.yaml", **TWINS)
+    with loaded_machine():
+        done = project.snakemake("--cores", "2")
+    assert done.returncode == 0, done.stdout
+    expected, found = results_of(idle), results_of(project)
+    assert len(idle.raw_files()) == 48
+    assert found.keys() == expected.keys()
+    assert [name for name in expected if found[name] != expected[name]] == []
+
+
+def test_nothing_but_results_is_left(idle: Project) -> None:
+    assert not list((idle.root / "data/raw/.twins").glob("*"))
+    assert not (idle.root / "data/scratch").exists()
+
+
+def test_manifest_of_the_same_run_agrees_and_of_another_names_the_files(idle: Project, disk_folder: Path) -> None:
+    written = idle.iopatterns("manifest", "--write")
+    assert written.returncode == 0, written.stdout
+    same = idle.iopatterns("manifest")
+    assert same.returncode == 0
+    assert "byte for byte" in same.stdout
+    other = Project(disk_folder / "other")
+    shutil.copytree(idle.root, other.root)
+    table = other.root / "results/tables/saif2020/table2.csv"
+    table.write_text(table.read_text().replace("fitted", "guessed"))
+    differs = other.iopatterns("manifest")
+    assert differs.returncode == 1
+    assert "results/tables/saif2020/table2.csv" in differs.stdout
+
+
+def test_manifest_of_another_configuration_is_not_held_against(idle: Project, disk_folder: Path) -> None:
+    assert idle.iopatterns("manifest", "--write").returncode == 0
+    other = Project(disk_folder / "other")
+    shutil.copytree(idle.root, other.root)
+    other.edit("config/config.yaml", seed=1)
+    said = other.iopatterns("manifest")
+    assert said.returncode == 0
+    assert "the configuration is not the one" in said.stdout
+
+
+def test_changed_model_measures_its_cells_anew(idle: Project, disk_folder: Path) -> None:
+    project = Project(disk_folder / "changed")
+    shutil.copytree(idle.root, project.root)
+    model = project.root / "data/twins/own.yaml"
+    text = (project.root / "data/twins/px05smb040.yaml").read_text()
+    model.write_text(text.replace("page_time: {value: 100 ns", "page_time: {value: 200 ns"))
+    drives = project.root / "config/drives.yaml"
+    drives.write_text(drives.read_text().replace("model: px05smb040", "model: data/twins/own.yaml"))
+    dry = project.snakemake("-n")
+    assert dry.returncode == 0, dry.stdout
+    assert dry.stdout.count("Measuring saif2020 on px05smb040: ") == 8
+    assert "Measuring saif2020 on c400" not in dry.stdout
+
+
+def test_unknown_model_is_told_with_the_nearest(project: Project) -> None:
+    drives = project.root / "config/drives.yaml"
+    drives.write_text(drives.read_text().replace("model: px05smb040", "model: px05smb04"))
+    project.edit("config/config.yaml", drives=["px05smb040"])
+    wrong = project.snakemake("-n")
+    assert wrong.returncode == 2
+    assert "no such model. Did you mean 'px05smb040'?" in wrong.stdout
+    assert "Traceback" not in wrong.stdout

@@ -1,0 +1,23 @@
+# Fits each model that records a fit anew, from the points that it names: `snakemake --cores 1 calibrate`. What comes out
+# must be the model that is committed; copy it to data/twins when the points or the simulated drive have changed.
+rule calibrate:
+    input:
+        models=expand("results/twins/{model}.yaml", model=PLAN.fitted_models()),
+    message:
+        "The fitted models lie in results/twins"
+
+
+rule fit_model:
+    input:
+        model="data/twins/{model}.yaml",
+        published=expand("data/published/{study}/values.csv", study=PLAN.studies),
+    output:
+        "results/twins/{model}.yaml",
+    log:
+        "results/logs/calibrate/{model}.log",
+    conda:
+        "../../envs/environment.yaml"
+    message:
+        "Fitting {wildcards.model}"
+    shell:
+        "twin fit {input.model} --output {output} > {log} 2>&1 || (cat {log} >&2; exit 1)"
