@@ -1,6 +1,72 @@
+// A hard disk: one arm, a queue that it serves, a buffer with read-ahead, a cache of written data.
 #pragma once
-#include "drive/device.h"
-#include "disk/disk_parameters.h"
-#include "link/link.h"
+
+#include <cstdint>
+#include <vector>
+
 #include "core/counters.h"
-namespace twin { class HardDisk final : public Device { public: HardDisk(const DiskParameters&, std::int64_t, Link&, EventQueue&, Counters&){} void start(Nanoseconds, Command&) override{} }; }
+#include "core/event_queue.h"
+#include "disk/disk_parameters.h"
+#include "disk/geometry.h"
+#include "drive/device.h"
+#include "link/link.h"
+
+namespace twin {
+
+class HardDisk final : public Device, private EventHandler {
+ public:
+  // Link, queue and counters must outlive the disk. Throws std::invalid_argument as DiskGeometry does.
+  HardDisk(const DiskParameters& parameters, std::int64_t capacity_bytes, Link& link, EventQueue& events,
+           Counters& counters);
+
+  void start(Nanoseconds now, Command& command) override;
+
+ private:
+  // What the arm may do next: a command's own access, or writing back from the cache (command is nullptr).
+  struct Access {
+    Command* command = nullptr;
+    std::uint64_t lba = 0;
+    std::uint64_t sectors = 0;
+    Nanoseconds since_ns = 0;
+    bool write = false;
+  };
+
+  // Data in the buffer: [begin, end). While the disk reads on, more follows, as fast as it turns.
+  struct Segment {
+    std::uint64_t begin = 0, end = 0;
+  };
+
+  void on_event(Nanoseconds now, std::uint64_t what) override;
+  void decoded(Nanoseconds now, Command& command);
+  bool serve_from_buffer(Nanoseconds now, Command& command);
+  void take_write(Nanoseconds now, Command& command);
+  void move_arm(Nanoseconds now);
+  void finish_access(Nanoseconds now);
+  void end_flushes(Nanoseconds now);
+  [[nodiscard]] Nanoseconds positioning_ns(const Access& access, Nanoseconds now) const;
+  [[nodiscard]] std::size_t nearest(const std::vector<Access>& accesses, Nanoseconds now) const;
+  [[nodiscard]] std::uint64_t read_on_end(Nanoseconds now) const;
+  void stop_reading_on(Nanoseconds now);
+
+  DiskParameters parameters_;
+  DiskGeometry geometry_;
+  std::uint64_t capacity_sectors_;
+  Link& link_;
+  EventQueue& events_;
+  Counters& counters_;
+  std::vector<Command*> commands_;  // by index
+  std::vector<Access> waiting_;     // reads, and writes that must not wait in the cache
+  std::vector<Access> dirty_;       // written data in the cache
+  std::uint64_t dirty_sectors_ = 0;
+  std::vector<Command*> blocked_;   // writes that found the cache full
+  std::vector<Command*> flushes_;
+  Access current_;
+  bool busy_ = false;
+  std::int64_t cylinder_ = 0;
+  std::vector<Segment> segments_;   // the newest last
+  bool reading_on_ = false;         // whether the newest segment grows, from read_on_since_ on
+  Nanoseconds read_on_since_ = 0;
+  std::uint64_t command_end_ = 0;   // where the last read ended
+};
+
+}  // namespace twin

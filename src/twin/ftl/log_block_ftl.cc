@@ -188,7 +188,9 @@ bool LogBlockFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count,
     const std::uint32_t place = place_of(first + i);
     std::uint32_t run = 1;
     if (place != kNoUnit) {
-      while (i + run < count && (place + run) % shape_.row_units != 0 && place_of(first + i + run) == place + run) ++run;
+      const std::uint32_t row_left = shape_.row_units - place % shape_.row_units;
+      const std::uint32_t most = std::min(count - i, row_left);
+      while (run < most && place_of(first + i + run) == place + run) ++run;
     }
     const std::uint64_t wanted = std::min<std::uint64_t>(left, run * unit_bytes_);
     left -= wanted;

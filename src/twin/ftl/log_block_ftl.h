@@ -1,19 +1,20 @@
-// Hybrid mapping: data blocks are mapped as a whole, overwrites go to a few page-mapped log blocks, and merges bring the
-// two together again. The drives of 2008.
+// Hybrid mapping: data blocks are mapped as a whole, overwrites go to a few page-mapped log blocks, and merges bring
+// the two together again. The drives of 2008.
 //
-// A mapping block is `group` erase blocks on different dies, striped row by row (a row is a page on each plane of a die);
-// a unit is a flash page. With blocks_per_log = 1 a log block serves one data block, and the one written least recently
-// makes room (BAST: J. Kim et al., A space-efficient flash translation layer for CompactFlash systems, IEEE Trans.
-// Consumer Electronics 48(2), 2002). With more, overwrites share log blocks in the order in which they come, the oldest
-// log block makes room, and one log block takes the stream that began last at the start of a data block (FAST: S.-W. Lee
-// et al., A log buffer-based flash translation layer using fully-associative sector translation, ACM TECS 6(3), 2007). A
-// page of that stream's block that comes out of order goes to the shared log and leaves the stream as it is.
+// A mapping block is `group` erase blocks on different dies, striped row by row (a row is a page on each plane of a
+// die); a unit is a flash page. With blocks_per_log = 1 a log block serves one data block, and the one written least
+// recently makes room (BAST: J. Kim et al., A space-efficient flash translation layer for CompactFlash systems, IEEE
+// Trans. Consumer Electronics 48(2), 2002). With more, overwrites share log blocks in the order in which they come, the
+// oldest log block makes room, and one log block takes the stream that began last at the start of a data block (FAST:
+// S.-W. Lee et al., A log buffer-based flash translation layer using fully-associative sector translation, ACM TECS
+// 6(3), 2007). A page of that stream's block that comes out of order goes to a shared log and leaves the stream as it
+// is.
 //
 // A log block is merged in one of three ways:
 //   switch   it holds a data block completely and in order: it becomes the data block, the old one is erased;
 //   partial  it holds the beginning in order: the rest is copied into it, then as above;
-//   full     the newest pages of each data block it has pages of are copied to a free block, the old data blocks and the
-//            log block are erased.
+//   full     the newest pages of each data block it has pages of are copied to a free block, the old data blocks and
+//            the log block are erased.
 // switch_merges, partial_merges and full_merges count data blocks. A merge's flash operations are reserved at once; the
 // write that needs the log block is programmed after them. Pages of a block are programmed in order, so pages that are
 // not mapped and have mapped ones behind them are programmed as padding when a block is copied. A data block of which
@@ -53,7 +54,7 @@ class LogBlockFtl final : public Ftl, private EventHandler {
   [[nodiscard]] std::uint32_t parallel_programs() const override { return shape_.dies; }
   void record(Nanoseconds now, Recorder& recorder) const override;
 
-  // How mapping blocks are numbered: unlike a block of BlockShape, one lies on `group` dies, from `first_die()` on.
+  // How the flash is divided: unlike a block of BlockShape, a mapping block lies on `group` dies.
   struct Shape {
     std::uint32_t dies = 1;
     std::uint32_t group = 1;
@@ -67,8 +68,8 @@ class LogBlockFtl final : public Ftl, private EventHandler {
     }
   };
 
-  // For tests: where the newest copy of a unit lies (block * block_units + place), kNoUnit when it is not mapped; and the
-  // reverse, kNoUnit for a place that does not hold a unit's newest copy.
+  // For tests: where the newest copy of a unit lies (block * block_units + place), kNoUnit when it is not mapped; and
+  // the reverse, kNoUnit for a place that does not hold a unit's newest copy.
   [[nodiscard]] std::uint32_t place_of(std::uint32_t unit) const;
   [[nodiscard]] std::uint32_t unit_at(std::uint32_t place) const;
   [[nodiscard]] std::uint32_t valid(std::uint32_t block) const { return blocks_[block].valid; }

@@ -278,11 +278,7 @@ void PageFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32_t c
   }
   const std::uint32_t first_place = open_row(host_);
   moving_.clear();
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const auto unit = static_cast<std::uint32_t>(units[i]);
-    unmap(unit);
-    moving_.push_back(unit);
-  }
+  for (std::uint32_t i = 0; i < count; ++i) moving_.push_back(static_cast<std::uint32_t>(units[i]));
   place_units(moving_.data(), count, first_place);
   counters_.units_host += count;
   if (free_writings_.empty()) {
@@ -319,6 +315,7 @@ void PageFtl::place_units(const std::uint32_t* units, std::uint32_t count, std::
   const std::uint32_t block = first_place / shape_.block_units();
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t place = first_place + i;
+    unmap(units[i]);  // one by one: the host may write a unit twice at once
     map_[units[i]] = place + kFirstPlace;
     owner_[place] = units[i] + 1;
     pool_.add_valid(block);
@@ -388,7 +385,6 @@ bool PageFtl::collect_row(Nanoseconds now) {
   const auto moved = static_cast<std::uint32_t>(moving_.size());
   if (moved > 0) {
     flash_.fetch(now, die, static_cast<std::uint64_t>(moved) * unit_bytes_);
-    for (const std::uint32_t unit : moving_) unmap(unit);
     const std::uint32_t first_place = open_row(moved_);
     place_units(moving_.data(), moved, first_place);
     counters_.units_moved += moved;
