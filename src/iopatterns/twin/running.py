@@ -143,7 +143,7 @@ def prepare(
         del environment[name]
     before = environment.get("LD_PRELOAD")
     environment["LD_PRELOAD"] = f"{library}:{before}" if before else library
-    environment["TWIN_DRIVE"] = f"/dev/twin/{state.model_name(path)}"
+    environment["TWIN_DRIVE"] = f"/dev/twin-{state.model_name(path)}"
     environment["TWIN_MODEL"] = text
     environment["TWIN_STATE"] = folder
     if keep_data:

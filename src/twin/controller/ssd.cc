@@ -28,7 +28,9 @@ Ssd::Ssd(const Parameters& parameters, Link& link, EventQueue& events, Counters&
     : controller_(parameters.controller),
       buffer_parameters_(parameters.write_buffer),
       max_outstanding_(parameters.read_ahead.max_outstanding),
-      background_idle_(parameters.page_mapping.background_gc_idle),
+      background_idle_(parameters.ftl.mapping == static_cast<int>(Mapping::kPage)
+                           ? parameters.page_mapping.background_gc_idle
+                           : parameters.log_mapping.background_merge_idle),
       link_(link),
       events_(events),
       counters_(counters),

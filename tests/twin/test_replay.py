@@ -1,0 +1,228 @@
+"""Replay of traces: each request over once, within what physics allows, the same each time; and fits."""
+
+import json
+import math
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import ROOT
+
+from iopatterns import twin
+from iopatterns.twin.fitting import published_points, simulate
+
+# without the read cache, so that every read is one of the flash
+MODEL = twin.load("px05smb040").overridden(["read_cache.enabled=off"])
+SMALL = MODEL.overridden(["capacity.size=1GiB", "flash.pages_per_block=16", "flash.dies_per_channel=1"])
+FITTED = ["px02ssf020", "px05smb040", "c400"]
+
+
+def trace(count: int, operation: int = 0, seed: int = 1, span_bytes: int = 2**28, gap_ns: int = 0) -> pd.DataFrame:
+    numbers = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "operation": np.full(count, operation, dtype=np.uint8),
+            "offset_bytes": numbers.integers(0, span_bytes // 4096, count, dtype=np.uint64) * np.uint64(4096),
+            "size_bytes": np.full(count, 4096, dtype=np.uint64),
+            "arrival_ns": np.arange(count, dtype=np.int64) * gap_ns,
+        }
+    )
+
+
+def test_each_request_is_over_once_and_never_faster_than_physics() -> None:
+    done = twin.replay(MODEL, trace(5000), depth=16)
+    assert sorted(done.latencies["request"]) == list(range(5000))
+    floor_ns = MODEL.number("flash.read_time") + 4096 / MODEL.number("link.rate") * 1e9
+    assert done.latencies["latency_ns"].min() >= floor_ns
+
+
+def test_no_depth_gets_more_than_the_link_carries() -> None:
+    rates = []
+    for depth in (1, 4, 32, 256):
+        done = twin.replay(MODEL, trace(4000), depth=depth, threads=4)
+        rates.append(4000 * 4096 / done.duration_ns * 1e9)
+    assert max(rates) <= MODEL.number("link.rate")
+    assert all(after > 0.99 * before for before, after in pairwise(rates))
+
+
+@pytest.mark.parametrize(
+    ("faster", "value"),
+    [("flash.read_time", "20 us"), ("link.rate", "4 GB/s"), ("controller.read_command_time", "1 us")],
+)
+def test_a_faster_part_makes_no_reader_slower(faster: str, value: str) -> None:
+    before = twin.replay(MODEL, trace(3000), depth=8).duration_ns
+    assert twin.replay(MODEL.overridden([f"{faster}={value}"]), trace(3000), depth=8).duration_ns <= before
+
+
+def test_units_programmed_are_those_of_the_host_those_moved_and_padding() -> None:
+    for state in ("fresh", "sequential", "random"):
+        model = SMALL.overridden([f"ftl.initial_state={state}"])
+        counters = twin.replay(model, trace(600_000, 1, span_bytes=2**30), depth=32).counters
+        parts = counters["units_host"] + counters["units_moved"] + counters["units_padding"]
+        assert counters["units_programmed"] == parts
+        assert counters["units_host"] > 0
+        assert counters["units_moved"] > 0
+        assert counters["block_erases"] > 0
+
+
+def test_mapping_cache_hits_and_misses_are_all_lookups() -> None:
+    model = SMALL.overridden(["page_mapping.map_cache_coverage=0.1"])
+    done = twin.replay(model, trace(20_000, span_bytes=2**30), depth=4)
+    assert done.counters["map_read_hits"] + done.counters["map_read_misses"] == 20_000
+    assert done.counters["map_read_misses"] > 10_000
+    slower = done.latencies["latency_ns"].mean()
+    assert slower > twin.replay(SMALL, trace(20_000, span_bytes=2**30), depth=4).latencies["latency_ns"].mean()
+
+
+def test_discarded_data_cost_no_flash_to_read() -> None:
+    everything = {"operation": [3], "offset_bytes": [0], "size_bytes": [2**28]}
+    discard = pd.DataFrame(everything).astype({"operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"})
+    done = twin.replay(MODEL, [discard, trace(1000)[discard.columns]], depth=1)
+    assert done.counters["page_reads"] == 0
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 4000), st.integers(1, 64), st.integers(0, 200_000)),
+    min_size=1,
+    max_size=60,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    requests=OPERATIONS,
+    depth=st.none() | st.integers(1, 40),
+    model=st.sampled_from(["px05smb040", "hard-disk", "c400"]),
+)
+def test_any_trace_is_replayed_the_same_whole_and_in_pieces(requests: list, depth: int | None, model: str) -> None:
+    table = pd.DataFrame(requests, columns=["operation", "block", "blocks", "gap"])
+    whole = pd.DataFrame(
+        {
+            "operation": table["operation"].astype("uint8"),
+            "offset_bytes": table["block"].astype("uint64") * np.uint64(4096),
+            "size_bytes": table["blocks"].astype("uint64") * np.uint64(512),
+            "arrival_ns": table["gap"].cumsum().astype("int64"),
+        }
+    )
+    drive = twin.load(model)
+    once = twin.replay(drive, whole, depth=depth)
+    assert sorted(once.latencies["request"]) == list(range(len(whole)))
+    assert (once.latencies["latency_ns"] > 0).all()
+    middle = len(whole) // 2
+    pieces = twin.replay(drive, [whole.iloc[:middle], whole.iloc[middle:]], depth=depth)
+    pd.testing.assert_frame_equal(once.latencies, pieces.latencies)
+    assert once.counters == pieces.counters
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "iopatterns.twin", *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_csv_parquet_and_fio_logs_give_the_same_replay(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {
+            "operation": ["read", "write", "flush", "read"],
+            "offset_bytes": [0, 8192, 0, 65536],
+            "size_bytes": [4096, 8192, 0, 4096],
+            "time_us": [0, 100, 200, 300],
+        }
+    )
+    table.to_csv(tmp_path / "trace.csv", index=False)
+    table.to_parquet(tmp_path / "trace.parquet")
+    lines = ["fio version 3 iolog", "0 f add", "0 f open", "0 f read 0 4096", "100 f write 8192 8192", "200 f sync 0 0"]
+    (tmp_path / "trace.log").write_text("\n".join([*lines, "300 f read 65536 4096", "300 f close"]) + "\n")
+    said = [command("replay", "px05smb040", str(tmp_path / f"trace.{kind}")) for kind in ("csv", "parquet", "log")]
+    assert [each.returncode for each in said] == [0, 0, 0], said[2].stderr
+    assert said[0].stdout == said[1].stdout == said[2].stdout
+    assert json.loads(said[0].stdout)["summary"]["requests"] == 4
+
+
+def test_latencies_and_counters_are_written(tmp_path: Path) -> None:
+    trace(3000, gap_ns=20_000).assign(operation="read").rename(columns={"arrival_ns": "time_ns"}).to_csv(
+        tmp_path / "trace.csv", index=False
+    )
+    said = command(
+        "replay", "px05smb040", str(tmp_path / "trace.csv"), "--output", str(tmp_path / "latencies.csv"),
+        "--counters", str(tmp_path / "counters.csv"), "--interval", "10 ms",
+    )  # fmt: skip
+    assert said.returncode == 0, said.stderr
+    assert len(pd.read_csv(tmp_path / "latencies.csv")) == 3000
+    series = pd.read_csv(tmp_path / "counters.csv")
+    depth = series[series["series"] == "queue_depth"]["value"]
+    assert (len(depth), depth.iloc[-1]) == (6000, 0)
+    assert {"read_commands", "valid_ratio", "erase_count"} <= set(series["series"])
+
+
+def test_bad_traces_are_told(tmp_path: Path) -> None:
+    bad = {
+        "no.csv": ("operation,offset_bytes\nread,0\n", "no column 'size_bytes'"),
+        "odd.csv": ("operation,offset_bytes,size_bytes\nraed,0,4096\n", "request 0: no operation 'raed'"),
+        "far.csv": (
+            "operation,offset_bytes,size_bytes\nread,0,4096\nread,400088457216,4096\n",
+            "request 1: 4096 bytes at",
+        ),
+        "log.log": ("fio version 9 iolog\n", "line 1: not a trace"),
+    }
+    for name, (text, words) in bad.items():
+        (tmp_path / name).write_text(text)
+        said = command("replay", "px05smb040", str(tmp_path / name), "--depth", "1")
+        assert said.returncode == 2
+        assert words in said.stderr
+        assert "Traceback" not in said.stderr
+    assert "no such file" in command("replay", "px05smb040", str(tmp_path / "none.csv")).stderr
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_fitting_a_shipped_model_again_gives_its_values(name: str) -> None:
+    model = twin.load(name)
+    found = twin.fit(model, published_points(ROOT, model.fit), model.fit["moved"])
+    assert found.moved == {key: model.values[key] for key in model.fit["moved"]}
+
+
+def test_errors_of_the_fitted_and_the_predicted_values_of_tables_2_and_3_are_small() -> None:
+    errors: dict[bool, list[float]] = {False: [], True: []}
+    for name in FITTED:
+        model = twin.load(name)
+        for point in published_points(ROOT, model.fit):
+            if point.id.startswith("table"):
+                errors[point.predicted].append(abs(simulate(model, point) / point.value - 1))
+    assert (len(errors[False]), len(errors[True])) == (18, 6)
+    assert np.mean(errors[False]) <= 0.05
+    assert np.mean(errors[True]) <= 0.20
+
+
+def test_a_fit_finds_the_parameters_that_made_the_points(tmp_path: Path) -> None:
+    truth = MODEL.overridden(["flash.read_time=90 us", "link.rate=700 MB/s"])
+    lines = ["id,rw,bs,value,unit"]
+    for point in published_points(ROOT, MODEL.fit)[:3]:
+        lines.append(f"{point.id},{point.rw},{point.bs_bytes},{simulate(truth, point)},MB/s")
+    (tmp_path / "points.csv").write_text("\n".join(lines) + "\n")
+    fitted = tmp_path / "fitted.yaml"
+    words = ["--points", str(tmp_path / "points.csv"), "--move", "flash.read_time", "--move", "link.rate"]
+    said = command("fit", "px05smb040", *words, "--output", str(fitted))
+    assert said.returncode == 0, said.stderr
+    model = twin.load(fitted)
+    assert model.number("flash.read_time") == pytest.approx(90_000, rel=0.02)
+    assert model.number("link.rate") == pytest.approx(700e6, rel=0.02)
+    assert model.sources["flash.read_time"][0] == "fitted"
+    assert not math.isnan(float(model.fit["fitted"][lines[1].split(",")[0]].split()[1]))
+
+
+def test_fits_that_cannot_be_are_told(tmp_path: Path) -> None:
+    points = tmp_path / "points.csv"
+    points.write_text("id,rw,bs,value,unit\na,read,4k,100,MB/s\n")
+    few = command("fit", "px05smb040", "--points", str(points), "--move", "link.rate", "--move", "flash.read_time")
+    assert (few.returncode, "cannot be found from 1 points" in few.stderr) == (2, True)
+    odd = command("fit", "px05smb040", "--points", str(points), "--move", "link.rat")
+    assert (odd.returncode, "Did you mean 'link.rate'" in odd.stderr) == (2, True)
+    points.write_text("id,rw,bs,value,unit\na,read,4k,100,parsecs\n")
+    unit = command("fit", "px05smb040", "--points", str(points), "--move", "link.rate")
+    assert (unit.returncode, "no unit 'parsecs'" in unit.stderr) == (2, True)
