@@ -1,0 +1,199 @@
+// The virtual clock with real threads: who runs when, and that it is the same each time.
+#include <doctest/doctest.h>
+#include <pthread.h>
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "clock/timeline.h"
+
+namespace twin {
+namespace {
+
+// A world with one event at a time: it wakes whoever waits for the key.
+class Bell final : public World {
+ public:
+  [[nodiscard]] Nanoseconds next_event() const override { return when_; }
+  void advance(Nanoseconds) override {
+    const Nanoseconds now = when_;
+    when_ = kNever;
+    if (log != nullptr) log->push_back("bell " + std::to_string(now));
+    timeline->wake_one_at(key, now);
+  }
+  void ring_at(Nanoseconds when) { when_ = when; }
+
+  Timeline* timeline = nullptr;
+  const void* key = nullptr;
+  std::vector<std::string>* log = nullptr;
+
+ private:
+  Nanoseconds when_ = kNever;
+};
+
+[[noreturn]] void stuck() { throw std::runtime_error("every participant waits"); }
+
+// A program of threads on a timeline; the test's own thread is participant 0. Only the running one touches the log.
+struct Program {
+  Bell world;
+  Timeline timeline{world, &stuck};
+  Participant& self = timeline.start(0);
+  std::vector<std::string> log;
+  std::vector<std::thread> threads;
+
+  Program() {
+    world.timeline = &timeline;
+    world.log = &log;
+  }
+
+  void say(const Participant& who, const std::string& what) {
+    log.push_back(std::to_string(who.number()) + " " + what + " " + std::to_string(who.now()));
+  }
+
+  Participant& begin(const std::function<void(Participant&)>& work) {
+    Participant& added = timeline.add();
+    threads.emplace_back([this, &added, work] {
+      timeline.begin(added);
+      work(added);
+      timeline.wake_all(added, &added);
+      timeline.leave(added);
+    });
+    return added;
+  }
+
+  // Waits, as pthread_join() does, until all have left.
+  std::vector<std::string> finish() {
+    while (!timeline.alone()) timeline.wait(self, nullptr, self.now() + kSecond);
+    for (std::thread& each : threads) each.join();
+    return log;
+  }
+};
+
+using Log = std::vector<std::string>;
+
+TEST_CASE("the one with the least time runs next, among equals the one with the least number") {
+  Program program;
+  for (const Nanoseconds sleep : {300, 100, 200, 100}) {
+    program.begin([&program, sleep](Participant& self) {
+      program.timeline.wait(self, nullptr, self.now() + sleep);
+      program.say(self, "at");
+    });
+  }
+  CHECK(program.finish() == Log{"2 at 100", "4 at 100", "3 at 200", "1 at 300"});
+}
+
+TEST_CASE("a clock that passes another's moment gives way to it") {
+  Program program;
+  program.begin([&program](Participant& self) {
+    for (int i = 0; i < 3; ++i) {
+      program.timeline.advance(self, 60);
+      program.say(self, "works");
+    }
+  });
+  program.begin([&program](Participant& self) {
+    program.timeline.wait(self, nullptr, 100);
+    program.say(self, "wakes");
+  });
+  CHECK(program.finish() == Log{"1 works 60", "2 wakes 100", "1 works 120", "1 works 180"});
+}
+
+TEST_CASE("what is due in the world comes before a participant of the same time") {
+  Program program;
+  int key = 0;
+  program.world.key = &key;
+  program.begin([&](Participant& self) {
+    program.world.ring_at(100);
+    program.timeline.world_changed(self);
+    CHECK(program.timeline.wait(self, &key, kNever));
+    program.say(self, "heard");
+  });
+  program.begin([&](Participant& self) {
+    program.timeline.wait(self, nullptr, 100);
+    program.say(self, "woke");
+  });
+  CHECK(program.finish() == Log{"bell 100", "1 heard 100", "2 woke 100"});
+}
+
+TEST_CASE("the one that has waited longest is woken first, and hears that it was woken") {
+  Program program;
+  int key = 0;
+  for (int i = 0; i < 2; ++i) {
+    program.begin([&](Participant& self) {
+      const bool woken = program.timeline.wait(self, &key, self.number() == 1 ? kNever : 1000);
+      program.say(self, woken ? "woken" : "late");
+    });
+  }
+  program.begin([&](Participant& self) {
+    program.timeline.wait(self, nullptr, 50);
+    CHECK(program.timeline.wake_one(self, &key));
+  });
+  CHECK(program.finish() == Log{"1 woken 50", "2 late 1000"});
+}
+
+TEST_CASE("one that waits for another's end goes on at that moment") {
+  Program program;
+  Participant& first = program.begin([&](Participant& self) { program.timeline.advance(self, 70); });
+  program.begin([&](Participant& self) {
+    program.timeline.wait(self, &first, kNever);
+    program.say(self, "joined");
+  });
+  CHECK(program.finish() == Log{"2 joined 70"});
+}
+
+// Eight threads that work, sleep, wait and wake each other as chance has it.
+Log random_program(unsigned seed) {
+  Program program;
+  static const int keys[3] = {};
+  std::vector<std::unique_ptr<std::mt19937>> chances;
+  for (unsigned thread = 0; thread < 8; ++thread) {
+    chances.push_back(std::make_unique<std::mt19937>(seed * 8 + thread));
+    std::mt19937& chance = *chances.back();
+    program.begin([&program, &chance](Participant& self) {
+      for (int step = 0; step < 30; ++step) {
+        const void* key = &keys[chance() % 3];
+        switch (chance() % 4) {
+          case 0:
+            program.timeline.advance(self, chance() % 50);
+            break;
+          case 1:
+            program.timeline.wait(self, nullptr, self.now() + chance() % 50);
+            break;
+          case 2:
+            program.timeline.wait(self, key, self.now() + chance() % 200);
+            break;
+          default:
+            program.timeline.wake_one(self, key);
+        }
+        program.say(self, "acts");
+      }
+    });
+  }
+  return program.finish();
+}
+
+Nanoseconds time_of(const std::string& line) { return std::stoll(line.substr(line.rfind(' ') + 1)); }
+
+TEST_CASE("no participant acts at a time that another has passed, and a program runs the same each time") {
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    const Log first = random_program(seed);
+    REQUIRE(first.size() == 240);
+    Nanoseconds now = 0;
+    for (const std::string& line : first) {
+      REQUIRE(time_of(line) >= now);
+      now = time_of(line);
+    }
+    for (int again = 0; again < 20; ++again) REQUIRE(random_program(seed) == first);
+  }
+}
+
+TEST_CASE("when all wait to be woken, that is told") {
+  Program program;
+  CHECK_THROWS_AS(program.timeline.wait(program.self, &program, kNever), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace twin
