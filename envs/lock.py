@@ -20,6 +20,7 @@ channels:
 dependencies:
   - python>={OLDEST_PYTHON}
   - fio
+  - cxx-compiler
   - pip
   - pip:
 """

@@ -81,7 +81,7 @@ TEST_CASE("a write buffer never holds more than its size, and every unit taken l
   constexpr std::uint64_t kUnits = 64;
   WriteBuffer buffer(buffer_of(kUnits), 4096, 8, 3);
   std::mt19937_64 random(11);
-  std::multiset<std::uint64_t> waiting;    // what must still go to flash
+  std::multiset<std::uint64_t> waiting;  // what must still go to flash
   std::map<std::uint32_t, std::vector<std::uint64_t>> under_way;
   std::uint64_t under_way_units = 0;
   std::vector<std::uint64_t> batch;

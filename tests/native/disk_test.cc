@@ -69,7 +69,8 @@ TEST_CASE("streaming goes at the rate of the zone") {
   const DiskGeometry geometry(disk, kCapacity);
   constexpr std::uint64_t kSectors = 400'000;
   const auto rate = [&](std::uint64_t lba) {
-    return static_cast<double>(kSectors * kSectorBytes) / static_cast<double>(geometry.transfer_ns(lba, kSectors)) * 1e9;
+    return static_cast<double>(kSectors * kSectorBytes) / static_cast<double>(geometry.transfer_ns(lba, kSectors)) *
+           1e9;
   };
   CHECK(rate(0) == doctest::Approx(static_cast<double>(disk.outer_rate)).epsilon(0.03));
   CHECK(rate(kCapacity / 512 - kSectors) == doctest::Approx(static_cast<double>(disk.inner_rate)).epsilon(0.06));

@@ -83,8 +83,7 @@ struct LogProbe {
 template <class F>
 class Bench final : public FtlClient {
  public:
-  explicit Bench(const Parameters& parameters)
-      : parameters_(parameters), ftl_(parameters, events_, *this, counters_) {}
+  explicit Bench(const Parameters& parameters) : parameters_(parameters), ftl_(parameters, events_, *this, counters_) {}
 
   void read_progress(Nanoseconds when, std::uint64_t token, std::uint64_t size_bytes) override {
     arrived_bytes += size_bytes;
@@ -257,8 +256,8 @@ void run_against_reference(const Parameters& parameters, std::uint64_t seed, int
   const std::uint64_t units = bench.units();
   std::uint64_t cursor = 0;
   std::uint64_t too_fast = 0, wrong_reads = 0, taken = 0;
-  const Nanoseconds least_read = parameters.flash.read_time +
-                                 transfer_ns(bench.unit_bytes(), parameters.flash.channel_rate);
+  const Nanoseconds least_read =
+      parameters.flash.read_time + transfer_ns(bench.unit_bytes(), parameters.flash.channel_rate);
   // else even a unit that is not mapped may cost a page of the map
   const bool map_at_hand = parameters.page_mapping.map_cache_coverage == 1;
   for (int step = 0; step < steps; ++step) {
@@ -497,33 +496,33 @@ TEST_CASE("a log block of its own for each data block is merged as its pages lie
   Bench<LogBlockFtl> bench(tiny_drive(InitialState::kSequential, 2, 1));
   bench.write_range(0, 8);  // all of block 0 in order
   check_merges(bench.counters(), {1, 0, 0, 0, 0, 1});
-  bench.write_range(8, 3);   // the beginning of block 1
-  bench.write({16 + 3});     // block 2
+  bench.write_range(8, 3);  // the beginning of block 1
+  bench.write({16 + 3});    // block 2
   check_merges(bench.counters(), {1, 0, 0, 0, 0, 1});
-  bench.write({24 + 5});     // block 3 needs the log of block 1
+  bench.write({24 + 5});  // block 3 needs the log of block 1
   check_merges(bench.counters(), {1, 1, 0, 5, 0, 2});
-  bench.write({32 + 1});     // block 4 needs that of block 2
+  bench.write({32 + 1});  // block 4 needs that of block 2
   check_merges(bench.counters(), {1, 1, 1, 13, 0, 4});
-  bench.write({24 + 1});     // block 3's log is the younger one now
-  bench.write({40 + 1});     // so that of block 4 goes
+  bench.write({24 + 1});  // block 3's log is the younger one now
+  bench.write({40 + 1});  // so that of block 4 goes
   check_merges(bench.counters(), {1, 1, 2, 21, 0, 6});
   for (int i = 0; i < 6; ++i) bench.write({24 + 2});
   check_merges(bench.counters(), {1, 1, 2, 21, 0, 6});
-  bench.write({24 + 2});     // block 3's log is full
+  bench.write({24 + 2});  // block 3's log is full
   check_merges(bench.counters(), {1, 1, 3, 29, 0, 8});
 }
 
 TEST_CASE("shared log blocks are merged block by block, a stream on its own") {
   Bench<LogBlockFtl> bench(tiny_drive(InitialState::kSequential, 3, 100));
-  bench.write_range(0, 8);   // all of block 0 in order
+  bench.write_range(0, 8);  // all of block 0 in order
   check_merges(bench.counters(), {1, 0, 0, 0, 0, 1});
-  bench.write_range(8, 3);   // the beginning of block 1
-  bench.write({16});         // a stream in block 2 takes its place
+  bench.write_range(8, 3);  // the beginning of block 1
+  bench.write({16});        // a stream in block 2 takes its place
   check_merges(bench.counters(), {1, 1, 0, 5, 0, 2});
   bench.write({24 + 1, 24 + 2, 24 + 3, 24 + 4, 32 + 1, 32 + 2, 32 + 3, 32 + 4});  // a log block of blocks 3 and 4
   bench.write({40 + 1, 48 + 1, 56 + 1, 64 + 1, 72 + 1, 80 + 1, 88 + 1, 24 + 1});  // one of eight blocks
   check_merges(bench.counters(), {1, 1, 0, 5, 0, 2});
-  bench.write({24 + 5});     // takes the page of block 3 in the other one along
+  bench.write({24 + 5});  // takes the page of block 3 in the other one along
   check_merges(bench.counters(), {1, 1, 2, 21, 0, 5});
   bench.write({96 + 1, 96 + 2, 96 + 3, 96 + 4, 96 + 5, 96 + 6, 96 + 7, 104 + 1});
   check_merges(bench.counters(), {1, 1, 9, 21 + 7 * 8, 0, 5 + 8});

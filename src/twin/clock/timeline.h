@@ -1,10 +1,10 @@
 // The virtual clock: threads take turns in the order of virtual time, exactly one of them running at a time.
 //
-// Each thread of the program is a participant with a clock of its own. The running one gives its turn away when it waits
-// (for a time, or to be woken) and when its clock passes the moment at which another participant, or the world, is due.
-// The next is always the one with the least (time, number); things of the world that are due at that time come first. So
-// no participant ever acts at a time that another has already passed, whatever the machine does, and the order of all
-// that happens depends on nothing but the program.
+// Each thread of the program is a participant with a clock of its own. The running one gives its turn away when it
+// waits (for a time, or to be woken) and when its clock passes the moment at which another participant, or the world,
+// is due. The next is always the one with the least (time, number); things of the world that are due at that time come
+// first. So no participant ever acts at a time that another has already passed, whatever the machine does, and the
+// order of all that happens depends on nothing but the program.
 //
 // Knows nothing of what the threads do, nor of what the world is.
 #pragma once
@@ -37,11 +37,11 @@ class Participant {
   [[nodiscard]] Nanoseconds now() const { return now_; }
   [[nodiscard]] std::uint32_t number() const { return number_; }
 
-  Nanoseconds cpu_ns = 0;            // processor time that it was charged
+  Nanoseconds cpu_ns = 0;  // processor time that it was charged
   std::uint64_t clock_readings = 0;
-  std::uint64_t waits = 0;           // times that it gave its turn away to wait
-  pthread_t thread{};                // set by whoever made it
-  int job = -1;                      // a number for those that use the drive
+  std::uint64_t waits = 0;  // times that it gave its turn away to wait
+  pthread_t thread{};       // set by whoever made it
+  int job = -1;             // a number for those that use the drive
 
  private:
   friend class Timeline;

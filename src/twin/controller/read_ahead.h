@@ -53,15 +53,15 @@ class ReadAhead {
     Command* waiting = nullptr;
   };
   struct Stream {
-    std::uint64_t next_bytes = 0;      // where its reader will go on
-    std::int64_t contiguous = 0;       // commands in a row
-    std::uint64_t begin_bytes = 0;     // data held or asked for: [begin, end)
+    std::uint64_t next_bytes = 0;   // where its reader will go on
+    std::int64_t contiguous = 0;    // commands in a row
+    std::uint64_t begin_bytes = 0;  // data held or asked for: [begin, end)
     std::uint64_t end_bytes = 0;
-    std::uint64_t first_piece = 0;     // number of the piece at begin_bytes
-    std::uint64_t last_piece = 0;      // one past the number of the piece before end_bytes
-    std::uint64_t used = 0;            // when it was last used
-    std::uint32_t generation = 0;      // pieces of earlier readers are not taken for its own
-    std::vector<Slot> slots;           // ring, by number of the piece
+    std::uint64_t first_piece = 0;  // number of the piece at begin_bytes
+    std::uint64_t last_piece = 0;   // one past the number of the piece before end_bytes
+    std::uint64_t used = 0;         // when it was last used
+    std::uint32_t generation = 0;   // pieces of earlier readers are not taken for its own
+    std::vector<Slot> slots;        // ring, by number of the piece
   };
 
   void restart(Stream& stream, std::uint64_t next_bytes);

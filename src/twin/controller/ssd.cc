@@ -55,8 +55,8 @@ void Ssd::start(Nanoseconds now, Command& command) {
   if (command.index >= states_.size()) states_.resize(2 * command.index + 64);
   states_[command.index].command = &command;
   const auto processor = std::min_element(processor_free_.begin(), processor_free_.end());
-  const Nanoseconds work = command.request.operation == Operation::kRead ? controller_.read_command_time
-                                                                         : controller_.write_command_time;
+  const Nanoseconds work =
+      command.request.operation == Operation::kRead ? controller_.read_command_time : controller_.write_command_time;
   *processor = std::max(*processor, now) + work;
   events_.schedule(*processor, *this, command.index << kWhatBits | kDecoded);
 }
@@ -102,8 +102,7 @@ void Ssd::begin_read(Nanoseconds now, Command& command) {
   State& state = states_[command.index];
   command.pending = 1;  // this function itself, until all parts are under way
   state.stream = read_ahead_.observe(request);
-  state.covered_bytes =
-      std::min(read_ahead_.covered_bytes(state.stream, request.offset_bytes), request.size_bytes);
+  state.covered_bytes = std::min(read_ahead_.covered_bytes(state.stream, request.offset_bytes), request.size_bytes);
   if (state.covered_bytes > 0) {
     if (state.covered_bytes == request.size_bytes) ++counters_.prefetch_hits;
     ++command.pending;
@@ -118,7 +117,8 @@ void Ssd::begin_read(Nanoseconds now, Command& command) {
   part_done(now, command);
 }
 
-// Asks the FTL for what of [begin, end) is not in memory, in pieces of a flash page: each goes over the link as it comes.
+// Asks the FTL for what of [begin, end) is not in memory, in pieces of a flash page: each goes over the link as it
+// comes.
 void Ssd::demand(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes) {
   if (begin_bytes >= end_bytes) return;
   const std::uint64_t end = end_unit(end_bytes);

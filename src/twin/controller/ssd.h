@@ -87,11 +87,11 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   std::vector<Nanoseconds> processor_free_;
   Nanoseconds memory_free_ = 0;
   std::vector<State> states_;
-  std::vector<std::uint64_t> batch_;       // units on their way to the FTL
-  Command* waiting_first_ = nullptr;       // writes that found the buffer full, in the order of their coming
+  std::vector<std::uint64_t> batch_;  // units on their way to the FTL
+  Command* waiting_first_ = nullptr;  // writes that found the buffer full, in the order of their coming
   Command* waiting_last_ = nullptr;
   std::vector<Command*> flushes_;
-  std::int64_t commands_ = 0;              // in the drive
+  std::int64_t commands_ = 0;  // in the drive
   bool destage_timer_ = false;
   bool idle_timer_ = false;
   Nanoseconds last_activity_ = 0;

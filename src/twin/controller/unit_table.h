@@ -9,11 +9,11 @@
 
 namespace twin {
 
-// Open addressing with linear probing. Holds at most `capacity` units; takes its memory as it fills and none afterwards.
+// Open addressing with linear probing. Holds at most `capacity` units; takes its memory as it fills and none
+// afterwards.
 class UnitTable {
  public:
-  explicit UnitTable(std::size_t capacity)
-      : mask_(std::bit_ceil(2 * capacity + 2) - 1), slots_(mask_ + 1) {}
+  explicit UnitTable(std::size_t capacity) : mask_(std::bit_ceil(2 * capacity + 2) - 1), slots_(mask_ + 1) {}
 
   [[nodiscard]] bool empty() const { return size_ == 0; }
 

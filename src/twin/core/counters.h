@@ -15,8 +15,8 @@ struct Counters {
   std::uint64_t merged_requests = 0;
   std::uint64_t queue_depth_max = 0;
   // controller
-  std::uint64_t buffer_read_hits = 0;   // reads served from the write buffer or the read cache
-  std::uint64_t prefetch_hits = 0;      // reads served from what read-ahead fetched
+  std::uint64_t buffer_read_hits = 0;  // reads served from the write buffer or the read cache
+  std::uint64_t prefetch_hits = 0;     // reads served from what read-ahead fetched
   std::uint64_t prefetched_bytes = 0, prefetch_wasted_bytes = 0;
   std::uint64_t buffer_full_waits = 0;  // writes that found the write buffer full
   // mapping cache: lookups by unit and by command; hits + misses = lookups
@@ -41,10 +41,10 @@ struct Counters {
 // The series that a recorder takes. Values of a series are numbered by `index` where it has several at one moment
 // (blocks), else index is 0.
 enum class Series : std::uint16_t {
-  kQueueDepth,       // after each issue and each completion
-  kCounter,          // index: place in the list of counters; at each snapshot
-  kEraseCount,       // index: block
-  kValidRatio,       // index: block; used blocks alone
+  kQueueDepth,  // after each issue and each completion
+  kCounter,     // index: place in the list of counters; at each snapshot
+  kEraseCount,  // index: block
+  kValidRatio,  // index: block; used blocks alone
 };
 
 class Recorder {

@@ -19,8 +19,8 @@ class LazyArray {
   LazyArray() = default;
   explicit LazyArray(std::size_t size) : size_(size) {
     if (size == 0) return;
-    void* memory = mmap(nullptr, size * sizeof(T), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory =
+        mmap(nullptr, size * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     data_ = static_cast<T*>(memory);
   }

@@ -31,8 +31,10 @@ struct DiskParameters {
     v.number("heads", heads, Unit::kCount, 1, 64, "surfaces in use");
     v.number("cylinders", cylinders, Unit::kCount, 100, 10'000'000, "tracks of one surface");
     v.number("zones", zones, Unit::kCount, 1, 1000, "groups of cylinders with as many sectors a track");
-    v.number("outer_rate", outer_rate, Unit::kBytesPerSecond, 100'000, 10'000'000'000, "media rate of the outermost zone");
-    v.number("inner_rate", inner_rate, Unit::kBytesPerSecond, 100'000, 10'000'000'000, "media rate of the innermost zone");
+    v.number("outer_rate", outer_rate, Unit::kBytesPerSecond, 100'000, 10'000'000'000,
+             "media rate of the outermost zone");
+    v.number("inner_rate", inner_rate, Unit::kBytesPerSecond, 100'000, 10'000'000'000,
+             "media rate of the innermost zone");
     v.number("track_to_track_seek", track_to_track_seek, Unit::kNanoseconds, 0, kSecond, "seek to the next cylinder");
     v.number("average_seek", average_seek, Unit::kNanoseconds, 0, kSecond, "mean over random pairs of cylinders");
     v.number("full_seek", full_seek, Unit::kNanoseconds, 0, kSecond, "seek across all cylinders");

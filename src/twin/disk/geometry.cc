@@ -23,7 +23,8 @@ DiskGeometry::DiskGeometry(const DiskParameters& parameters, std::int64_t capaci
     const std::int64_t steps = std::max<std::int64_t>(1, parameters.zones - 1);
     const std::int64_t rate = parameters.outer_rate - (parameters.outer_rate - parameters.inner_rate) * zone / steps;
     const double track_s = static_cast<double>(turn_ns_ + head_switch_ns_) / 1e9;
-    const auto sectors = static_cast<std::int64_t>(static_cast<double>(rate) * track_s / static_cast<double>(kSectorBytes));
+    const auto sectors =
+        static_cast<std::int64_t>(static_cast<double>(rate) * track_s / static_cast<double>(kSectorBytes));
     if (sectors < 1) throw std::invalid_argument("disk.inner_rate: less than a sector in a turn");
     zones_.push_back({lba, first, sectors});
     lba += static_cast<std::uint64_t>((end - first) * heads_ * sectors);

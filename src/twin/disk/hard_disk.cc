@@ -103,7 +103,9 @@ void HardDisk::take_write(Nanoseconds now, Command& command) {
   const std::uint64_t begin = first_sector(command.request);
   const std::uint64_t sectors = sector_count(command.request);
   // what was read of these sectors is out of date
-  std::erase_if(segments_, [&](const Segment& each) { return begin < each.end + kLargestWriteBackSectors && begin + sectors > each.begin; });
+  std::erase_if(segments_, [&](const Segment& each) {
+    return begin < each.end + kLargestWriteBackSectors && begin + sectors > each.begin;
+  });
   if (segments_.empty()) reading_on_ = false;
   if (!parameters_.write_cache_enabled || parameters_.write_cache == 0) {
     waiting_.push_back({&command, begin, sectors, now, true});
@@ -147,8 +149,8 @@ std::size_t HardDisk::nearest(const std::vector<Access>& accesses, Nanoseconds n
   return best;
 }
 
-// Sends the arm to what is next, if it is free: commands first, written data when there are none, or when somebody waits
-// for their room.
+// Sends the arm to what is next, if it is free: commands first, written data when there are none, or when somebody
+// waits for their room.
 void HardDisk::move_arm(Nanoseconds now) {
   if (busy_) return;
   std::vector<Access>& from =
@@ -198,8 +200,8 @@ void HardDisk::end_flushes(Nanoseconds now) {
   flushes_.clear();
 }
 
-// How far the disk has read on by now beyond what has been asked for: as far as the buffer has room. Stopping when it is
-// full, and going on when the reader has made room, is taken to cost nothing.
+// How far the disk has read on by now beyond what has been asked for: as far as the buffer has room. Stopping when it
+// is full, and going on when the reader has made room, is taken to cost nothing.
 std::uint64_t HardDisk::read_on_end(Nanoseconds now) const {
   const Segment& segment = segments_.back();
   const std::uint64_t room = static_cast<std::uint64_t>(parameters_.track_buffer) / kSectorBytes / kSegments;

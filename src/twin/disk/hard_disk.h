@@ -58,15 +58,15 @@ class HardDisk final : public Device, private EventHandler {
   std::vector<Access> waiting_;     // reads, and writes that must not wait in the cache
   std::vector<Access> dirty_;       // written data in the cache
   std::uint64_t dirty_sectors_ = 0;
-  std::vector<Command*> blocked_;   // writes that found the cache full
+  std::vector<Command*> blocked_;  // writes that found the cache full
   std::vector<Command*> flushes_;
   Access current_;
   bool busy_ = false;
   std::int64_t cylinder_ = 0;
-  std::vector<Segment> segments_;   // the newest last
-  bool reading_on_ = false;         // whether the newest segment grows, from read_on_since_ on
+  std::vector<Segment> segments_;  // the newest last
+  bool reading_on_ = false;        // whether the newest segment grows, from read_on_since_ on
   Nanoseconds read_on_since_ = 0;
-  std::uint64_t command_end_ = 0;   // where the last read ended
+  std::uint64_t command_end_ = 0;  // where the last read ended
 };
 
 }  // namespace twin

@@ -107,7 +107,9 @@ class Drive::Implementation final : public CompletionSink {
 Drive::Drive(const Parameters& parameters) : implementation_(std::make_unique<Implementation>(parameters)) {}
 Drive::~Drive() = default;
 
-std::uint64_t Drive::size_bytes() const { return static_cast<std::uint64_t>(implementation_->parameters_.capacity.size); }
+std::uint64_t Drive::size_bytes() const {
+  return static_cast<std::uint64_t>(implementation_->parameters_.capacity.size);
+}
 
 Nanoseconds Drive::submit_cost_ns(const Request& request) const {
   const HostParameters& host = implementation_->parameters_.host;

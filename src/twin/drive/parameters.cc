@@ -103,7 +103,8 @@ Parameters parse_parameters(std::string_view text) {
   Parameters parameters;
   const auto kind = values.find("kind");
   if (kind == values.end()) fail("kind", "is missing");
-  if (kind->second != "ssd" && kind->second != "hard_disk") fail("kind", "'" + kind->second + "' is none of ssd, hard_disk");
+  if (kind->second != "ssd" && kind->second != "hard_disk")
+    fail("kind", "'" + kind->second + "' is none of ssd, hard_disk");
   parameters.kind = kind->second == "ssd" ? DriveKind::kSsd : DriveKind::kHardDisk;
   values.erase(kind);
   std::map<std::string, bool, std::less<>> known;

@@ -26,8 +26,8 @@ class BlockPool {
   // How many valid units the full block that has the fewest has; more than a block has when none is full.
   std::uint32_t fewest_valid();
 
-  // Takes out the full block with the fewest valid units, the one closed first among equals; kNoBlock without any. It is
-  // the caller's until erased().
+  // Takes out the full block with the fewest valid units, the one closed first among equals; kNoBlock without any. It
+  // is the caller's until erased().
   std::uint32_t take_victim();
 
   // Its valid units have been moved and it has been erased: it is free.

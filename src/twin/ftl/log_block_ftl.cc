@@ -36,8 +36,9 @@ LogBlockFtl::Shape shape_of(const Parameters& parameters) {
     throw std::invalid_argument("log_mapping.group: must divide the number of dies, " + std::to_string(dies));
   }
   if (log.blocks_per_log > 1 && log.log_blocks < 2) {
-    throw std::invalid_argument("log_mapping.log_blocks: must be at least 2 where data blocks share log blocks, since "
-                                "one is for sequential streams");
+    throw std::invalid_argument(
+        "log_mapping.log_blocks: must be at least 2 where data blocks share log blocks, since "
+        "one is for sequential streams");
   }
   LogBlockFtl::Shape shape;
   shape.dies = static_cast<std::uint32_t>(dies);
@@ -57,7 +58,8 @@ LogBlockFtl::Shape shape_of(const Parameters& parameters) {
   if (shape.blocks < needed) {
     throw std::invalid_argument("ftl.over_provisioning: leaves " + std::to_string(shape.blocks) +
                                 " mapping blocks, but the capacity, log_mapping.log_blocks and a block to merge into "
-                                "need " + std::to_string(needed));
+                                "need " +
+                                std::to_string(needed));
   }
   return shape;
 }
@@ -118,9 +120,9 @@ void LogBlockFtl::fill_logs() {
     for (std::uint32_t page = 0; page < shape_.block_units; ++page) {
       const std::uint64_t noise = mix(static_cast<std::uint64_t>(number) << 32 | page);
       // logs that are not shared serve a data block each, evenly spread
-      const std::uint64_t chosen = blocks_per_log_ == 1 ? static_cast<std::uint64_t>(number) * shape_.data_blocks / logs
-                                                        : mix(number + noise % blocks_per_log_ * logs_.size()) %
-                                                              shape_.data_blocks;
+      const std::uint64_t chosen = blocks_per_log_ == 1
+                                       ? static_cast<std::uint64_t>(number) * shape_.data_blocks / logs
+                                       : mix(number + noise % blocks_per_log_ * logs_.size()) % shape_.data_blocks;
       const auto data_block = static_cast<std::uint32_t>(chosen);
       const auto offset = static_cast<std::uint32_t>((noise >> 20) % units_of(data_block));
       if (block == kNone) block = open_log(number, data_block, 0);
@@ -356,8 +358,8 @@ std::uint32_t LogBlockFtl::block_for(Nanoseconds now, std::uint32_t unit, Nanose
       data.log = sharing_;
       return next_of(sharing_);
     }
-    const auto unused = std::find_if(logs_.begin() + first_shared(), logs_.end(),
-                                     [](const Log& log) { return log.block == kNone; });
+    const auto unused =
+        std::find_if(logs_.begin() + first_shared(), logs_.end(), [](const Log& log) { return log.block == kNone; });
     if (unused != logs_.end()) {
       data.log = static_cast<std::uint32_t>(unused - logs_.begin());
       if (blocks_per_log_ > 1) sharing_ = data.log;

@@ -90,7 +90,7 @@ class LogBlockFtl final : public Ftl, private EventHandler {
     std::uint32_t erases = 0;
     Nanoseconds programmed = 0;  // when the last of them is in the array
     Use use = Use::kFree;
-    bool discarded = false;      // the last valid unit of this data block has been discarded
+    bool discarded = false;  // the last valid unit of this data block has been discarded
   };
 
   struct Log {
@@ -99,7 +99,7 @@ class LogBlockFtl final : public Ftl, private EventHandler {
     std::uint32_t sharers = 0;  // data blocks that it serves
     bool in_order = true;       // each page lies where it would lie in its data block
     std::uint64_t opened = 0, written = 0;
-    Nanoseconds ready = 0;      // the merges that made room for it are over
+    Nanoseconds ready = 0;  // the merges that made room for it are over
   };
 
   // A block of the logical space.
@@ -173,12 +173,12 @@ class LogBlockFtl final : public Ftl, private EventHandler {
   Flash flash_;
   std::vector<Block> blocks_;
   std::vector<DataBlock> data_;
-  std::deque<std::uint32_t> free_;    // the one erased first is taken first
-  std::vector<Log> logs_;             // where logs are shared, the first is that of the stream
-  std::uint32_t sharing_ = kNone;     // the log opened last, if it is shared
-  LazyArray<std::uint32_t> in_log_;   // by unit: place in a log block + 1; 0 when its newest copy is in no log
+  std::deque<std::uint32_t> free_;      // the one erased first is taken first
+  std::vector<Log> logs_;               // where logs are shared, the first is that of the stream
+  std::uint32_t sharing_ = kNone;       // the log opened last, if it is shared
+  LazyArray<std::uint32_t> in_log_;     // by unit: place in a log block + 1; 0 when its newest copy is in no log
   LazyArray<std::uint32_t> log_owner_;  // by log and place: the unit
-  LazyArray<std::uint64_t> dead_;     // a bit for each unit: its copy in the data block is not the newest
+  LazyArray<std::uint64_t> dead_;       // a bit for each unit: its copy in the data block is not the newest
   std::uint64_t turn_ = 0;
   Run run_;
   Nanoseconds written_until_ = 0;

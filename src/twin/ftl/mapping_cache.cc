@@ -20,7 +20,8 @@ MappingCache::Lookup MappingCache::look_up(std::uint32_t unit, bool change) {
     if (free_.empty()) result.pages_written += make_room();
     fill(free_.back(), unit, true);
     if (batch_fetch_) {
-      // as many neighbours as fit beside the wanted one, those that follow it first; what is colder than they makes room
+      // as many neighbours as fit beside the wanted one, those that follow it first; what is colder than they makes
+      // room
       const std::uint32_t begin = page_of(unit) * page_entries_;
       const std::uint32_t end = std::min(begin + page_entries_, units_);
       std::uint32_t room = static_cast<std::uint32_t>(rows_.size()) - 1;

@@ -9,9 +9,9 @@
 
 namespace twin {
 
-// A row holds one entry of the map. A miss reads the page of the map in flash that holds the entry; with batch fetch the
-// page's other entries come too, at the cold end. The victim is the least recently used row; a dirty one is written back
-// with all dirty rows of its page, which are clean then.
+// A row holds one entry of the map. A miss reads the page of the map in flash that holds the entry; with batch fetch
+// the page's other entries come too, at the cold end. The victim is the least recently used row; a dirty one is written
+// back with all dirty rows of its page, which are clean then.
 class MappingCache {
  public:
   // `rows` 0: the whole map is in memory, and every lookup is a hit.

@@ -296,8 +296,8 @@ void PageFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32_t c
 
 // Returns the first place of the row that the frontier programs next.
 std::uint32_t PageFtl::open_row(Frontier& frontier) {
-  const std::uint32_t die = die_in_turn(shape_, frontier.programs / shape_.dies,
-                                        static_cast<std::uint32_t>(frontier.programs % shape_.dies));
+  const std::uint32_t die =
+      die_in_turn(shape_, frontier.programs / shape_.dies, static_cast<std::uint32_t>(frontier.programs % shape_.dies));
   ++frontier.programs;
   std::uint32_t& block = frontier.block[die];
   if (block == BlockPool::kNoBlock) {

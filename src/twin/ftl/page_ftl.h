@@ -102,7 +102,7 @@ class PageFtl final : public Ftl, private EventHandler {
   std::int64_t owed_ = 0;           // what collection owes to the host's writes, in parts of free units
   std::vector<std::uint32_t> moving_;
   bool background_ = false;
-  bool touched_ = false;            // by the host, since the last step in the background
+  bool touched_ = false;  // by the host, since the last step in the background
   Nanoseconds gc_until_ = 0;
 
   std::vector<ReadOperation> operations_;

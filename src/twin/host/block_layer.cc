@@ -35,7 +35,8 @@ void BlockLayer::submit(Nanoseconds now, const Request& request, std::uint64_t t
   free_origins_.pop_back();
   // a discard moves no data, and is not split
   const std::uint64_t limit = request.operation == Operation::kDiscard ? ~0ULL : max_request_bytes_;
-  const std::uint64_t parts = std::max<std::uint64_t>(1, request.size_bytes / limit + (request.size_bytes % limit != 0));
+  const std::uint64_t parts =
+      std::max<std::uint64_t>(1, request.size_bytes / limit + (request.size_bytes % limit != 0));
   origins_[origin] = {ticket, static_cast<std::uint32_t>(parts)};
   for (std::uint64_t part = 0; part < parts; ++part) {
     Command& command = take_command();

@@ -53,11 +53,11 @@ class BlockLayer final : public Initiator {
   std::unique_ptr<IoScheduler> scheduler_;
   std::size_t nr_requests_;
   std::uint64_t max_request_bytes_;
-  std::vector<Waiting> waiting_;         // in the scheduler, in the order of arrival
-  std::deque<Command*> congested_;       // beyond nr_requests: their submitters would sleep
+  std::vector<Waiting> waiting_;    // in the scheduler, in the order of arrival
+  std::deque<Command*> congested_;  // beyond nr_requests: their submitters would sleep
   std::vector<std::unique_ptr<Command>> pool_;
   std::vector<Command*> free_commands_;
-  std::vector<Origin> origins_;          // a command's `ticket` is its origin's place here
+  std::vector<Origin> origins_;  // a command's `ticket` is its origin's place here
   std::vector<std::uint32_t> free_origins_;
 };
 

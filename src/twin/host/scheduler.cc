@@ -88,8 +88,8 @@ class DeadlineScheduler final : public IoScheduler {
   std::uint64_t position_ = 0;
 };
 
-// A time slice for each process in turn, its requests in the order of the drive. A slice ends early when its process has
-// nothing waiting: slice_idle is 0, as the kernel sets it for drives that do not rotate.
+// A time slice for each process in turn, its requests in the order of the drive. A slice ends early when its process
+// has nothing waiting: slice_idle is 0, as the kernel sets it for drives that do not rotate.
 class CfqScheduler final : public IoScheduler {
  public:
   std::size_t pick(Nanoseconds now, const std::vector<Waiting>& waiting) override {

@@ -45,7 +45,7 @@ class Link final : private EventHandler {
   Nanoseconds half_command_time_;
   std::uint32_t slots_;
   bool full_duplex_;
-  Nanoseconds free_[2] = {0, 0};     // when each direction is free
+  Nanoseconds free_[2] = {0, 0};  // when each direction is free
   std::uint32_t outstanding_ = 0;
   std::vector<Command*> commands_;  // by index
 };

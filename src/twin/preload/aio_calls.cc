@@ -132,8 +132,8 @@ int start(Context& context, Iocb* iocb) {
     if (size < 0) return static_cast<int>(size);
     const auto offset = static_cast<std::uint64_t>(iocb->offset);
     const std::uint64_t begin = offset / twin::kSectorBytes * twin::kSectorBytes;
-    const std::uint64_t end = (offset + static_cast<std::uint64_t>(size) + twin::kSectorBytes - 1) /
-                              twin::kSectorBytes * twin::kSectorBytes;
+    const std::uint64_t end =
+        (offset + static_cast<std::uint64_t>(size) + twin::kSectorBytes - 1) / twin::kSectorBytes * twin::kSectorBytes;
     fresh.request = {operation, twin::job_number(), begin, end - begin};
     fresh.result = size;
     // writes are taken at once, reads see them: what overlaps in time has no order that a program may rely on

@@ -57,7 +57,8 @@ int execute_scsi(sg_io_hdr* header) {
     twin::fail(error.what());
   }
   if (result.data_command) {
-    twin::refuse("reading or writing through SG_IO", "only settings go that way", "Use ioengine=psync or ioengine=libaio");
+    twin::refuse("reading or writing through SG_IO", "only settings go that way",
+                 "Use ioengine=psync or ioengine=libaio");
   }
   header->status = result.status;
   header->masked_status = static_cast<unsigned char>(result.status >> 1);
@@ -129,7 +130,8 @@ TWIN_EXPORT int ioctl(int descriptor, unsigned long request, ...) noexcept {
   va_start(arguments, request);
   void* const argument = va_arg(arguments, void*);
   va_end(arguments);
-  return twin::is_drive(descriptor) ? control_device(request, argument) : TWIN_REAL(ioctl)(descriptor, request, argument);
+  return twin::is_drive(descriptor) ? control_device(request, argument)
+                                    : TWIN_REAL(ioctl)(descriptor, request, argument);
 }
 
 TWIN_EXPORT int stat(const char* __restrict path, struct stat* __restrict result) noexcept {

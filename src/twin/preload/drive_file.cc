@@ -49,9 +49,7 @@ struct Submission {
   Pending* pending;
 
   // For a heap whose first is the earliest.
-  bool operator<(const Submission& other) const {
-    return when != other.when ? when > other.when : order > other.order;
-  }
+  bool operator<(const Submission& other) const { return when != other.when ? when > other.when : order > other.order; }
 };
 
 std::vector<Submission> submissions;
@@ -210,8 +208,7 @@ void drive_advance(Nanoseconds until) {
     submissions.pop_back();
     return;
   }
-  const auto completion =
-      the_drive->run(submissions.empty() ? until : std::min(until, submissions.front().when));
+  const auto completion = the_drive->run(submissions.empty() ? until : std::min(until, submissions.front().when));
   if (!completion) return;
   auto* pending = reinterpret_cast<Pending*>(completion->ticket);
   *pending->done_ns = completion->when_ns;
@@ -351,8 +348,8 @@ off_t seek(int descriptor, off_t offset, int whence) {
 int flush_drive(int) {
   // the kernel sends no flush to a drive whose write cache it knows to be off
   const Parameters& parameters = drive_parameters();
-  const bool caches = parameters.kind == DriveKind::kSsd ? parameters.write_buffer.enabled
-                                                         : parameters.disk.write_cache_enabled;
+  const bool caches =
+      parameters.kind == DriveKind::kSsd ? parameters.write_buffer.enabled : parameters.disk.write_cache_enabled;
   if (caches) serve({Operation::kFlush, job_number(), 0, 0});
   return 0;
 }

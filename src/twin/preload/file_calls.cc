@@ -27,13 +27,13 @@ using twin::Operation;
 namespace {
 
 // What open() takes as its third argument, where it takes one.
-#define TWIN_MODE(flags, last)                            \
-  mode_t mode = 0;                                        \
-  if (((flags) & (O_CREAT | O_TMPFILE)) != 0) {           \
-    va_list arguments;                                    \
-    va_start(arguments, last);                            \
-    mode = static_cast<mode_t>(va_arg(arguments, int));   \
-    va_end(arguments);                                    \
+#define TWIN_MODE(flags, last)                          \
+  mode_t mode = 0;                                      \
+  if (((flags) & (O_CREAT | O_TMPFILE)) != 0) {         \
+    va_list arguments;                                  \
+    va_start(arguments, last);                          \
+    mode = static_cast<mode_t>(va_arg(arguments, int)); \
+    va_end(arguments);                                  \
   }
 
 ssize_t read_at(int descriptor, void* buffer, size_t size, off_t offset) {
@@ -50,7 +50,8 @@ ssize_t write_at(int descriptor, const void* buffer, size_t size, off_t offset) 
 ssize_t transfer_v2(int descriptor, Operation operation, const iovec* parts, int count, off_t offset, int flags) {
   const ssize_t size = offset == -1 ? twin::transfer_here(descriptor, operation, parts, count)
                                     : twin::transfer(descriptor, operation, parts, count, offset);
-  if (size > 0 && operation == Operation::kWrite && (flags & (RWF_DSYNC | RWF_SYNC)) != 0) twin::flush_drive(descriptor);
+  if (size > 0 && operation == Operation::kWrite && (flags & (RWF_DSYNC | RWF_SYNC)) != 0)
+    twin::flush_drive(descriptor);
   return size;
 }
 
@@ -214,7 +215,8 @@ TWIN_EXPORT ssize_t pwritev64v2(int descriptor, const iovec* parts, int count, o
 }
 
 TWIN_EXPORT off_t lseek(int descriptor, off_t offset, int whence) noexcept {
-  return twin::is_drive(descriptor) ? twin::seek(descriptor, offset, whence) : TWIN_REAL(lseek)(descriptor, offset, whence);
+  return twin::is_drive(descriptor) ? twin::seek(descriptor, offset, whence)
+                                    : TWIN_REAL(lseek)(descriptor, offset, whence);
 }
 
 TWIN_EXPORT off64_t lseek64(int descriptor, off64_t offset, int whence) noexcept {
@@ -294,7 +296,8 @@ TWIN_EXPORT void* mmap(void* address, size_t size, int protection, int flags, in
   return TWIN_REAL(mmap)(address, size, protection, flags, descriptor, offset);
 }
 
-TWIN_EXPORT void* mmap64(void* address, size_t size, int protection, int flags, int descriptor, off64_t offset) noexcept {
+TWIN_EXPORT void* mmap64(void* address, size_t size, int protection, int flags, int descriptor,
+                         off64_t offset) noexcept {
   if ((flags & MAP_ANONYMOUS) == 0 && twin::is_drive(descriptor)) {
     twin::refuse("mmap of the drive", "its accesses cannot be seen", "Use ioengine=psync or ioengine=libaio");
   }

@@ -39,8 +39,7 @@ class DriveWorld final : public World {
 };
 
 [[noreturn]] void stuck() {
-  end(
-      "every thread of the program waits for another one. Served are programs whose threads wait through pthreads,"
+  end("every thread of the program waits for another one. Served are programs whose threads wait through pthreads,"
       " sleeps, select() or poll(); for fio: no verify_async, no io_submit_mode=offload, no gtod_cpu.");
 }
 

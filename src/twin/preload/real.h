@@ -20,8 +20,8 @@ Function* next_function(const char* name) {
 }  // namespace twin
 
 // The real `function`, by its own type.
-#define TWIN_REAL(function)                                                      \
-  ([] {                                                                          \
+#define TWIN_REAL(function)                                                            \
+  ([] {                                                                                \
     static auto* const found = ::twin::next_function<decltype(::function)>(#function); \
-    return found;                                                                \
+    return found;                                                                      \
   }())

@@ -22,8 +22,8 @@ namespace {
 // Who waits for any descriptor waits for this.
 const char descriptors_key = 0;
 
-// A timer of timerfd_create(). Its descriptor is that of an eventfd, to which expirations are written when they are due:
-// the kernel then has it ready, and reading it gives their number, as of a timer.
+// A timer of timerfd_create(). Its descriptor is that of an eventfd, to which expirations are written when they are
+// due: the kernel then has it ready, and reading it gives their number, as of a timer.
 struct Timer {
   int descriptor;
   Nanoseconds due;
@@ -162,6 +162,7 @@ TWIN_EXPORT int timerfd_gettime(int descriptor, itimerspec* value) noexcept {
   const twin::Timer* timer = self == nullptr ? nullptr : twin::find_timer(descriptor);
   if (timer == nullptr) return TWIN_REAL(timerfd_gettime)(descriptor, value);
   value->it_interval = twin::to_timespec(timer->interval);
-  value->it_value = twin::to_timespec(timer->due == twin::kNever ? 0 : std::max<twin::Nanoseconds>(timer->due - self->now(), 0));
+  value->it_value =
+      twin::to_timespec(timer->due == twin::kNever ? 0 : std::max<twin::Nanoseconds>(timer->due - self->now(), 0));
   return 0;
 }

@@ -1,4 +1,6 @@
 // What parameters there are, and whether a set of them makes a drive.
+#include "drive/parameters.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -7,7 +9,6 @@
 
 #include "core/counters.h"
 #include "drive/drive.h"
-#include "drive/parameters.h"
 #include "python/bindings.h"
 #include "scsi/caching_page.h"
 #include "scsi/scsi_target.h"
@@ -100,13 +101,16 @@ void bind_parameters(nb::module_& module) {
     visit_counters(Counters{}, [&](const char* name, std::uint64_t) { names.append(name); });
     return names;
   });
-  module.def("caching_fields", [] {
-    nb::dict widths;
-    for (const CachingField& field : kCachingFields) {
-      widths[nb::str(field.name.data(), field.name.size())] = field.width;
-    }
-    return widths;
-  }, "The fields of the caching mode page, and their widths in bits.");
+  module.def(
+      "caching_fields",
+      [] {
+        nb::dict widths;
+        for (const CachingField& field : kCachingFields) {
+          widths[nb::str(field.name.data(), field.name.size())] = field.width;
+        }
+        return widths;
+      },
+      "The fields of the caching mode page, and their widths in bits.");
 }
 
 }  // namespace twin

@@ -1,4 +1,6 @@
 // Python's way to replay traces and to read a drive's counters.
+#include "drive/replay.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -12,7 +14,6 @@
 #include "drive/drive.h"
 #include "drive/file_recorder.h"
 #include "drive/parameters.h"
-#include "drive/replay.h"
 #include "python/bindings.h"
 
 namespace nb = nanobind;

@@ -26,10 +26,11 @@ inline constexpr std::size_t kCachingPageBytes = 20;
 using CachingPage = std::array<std::uint8_t, kCachingPageBytes>;
 
 inline constexpr std::array kCachingFields = std::to_array<CachingField>({
-    {"IC", 2, 7, 1},    {"ABPF", 2, 6, 1}, {"CAP", 2, 5, 1},   {"DISC", 2, 4, 1}, {"SIZE", 2, 3, 1},  {"WCE", 2, 2, 1},
-    {"MF", 2, 1, 1},    {"RCD", 2, 0, 1},  {"DRRP", 3, 4, 4},  {"WRP", 3, 0, 4},  {"DPTL", 4, 0, 16}, {"MIPF", 6, 0, 16},
-    {"MAPF", 8, 0, 16}, {"MAPFC", 10, 0, 16}, {"FSW", 12, 7, 1}, {"LBCSS", 12, 6, 1}, {"DRA", 12, 5, 1},
-    {"SYNC_PROG", 12, 1, 2}, {"NV_DIS", 12, 0, 1}, {"NCS", 13, 0, 8}, {"CSS", 14, 0, 16},
+    {"IC", 2, 7, 1},     {"ABPF", 2, 6, 1},  {"CAP", 2, 5, 1},        {"DISC", 2, 4, 1},    {"SIZE", 2, 3, 1},
+    {"WCE", 2, 2, 1},    {"MF", 2, 1, 1},    {"RCD", 2, 0, 1},        {"DRRP", 3, 4, 4},    {"WRP", 3, 0, 4},
+    {"DPTL", 4, 0, 16},  {"MIPF", 6, 0, 16}, {"MAPF", 8, 0, 16},      {"MAPFC", 10, 0, 16}, {"FSW", 12, 7, 1},
+    {"LBCSS", 12, 6, 1}, {"DRA", 12, 5, 1},  {"SYNC_PROG", 12, 1, 2}, {"NV_DIS", 12, 0, 1}, {"NCS", 13, 0, 8},
+    {"CSS", 14, 0, 16},
 });
 
 // The field of that name; nullptr without one.

@@ -278,8 +278,8 @@ ScsiResult ScsiTarget::mode_sense(const std::uint8_t* cdb, bool ten, Reply& repl
   if (subpage != 0 && !(page == 0x3F && subpage == 0xFF)) return check_condition(kInvalidFieldInCdb);
 
   const std::size_t descriptor_bytes = no_descriptor ? 0 : 8;
-  reply.add(0, ten ? 2 : 1);     // the length, known at the end
-  reply.add(0x0010, 2);          // medium type; DPO and FUA are there
+  reply.add(0, ten ? 2 : 1);  // the length, known at the end
+  reply.add(0x0010, 2);       // medium type; DPO and FUA are there
   if (ten) reply.add(0, 2);
   reply.add(descriptor_bytes, ten ? 2 : 1);
   if (!no_descriptor) {
@@ -291,7 +291,8 @@ ScsiResult ScsiTarget::mode_sense(const std::uint8_t* cdb, bool ten, Reply& repl
     if (page != bytes[0] && page != 0x3F) return;
     const std::size_t begin = reply.bytes.size();
     reply.add_bytes(bytes, sizeof bytes);
-    if (control == 1) std::fill(reply.bytes.begin() + static_cast<std::ptrdiff_t>(begin) + 2, reply.bytes.end(), std::uint8_t{0});
+    if (control == 1)
+      std::fill(reply.bytes.begin() + static_cast<std::ptrdiff_t>(begin) + 2, reply.bytes.end(), std::uint8_t{0});
   };
   add_fixed(kErrorRecoveryPage);
   if (page == 0x08 || page == 0x3F) {
@@ -313,7 +314,8 @@ ScsiResult ScsiTarget::mode_sense(const std::uint8_t* cdb, bool ten, Reply& repl
   return {};
 }
 
-ScsiResult ScsiTarget::mode_select(const std::uint8_t* cdb, bool ten, const std::uint8_t* list, std::size_t list_bytes) {
+ScsiResult ScsiTarget::mode_select(const std::uint8_t* cdb, bool ten, const std::uint8_t* list,
+                                   std::size_t list_bytes) {
   const bool page_format = (cdb[1] & 0x10) != 0;
   const bool save = (cdb[1] & 0x01) != 0;
   if (!page_format || (save && !savable_)) return check_condition(kInvalidFieldInCdb);
@@ -345,7 +347,8 @@ ScsiResult ScsiTarget::mode_select(const std::uint8_t* cdb, bool ten, const std:
 // Puts what a page asks for into `caching`; a page of which nothing can be changed must be as it is.
 ScsiResult ScsiTarget::select_page(const std::uint8_t* page, std::size_t page_bytes, CachingPage& caching) const {
   const auto is_fixed = [&](const auto& bytes) {
-    return (page[0] & 0x7F) == bytes[0] && page_bytes == sizeof bytes && std::equal(page + 1, page + page_bytes, bytes + 1);
+    return (page[0] & 0x7F) == bytes[0] && page_bytes == sizeof bytes &&
+           std::equal(page + 1, page + page_bytes, bytes + 1);
   };
   if (is_fixed(kErrorRecoveryPage) || is_fixed(kControlPage) || is_fixed(kExceptionsPage)) return {};
   if ((page[0] & 0x7F) != 0x08 || page_bytes != kCachingPageBytes) return check_condition(kInvalidFieldInParameterList);

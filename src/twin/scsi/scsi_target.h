@@ -17,10 +17,10 @@
 namespace twin {
 
 struct ScsiResult {
-  std::uint8_t status = 0;                    // 00h GOOD, 02h CHECK CONDITION
-  std::array<std::uint8_t, 18> sense{};       // fixed format; all 0 with GOOD
-  std::size_t transferred_bytes = 0;          // of the data to the caller
-  bool data_command = false;                  // a command that would read or write the drive's data: not done
+  std::uint8_t status = 0;               // 00h GOOD, 02h CHECK CONDITION
+  std::array<std::uint8_t, 18> sense{};  // fixed format; all 0 with GOOD
+  std::size_t transferred_bytes = 0;     // of the data to the caller
+  bool data_command = false;             // a command that would read or write the drive's data: not done
 };
 
 class ScsiTarget {
@@ -44,7 +44,9 @@ class ScsiTarget {
   struct Reply;  // data on their way to the caller
 
   [[nodiscard]] std::string identity(const char* key) const;
-  Behaviour behaviour_of(const CachingField& field) const { return behaviours_[static_cast<std::size_t>(&field - kCachingFields.data())]; }
+  Behaviour behaviour_of(const CachingField& field) const {
+    return behaviours_[static_cast<std::size_t>(&field - kCachingFields.data())];
+  }
   void read_mode_pages(const std::map<std::string, std::string, std::less<>>& values);
 
   ScsiResult inquiry(const std::uint8_t* cdb, Reply& reply) const;

@@ -42,7 +42,8 @@ void SettingsStore::load(StoredSettings& settings) const {
   StoredSettings found{};
   if (!file || name[0] != "current" || name[1] != "saved" || !from_hex(page[0], found.current) ||
       !from_hex(page[1], found.saved)) {
-    throw std::runtime_error(path_ + ": no settings of a simulated drive; delete it, and the drive is as it left the factory");
+    throw std::runtime_error(path_ +
+                             ": no settings of a simulated drive; delete it, and the drive is as it left the factory");
   }
   settings = found;
 }
