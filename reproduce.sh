@@ -24,6 +24,7 @@ present() { # whether what a package is needed for is there, whoever installed i
     case $1 in
     python3-venv) python3 -c 'import ensurepip, venv' ;;
     ca-certificates) [ -e /etc/ssl/certs/ca-certificates.crt ] ;;
+    python3-dev) python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ;;
     sg3-utils) command -v sg_modes ;;
     doctest-dev) [ -e /usr/include/doctest/doctest.h ] ;;
     *) command -v "$1" ;;
