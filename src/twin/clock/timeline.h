@@ -39,6 +39,8 @@ class Participant {
 
   Nanoseconds cpu_ns = 0;  // processor time that it was charged
   std::uint64_t clock_readings = 0;
+  std::uint64_t clock_readings_before = 0;  // when its requests were last counted
+  std::uint64_t requests = 0;
   std::uint64_t waits = 0;  // times that it gave its turn away to wait
   pthread_t thread{};       // set by whoever made it
   int job = -1;             // a number for those that use the drive
