@@ -262,7 +262,7 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[Point]:
             if name not in rows:
                 raise TwinError(f"{path}: no value with the id '{name}', which the model's fit names")
             row = rows[name]
-            conditions = dict(pair.split("=") for pair in row["conditions"].split() if "=" in pair)
+            conditions = dict(pair.strip().split("=") for pair in row["conditions"].split(";") if "=" in pair)
             point = _point({**row, **conditions}, f"{path}: {name}")
             points.append(replace(point, predicted=use == "predicted"))
     return points
