@@ -1,14 +1,13 @@
 """Unmodified fio on twins: every engine and workload that is served, the same bytes each time; refusals in words."""
 
 import json
-import multiprocessing
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import loaded_machine
 
 from iopatterns import twin
 from iopatterns.twin.running import prepare
@@ -76,34 +75,13 @@ WORKLOADS = {
 }
 
 
-def _burn() -> None:
-    while True:
-        pass
-
-
-@pytest.fixture(scope="module")
-def load() -> Any:
-    """Return a function that keeps every processor busy until the function that it returns is called."""
-
-    def begin() -> Any:
-        hogs = [multiprocessing.Process(target=_burn, daemon=True) for _ in range(os.cpu_count() or 1)]
-        for hog in hogs:
-            hog.start()
-        return lambda: [hog.kill() for hog in hogs]
-
-    return begin
-
-
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_two_runs_one_of_them_on_a_loaded_machine_write_the_same_bytes(name: str, tmp_path: Path, load: Any) -> None:
+def test_two_runs_one_of_them_on_a_loaded_machine_write_the_same_bytes(name: str, tmp_path: Path) -> None:
     content = fio(tmp_path, *WORKLOADS[name])
     first = (tmp_path / "raw.json").read_bytes()
     (tmp_path / "raw.json").unlink()
-    end = load()
-    try:
+    with loaded_machine():
         fio(tmp_path, *WORKLOADS[name])
-    finally:
-        end()
     assert (tmp_path / "raw.json").read_bytes() == first
     done = sum(job[direction]["total_ios"] for job in content["jobs"] for direction in ("read", "write", "trim"))
     assert done > 0

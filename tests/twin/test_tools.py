@@ -100,7 +100,8 @@ def test_inquiry_and_capacity_are_the_model_s(tmp_path: Path) -> None:
     assert model.identity["vendor"] in inquiry
     assert model.identity["serial"] in on("px05smb040", tmp_path, "sg_vpd", "--page=sn", "{drive}").stdout
     assert "Non-rotating" in on("px05smb040", tmp_path, "sg_vpd", "--page=bdc", "{drive}").stdout
-    assert "7200" in on("hard-disk", tmp_path / "disk", "sg_vpd", "--page=bdc", "{drive}").stdout
+    page = on("hard-disk", tmp_path / "disk", "sg_vpd", "--page=bdc", "--hex", "{drive}").stdout
+    assert f"{7200 >> 8:02x} {7200 & 255:02x}" in page
     capacity = on("px05smb040", tmp_path, "sg_readcap", "--long", "{drive}").stdout
     assert str(model.size_bytes // 512) in capacity
     assert on("px05smb040", tmp_path, "sg_turs", "{drive}").returncode == 0

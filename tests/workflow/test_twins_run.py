@@ -1,34 +1,12 @@
 """The default way, on twins: the same bytes whatever the machine does, and a manifest that says so."""
 
-import multiprocessing
-import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support import Project, copy_project
+from support import Project, copy_project, loaded_machine
 
 TWINS = {"drives": ["px02ssf020", "px05smb040", "c400"], "file_size": "64 MiB", "runtime": "50 ms"}
-
-
-def _burn() -> None:
-    while True:
-        pass
-
-
-@contextmanager
-def loaded_machine() -> Iterator[None]:
-    """Keep every processor busy while the context lasts."""
-    hogs = [multiprocessing.Process(target=_burn, daemon=True) for _ in range(os.cpu_count() or 1)]
-    for hog in hogs:
-        hog.start()
-    try:
-        yield
-    finally:
-        for hog in hogs:
-            hog.kill()
 
 
 def results_of(project: Project) -> dict[str, bytes]:
