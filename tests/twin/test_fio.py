@@ -176,6 +176,7 @@ REFUSED = {
     "POSIX AIO": (["--ioengine=posixaio", "--rw=read"], "ioengine=libaio"),
     "forked workers": (["--thread=0", "--rw=read"], "thread=1"),
     "the processor's counter": (["--clocksource=cpu", "--rw=read"], "clock_gettime"),
+    "profiles of idle processors": (["--idle-prof=percpu", "--rw=read"], "Leave it out"),
     "verify without kept data": (["--verify=crc32c", "--rw=write"], "--keep-data"),
 }
 

@@ -232,6 +232,9 @@ def _refuse(asked: "Mapping[str, Sequence[str]]", *, keep_data: bool) -> None:
     for value in asked.get("clocksource", ()):
         if value == "cpu":
             raise TwinError("clocksource=cpu cannot be served: it reads no clock of the system. Use clock_gettime.")
+    for option in ("idle-prof", "gtod_cpu"):
+        if option in asked:
+            raise TwinError(f"{option} cannot be served: there are no processors in virtual time. Leave it out.")
     if "verify" in asked and not keep_data:
         raise TwinError("verify cannot be served: what is written is not kept. Use `twin run --keep-data`.")
 

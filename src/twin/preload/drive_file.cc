@@ -240,7 +240,7 @@ std::uint32_t job_number() {
   if (self->number() != 0 && is_fio() && ++self->requests % kRequestsWithoutClock == 0) {
     if (self->clock_readings == self->clock_readings_before) {
       refuse("a job that reads no clock of the system", "the processor's counter does not show virtual time",
-             "Add --clocksource=clock_gettime");
+             "Add --clocksource=clock_gettime, and no gtod_cpu");
     }
     self->clock_readings_before = self->clock_readings;
   }

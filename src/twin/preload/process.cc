@@ -39,8 +39,8 @@ class DriveWorld final : public World {
 };
 
 [[noreturn]] void stuck() {
-  end("every thread of the program waits for another one. Served are programs whose threads wait through pthreads,"
-      " sleeps, select() or poll(); for fio: no verify_async, no io_submit_mode=offload, no gtod_cpu.");
+  end("every thread of the program waits for another one, in a way that cannot be served. Served are waits through"
+      " pthreads, semaphores, sleeps, timers, select() and poll()");
 }
 
 // One process at a time is in here, and it is never taken down: threads may run until the very end.
@@ -51,13 +51,16 @@ union TimelineHome {
 } home;
 DriveWorld world;
 
-// Ends a program whose running thread waits in a way that this library does not know.
+// How long the running thread may wait in a way that this library does not know, and how long it may compute without
+// looking at the time, while others wait for their turn.
 constexpr int kPatienceSeconds = 30;
+constexpr int kComputingSeconds = 120;
 
 void* watch(void*) {
   std::uint64_t turns = 0;
   std::int64_t cpu_ns = -1;
-  int idle_seconds = 0;
+  int waited_seconds = 0;
+  int held_seconds = 0;
   for (;;) {
     timespec second{1, 0};
     TWIN_REAL(nanosleep)(&second, nullptr);
@@ -67,13 +70,14 @@ void* watch(void*) {
     if (running == nullptr || pthread_getcpuclockid(running->thread, &clock) != 0) continue;
     TWIN_REAL(clock_gettime)(clock, &used);
     const std::int64_t now_ns = used.tv_sec * kSecond + used.tv_nsec;
-    const bool moved = timeline().turns() != turns || now_ns != cpu_ns;
+    const bool turned = timeline().turns() != turns;
+    held_seconds = turned ? 0 : held_seconds + 1;
+    waited_seconds = turned || now_ns != cpu_ns ? 0 : waited_seconds + 1;
     turns = timeline().turns();
     cpu_ns = now_ns;
-    idle_seconds = moved ? 0 : idle_seconds + 1;
-    if (idle_seconds >= kPatienceSeconds && timeline().size() > 1) {
-      end("a thread of the program has waited for " + std::to_string(kPatienceSeconds) +
-          " s in a way that cannot be served. For fio: no verify_async, no io_submit_mode=offload, no gtod_cpu.");
+    if (timeline().size() > 1 && (waited_seconds >= kPatienceSeconds || held_seconds >= kComputingSeconds)) {
+      end("a thread of the program keeps all others waiting: it waits in a way that cannot be served, or never looks at"
+          " the time. For fio: no idle-prof, no gtod_cpu");
     }
   }
   return nullptr;
