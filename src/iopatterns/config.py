@@ -52,6 +52,9 @@ def _unique_mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, A
     mapping: dict[Hashable, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str):
+            problem = "a key must be text; put it in quotes"
+            raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
         if key in mapping:
             raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
         mapping[key] = loader.construct_object(value_node, deep=True)
@@ -74,6 +77,10 @@ def read_yaml(root: Path, file: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"{file}{line}: not valid YAML: {error.problem or error}") from None
+    except yaml.YAMLError as error:  # a character that YAML does not allow
+        raise ConfigError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: not valid here: it is nested too deeply") from None
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:

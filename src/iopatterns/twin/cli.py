@@ -1,6 +1,7 @@
 """The command line `twin`, but for `twin run`, which has a module of its own."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -76,10 +77,39 @@ def describe(model: str, as_json: bool) -> None:
 @click.option("--state", "folder", type=click.Path(path_type=Path), help="The twin's folder.")
 def reset(model: str, folder: Path | None) -> None:
     """Make a twin as it left the factory: forget its settings, saved ones included, and kept data."""
-    folder = folder or Path(state.default_state(state.find_model(model)))
-    for name in ("mode-pages", "content"):
-        (folder / name).unlink(missing_ok=True)
+    folder = _folder(model, folder)
+    for path in (folder / "mode-pages", folder / "content", *folder.glob("model-*")):
+        path.unlink(missing_ok=True)
     click.echo(f"{folder}: as it left the factory")
+
+
+def _folder(model: str, folder: Path | None) -> Path:
+    """Return a twin's folder. Raises TwinError when there is no such model."""
+    from iopatterns.twin import models
+
+    path = models.locate(model)
+    return folder or Path(state.default_state(str(path)))
+
+
+def _lose_unsaved(settings: Path) -> None:
+    """Make the saved settings the current ones, while no program changes them. Raises TwinError."""
+    import fcntl
+    import re
+
+    from iopatterns import files
+    from iopatterns.twin.error import TwinError
+
+    descriptor = os.open(settings.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        found = re.fullmatch(r"current [0-9a-f]{40}\nsaved ([0-9a-f]{40})\n", settings.read_text(errors="replace"))
+        if not found:
+            raise TwinError(
+                f"{settings}: no settings of a simulated drive. `twin reset` makes it as it left the factory."
+            )
+        files.write(settings, lambda temporary: temporary.write_text(f"current {found[1]}\nsaved {found[1]}\n"))
+    finally:
+        os.close(descriptor)
 
 
 @commands.command("power-cycle")
@@ -87,13 +117,10 @@ def reset(model: str, folder: Path | None) -> None:
 @click.option("--state", "folder", type=click.Path(path_type=Path), help="The twin's folder.")
 def power_cycle(model: str, folder: Path | None) -> None:
     """Turn a twin off and on: settings that were not saved are lost."""
-    from iopatterns import files
-
-    folder = folder or Path(state.default_state(state.find_model(model)))
+    folder = _folder(model, folder)
     settings = folder / "mode-pages"
     if settings.exists():
-        saved = settings.read_text().split("saved ")[1].strip()
-        files.write(settings, lambda temporary: temporary.write_text(f"current {saved}\nsaved {saved}\n"))
+        _lose_unsaved(settings)
     click.echo(f"{folder}: settings are those that were saved")
 
 

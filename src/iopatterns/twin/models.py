@@ -241,13 +241,14 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
     for group in groups.values():
         group["required"] = list(group["properties"])
     whole = {"type": "integer", "minimum": 0, "x-hint": "a whole number"}
+    plain = {**text, "pattern": r"^[ -~]*$"}  # what INQUIRY can carry, and no line of its own in `text`
     identity = {
-        "vendor": {**text, "maxLength": 8, "x-hint": "at most 8 characters"},
-        "product": {**text, "maxLength": 16, "x-hint": "at most 16 characters"},
-        "revision": {**text, "maxLength": 4, "x-hint": "at most 4 characters, in quotes"},
-        "serial": {**text, "maxLength": 20, "x-hint": "at most 20 characters, in quotes"},
+        "vendor": {**plain, "maxLength": 8, "x-hint": "at most 8 characters of ASCII"},
+        "product": {**plain, "maxLength": 16, "x-hint": "at most 16 characters of ASCII"},
+        "revision": {**plain, "maxLength": 4, "x-hint": "at most 4 characters of ASCII, in quotes"},
+        "serial": {**plain, "maxLength": 20, "x-hint": "at most 20 characters of ASCII, in quotes"},
         "naa": {"type": "string", "pattern": "^[0-9a-f]{16}$", "x-hint": "16 hexadecimal digits, in quotes"},
-        "rotation_rpm": {**whole, "maximum": 65534, "x-hint": "1 for an SSD, or turns in a minute"},
+        "rotation_rpm": {**whole, "minimum": 1, "maximum": 65534, "x-hint": "1 for an SSD, or turns in a minute"},
         "form_factor": {**whole, "maximum": 5, "x-hint": "the code of SBC-3: 2 is 3.5 inches, 3 is 2.5 inches"},
         "transport": {"enum": list(TRANSPORTS), "x-hint": f"one of {', '.join(TRANSPORTS)}"},
     }
@@ -296,20 +297,28 @@ def names(folder: Path | None = None) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
+def locate(name: str | Path) -> Path:
+    """Return the file of the model of that name, or of that path. Raises TwinError when there is none."""
+    path = Path(find_model(str(name)))
+    if not path.is_file():
+        there = names(path.parent)
+        raise TwinError(
+            f"{_shown(path)}: no such model.{nearest(path.stem, there)} There: {', '.join(there) or 'none'}."
+        )
+    return path
+
+
 def load(name: str | Path) -> Model:
     """Return the model of that name in data/twins, or of the file at a path.
 
     Raises TwinError with every mistake of the file, one a line: file, key, what is wrong, what is valid.
     """
-    path = Path(find_model(str(name)))
+    path = locate(name)
     shown = _shown(path)
-    if not path.is_file():
-        there = names(path.parent)
-        raise TwinError(f"{shown}: no such model.{nearest(path.stem, there)} There: {', '.join(there) or 'none'}.")
     try:
         content = config.read_yaml(path.parent, path.name)
     except config.ConfigError as error:
-        raise TwinError(f"{path.parent / ''}{error}" if str(path.parent) != "." else str(error)) from None
+        raise TwinError(f"{shown}{str(error).removeprefix(path.name)}") from None
     kind, mapping = "ssd", "page"
     if isinstance(content, dict):
         kind = "hard_disk" if content.get("kind") == "hard_disk" else "ssd"
@@ -317,11 +326,17 @@ def load(name: str | Path) -> Model:
             mapping = str(content["parameters"]["ftl"]["mapping"]["value"])
         except (KeyError, TypeError):
             mapping = "page"
+    problems = []
     try:
         config.check(shown, content, _schema(kind, mapping))
     except config.ConfigError as error:
-        raise TwinError(str(error)) from None
-    model = _read(shown, path, content)
+        problems = str(error).split("\n")
+    values, wrong = _read_values(content)
+    problems += [f"{shown}: parameters.{line}" for line in wrong]
+    if problems:
+        raise TwinError("\n".join(problems))
+    model = _read(path, content, values)
+    _check_switches(shown, model)
     _check_drive(shown, model)
     return model
 
@@ -334,22 +349,29 @@ def _shown(path: Path) -> str:
         return str(path)
 
 
-def _read(shown: str, path: Path, content: Mapping[str, Any]) -> Model:
+def _read_values(content: Any) -> tuple[dict[str, Value], list[str]]:
+    """Return the parameters that read well, and a line for each that does not; what is missing, the schema says."""
     values: dict[str, Value] = {}
-    sources: dict[str, tuple[str, str]] = {}
     problems = []
     for name, parameter in declared().items():
         group, short = name.split(".")
-        if group not in content["parameters"]:
-            continue
-        entry = content["parameters"][group][short]
         try:
-            values[name] = read_value(parameter, entry["value"])
+            value = content["parameters"][group][short]["value"]
+        except (KeyError, TypeError, IndexError):
+            continue
+        try:
+            values[name] = read_value(parameter, value)
         except ValueError as error:
-            problems.append(f"{shown}: parameters.{name}: {error}")
+            problems.append(f"{name}: {error}")
+    return values, problems
+
+
+def _read(path: Path, content: Mapping[str, Any], values: Mapping[str, Value]) -> Model:
+    sources: dict[str, tuple[str, str]] = {}
+    for name in values:
+        group, short = name.split(".")
+        entry = content["parameters"][group][short]
         sources[name] = (entry["provenance"], entry["source"])
-    if problems:
-        raise TwinError("\n".join(problems))
     page = {name: entry for name, entry in content["mode_page"].items() if name != "savable"}
     sources |= {f"mode_page.{name}": (entry["provenance"], entry["source"]) for name, entry in page.items()}
     return Model(
@@ -364,6 +386,28 @@ def _read(shown: str, path: Path, content: Mapping[str, Any]) -> Model:
         savable=content["mode_page"]["savable"],
         fit=content.get("fit", {}),
     )
+
+
+# Switches that a drive has twice: as a parameter and as a bit of the mode page, which is 1 when the switch is so.
+_SWITCHES = {
+    "WCE": ("write_buffer.enabled", "disk.write_cache_enabled", True),
+    "RCD": ("read_cache.enabled", "disk.read_cache", False),
+    "DRA": ("read_ahead.enabled", "disk.read_ahead", False),
+}
+
+
+def _check_switches(shown: str, model: Model) -> None:
+    """Raise TwinError for a switch of which parameter and mode page say different things."""
+    problems = []
+    for bit, (of_ssd, of_disk, one_means) in _SWITCHES.items():
+        name = of_ssd if model.kind == "ssd" else of_disk
+        if bit in model.mode_page and model.values[name] != (model.mode_page[bit][0] == one_means):
+            problems.append(
+                f"{shown}: mode_page.{bit}.value: {model.mode_page[bit][0]} does not go with parameters.{name}:"
+                f" {format_value(name, model.values[name])}. Say the same in both."
+            )
+    if problems:
+        raise TwinError("\n".join(problems))
 
 
 def _check_drive(shown: str, model: Model) -> None:

@@ -136,7 +136,7 @@ def prepare(
     folder = os.path.abspath(folder or state.default_state(path))  # noqa: PTH100
     library = state.preload_library()
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    text = os.path.join(folder, "model")  # noqa: PTH118
+    text = _resolved_file(folder, settings)
     _resolve(path, settings, library, text)
     environment = dict(os.environ)
     for name in [name for name in environment if name.startswith("TWIN_")]:
@@ -151,9 +151,21 @@ def prepare(
     if counters is not None:
         from iopatterns.twin import counters as recorded
 
-        environment["TWIN_COUNTERS"] = os.path.join(folder, "counters.bin")  # noqa: PTH118
+        environment["TWIN_COUNTERS"] = os.path.join(folder, f"counters-{os.getpid()}.bin")  # noqa: PTH118
         environment |= recorded.environment(counters, interval, interval_bytes)
     return environment
+
+
+def _resolved_file(folder: str, settings: "Sequence[str]") -> str:
+    """Return where the text for the simulated drive goes: other settings, another file.
+
+    So runs at the same time, each with settings of its own, do not get one another's drive.
+    """
+    if not settings:
+        return os.path.join(folder, "model")  # noqa: PTH118
+    from zlib import crc32
+
+    return os.path.join(folder, f"model-{crc32(chr(10).join(settings).encode()):08x}")  # noqa: PTH118
 
 
 def _resolve(path: str, settings: "Sequence[str]", library: str, text: str) -> None:
@@ -165,23 +177,35 @@ def _resolve(path: str, settings: "Sequence[str]", library: str, text: str) -> N
         content = b""  # load() says what is wrong
     made_of = f"{os.stat(library).st_mtime_ns}\n{chr(10).join(settings)}\n".encode() + content
     source = f"{text}.source"
-    try:
-        with open(source, "rb") as file:
-            if content and file.read() == made_of and os.path.exists(text):  # noqa: PTH110
-                return
-    except OSError:
-        pass
+    if content and _is_made_of(text, source, made_of):
+        return
+    import fcntl
+    from pathlib import Path
+
     from iopatterns import files
     from iopatterns.twin import models
 
     model = models.load(path)
     if settings:
         model = model.overridden(settings)
-    from pathlib import Path
+    folder = os.open(os.path.dirname(text), os.O_RDONLY | os.O_DIRECTORY)  # noqa: PTH120
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)  # another run may write the same files
+        if not _is_made_of(text, source, made_of):
+            Path(source).unlink(missing_ok=True)
+            files.write(Path(text), lambda temporary: temporary.write_text(model.text))
+            files.write(Path(source), lambda temporary: temporary.write_bytes(made_of))
+    finally:
+        os.close(folder)
 
-    Path(source).unlink(missing_ok=True)
-    files.write(Path(text), lambda temporary: temporary.write_text(model.text))
-    files.write(Path(source), lambda temporary: temporary.write_bytes(made_of))
+
+def _is_made_of(text: str, source: str, made_of: bytes) -> bool:
+    """Tell whether the text is there and was made of these bytes."""
+    try:
+        with open(source, "rb") as file:
+            return file.read() == made_of and os.path.exists(text)  # noqa: PTH110
+    except OSError:
+        return False
 
 
 def on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list[str]:
@@ -196,7 +220,8 @@ def on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list
     asked = _fio_options(words[1:])
     _refuse(asked, keep_data="TWIN_KEEP_DATA" in environment)
     added = []
-    if "thread" not in asked:
+    # a job file may say it for one of its jobs only
+    if not any(word.lstrip("-").partition("=")[0] == "thread" for word in words):
         added.append("--thread=1")
     if "clocksource" not in asked:
         added.append("--clocksource=clock_gettime")

@@ -7,16 +7,20 @@
 namespace twin {
 
 // RCD, WCE and DRA switch read cache, write cache and read-ahead; MAPF limits how far is read ahead, in sectors, where
-// it is neither 0 nor FFFFh. The other fields change nothing in this model, FSW included. A drive that does not speak
+// it is neither 0 nor FFFFh. The other fields change nothing in this model, FSW included. A switch that is as it left
+// the factory leaves the parameter as it is, so that `--set read_ahead.enabled=off` holds. A drive that does not speak
 // SCSI is left as its model says.
 inline void apply_mode_pages(const ScsiTarget& target, Parameters& parameters) {
   if (!target.speaks_scsi()) return;
-  const bool read_cache = target.caching("RCD") == 0;
-  const bool write_cache = target.caching("WCE") != 0;
-  const bool read_ahead = target.caching("DRA") == 0;
-  parameters.read_cache.enabled = parameters.disk.read_cache = read_cache;
-  parameters.write_buffer.enabled = parameters.disk.write_cache_enabled = write_cache;
-  parameters.read_ahead.enabled = parameters.disk.read_ahead = read_ahead;
+  if (target.is_changed("RCD")) {
+    parameters.read_cache.enabled = parameters.disk.read_cache = target.caching("RCD") == 0;
+  }
+  if (target.is_changed("WCE")) {
+    parameters.write_buffer.enabled = parameters.disk.write_cache_enabled = target.caching("WCE") != 0;
+  }
+  if (target.is_changed("DRA")) {
+    parameters.read_ahead.enabled = parameters.disk.read_ahead = target.caching("DRA") == 0;
+  }
   const std::int64_t limit =
       static_cast<std::int64_t>(target.caching("MAPF")) * static_cast<std::int64_t>(kSectorBytes);
   if (limit > 0 && target.caching("MAPF") != 0xFFFF && limit < parameters.read_ahead.window) {

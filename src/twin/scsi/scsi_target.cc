@@ -130,8 +130,21 @@ ScsiTarget::ScsiTarget(std::string_view text, std::string folder) : store_(std::
   transport_ = identity("transport");
   rotation_ = static_cast<std::uint32_t>(parse_number("identity.rotation_rpm", identity("rotation_rpm")));
   read_mode_pages(mode_page);
+  load_settings();
+}
+
+// The settings in the folder, which another program may have changed. They may also be older than the model: what this
+// drive cannot change is as it left the factory, or no command could ever put it right.
+void ScsiTarget::load_settings() {
+  StoredSettings found{factory_, factory_};
+  store_.load(found);
+  if (!savable_) found.saved = factory_;
   settings_ = {factory_, factory_};
-  store_.load(settings_);
+  for (const CachingField& field : kCachingFields) {
+    if (behaviour_of(field) != Behaviour::kChangeable) continue;
+    set(settings_.current, field, get(found.current, field));
+    set(settings_.saved, field, get(found.saved, field));
+  }
 }
 
 std::string ScsiTarget::identity(const char* key) const {
@@ -164,6 +177,10 @@ std::uint32_t ScsiTarget::caching(std::string_view field) const {
   return get(settings_.current, *find_caching_field(field));
 }
 
+bool ScsiTarget::is_changed(std::string_view field) const {
+  return caching(field) != get(factory_, *find_caching_field(field));
+}
+
 ScsiResult ScsiTarget::execute(const std::uint8_t* cdb, std::size_t cdb_bytes, const std::uint8_t* out,
                                std::size_t out_bytes, std::uint8_t* in, std::size_t in_bytes) {
   if (cdb_bytes == 0 || cdb_bytes < cdb_length(cdb[0])) return check_condition(kInvalidFieldInCdb);
@@ -177,10 +194,15 @@ ScsiResult ScsiTarget::execute(const std::uint8_t* cdb, std::size_t cdb_bytes, c
     case kSynchronizeCache16:
       break;
     case kRequestSense:  // nothing is pending: every fault is told with its command
-      reply.add(0x70, 1);
-      reply.pad_to(8);
-      reply.bytes[7] = 10;
-      reply.pad_to(18);
+      if ((cdb[1] & 0x01) != 0) {
+        reply.add(0x72, 1);  // asked for as descriptors, of which there are none
+        reply.pad_to(8);
+      } else {
+        reply.add(0x70, 1);
+        reply.pad_to(8);
+        reply.bytes[7] = 10;
+        reply.pad_to(18);
+      }
       allocation = cdb[4];
       break;
     case kInquiry:
@@ -189,6 +211,7 @@ ScsiResult ScsiTarget::execute(const std::uint8_t* cdb, std::size_t cdb_bytes, c
       break;
     case kModeSense6:
     case kModeSense10:
+      load_settings();
       result = mode_sense(cdb, cdb[0] == kModeSense10, reply);
       allocation = cdb[0] == kModeSense10 ? big_endian(cdb + 7, 2) : cdb[4];
       break;
@@ -237,7 +260,8 @@ ScsiResult ScsiTarget::inquiry(const std::uint8_t* cdb, Reply& reply) const {
   reply.add(0, 2);  // the length, known at the end
   switch (page) {
     case 0x00:
-      for (const std::uint64_t supported : {0x00, 0x80, 0x83, 0xB0, 0xB1, 0xB2}) reply.add(supported, 1);
+      for (const std::uint64_t supported : {0x00, 0x80, 0x83, 0xB0, 0xB1}) reply.add(supported, 1);
+      if (rotation_ == 1) reply.add(0xB2, 1);
       break;
     case 0x80:
       reply.add_text(identity("serial"), identity("serial").size());
@@ -249,6 +273,10 @@ ScsiResult ScsiTarget::inquiry(const std::uint8_t* cdb, Reply& reply) const {
     case 0xB0:
       reply.pad_to(64);
       reply.bytes[7] = 8;  // optimal transfer granularity: 4 KiB
+      if (rotation_ == 1) {
+        std::fill_n(reply.bytes.begin() + 20, 4, std::uint8_t{0xFF});  // UNMAP of any length,
+        reply.bytes[27] = 1;                                           // in one piece
+      }
       break;
     case 0xB1:
       reply.add(rotation_, 2);
@@ -257,7 +285,8 @@ ScsiResult ScsiTarget::inquiry(const std::uint8_t* cdb, Reply& reply) const {
       reply.pad_to(64);
       break;
     case 0xB2:
-      reply.add(0x00E0, 2);  // UNMAP and WRITE SAME deallocate
+      if (rotation_ != 1) return check_condition(kInvalidFieldInCdb);  // a hard disk deallocates nothing
+      reply.add(0x00E0, 2);                                            // UNMAP and WRITE SAME deallocate
       reply.pad_to(8);
       break;
     default:
@@ -330,7 +359,9 @@ ScsiResult ScsiTarget::mode_select(const std::uint8_t* cdb, bool ten, const std:
     return check_condition(kInvalidFieldInParameterList);
   }
 
-  // all pages are looked at before anything changes
+  // all pages are looked at before anything changes, and nobody else changes the settings meanwhile
+  const SettingsStore::Lock lock = store_.lock();
+  load_settings();
   StoredSettings changed = settings_;
   for (std::size_t at = header + static_cast<std::size_t>(descriptors); at < length;) {
     if (at + 2 > length || at + 2U + list[at + 1] > length) return check_condition(kParameterListLengthError);
@@ -381,8 +412,8 @@ ScsiResult ScsiTarget::read_capacity(const std::uint8_t*, bool sixteen, Reply& r
   reply.add(sixteen ? last : std::min<std::uint64_t>(last, 0xFFFFFFFF), sixteen ? 8 : 4);
   reply.add(kSector, 4);
   if (sixteen) {
-    reply.add(0x0003, 2);  // eight sectors to a physical block
-    reply.add(0x8000, 2);  // logical block provisioning is managed
+    reply.add(0x0003, 2);                       // eight sectors to a physical block
+    reply.add(rotation_ == 1 ? 0x8000 : 0, 2);  // whether logical block provisioning is managed
     reply.pad_to(32);
   }
   return {};

@@ -40,6 +40,9 @@ class ScsiTarget {
   // The current value of a field of the caching page, by sdparm's name. There must be such a field.
   [[nodiscard]] std::uint32_t caching(std::string_view field) const;
 
+  // Whether that field is no longer as it left the factory.
+  [[nodiscard]] bool is_changed(std::string_view field) const;
+
  private:
   struct Reply;  // data on their way to the caller
 
@@ -48,6 +51,7 @@ class ScsiTarget {
     return behaviours_[static_cast<std::size_t>(&field - kCachingFields.data())];
   }
   void read_mode_pages(const std::map<std::string, std::string, std::less<>>& values);
+  void load_settings();
 
   ScsiResult inquiry(const std::uint8_t* cdb, Reply& reply) const;
   ScsiResult mode_sense(const std::uint8_t* cdb, bool ten, Reply& reply) const;

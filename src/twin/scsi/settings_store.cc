@@ -1,6 +1,8 @@
 // Two lines: `current` and `saved`, each the page in hexadecimal.
 #include "scsi/settings_store.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,6 +34,21 @@ bool from_hex(const std::string& text, CachingPage& page) {
 }
 
 }  // namespace
+
+SettingsStore::Lock::~Lock() { close(descriptor_); }
+
+SettingsStore::Lock SettingsStore::lock() const {
+  // the folder itself is locked, so that no file of its own is left behind
+  const int descriptor = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) throw std::runtime_error(folder_ + ": " + std::strerror(errno));
+  while (flock(descriptor, LOCK_EX) != 0) {
+    if (errno == EINTR) continue;
+    const std::string why = std::strerror(errno);
+    close(descriptor);
+    throw std::runtime_error(folder_ + ": " + why);
+  }
+  return Lock(descriptor);
+}
 
 void SettingsStore::load(StoredSettings& settings) const {
   std::ifstream file(path_);

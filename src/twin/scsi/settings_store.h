@@ -14,7 +14,22 @@ struct StoredSettings {
 
 class SettingsStore {
  public:
-  explicit SettingsStore(std::string folder) : path_(std::move(folder) + "/mode-pages") {}
+  // Keeps other programs from changing the settings as long as it lives.
+  class Lock {
+   public:
+    explicit Lock(int descriptor) : descriptor_(descriptor) {}
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    int descriptor_;
+  };
+
+  explicit SettingsStore(std::string folder) : folder_(std::move(folder)), path_(folder_ + "/mode-pages") {}
+
+  // Waits until no other program changes the settings. Throws std::runtime_error when there is no such folder.
+  [[nodiscard]] Lock lock() const;
 
   // Reads the file into `settings`, which it leaves alone when there is none. Throws std::runtime_error for a file that
   // is no such file.
@@ -24,6 +39,7 @@ class SettingsStore {
   void store(const StoredSettings& settings) const;
 
  private:
+  std::string folder_;
   std::string path_;
 };
 
