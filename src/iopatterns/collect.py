@@ -12,48 +12,91 @@ import pandas as pd
 
 import fio_parser_json
 import iopatterns
-from iopatterns.measure import read_sidecar
+from iopatterns.errors import IoPatternsError
+from iopatterns.measure import is_measured, read_sidecar
 
 # The libraries whose version can change a number or a figure, named in the report's colophon; Python's own cannot
 _SOFTWARE = ("snakemake", "papermill", "pandas", "numpy", "scipy", "matplotlib", "typst")
 
 
-def measurements(raw_files: Sequence[Path]) -> pd.DataFrame:
+class CollectError(IoPatternsError):
+    """The raw files of a study hold no measurement at all."""
+
+
+def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> pd.DataFrame:
     """Return one row per execution x job x direction.
 
-    Columns: study, drive, cell, execution, drive_kind (twin, file); the cell's fio options in canonical units (rw,
-    bs_bytes, numjobs, iodepth, ioengine …); then the columns of `fio_parser_json.jobs`. Raises MeasureError for a raw
-    file that is not what was measured, FioParseError for one that is no result of fio.
+    ``experiments`` has the names of each cell's experiments by its folder, ``<drive>/<study>/<cell>``. Columns: study,
+    drive, cell, execution, experiments, drive_kind (twin, file); tuned (whether the cell asks for any setting) and
+    set_<setting> for each setting that a cell asks for (missing in cells that do not); the cell's fio options in
+    canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …); then the columns of `fio_parser_json.jobs`. Cells whose
+    settings the drive did not take have no rows (`tuned` lists them). Raises MeasureError for a raw file that is not what was
+    measured, FioParseError for one that is no result of fio, CollectError where nothing was measured.
     """
-    rows = []
+    rows, measured = [], []
     for raw in raw_files:
         cell = raw.parent
         sidecar = read_sidecar(raw)
+        if not is_measured(sidecar):
+            continue
+        measured.append(raw)
+        settings = sidecar["specification"].get("settings", {})
         options = dict(sidecar["specification"]["fio"])
         options["bs_bytes"] = options.pop("bs")
-        options["drive_kind"] = sidecar["specification"]["drive"]["kind"]
+        options |= {"drive_kind": sidecar["specification"]["drive"]["kind"], "tuned": bool(settings)}
+        options |= {f"set_{setting}": value for setting, value in settings.items()}
         keys = {"study": cell.parent.name, "drive": cell.parent.parent.name, "cell": cell.name}
-        rows.append({"source": str(raw), **keys, "execution": sidecar["execution"], **options})
-    parsed = fio_parser_json.jobs(raw_files)
+        asked_by = experiments["/".join((keys["drive"], keys["study"], keys["cell"]))]
+        about = {**keys, "execution": sidecar["execution"], "experiments": asked_by}
+        rows.append({"source": str(raw), **about, **options})
+    if not rows:
+        raise CollectError("nothing was measured: no drive took the settings that its cells ask for")
+    parsed = fio_parser_json.jobs(measured)
     # fio's own rendering of the options is in the raw files; here the canonical ones stand for them
     parsed = parsed[[column for column in parsed.columns if not column.startswith("option_")]]
-    return pd.DataFrame(rows).merge(parsed, on="source", validate="one_to_many").drop(columns="source")
+    table = pd.DataFrame(rows).convert_dtypes(convert_string=False, convert_floating=False)
+    return table.merge(parsed, on="source", validate="one_to_many").drop(columns="source")
+
+
+def tuned(raw_files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return what became of each setting of each cell that asks for any: one record per cell and setting.
+
+    Keys: drive, cell, fio (the cell's options), measured (whether all its settings were taken), and those of
+    `tuning.Step`. Raises MeasureError.
+    """
+    records = []
+    seen = set()
+    for raw in raw_files:
+        cell = raw.parent
+        if cell in seen:
+            continue
+        seen.add(cell)
+        sidecar = read_sidecar(raw)
+        for step in sidecar["tuning"]:
+            about = {"drive": cell.parent.parent.name, "cell": cell.name, "fio": sidecar["specification"]["fio"]}
+            records.append({**about, "measured": is_measured(sidecar), **step})
+    return records
 
 
 def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
     """Return how the raw files of one study came about.
 
-    Keys: cells, executions, runtime_ms, warmup_ms (the longest), command (one real command line), fio_versions, drives;
-    and of the executions on real drives real_executions, fio_seconds (wall time of all fio processes kept), started,
+    Keys: cells, executions (of fio), left_out (cells whose settings the drive did not take), runtime_ms, warmup_ms (the
+    longest), command (one real command line), fio_versions, drives; and of the executions on real drives real_executions, fio_seconds (wall time of all fio processes kept), started,
     ended (UTC; None without any), machines: what a twin gives depends on neither clock nor machine, and what is said of
     it does not either. Raises MeasureError.
     """
-    sidecars = [read_sidecar(raw) for raw in raw_files]
+    all_sidecars = [read_sidecar(raw) for raw in raw_files]
+    sidecars = [sidecar for sidecar in all_sidecars if is_measured(sidecar)]
+    if not sidecars:
+        raise CollectError("nothing was measured: no drive took the settings that its cells ask for")
+    cells = {raw.parent: is_measured(sidecar) for raw, sidecar in zip(raw_files, all_sidecars, strict=True)}
     real = [sidecar for sidecar in sidecars if sidecar["drive"]["kind"] != "twin"]
     first = sidecars[0]
     return {
-        "cells": len({raw.parent for raw in raw_files}),
-        "executions": len(raw_files),
+        "cells": sum(cells.values()),
+        "left_out": len(cells) - sum(cells.values()),
+        "executions": len(sidecars),
         "real_executions": len(real),
         "fio_seconds": round(sum(sidecar["wall_s"] for sidecar in real), 3),
         "started": min((sidecar["started"] for sidecar in real), default=None),
@@ -63,7 +106,7 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
         "command": shlex.join(first["command"]),
         "fio_versions": sorted({sidecar["fio_version"] for sidecar in sidecars}),
         "machines": _distinct(sidecar["machine"] for sidecar in real),
-        "drives": _distinct(sidecar["drive"] for sidecar in sidecars),
+        "drives": _distinct(sidecar["drive"] for sidecar in all_sidecars),
     }
 
 

@@ -28,13 +28,14 @@ class ConfigError(IoPatternsError):
 class Config:
     """All of config/, checked, with units resolved.
 
-    ``drives`` and ``studies`` hold the entries that the configuration names, in its order. ``fio_options`` is the
-    schema of each fio option that a study may use.
+    ``drives`` and ``studies`` hold the entries that the configuration names, in its order. ``fio_options`` and
+    ``settings`` are the schemas of each fio option and each setting of a drive that a study may use.
     """
 
     drives: Mapping[str, Mapping[str, Any]]
     studies: Mapping[str, Mapping[str, Any]]
     fio_options: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Mapping[str, Any]]
     repetitions: int
     runtime_ms: int
     warmup_ms: int
@@ -111,13 +112,17 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     study_schema = _schema(root, "study")
     studies = {}
     for name in main["studies"]:
-        studies[name] = read_yaml(root, f"{STUDIES_FOLDER}/{name}.yaml")
-        check(f"{STUDIES_FOLDER}/{name}.yaml", studies[name], study_schema)
+        file = f"{STUDIES_FOLDER}/{name}.yaml"
+        studies[name] = _with_levels(file, read_yaml(root, file))
+        check(file, studies[name], study_schema)
+        for experiment, body in studies[name]["experiments"].items():
+            _check_names(body.get("drives", ()), "drives", drives, f"described in {DRIVES_FILE}", file, experiment)
 
     return Config(
         drives={name: _resolved_drive(drives[name]) for name in main["drives"]},
         studies=studies,
         fio_options=study_schema["$defs"]["options"]["properties"],
+        settings=study_schema["$defs"]["settings"]["properties"],
         repetitions=main["repetitions"],
         runtime_ms=_milliseconds(main, "runtime", at_least=1),
         warmup_ms=_milliseconds(main, "warmup", at_least=0),
@@ -143,10 +148,10 @@ def _file_size(main: Mapping[str, Any]) -> int:
 
 
 def _schema(root: Path, name: str) -> dict[str, Any]:
-    """Return a schema; a study's gets ``$defs/factors``: each fio option with a list of levels."""
+    """Return a schema; a study's gets ``$defs/factors``: each fio option and setting with a list of levels."""
     schema: dict[str, Any] = read_yaml(root, f"{SCHEMAS_FOLDER}/{name}.schema.yaml")
     if name == "study":
-        options = schema["$defs"]["options"]["properties"]
+        options = {**schema["$defs"]["options"]["properties"], **schema["$defs"]["settings"]["properties"]}
         levels = {
             option: {
                 "type": "array",
@@ -198,12 +203,37 @@ def _resolved_drive(drive: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ConfigError(str(error)) from None
 
 
-def _check_names(names: Iterable[str], key: str, valid: Iterable[str], where: str) -> None:
+def _with_levels(file: str, content: Any) -> Any:
+    """Return a study with the names of lists under ``vary`` replaced by the lists that its ``levels`` define."""
+    if not (isinstance(content, dict) and isinstance(content.get("experiments"), dict)):
+        return content  # the schema says what is wrong
+    levels = content.get("levels", {})
+    for experiment, body in content["experiments"].items():
+        vary = body.get("vary") if isinstance(body, dict) else None
+        if not isinstance(vary, dict):
+            continue
+        for factor, value in vary.items():
+            if not isinstance(value, str):
+                continue
+            if not isinstance(levels, dict) or value not in levels:
+                known = sorted(levels) if isinstance(levels, dict) else []
+                raise ConfigError(
+                    f"{file}: experiments.{experiment}.vary.{factor}: no list '{value}' stands under levels."
+                    f"{nearest(value, known)} Give a list of levels, or the name of one: {', '.join(known) or 'none yet'}."
+                )
+            vary[factor] = levels[value]
+    return content
+
+
+def _check_names(
+    names: Iterable[str], key: str, valid: Iterable[str], where: str, file: str = CONFIG_FILE, experiment: str = ""
+) -> None:
     valid = sorted(valid)
+    place = f"experiments.{experiment}.{key}" if experiment else key
     for index, name in enumerate(names):
         if name not in valid:
             raise ConfigError(
-                f"{CONFIG_FILE}: {key}[{index}]: no {key.rstrip('s').replace('studie', 'study')} '{name}' is {where}."
+                f"{file}: {place}[{index}]: no {key.rstrip('s').replace('studie', 'study')} '{name}' is {where}."
                 f"{nearest(name, valid)} There: {', '.join(valid)}."
             )
 

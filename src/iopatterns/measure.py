@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from iopatterns import cells, drives, files, fio, machine, messages, progress
+from iopatterns import cells, drives, files, fio, machine, messages, progress, tuning
 from iopatterns.errors import IoPatternsError
 
 
@@ -73,7 +73,8 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
     """Measure the executions of a cell whose raw files are not there yet; return how many that were.
 
     The number of an execution is the stem of its raw file. A raw file that is there with its sidecar is kept as it is.
-    Raises DriveError, FioError or MeasureError; finished executions stay.
+    Where the drive does not take the cell's settings, nothing is measured: each raw file then says so in place of what
+    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError or MeasureError; finished executions stay.
     """
     cell = raw_files[0].parent
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
@@ -91,12 +92,20 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
             leftover.unlink()
         drive.guard()
         drive.prepare()
-        identity = drive.identify()
-        fio_version = fio.version()
+        steps = [step.record() for step in drive.tune(specification.get("settings", {}))]
+        about = {"specification": specification, "drive": drive.identify(), "tuning": steps}
+        if tuning.not_taken(steps):
+            for raw in missing:
+                _leave_out(raw, about)
+                progress.advance()
+            reasons = "; ".join(step["reason"] for step in tuning.not_taken(steps))
+            messages.say(f"{label}: not measured, for the drive does not take its settings: {reasons}")
+            return 0
+        about["fio_version"] = fio.version()
         started = time.monotonic()
         _warm_up(drive, specification, cell)
         for raw in missing:
-            _execute(drive, specification, raw, identity, fio_version)
+            _execute(drive, raw, about)
             progress.advance()
         messages.say(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
     return len(missing)
@@ -129,14 +138,32 @@ def _run(
         raise
 
 
-def _execute(
-    drive: drives.Drive,
-    specification: Mapping[str, Any],
-    raw: Path,
-    identity: Mapping[str, Any],
-    fio_version: str,
-) -> None:
-    """Run one execution into its raw file and sidecar."""
+def is_measured(sidecar: Mapping[str, Any]) -> bool:
+    """Return whether fio ran for a raw file; it did not where the drive does not take the cell's settings."""
+    return not tuning.not_taken(sidecar["tuning"])
+
+
+def _leave_out(raw: Path, about: Mapping[str, Any]) -> None:
+    """Write a raw file that says which settings the drive did not take, and its sidecar."""
+    temporary = files.partial(raw)
+    left_out = [{key: step[key] for key in ("setting", "wanted", "outcome", "reason")} for step in about["tuning"]]
+    try:
+        files.write_json(temporary, {"not measured": left_out})
+        _keep(temporary, raw, {**about, "execution": int(raw.stem)})
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _keep(temporary: Path, raw: Path, sidecar: Mapping[str, Any]) -> None:
+    """Give a raw file its name. The sidecar first: a raw file under its own name always has one."""
+    measured = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
+    files.write_json(sidecar_path(raw), {**sidecar, "raw": measured})
+    files.commit(temporary, raw)
+
+
+def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any]) -> None:
+    """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share."""
+    specification = about["specification"]
     execution = int(raw.stem)
     before = machine.moment()
     temporary = files.partial(raw)
@@ -147,22 +174,17 @@ def _execute(
         except fio.FioError as error:
             raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
         sidecar = {
-            "specification": specification,
+            **about,
             "execution": execution,
             "randseed": cells.randseed(specification, execution),
             "command": argv,
-            "fio_version": fio_version,
             "machine": machine.machine(),
-            "drive": identity,
             "before": before,
             "started": _timestamp(outcome.started_s),
             "ended": _timestamp(outcome.ended_s),
             "wall_s": round(outcome.wall_s, 6),
-            "raw": {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size},
         }
-        # the sidecar first: a raw file under its own name always has one
-        files.write_json(sidecar_path(raw), sidecar)
-        files.commit(temporary, raw)
+        _keep(temporary, raw, sidecar)
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -53,6 +53,10 @@ class Plan:
         """Return the specification of a cell as canonical JSON."""
         return cells.canonical(self._cells[study][f"{drive}/{study}/{cell}"].specification)
 
+    def experiments(self, study: str) -> dict[str, str]:
+        """Return which experiments ask for each cell of a study: their names, spaces between, by the cell's folder."""
+        return {folder: " ".join(cell.experiments) for folder, cell in self._cells[study].items()}
+
     def is_real(self, drive: str) -> bool:
         """Return whether a drive is one of this machine, that only one measurement may use at a time."""
         return bool(self.config.drives[drive]["kind"] != "twin")
@@ -69,13 +73,22 @@ class Plan:
 
     def tables(self, study: str) -> list[str]:
         """Return the table files that a study's notebook writes: CSV, LaTeX and typst for each table it names."""
-        names = self.config.studies[study].get("tables", [])
+        names = self._outputs(study, "tables")
         return [f"results/tables/{study}/{name}.{suffix}" for name in names for suffix in ("csv", "tex", "typ")]
 
     def figures(self, study: str) -> list[str]:
         """Return the figure files that a study's notebook writes: SVG and PNG for each figure it names."""
-        names = self.config.studies[study].get("figures", [])
+        names = self._outputs(study, "figures")
         return [f"results/figures/{study}/{name}.{suffix}" for name in names for suffix in ("svg", "png")]
+
+    def _outputs(self, study: str, kind: str) -> list[str]:
+        """Return what a study's notebook makes of one kind: of each experiment that runs on any drive configured."""
+        content = self.config.studies[study]
+        names = list(content.get(kind, []))
+        for experiment, body in content["experiments"].items():
+            if grid.drives_of(self.config, study, experiment):
+                names += body.get(kind, [])
+        return list(dict.fromkeys(names))
 
     def analysis_parameters(self) -> dict[str, Any]:
         """Return the notebook parameters that the configuration decides."""

@@ -18,6 +18,7 @@ COLUMNS = (
     "drive_key",
     "rw",
     "bs",
+    "experiment",
     "conditions",
     "relation",
     "value",
@@ -26,7 +27,10 @@ COLUMNS = (
 )
 WORKLOADS = ("read", "randread", "write", "randwrite")
 RELATIONS = ("=", "<", "<=", ">", ">=", "~")
-_REQUIRED = ("id", "place", "quantity", "relation", "value", "unit", "quote")
+_REQUIRED = ("id", "place", "quantity", "relation", "value", "quote")
+# Small numbers that a source may print as a word
+_WORDS = {"1": ("one", "single"), "2": ("two",), "3": ("three",), "4": ("four",), "10": ("ten",)}
+DRIVE_COLUMNS = ("table", "drive", "drive_key", "cell", "size", "optimized_for", "manufacturer", "year")
 
 
 class PublishedError(IoPatternsError):
@@ -57,6 +61,16 @@ def load(folder: Path | str) -> pd.DataFrame:
     return table
 
 
+def load_drives(folder: Path | str) -> pd.DataFrame:
+    """Return the drives that a study's source describes: ``drives.csv``, all columns as printed there.
+
+    Columns: table (its number in the source), drive, drive_key, cell, size, optimized_for, manufacturer, year. Raises
+    PublishedError.
+    """
+    path = Path(folder) / "drives.csv"
+    return pd.DataFrame([row for _, row in _read(path, DRIVE_COLUMNS)], columns=list(DRIVE_COLUMNS))
+
+
 def fit_uses(folder: Path | str) -> dict[str, str]:
     """Return what the twins' models have made of published values: ``fitted`` or ``predicted``, by the value's id.
 
@@ -71,21 +85,21 @@ def fit_uses(folder: Path | str) -> dict[str, str]:
     return uses
 
 
-def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
+def _read(path: Path, columns: tuple[str, ...] = COLUMNS) -> list[tuple[int, dict[str, str]]]:
     """Return (line number, row) for each row of the file, after its head has been checked."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.reader(file, strict=True)
             head = next(reader, [])
-            if tuple(head) != COLUMNS:
-                raise PublishedError(f"{path}, line 1: the columns must be {','.join(COLUMNS)}")
+            if tuple(head) != columns:
+                raise PublishedError(f"{path}, line 1: the columns must be {','.join(columns)}")
             rows = []
             for fields in reader:
-                if len(fields) != len(COLUMNS):
+                if len(fields) != len(columns):
                     raise PublishedError(
-                        f"{path}, line {reader.line_num}: {len(fields)} fields for {len(COLUMNS)} columns"
+                        f"{path}, line {reader.line_num}: {len(fields)} fields for {len(columns)} columns"
                     )
-                rows.append((reader.line_num, dict(zip(COLUMNS, fields, strict=True))))
+                rows.append((reader.line_num, dict(zip(columns, fields, strict=True))))
     except FileNotFoundError:
         raise PublishedError(f"{path}: no such file; each study's published values are in one") from None
     except (csv.Error, UnicodeDecodeError) as error:
@@ -106,7 +120,8 @@ def _check(row: dict[str, str], where: str) -> None:
         raise PublishedError(f"{where}: drive and drive_key must both be given, or neither")
     if not row["value"].replace(".", "", 1).isdecimal():
         raise PublishedError(f"{where}: value {row['value']!r} is no number such as 172 or 43.2")
-    if row["value"] not in row["quote"]:
+    printed = (row["value"], *_WORDS.get(row["value"], ()))
+    if not any(text in row["quote"].lower() for text in printed):
         raise PublishedError(f"{where}: the quote {row['quote']!r} does not contain the value {row['value']}")
     if row["bs"]:
         try:

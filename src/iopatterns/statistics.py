@@ -67,31 +67,81 @@ def ratio_interval(
     method: str = "t",
     seed: int = 0,
 ) -> Interval:
-    """Return the confidence interval of mean(numerator) / mean(denominator), independent groups above zero.
+    """Return the confidence interval of mean(numerator) / mean(denominator): `product_interval` of two groups."""
+    return product_interval([numerator], [denominator], confidence, method, seed)
 
-    ``t``: the standard error of the logarithm of the ratio is √(c₁²/n₁ + c₂²/n₂), cᵢ the coefficients of
-    variation (first-order propagation), with the degrees of freedom of Welch (1947). ``bca`` resamples both
-    groups, as in ``interval``. A group of one execution gives no interval. Raises StatisticsError as
-    ``interval`` does, and for means that are not above zero.
+
+def product_interval(
+    above: Sequence[Sequence[float] | Floats],
+    below: Sequence[Sequence[float] | Floats],
+    confidence: float = 0.95,
+    method: str = "t",
+    seed: int = 0,
+) -> Interval:
+    """Return the confidence interval of the product of the means ``above`` over that of the means ``below``.
+
+    The groups are independent, their means above zero. One group in each is a ratio; two in each compare two ratios,
+    such as the gap between random and sequential access with a setting and without. ``t``: the standard error of the
+    logarithm is √Σ cᵢ²/nᵢ, cᵢ the coefficients of variation (first-order propagation), with the degrees of freedom of
+    Welch (1947). ``bca`` resamples all groups, as in ``interval``. A group of one execution gives no interval. Raises
+    StatisticsError as ``interval`` does, and for means that are not above zero.
     """
-    above, below = _sample(numerator), _sample(denominator)
     _check(confidence, method)
-    if above.mean() <= 0 or below.mean() <= 0:
+    groups = [_sample(group) for group in [*above, *below]]
+    signs = np.array([1.0] * len(above) + [-1.0] * len(below))
+    if min(group.mean() for group in groups) <= 0:
         raise StatisticsError("a ratio needs means above zero")
-    smallest = min(above.size, below.size)
+    smallest = min(group.size for group in groups)
     if smallest < 2:
         return Interval(math.nan, math.nan, "none")
-    ratio = float(above.mean() / below.mean())
+    product = math.prod(float(group.mean()) ** sign for group, sign in zip(groups, signs, strict=True))
     used = "bca" if method == "bca" and smallest >= BCA_MIN_EXECUTIONS else "t"
-    if np.ptp(above) == 0 and np.ptp(below) == 0:
-        return Interval(ratio, ratio, used)
+    if all(np.ptp(group) == 0 for group in groups):
+        return Interval(product, product, used)
     if used == "bca":
-        return _bootstrap([above, below], _ratio_of_means, confidence, seed)
-    parts = [(_deviation(group) / group.mean()) ** 2 / group.size for group in (above, below)]
+
+        def statistic(*samples: Floats, axis: int = -1) -> Floats:
+            return np.asarray(np.prod([s.mean(axis=axis) ** sign for s, sign in zip(samples, signs, strict=True)], axis=0))
+
+        return _bootstrap(groups, statistic, confidence, seed)
+    parts = [(_deviation(group) / group.mean()) ** 2 / group.size for group in groups]
     total = sum(parts)
-    freedom = total**2 / sum(part**2 / (group.size - 1) for part, group in zip(parts, (above, below), strict=True))
+    freedom = total**2 / sum(part**2 / (group.size - 1) for part, group in zip(parts, groups, strict=True))
     factor = math.exp(_student(freedom, confidence) * math.sqrt(total))
-    return Interval(ratio / factor, ratio * factor, "t")
+    return Interval(product / factor, product * factor, "t")
+
+
+class Equivalence(NamedTuple):
+    """A test of equivalence: the interval that was held against the margin, and ``verdict``.
+
+    ``equivalent``: the whole interval lies within the margin. ``different``: it does not, and holds no 1. ``undecided``:
+    neither, or no interval; more executions would tell.
+    """
+
+    low: float
+    high: float
+    verdict: Literal["equivalent", "different", "undecided"]
+
+
+def equivalence(
+    above: Sequence[Sequence[float] | Floats],
+    below: Sequence[Sequence[float] | Floats],
+    margin: float,
+    alpha: float = 0.05,
+) -> Equivalence:
+    """Return whether a product of means (see `product_interval`) is 1 but for a ``margin``: 0.1 is 1/1.1 to 1.1.
+
+    Two one-sided tests (Schuirmann 1987), each at level ``alpha``: equivalence is shown where the interval of confidence
+    1 − 2·alpha lies within the margin. That nothing significant was found would show nothing.
+    """
+    if not margin > 0:
+        raise StatisticsError(f"a margin of equivalence lies above 0, {margin} does not")
+    low, high, method = product_interval(above, below, 1 - 2 * alpha)
+    if method == "none":
+        return Equivalence(low, high, "undecided")
+    if 1 / (1 + margin) <= low and high <= 1 + margin:
+        return Equivalence(low, high, "equivalent")
+    return Equivalence(low, high, "undecided" if low <= 1 <= high else "different")
 
 
 def summarise(
@@ -198,11 +248,6 @@ def _variation(sample: Floats) -> float:
 
 def _student(freedom: float, confidence: float) -> float:
     return float(special.stdtrit(freedom, (1 + confidence) / 2))
-
-
-def _ratio_of_means(above: Floats, below: Floats, axis: int = -1) -> Floats:
-    ratios: Floats = above.mean(axis=axis) / below.mean(axis=axis)
-    return ratios
 
 
 def _bootstrap(groups: list[Floats], statistic: Callable[..., Any], confidence: float, seed: int) -> Interval:

@@ -7,16 +7,19 @@ for study in PLAN.studies:
         input:
             raw=PLAN.raw_files(study),
             code=[
-                *multiext("src/iopatterns/", "collect.py", "measure.py"),
+                *multiext("src/iopatterns/", "collect.py", "measure.py", "tuning.py"),
                 *multiext("src/fio_parser_json/", "documents.py", "tables.py"),
             ],
         output:
             table=f"results/measurements/{study}.parquet",
+            tuning=f"results/measurements/{study}.tuning.json",
             provenance=f"results/measurements/{study}.provenance.json",
         log:
             f"results/logs/collect/{study}.log",
         conda:
             "../../envs/environment.yaml"
+        params:
+            experiments=PLAN.experiments(study),
         message:
             f"Collecting the raw files of {study} into one table"
         script:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.file import FileDrive
+from iopatterns.tuning import Step
 
 __all__ = ["Drive", "DriveError", "open_drive"]
 
@@ -33,6 +34,9 @@ class Drive(Protocol):
 
     def prepare(self) -> None:
         """Bring the drive into the state in which measuring starts; quick when it is in that state."""
+
+    def tune(self, settings: Mapping[str, Any]) -> list[Step]:
+        """Set what is asked for as far as the drive takes it; all is put back when `hold` ends."""
 
 
 def open_drive(root: Path, specification: Mapping[str, Any]) -> Drive:

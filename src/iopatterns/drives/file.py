@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iopatterns import fio, machine, messages
+from iopatterns import fio, machine, messages, tuning
 from iopatterns.drives.error import DriveError
 
 # Memory and the kernel's own views: I/O on them measures no drive
@@ -165,6 +165,11 @@ class FileDrive:
             part.replace(self._path)
         finally:
             part.unlink(missing_ok=True)
+
+    def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
+        """Set nothing: the disk under a file, and so its settings, belong to everything else on it too."""
+        reason = "a file shares its disk, and the disk's settings, with everything else on it"
+        return [tuning.not_applicable(setting, wanted, reason) for setting, wanted in settings.items()]
 
     def _is_laid_out(self) -> bool:
         size_bytes = self._size_bytes

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iopatterns import cells
+from iopatterns import cells, tuning
 from iopatterns.drives.error import DriveError
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
@@ -24,7 +24,8 @@ class TwinDrive:
         self._drive = specification["drive"]
         state = Path("data/raw/.twins") / cells.digest(specification)[:16]
         self._state = root / state
-        self.prefix = ["twin", "run", self._drive["model"], "--state", str(state), "--"]
+        self._command = ["twin", "run", self._drive["model"], "--state", str(state)]
+        self.prefix = [*self._command, "--"]
         self.target = "{drive}"
 
     @contextlib.contextmanager
@@ -49,6 +50,19 @@ class TwinDrive:
     def prepare(self) -> None:
         """Make the drive as it left the factory."""
         shutil.rmtree(self._state, ignore_errors=True)
+
+    def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
+        """Set mode page bits through sdparm, and have fio run under the scheduler asked for, which is the model's own."""
+        steps = []
+        for setting, wanted in settings.items():
+            if setting == "scheduler":
+                before = str(self._model().values["host.scheduler"])
+                outcome = tuning.ALREADY if wanted == before else tuning.CHANGED
+                self.prefix = [*self._command, "--set", f"host.scheduler={wanted}", "--"]
+                steps.append(tuning.Step(setting, wanted, before, wanted, True, outcome, "a parameter of the model"))
+            else:
+                steps.append(tuning.set_mode_page_bit([*self._command, "--"], self.target, setting, wanted))
+        return steps
 
     def identify(self) -> dict[str, Any]:
         """Return name, kind, model file, and what the drive says it is: model, serial, size_bytes, rotational."""

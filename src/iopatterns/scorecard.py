@@ -1,0 +1,303 @@
+"""The scorecard: what became of every published number and claim, and whether that is what is expected of the twins."""
+
+import functools
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from iopatterns import claims, files, published
+from iopatterns.claims import CONTRADICTED, DEVIATES, REPRODUCED, UNDECIDED, UNTESTABLE, WITHIN
+from iopatterns.errors import IoPatternsError
+
+FILE = "results/scorecard.json"
+EXPECTATIONS = "data/expectations"
+STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
+_HOLDS = {REPRODUCED, WITHIN}
+_SET_UP = "It describes the source's set-up, or what it tells of drives in general."
+_NOT_MEASURED = "Its drive or experiment was not measured."
+_OPERATORS = {"at_most": "≤", "at_least": "≥", "equals": "="}
+
+
+class ScorecardError(IoPatternsError):
+    """There is no scorecard, or no expectation to hold it against."""
+
+
+def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t") -> dict[str, Any]:
+    """Return what became of the claims and numbers of a study: claims, values, contradictions, counts, checkable, hold.
+
+    A claim or value has its ``status`` (one of `STATUSES`), and its ``finding``: what it came to regardless of whether
+    the source contradicts it. Reads data/published/<study> and results/measurements/<study>.* below ``root``. Raises
+    ClaimsError, PublishedError.
+    """
+    folder = root / "data/published" / study
+    values = published.load(folder)
+    content = claims.load(root, f"data/published/{study}/claims.yaml", values)
+    executions = pd.read_parquet(root / f"results/measurements/{study}.parquet")
+    executions[claims.BANDWIDTH] = executions["bandwidth_bytes_per_s"] / 1e6
+    tuned = json.loads((root / f"results/measurements/{study}.tuning.json").read_text(encoding="utf-8"))
+    judge_ = claims.Judge(executions, tuned, values, confidence, method)
+    of_source = set(published.load_drives(folder)["drive_key"])
+    own = [drive for drive in dict.fromkeys(executions["drive"]) if drive not in of_source]
+    contradictions = content.get("contradictions", [])
+    contradicted = {name for each in contradictions for name in each["contradicted"]}
+    judged = [_claim(judge_, claim, contradicted) for claim in content["claims"]]
+    for drive in own:
+        judged += [_claim(judge_, claim, contradicted, drive) for claim in content["claims"] if _of_drive(claim, drive)]
+    uses = published.fit_uses(root / "data/twins")
+    numbers = [_value(judge_, row, uses, contradicted, judged) for row in values.to_dict("records")]
+    checkable = [claim for claim in judged if claim["status"] in {*_HOLDS, DEVIATES, UNDECIDED}]
+    return {
+        "claims": judged,
+        "values": numbers,
+        "contradictions": contradictions,
+        "counts": {"claims": _counts(judged), "values": _counts(numbers)},
+        "checkable": len(checkable),
+        "hold": sum(claim["status"] in _HOLDS for claim in checkable),
+    }
+
+
+def _counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    found = Counter(entry["status"] for entry in entries)
+    return {status: found[status] for status in STATUSES}
+
+
+def _of_drive(claim: Mapping[str, Any], drive: str) -> dict[str, Any] | None:
+    """Return the check of a claim put to another drive; None for one that compares drives or is about a certain one."""
+    check = claim.get("check")
+    if check is None or "equals" in check or "outcome" in check:
+        return None
+    if any("drive" in check.get(name, {}) for name in ("ratio", "over_ratio", "difference", "mean")):
+        return None
+    return {**check, "where": {**check.get("where", {}), "drive": drive}}
+
+
+def _claim(
+    judge_: claims.Judge, claim: Mapping[str, Any], contradicted: set[str], drive: str | None = None
+) -> dict[str, Any]:
+    entry = {key: claim[key] for key in ("id", "place", "quote", "says")} | {"drive": drive}
+    if "untestable" in claim:
+        return {**entry, "status": UNTESTABLE, "finding": UNTESTABLE, "because": claim["untestable"], "parts": []}
+    check = (_of_drive(claim, drive) if drive else None) or claim["check"]
+    parts = judge_.parts(check)
+    finding = claims.status_of(parts)
+    worst = max(parts, key=lambda part: part.off, default=None)
+    because = _NOT_MEASURED if not parts else claim.get("deviation", "") if finding == DEVIATES and not drive else ""
+    return {
+        **entry,
+        "status": CONTRADICTED if claim["id"] in contradicted and parts else finding,
+        "finding": finding,
+        "statistic": describe(check),
+        "expected": expected(check, judge_),
+        "found": _found(check, parts),
+        "holding": sum(part.status in _HOLDS for part in parts),
+        "worst": None if worst is None or not worst.off else worst.label,
+        "off_percent": None if worst is None else 100 * worst.off,
+        "because": because,
+        "parts": [_plain(part) for part in parts],
+    }
+
+
+def _plain(part: claims.Part) -> dict[str, Any]:
+    numbers = {"value": part.value, "low": part.low, "high": part.high}
+    shown = {name: _rounded(value) for name, value in numbers.items()}
+    return {"label": part.label, **shown, "status": part.status, "off_percent": _rounded(100 * part.off)}
+
+
+def _rounded(value: float | str) -> float | str | None:
+    """Return a number as the scorecard has it: twelve digits, as all results, and None for NaN."""
+    if isinstance(value, str):
+        return value
+    return None if math.isnan(value) else float(f"{value:.12g}")
+
+
+def _found(check: Mapping[str, Any], parts: Sequence[claims.Part]) -> str:
+    """Return what the statistic came to over all parts, as text."""
+    texts = sorted({part.value for part in parts if isinstance(part.value, str)})
+    numbers = [part.value for part in parts if not isinstance(part.value, str)]
+    if texts:
+        return ", ".join(texts)
+    if not numbers:
+        return "–"
+    unit = " MB/s" if "difference" in check or "mean" in check else ""
+    digits = 0 if "column" in check or "mean" in check else 1 if unit else 3
+    low, high = (f"{value:.{digits}f}" for value in (min(numbers), max(numbers)))
+    return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
+
+
+def describe(check: Mapping[str, Any]) -> str:
+    """Return the statistic of a check in words: what is divided by what, and where."""
+    if "outcome" in check:
+        text = f"outcome of setting {check['outcome']} to {check['to']}"
+    elif "column" in check:
+        text = f"largest {check['column'].replace('_', ' ')}"
+    elif "difference" in check:
+        text = f"mean bandwidth, {_selected(check['difference'])} − {_selected(check['to'])}"
+    elif "mean" in check:
+        text = f"mean bandwidth, {_selected(check['mean'])}"
+    else:
+        ratio = f"{_selected(check['ratio'])} / {_selected(check['to'])}" if "ratio" in check else "bandwidth"
+        if "over_ratio" in check:
+            ratio = f"({ratio}) / ({_selected(check['over_ratio'])} / {_selected(check['over_to'])})"
+        text = f"mean bandwidth, {ratio}" if "ratio" in check else "mean bandwidth"
+        if "growth" in check:
+            text += f", from each {check['growth']} to the next"
+    where = {name: level for name, level in check.get("where", {}).items()}
+    return f"{text}; {_selected(where)}" if where else text
+
+
+def _selected(levels: Mapping[str, Any]) -> str:
+    texts = []
+    for factor, level in levels.items():
+        named = {"numjobs": "{} jobs", "bs": "{}", "rw": "{}", "drive": "{}", "scheduler": "{}"}.get(
+            factor, factor + " {}"
+        )
+        texts.append(f"each {factor}" if level == "all" else named.format(_list(level)))
+    return ", ".join(texts)
+
+
+def _list(level: Any) -> str:
+    return "|".join(map(str, level)) if isinstance(level, list) else str(level)
+
+
+def expected(check: Mapping[str, Any], judge_: claims.Judge) -> str:
+    """Return what a check expects, in words, with its tolerance."""
+    if "is" in check:
+        return " or ".join(check["is"])
+    if "within" in check:
+        return f"1 ± {100 * check['within']:g} % (equivalence)"
+    name = next(name for name in _OPERATORS if name in check)
+    unit = " MB/s" if "difference" in check or "mean" in check else ""
+    text = f"{_OPERATORS[name]} {judge_.bound(check[name]):g}{unit}"
+    return text + (f", tolerance {100 * check['tolerance']:g} %" if "tolerance" in check else "")
+
+
+def _value(
+    judge_: claims.Judge,
+    row: Mapping[Any, Any],
+    uses: Mapping[str, str],
+    contradicted: set[str],
+    judged: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    keys = ("id", "place", "quantity", "drive", "rw", "bs", "conditions", "relation", "printed", "unit", "quote")
+    entry = {key: row[key] for key in keys}
+    measured = _measured(judge_, row)
+    if measured is None:
+        # the limit of a claim: it is judged there
+        through = next((claim for claim in judged if claim["drive"] is None and _limits(claim, row)), None)
+        finding = through["finding"] if through else UNTESTABLE
+        because = f"See the claim {through['id']}." if through else _NOT_MEASURED if row["experiment"] else _SET_UP
+        numbers: dict[str, Any] = {"measured": None, "error_percent": None, "use": ""}
+    else:
+        error = measured / row["value"] - 1
+        on_the_right_side = {"<": error < 0, "<=": error <= 0, ">": error > 0, ">=": error >= 0}.get(row["relation"])
+        finding = REPRODUCED if on_the_right_side else claims.of_error(error)
+        because = ""
+        use = uses.get(row["id"], "predicted") if _is_twin(judge_, row["drive_key"]) else ""
+        numbers = {"measured": _rounded(measured), "error_percent": _rounded(100 * error), "use": use}
+    status = CONTRADICTED if row["id"] in contradicted and finding != UNTESTABLE else finding
+    return {**entry, **numbers, "finding": finding, "status": status, "because": because}
+
+
+def _limits(claim: Mapping[str, Any], row: Mapping[Any, Any]) -> bool:
+    """Return whether a value is the limit of a claim: of the same quantity, in the same words."""
+    return bool(row["quantity"] == "bandwidth difference" and claim["quote"] in row["quote"])
+
+
+def _is_twin(judge_: claims.Judge, drive: str) -> bool:
+    rows = judge_.executions[judge_.executions["drive"] == drive]
+    return bool(len(rows) and (rows["drive_kind"] == "twin").all())
+
+
+def _measured(judge_: claims.Judge, row: Mapping[Any, Any]) -> float | None:
+    """Return the mean bandwidth in MB/s where a published value was measured, None where it was not."""
+    if not row["experiment"]:
+        return None
+    levels: dict[str, Any] = {"drive": row["drive_key"], "rw": row["rw"], "bs": row["bs"]}
+    for condition in filter(None, row["conditions"].split(";")):
+        name, _, level = condition.strip().partition("=")
+        levels[name] = int(level) if level.isdecimal() else level
+    rows = claims.select(claims.of_experiment(judge_.executions, row["experiment"]), levels)
+    return float(rows[claims.BANDWIDTH].mean()) if len(rows) else None
+
+
+def write(root: Path, studies: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the scorecard of all studies to results/scorecard.json."""
+    files.write_json(root / FILE, {"studies": studies})
+
+
+def load(root: Path) -> dict[str, Any]:
+    """Return the scorecard below ``root``. Raises ScorecardError where there is none."""
+    try:
+        content: dict[str, Any] = json.loads((root / FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ScorecardError(f"{FILE}: there is none yet. Run `snakemake --cores 1`.") from None
+    return content
+
+
+def _entries(study: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the claims and values about the source's own drives; of your own drive nothing is expected."""
+    yield from (claim for claim in study["claims"] if claim["drive"] is None)
+    yield from study["values"]
+
+
+def expect(root: Path) -> list[Path]:
+    """Make what the present scorecard says what is expected from now on; return the files written."""
+    written = []
+    for name, study in load(root)["studies"].items():
+        path = root / EXPECTATIONS / f"{name}.yaml"
+        found = {entry["id"]: entry["finding"] for entry in _entries(study) if entry["finding"] != UNTESTABLE}
+        head = "# What a run on the twins must find of each claim and number: `snakemake scorecard` holds it against this.\n"
+        text = head + yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
+        files.write(path, functools.partial(_fill, text))
+        written.append(path)
+    return written
+
+
+def _fill(text: str, temporary: Path) -> None:
+    temporary.write_text(text, encoding="utf-8")
+
+
+def regressions(root: Path) -> list[str]:
+    """Return a line for each claim or number that is expected to hold and no longer does.
+
+    What was not measured is passed over: a run of fewer drives shows nothing about the others. Raises ScorecardError.
+    """
+    lines = []
+    for name, study in load(root)["studies"].items():
+        path = root / EXPECTATIONS / f"{name}.yaml"
+        if not path.exists():
+            raise ScorecardError(f"{path.relative_to(root)}: not there. `iopatterns scorecard --expect` writes it.")
+        wanted = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for entry in _entries(study):
+            before, now = wanted.get(entry["id"]), entry["finding"]
+            if before in _HOLDS and now not in {*_HOLDS, UNTESTABLE}:
+                lines.append(f"{name}: {entry['id']} ({entry['place']}): was {before}, now {now}. {_amount(entry)}".strip())
+    return lines
+
+
+def _amount(entry: Mapping[str, Any]) -> str:
+    if "error_percent" in entry:
+        return f"Published {entry['printed']} {entry['unit']}, measured {entry['measured']:.4g}."
+    return f"Expected {entry['expected']}, found {entry['found']}."
+
+
+def overview(root: Path) -> str:
+    """Return the scorecard as a few lines for a terminal."""
+    lines = []
+    for name, study in load(root)["studies"].items():
+        for kind in ("claims", "values"):
+            counts = [f"{count} {status}" for status, count in study["counts"][kind].items() if count]
+            lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
+        lines.append(f"{name}: {study['hold']} of {study['checkable']} checkable claims hold")
+        for claim in study["claims"]:
+            if claim["status"] in {DEVIATES, UNDECIDED}:
+                on = f" on {claim['drive']}" if claim["drive"] else ""
+                lines.append(f"  {claim['status']}{on}: {claim['id']} ({claim['place']}), {claim['says'].lower()}:")
+                lines.append(f"    expected {claim['expected']}, found {claim['found']}, worst at {claim['worst']}")
+    return "\n".join(lines)
