@@ -156,7 +156,13 @@ class Judge:
         worst, best = sorted((sign * (high_used - bound), sign * (low_used - bound)), reverse=True)
         slack = tolerance * abs(bound) + 1e-9 * abs(bound)
         status = (
-            REPRODUCED if worst <= 1e-9 * abs(bound) else WITHIN if worst <= slack else DEVIATES if best > slack else UNDECIDED
+            REPRODUCED
+            if worst <= 1e-9 * abs(bound)
+            else WITHIN
+            if worst <= slack
+            else DEVIATES
+            if best > slack
+            else UNDECIDED
         )
         return Part(label, value, low, high, status, max(0.0, sign * (value - bound) / abs(bound)))
 
@@ -231,7 +237,8 @@ def _text(factor: str, level: Any) -> str:
 
 def _label(levels: Selection) -> str:
     return ", ".join(
-        level if isinstance(level, str) and " to " in level else _text(factor, level) for factor, level in levels.items()
+        level if isinstance(level, str) and " to " in level else _text(factor, level)
+        for factor, level in levels.items()
     )
 
 

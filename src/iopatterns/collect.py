@@ -29,9 +29,9 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
     ``experiments`` has the names of each cell's experiments by its folder, ``<drive>/<study>/<cell>``. Columns: study,
     drive, cell, execution, experiments, drive_kind (twin, file); tuned (whether the cell asks for any setting) and
     set_<setting> for each setting that a cell asks for (missing in cells that do not); the cell's fio options in
-    canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …); then the columns of `fio_parser_json.jobs`. Cells whose
-    settings the drive did not take have no rows (`tuned` lists them). Raises MeasureError for a raw file that is not what was
-    measured, FioParseError for one that is no result of fio, CollectError where nothing was measured.
+    canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …); then the columns of `fio_parser_json.jobs`. Cells
+    whose settings the drive did not take have no rows (`tuned` lists them). Raises MeasureError for a raw file that is
+    not what was measured, FioParseError for one that is no result of fio, CollectError where nothing was measured.
     """
     rows, measured = [], []
     for raw in raw_files:
@@ -58,10 +58,10 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
     return table.merge(parsed, on="source", validate="one_to_many").drop(columns="source")
 
 
-def tuned(raw_files: Sequence[Path]) -> list[dict[str, Any]]:
+def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return what became of each setting of each cell that asks for any: one record per cell and setting.
 
-    Keys: drive, cell, fio (the cell's options), measured (whether all its settings were taken), and those of
+    Keys: drive, cell, experiments (see `measurements`), measured (whether all its settings were taken), and those of
     `tuning.Step`. Raises MeasureError.
     """
     records = []
@@ -73,7 +73,9 @@ def tuned(raw_files: Sequence[Path]) -> list[dict[str, Any]]:
         seen.add(cell)
         sidecar = read_sidecar(raw)
         for step in sidecar["tuning"]:
-            about = {"drive": cell.parent.parent.name, "cell": cell.name, "fio": sidecar["specification"]["fio"]}
+            drive = cell.parent.parent.name
+            asked_by = experiments["/".join((drive, cell.parent.name, cell.name))]
+            about = {"drive": drive, "cell": cell.name, "experiments": asked_by}
             records.append({**about, "measured": is_measured(sidecar), **step})
     return records
 
@@ -82,9 +84,10 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
     """Return how the raw files of one study came about.
 
     Keys: cells, executions (of fio), left_out (cells whose settings the drive did not take), runtime_ms, warmup_ms (the
-    longest), command (one real command line), fio_versions, drives; and of the executions on real drives real_executions, fio_seconds (wall time of all fio processes kept), started,
-    ended (UTC; None without any), machines: what a twin gives depends on neither clock nor machine, and what is said of
-    it does not either. Raises MeasureError.
+    longest), command (one real command line), fio_versions, drives; and of the executions on real drives
+    real_executions, fio_seconds (wall time of all fio processes kept), started, ended (UTC; None without any),
+    machines: what a twin gives depends on neither clock nor machine, and what is said of it does not either. Raises
+    MeasureError.
     """
     all_sidecars = [read_sidecar(raw) for raw in raw_files]
     sidecars = [sidecar for sidecar in all_sidecars if is_measured(sidecar)]

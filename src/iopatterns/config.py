@@ -116,7 +116,14 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         studies[name] = _with_levels(file, read_yaml(root, file))
         check(file, studies[name], study_schema)
         for experiment, body in studies[name]["experiments"].items():
-            _check_names(body.get("drives", ()), "drives", drives, f"described in {DRIVES_FILE}", file, experiment)
+            _check_names(
+                body.get("drives", ()),
+                "drives",
+                drives,
+                f"described in {DRIVES_FILE}",
+                file=file,
+                place=f"experiments.{experiment}.",
+            )
 
     return Config(
         drives={name: _resolved_drive(drives[name]) for name in main["drives"]},
@@ -219,17 +226,17 @@ def _with_levels(file: str, content: Any) -> Any:
                 known = sorted(levels) if isinstance(levels, dict) else []
                 raise ConfigError(
                     f"{file}: experiments.{experiment}.vary.{factor}: no list '{value}' stands under levels."
-                    f"{nearest(value, known)} Give a list of levels, or the name of one: {', '.join(known) or 'none yet'}."
+                    f"{nearest(value, known)} Give a list, or the name of one: {', '.join(known) or 'none yet'}."
                 )
             vary[factor] = levels[value]
     return content
 
 
 def _check_names(
-    names: Iterable[str], key: str, valid: Iterable[str], where: str, file: str = CONFIG_FILE, experiment: str = ""
+    names: Iterable[str], key: str, valid: Iterable[str], where: str, *, file: str = CONFIG_FILE, place: str = ""
 ) -> None:
     valid = sorted(valid)
-    place = f"experiments.{experiment}.{key}" if experiment else key
+    place = f"{place}{key}"
     for index, name in enumerate(names):
         if name not in valid:
             raise ConfigError(

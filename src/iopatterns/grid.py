@@ -99,9 +99,7 @@ def execution_names(count: int) -> list[str]:
     return [f"{number:02d}" for number in range(1, count + 1)]
 
 
-def _points(
-    conf: config.Config, study: str, drive: str
-) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+def _points(conf: config.Config, study: str, drive: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield (experiment, fio options in canonical units, settings) for each combination of levels on a drive."""
     content = conf.studies[study]
     schemas = {**conf.fio_options, **conf.settings}
@@ -136,7 +134,9 @@ def _check_point(point: Mapping[str, Any], conf: config.Config, place: str) -> N
         )
     last_bytes = point.get("offset", 0) + (point.get("numjobs", 1) - 1) * point.get("offset_increment", 0)
     if "size" in point and last_bytes + size_bytes > conf.file_size_bytes:
-        raise GridError(f"{place}: {point.get('numjobs', 1)} jobs need as many regions. Raise regions, or lower numjobs.")
+        raise GridError(
+            f"{place}: {point.get('numjobs', 1)} jobs need as many regions. Raise regions, or lower numjobs."
+        )
 
 
 class _Tags:

@@ -74,7 +74,8 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
 
     The number of an execution is the stem of its raw file. A raw file that is there with its sidecar is kept as it is.
     Where the drive does not take the cell's settings, nothing is measured: each raw file then says so in place of what
-    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError or MeasureError; finished executions stay.
+    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError or MeasureError;
+    finished executions stay.
     """
     cell = raw_files[0].parent
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"

@@ -1,7 +1,8 @@
 """Draws the report's figures: one style, legible in grey, the same bytes each time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from iopatterns import files
+from iopatterns.comparisons import drive_label
 from iopatterns.errors import IoPatternsError
-from iopatterns.tables import WORKLOAD_NAMES, block_label, drive_label
+from iopatterns.tables import WORKLOAD_NAMES, block_label
 
 STYLE = Path(__file__).with_name("report.mplstyle")
 WIDTH_INCH = 166 / 25.4  # the report's text width
@@ -80,6 +82,103 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
         handles = _legend(sizes, {int(size) for size in values["bs_bytes"].dropna()})
         figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), _LEGEND_COLUMNS))
     return figure
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a figure of curves.
+
+    ``rows``: columns ``rw``, the x of the figure, and ``mean``, ``low``, ``high`` in MB/s; and ``variant`` where a
+    workload has several curves in the panel. ``published``: rows of the source's values with ``rw``, x and ``value``,
+    or None. ``note``: what is written in a panel without rows.
+    """
+
+    title: str
+    rows: pd.DataFrame
+    published: pd.DataFrame | None = None
+    note: str = "not measured"
+
+
+def curves_figure(panels: Sequence[Panel], x: str, columns: int, height_inch: float = 2.35) -> Figure:
+    """Return a figure of bandwidth over block size (``x`` is bs_bytes) or jobs (numjobs), a curve for each workload.
+
+    Markers are means with their intervals as error bars; hollow markers, larger, are published values. Panels share
+    both axes and stand in rows of ``columns``. Raises PlotError for no panels at all.
+    """
+    if not panels:
+        raise PlotError("there are no panels to draw")
+    with styled():
+        rows = -(-len(panels) // columns)
+        figure = Figure(figsize=(WIDTH_INCH, rows * height_inch + 0.3), layout="constrained")
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        levels = sorted({level for panel in panels for level in panel.rows[x]})
+        handles: dict[str, Any] = {}
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            axes.set_title(panel.title, loc="left")
+            _curves(axes, panel, x, handles)
+            if panel.rows.empty:
+                axes.text(0.5, 0.5, panel.note, transform=axes.transAxes, ha="center", va="center", wrap=True)
+        for axes in list(grid.flat)[len(panels) :]:
+            axes.set_visible(False)
+        _axes_of_curves(grid.flat[0], x, levels)
+        figure.supylabel("Bandwidth (MB/s)", fontsize="medium")
+        figure.supxlabel({"bs_bytes": "Block size (KiB)", "numjobs": "Number of jobs"}[x], fontsize="medium")
+        if handles:
+            columns_of_legend = min(len(handles), _LEGEND_COLUMNS)
+            figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns_of_legend)
+    return figure
+
+
+def _curves(axes: Axes, panel: Panel, x: str, handles: dict[str, Any]) -> None:
+    """Draw the curves of one panel, and add those that are new to the figure's legend."""
+    variants = list(dict.fromkeys(panel.rows["variant"])) if "variant" in panel.rows else [""]
+    for rw in [rw for rw in WORKLOAD_NAMES if rw in set(panel.rows["rw"])]:
+        for number, variant in enumerate(variants):
+            part = panel.rows[panel.rows["rw"] == rw]
+            part = (part[part["variant"] == variant] if "variant" in part else part).sort_values(x)
+            if part.empty:
+                continue
+            label = f"{WORKLOAD_NAMES[rw]}, {variant}" if variant else WORKLOAD_NAMES[rw]
+            error = [(part["mean"] - part["low"]).fillna(0), (part["high"] - part["mean"]).fillna(0)]
+            look = _curve_look(rw, number)
+            drawn = axes.errorbar(
+                part[x].astype(float),
+                part["mean"],
+                yerr=error,
+                label=label,
+                capsize=2,
+                elinewidth=0.8,
+                capthick=0.8,
+                **look,
+            )
+            handles.setdefault(label, drawn)
+    if panel.published is not None:
+        for rw in dict.fromkeys(panel.published["rw"]):
+            values = panel.published[panel.published["rw"] == rw]
+            look = _curve_look(rw, 0) | {"linestyle": "none", "markerfacecolor": "none", "markersize": 7}
+            (points,) = axes.plot(values[x].astype(float), values["value"], zorder=1, **look)
+            handles.setdefault(f"{WORKLOAD_NAMES[rw]}, published", points)
+
+
+def _curve_look(rw: str, variant: int) -> dict[str, Any]:
+    """Return how a workload's curve looks: colour and marker by workload, line and filling by variant."""
+    number = list(WORKLOAD_NAMES).index(rw)
+    return {
+        "color": f"C{number}",
+        "marker": _MARKERS[number],
+        "linestyle": ("-", "--", ":", "-.")[variant % 4],
+        "markerfacecolor": f"C{number}" if variant == 0 else "white",
+    }
+
+
+def _axes_of_curves(axes: Axes, x: str, levels: Sequence[int]) -> None:
+    """Scale x by powers of two, name its powers of two alone (28 has no room beside 32), and begin y at 0."""
+    axes.set_xscale("log", base=2)
+    named = [level for level in levels if level & (level - 1) == 0] or list(levels)
+    unit = 1024 if x == "bs_bytes" else 1
+    axes.set_xticks(named, [f"{level // unit}" for level in named])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(bottom=0)
 
 
 def _head(axes: Axes, drive: str, measured: bool, published: bool) -> None:

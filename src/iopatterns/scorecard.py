@@ -147,7 +147,7 @@ def describe(check: Mapping[str, Any]) -> str:
         text = f"mean bandwidth, {ratio}" if "ratio" in check else "mean bandwidth"
         if "growth" in check:
             text += f", from each {check['growth']} to the next"
-    where = {name: level for name, level in check.get("where", {}).items()}
+    where = check.get("where", {})
     return f"{text}; {_selected(where)}" if where else text
 
 
@@ -252,7 +252,9 @@ def expect(root: Path) -> list[Path]:
     for name, study in load(root)["studies"].items():
         path = root / EXPECTATIONS / f"{name}.yaml"
         found = {entry["id"]: entry["finding"] for entry in _entries(study) if entry["finding"] != UNTESTABLE}
-        head = "# What a run on the twins must find of each claim and number: `snakemake scorecard` holds it against this.\n"
+        head = (
+            "# What a run on the twins finds of each claim and number: `snakemake scorecard` holds a run against it.\n"
+        )
         text = head + yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
         files.write(path, functools.partial(_fill, text))
         written.append(path)
@@ -277,7 +279,9 @@ def regressions(root: Path) -> list[str]:
         for entry in _entries(study):
             before, now = wanted.get(entry["id"]), entry["finding"]
             if before in _HOLDS and now not in {*_HOLDS, UNTESTABLE}:
-                lines.append(f"{name}: {entry['id']} ({entry['place']}): was {before}, now {now}. {_amount(entry)}".strip())
+                lines.append(
+                    f"{name}: {entry['id']} ({entry['place']}): was {before}, now {now}. {_amount(entry)}".strip()
+                )
     return lines
 
 

@@ -101,7 +101,9 @@ def product_interval(
     if used == "bca":
 
         def statistic(*samples: Floats, axis: int = -1) -> Floats:
-            return np.asarray(np.prod([s.mean(axis=axis) ** sign for s, sign in zip(samples, signs, strict=True)], axis=0))
+            return np.asarray(
+                np.prod([s.mean(axis=axis) ** sign for s, sign in zip(samples, signs, strict=True)], axis=0)
+            )
 
         return _bootstrap(groups, statistic, confidence, seed)
     parts = [(_deviation(group) / group.mean()) ** 2 / group.size for group in groups]
@@ -114,8 +116,8 @@ def product_interval(
 class Equivalence(NamedTuple):
     """A test of equivalence: the interval that was held against the margin, and ``verdict``.
 
-    ``equivalent``: the whole interval lies within the margin. ``different``: it does not, and holds no 1. ``undecided``:
-    neither, or no interval; more executions would tell.
+    ``equivalent``: the whole interval lies within the margin. ``different``: it does not, and holds no 1.
+    ``undecided``: neither, or no interval; more executions would tell.
     """
 
     low: float
@@ -131,8 +133,8 @@ def equivalence(
 ) -> Equivalence:
     """Return whether a product of means (see `product_interval`) is 1 but for a ``margin``: 0.1 is 1/1.1 to 1.1.
 
-    Two one-sided tests (Schuirmann 1987), each at level ``alpha``: equivalence is shown where the interval of confidence
-    1 − 2·alpha lies within the margin. That nothing significant was found would show nothing.
+    Two one-sided tests (Schuirmann 1987), each at level ``alpha``: equivalence is shown where the interval of
+    confidence 1 − 2·alpha lies within the margin. That nothing significant was found would show nothing.
     """
     if not margin > 0:
         raise StatisticsError(f"a margin of equivalence lies above 0, {margin} does not")

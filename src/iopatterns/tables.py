@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -12,7 +12,6 @@ import pandas as pd
 
 from iopatterns import files
 from iopatterns.errors import IoPatternsError
-from iopatterns.statistics import random_to_sequential
 from iopatterns.units import format_size
 
 WORKLOAD_NAMES = {"read": "Read", "randread": "Rand. read", "write": "Write", "randwrite": "Rand. write"}
@@ -80,113 +79,6 @@ def block_label(size_bytes: int) -> str:
     """Return a block size as it is printed: 4096 is ``4 KiB``."""
     text = format_size(size_bytes)
     return f"{text[:-1]} {text[-1].upper()}iB" if text[-1].isalpha() else f"{text} B"
-
-
-def drive_label(key: str) -> str:
-    """Return the printed name of a published drive: ``px02ssf020`` is ``PX02SSF020``."""
-    return key.upper()
-
-
-def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: Sequence[str]) -> Table:
-    """Return the table of some workloads' bandwidth, measured, with the published drives' beside it.
-
-    ``summary``: columns drive, rw, bs_bytes, executions, mean, low, high (MB/s), cv (a fraction), method,
-    confidence and iodepth_reached, as ``statistics.summarise`` makes it from MB/s. ``published``: as
-    ``published.load`` returns it, bandwidth in MB/s. One row per drive, workload and block size. Columns of
-    the data: drive, rw, bs_bytes, executions, bandwidth_mean_mb_per_s, bandwidth_low_mb_per_s,
-    bandwidth_high_mb_per_s, confidence, interval_method, cv_percent, iodepth_reached and
-    published_<drive>_mb_per_s; and for a drive that bears the name of a published one, published_mb_per_s (its own
-    value), error_percent (of the mean measured against it) and use (fitted or predicted, for a twin; from the
-    optional column ``use`` of ``published``).
-    """
-    wanted = summary[summary["rw"].isin(workloads)]
-    if wanted.empty:
-        raise TableError(f"no drive was measured with {' or '.join(workloads)}, so that there is no table of it")
-    cells = _ordered(wanted, "rw", workloads)
-    data = cells[["drive", "rw", "bs_bytes", "executions"]].copy()
-    for name in ("mean", "low", "high"):
-        data[f"bandwidth_{name}_mb_per_s"] = cells[name]
-    data["confidence"], data["interval_method"] = cells["confidence"], cells["method"]
-    data["cv_percent"] = (100 * cells["cv"]).round(9)  # what is left of equal values is the noise of arithmetic
-    data["iodepth_reached"] = cells["iodepth_reached"]
-    values = published[(published["quantity"] == "bandwidth") & published["rw"].isin(workloads)]
-    data, own = _own(data, values)
-    data, beside = _beside(data, values, ["rw", "bs_bytes"], "value", "published_{}_mb_per_s")
-    here = "Measured here"
-    columns = (
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
-        Column(("bs_bytes",), "Block size", block_label),
-        Column(("bandwidth_mean_mb_per_s",), "Mean", fixed(1), "MB/s", here),
-        Column(
-            ("bandwidth_low_mb_per_s", "bandwidth_high_mb_per_s"),
-            _interval_head(summary),
-            between(1),
-            "MB/s",
-            here,
-        ),
-        Column(("cv_percent",), "CV", fixed(1), "%", here),
-        Column(("iodepth_reached",), "Depth", fixed(0), "", here),
-        *own,
-        *(Column((name,), head, _as_published, "MB/s", "Published") for name, head in _others(data, beside)),
-    )
-    return Table(data, columns, "drive")
-
-
-def _own(data: pd.DataFrame, values: pd.DataFrame) -> tuple[pd.DataFrame, list[Column]]:
-    """Return ``data`` with the values published for the very drives measured, and the columns to print of them."""
-    own = values.assign(use=values.get("use", ""))[["drive_key", "rw", "bs_bytes", "value", "use"]]
-    own = own.rename(columns={"drive_key": "drive", "value": "published_mb_per_s"}).astype({"bs_bytes": "int64"})
-    data = data.merge(own, on=["drive", "rw", "bs_bytes"], how="left", validate="many_to_one")
-    data["use"] = data["use"].fillna("")
-    data["error_percent"] = 100 * (data["bandwidth_mean_mb_per_s"] / data["published_mb_per_s"] - 1)
-    if data["published_mb_per_s"].isna().all():
-        return data, []
-    columns = [
-        Column(("published_mb_per_s",), "Value", _as_published, "MB/s", "Published"),
-        Column(("error_percent",), "Error", _signed, "%", "Published"),
-    ]
-    if data["use"].any():
-        columns.append(Column(("use",), "Use", str, right=False, over="Published"))
-    return data, columns
-
-
-def _others(data: pd.DataFrame, beside: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the published drives to show beside: none when each drive measured has its own published values."""
-    keys = {head.lower() for _, head in beside}
-    return [] if set(data["drive"]) <= keys else beside
-
-
-def _signed(value: float) -> str:
-    return NOTHING if pd.isna(value) else f"{value:+.1f}".replace("-", "−")
-
-
-def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
-    """Return the table of random over sequential bandwidth, with those of the published drives beside it.
-
-    ``ratios``: as ``statistics.random_to_sequential`` makes it by drive and bs_bytes; ``published``: as
-    ``published.load`` returns it. One row per drive, operation and block size. Columns of the data: drive,
-    operation, bs_bytes, random_to_sequential, random_to_sequential_low, random_to_sequential_high,
-    confidence, interval_method and published_<drive>_random_to_sequential.
-    """
-    cells = _ordered(ratios, "operation", ("read", "write"))
-    data = cells[["drive", "operation", "bs_bytes"]].copy()
-    data["random_to_sequential"] = cells["ratio"]
-    data["random_to_sequential_low"], data["random_to_sequential_high"] = cells["low"], cells["high"]
-    data["confidence"], data["interval_method"] = cells["confidence"], cells["method"]
-    values = random_to_sequential(published[published["quantity"] == "bandwidth"], ["drive_key", "bs_bytes"], "value")
-    name = "published_{}_random_to_sequential"
-    data, beside = _beside(data, values, ["operation", "bs_bytes"], "ratio", name)
-    limits = ("random_to_sequential_low", "random_to_sequential_high")
-    columns = (
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("operation",), "Operation", str.capitalize, right=False, once=True),
-        Column(("bs_bytes",), "Block size", block_label),
-        Column(("random_to_sequential",), "Ratio", fixed(2), "", "Measured here"),
-        Column(limits, _interval_head(ratios), between(2), "", "Measured here"),
-        *(Column((column,), head, fixed(2), "", "Published") for column, head in beside),
-    )
-    return Table(data, columns, "drive")
 
 
 def printed(table: Table) -> pd.DataFrame:
@@ -267,43 +159,6 @@ def to_typst(table: Table) -> str:
             lines.append("  table.hline(stroke: 0.03em),")
         lines.append(f"  {', '.join(_string(text) for text in row)},")
     return "\n".join([*lines, "  table.hline(stroke: 0.08em),", ")"]) + "\n"
-
-
-def _ordered(cells: pd.DataFrame, name: str, order: Sequence[str]) -> pd.DataFrame:
-    """Return the rows by drive (as they first appear), then by ``name`` in its ``order``, then block size."""
-    drives = list(dict.fromkeys(cells["drive"]))
-    keys = pd.DataFrame(
-        {
-            "drive": cells["drive"].map(drives.index),
-            "name": cells[name].map(list(order).index),
-            "bs_bytes": cells["bs_bytes"],
-        }
-    )
-    return cells.loc[keys.sort_values(["drive", "name", "bs_bytes"]).index].reset_index(drop=True)
-
-
-def _beside(
-    data: pd.DataFrame, values: pd.DataFrame, by: list[str], value: str, pattern: str
-) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """Return ``data`` with a column per published drive, and the (name, head) of each of these columns."""
-    beside = []
-    for key in dict.fromkeys(values["drive_key"]):
-        name = pattern.format(key)
-        drive = values.loc[values["drive_key"] == key, [*by, value]].rename(columns={value: name})
-        data = data.merge(drive.astype({"bs_bytes": "int64"}), on=by, how="left", validate="many_to_one")
-        beside.append((name, drive_label(key)))
-    return data, beside
-
-
-def _interval_head(summary: pd.DataFrame) -> str:
-    levels = sorted(set(summary["confidence"]))
-    if len(levels) != 1:
-        raise TableError(f"one table has one confidence level, not {len(levels)}")
-    return f"{100 * levels[0]:g} % interval"
-
-
-def _as_published(value: float) -> str:
-    return NOTHING if pd.isna(value) else f"{value:g}"
 
 
 def _texts(table: Table, column: Column) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -54,7 +54,7 @@ def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
     return Step(setting, wanted, None, None, None, NOT_APPLICABLE, reason)
 
 
-def not_taken(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def not_taken(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return those records of steps after which the value asked for is not in effect."""
     return [step for step in steps if step["outcome"] not in {ALREADY, CHANGED}]
 
@@ -63,8 +63,8 @@ def set_mode_page_bit(prefix: Sequence[str], target: str, setting: str, wanted: 
     """Set a bit of the caching mode page of a drive with sdparm, until its next power cycle.
 
     ``prefix`` stands before sdparm on the command line, ``target`` is the drive's path. The bit is read, with the mask
-    of what can change, then set where it differs and the mask allows it, then read back: sdparm's exit status alone says
-    too little (a drive may accept a value and keep the old one).
+    of what can change, then set where it differs and the mask allows it, then read back: sdparm's exit status alone
+    says too little (a drive may accept a value and keep the old one).
     """
     exchange: list[dict[str, Any]] = []
 

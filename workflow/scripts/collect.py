@@ -15,7 +15,7 @@ try:
     raw_files = [Path(raw) for raw in snakemake.input.raw]
     table = collect.measurements(raw_files, snakemake.params.experiments)
     files.write(Path(snakemake.output.table), lambda temporary: table.to_parquet(temporary, index=False))
-    files.write_json(Path(snakemake.output.tuning), collect.tuned(raw_files))
+    files.write_json(Path(snakemake.output.tuning), collect.tuned(raw_files, snakemake.params.experiments))
     files.write_json(Path(snakemake.output.provenance), collect.provenance(raw_files))
 except (IoPatternsError, FioParseError) as error:
     sys.exit(str(error))

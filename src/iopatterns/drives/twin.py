@@ -52,7 +52,7 @@ class TwinDrive:
         shutil.rmtree(self._state, ignore_errors=True)
 
     def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
-        """Set mode page bits through sdparm, and have fio run under the scheduler asked for, which is the model's own."""
+        """Set mode page bits through sdparm, and have fio run under the scheduler asked for, one of the model's own."""
         steps = []
         for setting, wanted in settings.items():
             if setting == "scheduler":

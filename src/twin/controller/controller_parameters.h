@@ -33,6 +33,7 @@ struct WriteBufferParameters {
   Nanoseconds acknowledge_time = 0;
   std::int64_t segments = 1;
   Nanoseconds new_segment_time = 0;
+  Nanoseconds segment_search_time = 0;
   Nanoseconds destage_delay = 0;
 
   void visit(FieldVisitor& v) {
@@ -44,7 +45,9 @@ struct WriteBufferParameters {
              "from the data's arrival in the buffer to the acknowledgement");
     v.number("segments", segments, Unit::kCount, 1, 4096, "sequential write streams that the buffer keeps apart");
     v.number("new_segment_time", new_segment_time, Unit::kNanoseconds, 0, kSecond,
-             "opening a buffer segment for a write that continues no stream");
+             "opening a buffer segment for a write that continues no stream, once its data are in memory");
+    v.number("segment_search_time", segment_search_time, Unit::kNanoseconds, 0, kSecond,
+             "finding room for such a segment, which goes on while its data come over the link");
     v.number("destage_delay", destage_delay, Unit::kNanoseconds, 0, 100 * kSecond,
              "how long data too little to fill a flash page wait for more");
   }

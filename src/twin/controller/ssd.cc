@@ -249,7 +249,11 @@ bool Ssd::accept(Nanoseconds now, Command& command) {
   }
   memory_free_ = std::max(memory_free_, now) + transfer_ns(request.size_bytes, controller_.write_memory_rate);
   Nanoseconds done = memory_free_ + buffer_parameters_.acknowledge_time;
-  if (!buffer_.continues_stream(request.offset_bytes, request.size_bytes)) done += buffer_parameters_.new_segment_time;
+  if (!buffer_.continues_stream(request.offset_bytes, request.size_bytes)) {
+    // the search began with the command; its data have followed over the link since
+    const Nanoseconds hidden = link_.data_ns(request.size_bytes);
+    done += buffer_parameters_.new_segment_time + std::max<Nanoseconds>(buffer_parameters_.segment_search_time - hidden, 0);
+  }
   events_.schedule(done, *this, command.index << kWhatBits | kAcknowledge);
   destage(now, false);
   return true;

@@ -28,20 +28,20 @@ void Link::send(Nanoseconds now, Command& command) {
   commands_[command.index] = &command;
   command.carried_bytes = 0;
   Nanoseconds time = half_command_time_;
-  if (command.request.operation == Operation::kWrite) time += transfer_ns(command.request.size_bytes, rate_);
+  if (command.request.operation == Operation::kWrite) time += data_ns(command.request.size_bytes);
   to_drive() = std::max(to_drive(), now) + time;
   events_.schedule(to_drive(), *this, static_cast<std::uint64_t>(command.index) << 1 | kArrived);
 }
 
 void Link::carry_to_host(Nanoseconds ready, Command& command, std::uint64_t size_bytes) {
-  to_host() = std::max(to_host(), ready) + transfer_ns(size_bytes, rate_);
+  to_host() = std::max(to_host(), ready) + data_ns(size_bytes);
   command.carried_bytes += size_bytes;
 }
 
 void Link::respond(Nanoseconds now, Command& command) {
   Nanoseconds time = half_command_time_;
   if (command.request.operation == Operation::kRead) {
-    time += transfer_ns(command.request.size_bytes - command.carried_bytes, rate_);
+    time += data_ns(command.request.size_bytes - command.carried_bytes);
   }
   to_host() = std::max(to_host(), now) + time;
   events_.schedule(to_host(), *this, static_cast<std::uint64_t>(command.index) << 1 | kResponded);

@@ -23,6 +23,9 @@ class Link final : private EventHandler {
   [[nodiscard]] bool has_slot() const { return outstanding_ < slots_; }
   [[nodiscard]] std::uint32_t outstanding() const { return outstanding_; }
 
+  // How long data of a size hold the link.
+  [[nodiscard]] Nanoseconds data_ns(std::uint64_t size_bytes) const { return transfer_ns(size_bytes, rate_); }
+
   // Takes a command, and a write's data, to the device: Device::start() when they have arrived. There must be a slot.
   void send(Nanoseconds now, Command& command);
 

@@ -1,0 +1,345 @@
+"""The report's tables: measured against published, random against sequential, one setting against another."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from iopatterns import tuning
+from iopatterns.statistics import equivalence, product_interval, random_to_sequential
+from iopatterns.tables import (
+    NOTHING,
+    WORKLOAD_NAMES,
+    Column,
+    Table,
+    TableError,
+    between,
+    block_label,
+    fixed,
+)
+
+# A setting or scheduler counts as without effect where a bandwidth, or the gap between random and sequential access,
+# changes by less than this, shown by a test of equivalence.
+MARGIN = 0.10
+SCHEDULER_MARGIN = 0.05
+# Records of `collect.tuned`
+Tuned = Sequence[Mapping[str, Any]]
+
+_VERDICTS = {"equivalent": "no effect", "different": "effect", "undecided": "undecided"}
+
+
+def drive_label(key: str) -> str:
+    """Return the printed name of a published drive: ``px02ssf020`` is ``PX02SSF020``."""
+    return key.upper()
+
+
+def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: Sequence[str]) -> Table:
+    """Return the table of some workloads' bandwidth, measured, with the published drives' beside it.
+
+    ``summary``: columns drive, rw, bs_bytes, executions, mean, low, high (MB/s), cv (a fraction), method,
+    confidence and iodepth_reached, as ``statistics.summarise`` makes it from MB/s. ``published``: as
+    ``published.load`` returns it, bandwidth in MB/s. One row per drive, workload and block size. Columns of
+    the data: drive, rw, bs_bytes, executions, bandwidth_mean_mb_per_s, bandwidth_low_mb_per_s,
+    bandwidth_high_mb_per_s, confidence, interval_method, cv_percent, iodepth_reached and
+    published_<drive>_mb_per_s; and for a drive that bears the name of a published one, published_mb_per_s (its own
+    value), error_percent (of the mean measured against it) and use (fitted or predicted, for a twin; from the
+    optional column ``use`` of ``published``).
+    """
+    wanted = summary[summary["rw"].isin(workloads)]
+    if wanted.empty:
+        raise TableError(f"no drive was measured with {' or '.join(workloads)}, so that there is no table of it")
+    cells = _ordered(wanted, "rw", workloads)
+    data = cells[["drive", "rw", "bs_bytes", "executions"]].copy()
+    for name in ("mean", "low", "high"):
+        data[f"bandwidth_{name}_mb_per_s"] = cells[name]
+    data["confidence"], data["interval_method"] = cells["confidence"], cells["method"]
+    data["cv_percent"] = (100 * cells["cv"]).round(9)  # what is left of equal values is the noise of arithmetic
+    data["iodepth_reached"] = cells["iodepth_reached"]
+    values = published[(published["quantity"] == "bandwidth") & published["rw"].isin(workloads)]
+    data, own = _own(data, values)
+    data, beside = _beside(data, values, ["rw", "bs_bytes"], "value", "published_{}_mb_per_s")
+    here = "Measured here"
+    columns = (
+        Column(("drive",), "Drive", right=False, once=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
+        Column(("bs_bytes",), "Block size", block_label),
+        Column(("bandwidth_mean_mb_per_s",), "Mean", fixed(1), "MB/s", here),
+        Column(
+            ("bandwidth_low_mb_per_s", "bandwidth_high_mb_per_s"),
+            _interval_head(summary),
+            between(1),
+            "MB/s",
+            here,
+        ),
+        Column(("cv_percent",), "CV", fixed(1), "%", here),
+        Column(("iodepth_reached",), "Depth", fixed(0), "", here),
+        *own,
+        *(Column((name,), head, _as_published, "MB/s", "Published") for name, head in _others(data, beside)),
+    )
+    return Table(data, columns, "drive")
+
+
+def _own(data: pd.DataFrame, values: pd.DataFrame) -> tuple[pd.DataFrame, list[Column]]:
+    """Return ``data`` with the values published for the very drives measured, and the columns to print of them."""
+    own = values.assign(use=values.get("use", ""))[["drive_key", "rw", "bs_bytes", "value", "use"]]
+    own = own.rename(columns={"drive_key": "drive", "value": "published_mb_per_s"}).astype({"bs_bytes": "int64"})
+    data = data.merge(own, on=["drive", "rw", "bs_bytes"], how="left", validate="many_to_one")
+    data["use"] = data["use"].fillna("")
+    data["error_percent"] = 100 * (data["bandwidth_mean_mb_per_s"] / data["published_mb_per_s"] - 1)
+    if data["published_mb_per_s"].isna().all():
+        return data, []
+    columns = [
+        Column(("published_mb_per_s",), "Value", _as_published, "MB/s", "Published"),
+        Column(("error_percent",), "Error", _signed, "%", "Published"),
+    ]
+    if data["use"].any():
+        columns.append(Column(("use",), "Use", str, right=False, over="Published"))
+    return data, columns
+
+
+def _others(data: pd.DataFrame, beside: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the published drives to show beside: none when each drive measured has its own published values."""
+    keys = {head.lower() for _, head in beside}
+    return [] if set(data["drive"]) <= keys else beside
+
+
+def _signed(value: float) -> str:
+    return NOTHING if pd.isna(value) else f"{value:+.1f}".replace("-", "−")
+
+
+def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
+    """Return the table of random over sequential bandwidth, with those of the published drives beside it.
+
+    ``ratios``: as ``statistics.random_to_sequential`` makes it by drive and bs_bytes; ``published``: as
+    ``published.load`` returns it. One row per drive, operation and block size. Columns of the data: drive,
+    operation, bs_bytes, random_to_sequential, random_to_sequential_low, random_to_sequential_high,
+    confidence, interval_method and published_<drive>_random_to_sequential.
+    """
+    cells = _ordered(ratios, "operation", ("read", "write"))
+    data = cells[["drive", "operation", "bs_bytes"]].copy()
+    data["random_to_sequential"] = cells["ratio"]
+    data["random_to_sequential_low"], data["random_to_sequential_high"] = cells["low"], cells["high"]
+    data["confidence"], data["interval_method"] = cells["confidence"], cells["method"]
+    values = random_to_sequential(published[published["quantity"] == "bandwidth"], ["drive_key", "bs_bytes"], "value")
+    name = "published_{}_random_to_sequential"
+    data, beside = _beside(data, values, ["operation", "bs_bytes"], "ratio", name)
+    limits = ("random_to_sequential_low", "random_to_sequential_high")
+    columns = (
+        Column(("drive",), "Drive", right=False, once=True),
+        Column(("operation",), "Operation", str.capitalize, right=False, once=True),
+        Column(("bs_bytes",), "Block size", block_label),
+        Column(("random_to_sequential",), "Ratio", fixed(2), "", "Measured here"),
+        Column(limits, _interval_head(ratios), between(2), "", "Measured here"),
+        *(Column((column,), head, fixed(2), "", "Published") for column, head in beside),
+    )
+    return Table(data, columns, "drive")
+
+
+def drive_table(drives: pd.DataFrame, number: int, measured: Mapping[str, str]) -> Table:
+    """Return one of a source's tables of its drives, as printed there, with what was measured of each.
+
+    ``drives``: as ``published.load_drives`` returns it; ``number``: of the table in the source; ``measured``: the kind
+    (twin, file …) of each drive measured, by name. Columns of the data: those of ``drives``, and measured_as.
+    """
+    data = drives[drives["table"] == str(number)].drop(columns="table").reset_index(drop=True)
+    data["measured_as"] = data["drive_key"].map(dict(measured)).fillna("not measured")
+    heads = {
+        "drive": "SSD model",
+        "cell": "SSD type",
+        "size": "Size",
+        "optimized_for": "Optimized for",
+        "manufacturer": "Manufacturer",
+        "year": "Year",
+        "measured_as": "Here",
+    }
+    columns = tuple(Column((name,), head, right=name in {"size", "year"}) for name, head in heads.items())
+    return Table(data, columns, "cell" if data["cell"].nunique() == 1 else "drive")
+
+
+def scheduler_table(executions: pd.DataFrame, tuned: Tuned, value: str) -> Table:
+    """Return how far each I/O scheduler's bandwidth lies from CFQ's, over all block sizes of a workload.
+
+    ``executions``: one row per execution, columns drive, rw, bs_bytes, set_scheduler and ``value``. ``tuned``: as
+    ``collect.tuned`` returns it. One row per drive, workload and scheduler other than cfq; and one per drive and
+    scheduler that the drive does not offer. Columns of the data: drive, rw, scheduler, block_sizes, smallest_ratio,
+    largest_ratio (of mean bandwidths, over all block sizes), margin and verdict (no effect where the test of
+    equivalence holds at every block size, else the worst of them).
+    """
+    rows: list[tuple[Any, ...]] = []
+    for (drive, rw), group in executions.groupby(["drive", "rw"], sort=False) if len(executions) else ():
+        samples = _samples(group, ["set_scheduler", "bs_bytes"], value)
+        schedulers = list(dict.fromkeys(group["set_scheduler"]))
+        for scheduler in [name for name in schedulers if name != "cfq"]:
+            sizes = [size for (name, size) in samples if name == scheduler and ("cfq", size) in samples]
+            if not sizes:
+                continue
+            pairs = [(samples[scheduler, size], samples["cfq", size]) for size in sizes]
+            ratios = [above.mean() / below.mean() for above, below in pairs]
+            verdicts = {equivalence([above], [below], SCHEDULER_MARGIN).verdict for above, below in pairs}
+            worst = next(name for name in ("different", "undecided", "equivalent") if name in verdicts)
+            rows.append(
+                (drive, rw, scheduler, len(sizes), min(ratios), max(ratios), SCHEDULER_MARGIN, _VERDICTS[worst])
+            )
+    for drive, _, wanted, outcome in _left_out(tuned, {"scheduler"}):
+        rows.append((drive, "", wanted, 0, np.nan, np.nan, SCHEDULER_MARGIN, outcome))
+    names = ["drive", "rw", "scheduler", "block_sizes", "smallest_ratio", "largest_ratio", "margin", "verdict"]
+    data = pd.DataFrame(rows, columns=names)
+    columns = (
+        Column(("drive",), "Drive", right=False, once=True),
+        Column(("rw",), "Workload", lambda rw: WORKLOAD_NAMES.get(rw, NOTHING), right=False, once=True),
+        Column(("scheduler",), "Scheduler", right=False),
+        Column(("block_sizes",), "Block sizes"),
+        Column(("smallest_ratio", "largest_ratio"), "Bandwidth over CFQ’s", between(3)),
+        Column(("verdict",), "Effect", right=False),
+    )
+    return Table(data, columns, "rw")
+
+
+def settings_table(executions: pd.DataFrame, tuned: Tuned, value: str, confidence: float, method: str) -> Table:
+    """Return what each bit of the caching mode page does to the gap between random and sequential access.
+
+    ``executions``: one row per execution with columns drive, rw, bs_bytes, ``value``, and set_<bit> for each bit, set
+    in the cells that toggle it. ``tuned``: as ``collect.tuned`` returns it. One row per drive, bit, operation and block
+    size; and one per drive and value of a bit that the drive does not take. Columns of the data: drive, setting,
+    operation, bs_bytes, gap_off and gap_on (random over sequential bandwidth with the bit 0 and 1), change, change_low,
+    change_high (gap_on over gap_off), sequential_change and random_change (bandwidth with the bit 1 over that with 0),
+    margin, and verdict: of the change of the gap, by a test of equivalence.
+    """
+    rows: list[tuple[Any, ...]] = []
+    bits = [str(name) for name in executions if str(name).startswith("set_") and name != "set_scheduler"]
+    for column in bits:
+        toggled = executions[executions[column].notna()]
+        for (drive, size), group in toggled.groupby(["drive", "bs_bytes"], sort=False):
+            samples = _samples(group, ["rw", column], value)
+            for operation in ("read", "write"):
+                keys = [(f"rand{operation}", 1), (operation, 1), (operation, 0), (f"rand{operation}", 0)]
+                if any(key not in samples for key in keys):
+                    continue
+                random_on, sequential_on, sequential_off, random_off = (samples[key] for key in keys)
+                above, below = [random_on, sequential_off], [sequential_on, random_off]
+                low, high, used = product_interval(above, below, confidence, method)
+                off, on = random_off.mean() / sequential_off.mean(), random_on.mean() / sequential_on.mean()
+                changes = (sequential_on.mean() / sequential_off.mean(), random_on.mean() / random_off.mean())
+                verdict = _VERDICTS[equivalence(above, below, MARGIN).verdict]
+                about = (drive, column.removeprefix("set_"), operation, size)
+                rows.append((*about, off, on, on / off, low, high, *changes, confidence, used, MARGIN, verdict))
+    for drive, setting, wanted, outcome in _left_out(tuned, {"RCD", "WCE", "FSW", "DRA"}):
+        nothing = (np.nan,) * 8
+        rows.append((drive, f"{setting}={wanted}", "", 0, *nothing, "none", MARGIN, outcome))
+    names = ["drive", "setting", "operation", "bs_bytes", "gap_off", "gap_on", "change", "change_low", "change_high"]
+    names += ["sequential_change", "random_change", "confidence", "interval_method", "margin", "verdict"]
+    data = pd.DataFrame(rows, columns=names)
+    columns = (
+        Column(("drive",), "Drive", right=False, once=True),
+        Column(("setting",), "Bit", right=False, once=True),
+        Column(("operation",), "Operation", str.capitalize, right=False, once=True),
+        Column(("bs_bytes",), "Block size", lambda size: block_label(size) if size else NOTHING),
+        Column(("sequential_change",), "Seq.", fixed(2), "", "Bandwidth, 1 over 0"),
+        Column(("random_change",), "Rand.", fixed(2), "", "Bandwidth, 1 over 0"),
+        Column(("gap_off",), "Bit 0", fixed(2), "", "Random over sequential"),
+        Column(("gap_on",), "Bit 1", fixed(2), "", "Random over sequential"),
+        Column(("change_low", "change_high"), "Change", between(2), "", "Random over sequential"),
+        Column(("verdict",), "Effect", right=False),
+    )
+    return Table(data, columns, "setting")
+
+
+def refusal_table(tuned: Tuned) -> Table:
+    """Return what became of each attempt to change a setting, from the recorded exchanges.
+
+    ``tuned``: records as ``collect.tuned`` returns them. One row per drive and attempt that was no mere reading.
+    Columns of the data: drive, setting, wanted, before, changeable, exit_status (of ``sdparm --set``; missing where the
+    drive's mask forbids the attempt), after, outcome, reason.
+    """
+    rows = {}
+    for step in tuned:
+        if step["outcome"] == tuning.ALREADY:
+            continue
+        sets = [said for said in step["exchange"] if any(word.startswith("--set=") for word in said["command"])]
+        status = sets[-1]["exit_status"] if sets else None
+        about = (step["drive"], step["setting"], step["wanted"])
+        rows[about] = (
+            *about,
+            step["before"],
+            step["changeable"],
+            status,
+            step["after"],
+            step["outcome"],
+            step["reason"],
+        )
+    names = ["drive", "setting", "wanted", "before", "changeable", "exit_status", "after", "outcome", "reason"]
+    data = pd.DataFrame(list(rows.values()), columns=names)
+    for name in ("before", "exit_status", "after"):
+        data[name] = pd.array(list(data[name]), dtype="Int64")
+    changeable = {True: "changeable", False: "not changeable"}
+    columns = (
+        Column(("drive",), "Drive", right=False),
+        Column(("setting", "wanted"), "Asked for", "{}={}".format, right=False),
+        Column(("before",), "Before", _number),
+        Column(("changeable",), "The mask says", lambda value: changeable.get(value, NOTHING), right=False),
+        Column(("exit_status",), "sdparm --set exits with", _number),
+        Column(("after",), "After", _number),
+        Column(("outcome",), "Outcome", right=False),
+    )
+    return Table(data, columns, "setting")
+
+
+def reasons(tuned: Tuned, drive: str) -> str:
+    """Return in one line why settings of a drive were not taken; empty where all were."""
+    found = [
+        f"{step['outcome']}:\n{step['reason']}" for step in tuned if step["drive"] == drive and not step["measured"]
+    ]
+    return found[0] if found else ""
+
+
+def _left_out(tuned: Tuned, settings: set[str]) -> list[tuple[str, str, int | str, str]]:
+    """Return (drive, setting, wanted, outcome) of each value that was not taken, once."""
+    steps = [step for step in tuning.not_taken(tuned) if step["setting"] in settings]
+    return list(dict.fromkeys((step["drive"], step["setting"], step["wanted"], step["outcome"]) for step in steps))
+
+
+def _samples(group: pd.DataFrame, by: list[str], value: str) -> dict[Any, np.ndarray]:
+    """Return the values of the executions of each cell, by the levels that tell the cells apart."""
+    return {key: rows[value].to_numpy(dtype=np.float64) for key, rows in group.groupby(by, sort=False)}
+
+
+def _number(value: Any) -> str:
+    return NOTHING if pd.isna(value) else str(value)
+
+
+def _ordered(cells: pd.DataFrame, name: str, order: Sequence[str]) -> pd.DataFrame:
+    """Return the rows by drive (as they first appear), then by ``name`` in its ``order``, then block size."""
+    drives = list(dict.fromkeys(cells["drive"]))
+    keys = pd.DataFrame(
+        {
+            "drive": cells["drive"].map(drives.index),
+            "name": cells[name].map(list(order).index),
+            "bs_bytes": cells["bs_bytes"],
+        }
+    )
+    return cells.loc[keys.sort_values(["drive", "name", "bs_bytes"]).index].reset_index(drop=True)
+
+
+def _beside(
+    data: pd.DataFrame, values: pd.DataFrame, by: list[str], value: str, pattern: str
+) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
+    """Return ``data`` with a column per published drive, and the (name, head) of each of these columns."""
+    beside = []
+    for key in dict.fromkeys(values["drive_key"]):
+        name = pattern.format(key)
+        drive = values.loc[values["drive_key"] == key, [*by, value]].rename(columns={value: name})
+        data = data.merge(drive.astype({"bs_bytes": "int64"}), on=by, how="left", validate="many_to_one")
+        beside.append((name, drive_label(key)))
+    return data, beside
+
+
+def _interval_head(summary: pd.DataFrame) -> str:
+    levels = sorted(set(summary["confidence"]))
+    if len(levels) != 1:
+        raise TableError(f"one table has one confidence level, not {len(levels)}")
+    return f"{100 * levels[0]:g} % interval"
+
+
+def _as_published(value: float) -> str:
+    return NOTHING if pd.isna(value) else f"{value:g}"
