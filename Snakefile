@@ -7,6 +7,7 @@ min_version("9.0")
 include: "workflow/rules/common.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/analyse.smk"
+include: "workflow/rules/scorecard.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/calibrate.smk"
 

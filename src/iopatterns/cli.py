@@ -60,6 +60,25 @@ def summary(since: float | None) -> None:
         sys.exit(1)
 
 
+@commands.command("scorecard")
+@click.option("--expect", is_flag=True, help="Make what the present scorecard says what is expected from now on.")
+def scorecard_command(expect: bool) -> None:
+    """Say what became of the sources' claims and numbers; fail where one that is expected to hold no longer does."""
+    from iopatterns import scorecard
+
+    root = Path.cwd()
+    if expect:
+        for path in scorecard.expect(root):
+            click.echo(f"{path.relative_to(root)}: written")
+        return
+    click.echo(scorecard.overview(root))
+    broken = scorecard.regressions(root)
+    if broken:
+        click.echo("Expected to hold, and no longer does:\n" + "\n".join(f"  {line}" for line in broken))
+        sys.exit(1)
+    click.echo("Everything that is expected to hold does.")
+
+
 @commands.command("manifest")
 @click.option("--write", is_flag=True, help="Make the present results what the committed manifest says.")
 def manifest_command(write: bool) -> None:

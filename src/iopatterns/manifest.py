@@ -30,7 +30,7 @@ def current(root: Path) -> dict[str, str]:
         for path in (root / "results" / name).rglob("*")
         if path.is_file()
     )
-    paths.append("results/report.pdf")
+    paths += ["results/scorecard.json", "results/report.pdf"]
     missing = [path for path in paths if not (root / path).exists()]
     if missing:
         raise ManifestError(f"{missing[0]}: not there; run `snakemake --cores 1` first")

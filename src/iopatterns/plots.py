@@ -121,8 +121,10 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, height_inch: fl
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         _axes_of_curves(grid.flat[0], x, levels)
-        figure.supylabel("Bandwidth (MB/s)", fontsize="medium")
-        figure.supxlabel({"bs_bytes": "Block size (KiB)", "numjobs": "Number of jobs"}[x], fontsize="medium")
+        for axes in grid[:, 0]:
+            axes.set_ylabel("Bandwidth (MB/s)")
+        for axes in grid[-1]:
+            axes.set_xlabel({"bs_bytes": "Block size (KiB)", "numjobs": "Number of jobs"}[x])
         if handles:
             columns_of_legend = min(len(handles), _LEGEND_COLUMNS)
             figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns_of_legend)
@@ -155,19 +157,25 @@ def _curves(axes: Axes, panel: Panel, x: str, handles: dict[str, Any]) -> None:
     if panel.published is not None:
         for rw in dict.fromkeys(panel.published["rw"]):
             values = panel.published[panel.published["rw"] == rw]
-            look = _curve_look(rw, 0) | {"linestyle": "none", "markerfacecolor": "none", "markersize": 7}
+            look = _curve_look(rw, 0) | {"linestyle": "none", "markerfacecolor": "none", "markersize": 8}
             (points,) = axes.plot(values[x].astype(float), values["value"], zorder=1, **look)
             handles.setdefault(f"{WORKLOAD_NAMES[rw]}, published", points)
 
 
 def _curve_look(rw: str, variant: int) -> dict[str, Any]:
-    """Return how a workload's curve looks: colour and marker by workload, line and filling by variant."""
+    """Return how a curve looks: colour and marker tell the workload, dashes random access, filling the variant.
+
+    What is drawn later is smaller, so that of curves that fall on one another all can be seen.
+    """
     number = list(WORKLOAD_NAMES).index(rw)
+    random = rw.startswith("rand")
     return {
         "color": f"C{number}",
         "marker": _MARKERS[number],
-        "linestyle": ("-", "--", ":", "-.")[variant % 4],
-        "markerfacecolor": f"C{number}" if variant == 0 else "white",
+        "linestyle": "--" if random else "-",
+        "markersize": (3.0 if random else 5.0) * (0.6 if variant else 1.0),
+        "markerfacecolor": "white" if variant else f"C{number}",
+        "markeredgewidth": 0.7,
     }
 
 

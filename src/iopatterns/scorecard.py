@@ -29,7 +29,9 @@ class ScorecardError(IoPatternsError):
 
 
 def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t") -> dict[str, Any]:
-    """Return what became of the claims and numbers of a study: claims, values, contradictions, counts, checkable, hold.
+    """Return what became of the claims and numbers of a study.
+
+    Keys: claims, values, contradictions, counts (by status), errors (of twins, by use), checkable and hold (of claims).
 
     A claim or value has its ``status`` (one of `STATUSES`), and its ``finding``: what it came to regardless of whether
     the source contradicts it. Reads data/published/<study> and results/measurements/<study>.* below ``root``. Raises
@@ -57,6 +59,7 @@ def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t"
         "values": numbers,
         "contradictions": contradictions,
         "counts": {"claims": _counts(judged), "values": _counts(numbers)},
+        "errors": {use: _errors(numbers, use) for use in ("fitted", "predicted")},
         "checkable": len(checkable),
         "hold": sum(claim["status"] in _HOLDS for claim in checkable),
     }
@@ -65,6 +68,20 @@ def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t"
 def _counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     found = Counter(entry["status"] for entry in entries)
     return {status: found[status] for status in STATUSES}
+
+
+def _errors(values: Sequence[Mapping[str, Any]], use: str) -> dict[str, Any]:
+    """Return how well twins meet the values that they were fitted to, or predict; contradicted ones are left out."""
+    rows = [value for value in values if value["use"] == use and value["status"] != CONTRADICTED]
+    if not rows:
+        return {"values": 0}
+    worst = max(rows, key=lambda value: abs(value["error_percent"]))
+    return {
+        "values": len(rows),
+        "mean_absolute_percent": _rounded(sum(abs(value["error_percent"]) for value in rows) / len(rows)),
+        "largest_percent": worst["error_percent"],
+        "largest_at": f"{worst['drive']}, {worst['rw']}, {worst['bs']}",
+    }
 
 
 def _of_drive(claim: Mapping[str, Any], drive: str) -> dict[str, Any] | None:

@@ -31,16 +31,21 @@ for study in PLAN.studies:
         input:
             notebook=f"notebooks/{study}.ipynb",
             measurements=f"results/measurements/{study}.parquet",
-            published=f"data/published/{study}/values.csv",
+            tuning=f"results/measurements/{study}.tuning.json",
+            published=multiext(f"data/published/{study}/", "values.csv", "drives.csv"),
             twins=PLAN.models(),
             code=multiext(
                 "src/iopatterns/",
+                "analysis.py",
+                "claims.py",
+                "comparisons.py",
                 "notebooks.py",
                 "plots.py",
                 "published.py",
                 "statistics.py",
                 "report.mplstyle",
                 "tables.py",
+                "tuning.py",
                 "units.py",
             ),
         output:

@@ -6,6 +6,7 @@ rule report:
         tables=[table for study in PLAN.studies for table in PLAN.tables(study)],
         figures=[figure for study in PLAN.studies for figure in PLAN.figures(study)],
         numbers=expand("results/numbers/{study}.json", study=PLAN.studies),
+        scorecard="results/scorecard.json",
         provenance=expand(
             "results/measurements/{study}.provenance.json", study=PLAN.studies
         ),

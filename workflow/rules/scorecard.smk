@@ -1,0 +1,50 @@
+# The scorecard: what became of every published number and claim of the sources.
+rule judge:
+    input:
+        measurements=expand(
+            "results/measurements/{study}.{kind}",
+            study=PLAN.studies,
+            kind=["parquet", "tuning.json"],
+        ),
+        published=expand(
+            "data/published/{study}/{file}",
+            study=PLAN.studies,
+            file=["values.csv", "drives.csv", "claims.yaml"],
+        ),
+        twins=PLAN.models(),
+        schema="workflow/schemas/claims.schema.yaml",
+        code=multiext(
+            "src/iopatterns/",
+            "claims.py",
+            "published.py",
+            "scorecard.py",
+            "statistics.py",
+        ),
+    output:
+        "results/scorecard.json",
+    log:
+        "results/logs/judge.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        studies=PLAN.studies,
+        confidence=PLAN.config.confidence,
+        method=PLAN.config.interval,
+    message:
+        "Holding the sources' claims against what was measured"
+    script:
+        "../scripts/judge.py"
+
+
+# `snakemake --cores 1 scorecard` fails when a claim or number that is expected to hold no longer does.
+rule scorecard:
+    input:
+        "results/scorecard.json",
+    log:
+        "results/logs/scorecard.log",
+    conda:
+        "../../envs/environment.yaml"
+    message:
+        "The scorecard, held against data/expectations"
+    shell:
+        "iopatterns scorecard 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}"
