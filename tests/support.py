@@ -11,6 +11,8 @@ from pathlib import Path
 
 import yaml
 
+from iopatterns import scorecard
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # What makes a copy of the project: all that is in git and that the workflow reads.
@@ -18,6 +20,8 @@ PROJECT = ("Snakefile", "config", "envs", "notebooks", "paper", "profiles", "pyp
 
 # Little of everything, on a real file: what tests of the workflow measure unless they are about twins.
 TINY = {"drives": ["scratch"], "repetitions": 2, "runtime": "100 ms", "warmup": "0 s", "file_size": "8 MiB"}
+# And of the study's experiments the first alone
+TINY_EXPERIMENTS = ("initial",)
 
 
 @dataclass
@@ -79,18 +83,23 @@ def copy_project(root: Path) -> Project:
         shutil.copytree(ROOT / data, root / data)
     project = Project(root)
     project.edit("config/config.yaml", **TINY)
+    study = yaml.safe_load((root / "config/studies/saif2020.yaml").read_text())
+    experiments = {name: study["experiments"][name] for name in TINY_EXPERIMENTS}
+    project.edit("config/studies/saif2020.yaml", experiments=experiments)
     return project
 
 
 def lay_out_recorded(project: Path) -> Path:
     """Lay out in ``project`` what analysis and report need, on the measurement recorded in tests/notebooks/data."""
-    for folder in ("notebooks", "paper", "data/published", "data/twins"):
+    for folder in ("notebooks", "paper", "data/published", "data/twins", "workflow/schemas"):
         shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     (project / "Snakefile").touch()
     recorded = ROOT / "tests/notebooks/data"
     (project / "results/measurements").mkdir(parents=True)
-    shutil.copy(recorded / "saif2020.parquet", project / "results/measurements")
+    for file in ("saif2020.parquet", "saif2020.tuning.json"):
+        shutil.copy(recorded / file, project / "results/measurements")
     shutil.copy(recorded / "colophon.json", project / "results")
+    scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020")})
     return project
 
 

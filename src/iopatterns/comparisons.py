@@ -26,6 +26,7 @@ SCHEDULER_MARGIN = 0.05
 # Records of `collect.tuned`
 Tuned = Sequence[Mapping[str, Any]]
 
+_BITS = ("RCD", "WCE", "FSW", "DRA")  # in the order of RR-9319, section 4.4
 _VERDICTS = {"equivalent": "no effect", "different": "effect", "undecided": "undecided"}
 
 
@@ -207,12 +208,11 @@ def settings_table(executions: pd.DataFrame, tuned: Tuned, value: str, confidenc
     margin, and verdict: of the change of the gap, by a test of equivalence.
     """
     rows: list[tuple[Any, ...]] = []
-    bits = [str(name) for name in executions if str(name).startswith("set_") and name != "set_scheduler"]
-    for column in bits:
+    for column in [f"set_{bit}" for bit in _BITS if f"set_{bit}" in executions]:
         toggled = executions[executions[column].notna()]
-        for (drive, size), group in toggled.groupby(["drive", "bs_bytes"], sort=False):
-            samples = _samples(group, ["rw", column], value)
-            for operation in ("read", "write"):
+        for operation in ("read", "write"):
+            for (drive, size), group in toggled.groupby(["drive", "bs_bytes"], sort=False):
+                samples = _samples(group, ["rw", column], value)
                 keys = [(f"rand{operation}", 1), (operation, 1), (operation, 0), (f"rand{operation}", 0)]
                 if any(key not in samples for key in keys):
                     continue
@@ -224,7 +224,7 @@ def settings_table(executions: pd.DataFrame, tuned: Tuned, value: str, confidenc
                 verdict = _VERDICTS[equivalence(above, below, MARGIN).verdict]
                 about = (drive, column.removeprefix("set_"), operation, size)
                 rows.append((*about, off, on, on / off, low, high, *changes, confidence, used, MARGIN, verdict))
-    for drive, setting, wanted, outcome in _left_out(tuned, {"RCD", "WCE", "FSW", "DRA"}):
+    for drive, setting, wanted, outcome in _left_out(tuned, set(_BITS)):
         nothing = (np.nan,) * 8
         rows.append((drive, f"{setting}={wanted}", "", 0, *nothing, "none", MARGIN, outcome))
     names = ["drive", "setting", "operation", "bs_bytes", "gap_off", "gap_on", "change", "change_low", "change_high"]
