@@ -11,7 +11,7 @@ import pandas as pd
 from iopatterns import claims, comparisons, tuning
 from iopatterns.comparisons import drive_label
 from iopatterns.published import fit_uses, load, load_drives
-from iopatterns.statistics import METHOD_NAMES, Method, random_to_sequential, summarise
+from iopatterns.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
 from iopatterns.tables import block_label
 from iopatterns.units import format_size
 
@@ -147,7 +147,7 @@ class Study:
         gap = _widest(writes)
         per_cell = self.executions.groupby(["drive", "cell"], sort=False).size()
         cells = summarise(self.executions, ["drive", "cell"], BANDWIDTH)
-        methods = dict.fromkeys([*initial["method"], *cells["method"]])
+        methods = dict.fromkeys(method_for(int(count), self.method) for count in per_cell)
         return {
             "experiments": {name: self.drives(name) for name in self.experiments},
             "block_sizes": _labels(self.executions["bs_bytes"]),
@@ -171,8 +171,7 @@ class Study:
             },
             "interval": {
                 "confidence_percent": 100 * self.confidence,
-                "method": " and ".join(METHOD_NAMES[name] for name in methods if name != "none")
-                or METHOD_NAMES["none"],
+                "method": " and ".join(METHOD_NAMES[name] for name in methods),
             },
             "published": {
                 "block_sizes": _labels(source["bs_bytes"]),

@@ -51,13 +51,20 @@ def interval(values: Sequence[float] | Floats, confidence: float = 0.95, method:
     if sample.size < 2:
         return Interval(math.nan, math.nan, "none")
     mean = float(sample.mean())
-    used = "bca" if method == "bca" and sample.size >= BCA_MIN_EXECUTIONS else "t"
+    used = method_for(sample.size, method)
     if np.ptp(sample) == 0:
         return Interval(mean, mean, used)
     if used == "bca":
         return _bootstrap([sample], np.mean, confidence, seed)
     half = _student(sample.size - 1, confidence) * _deviation(sample) / math.sqrt(sample.size)
     return Interval(mean - half, mean + half, "t")
+
+
+def method_for(executions: int, method: str) -> str:
+    """Return the method that gives the interval of so many executions when ``method`` is asked for."""
+    if executions < 2:
+        return "none"
+    return "bca" if method == "bca" and executions >= BCA_MIN_EXECUTIONS else "t"
 
 
 def ratio_interval(
@@ -95,7 +102,7 @@ def product_interval(
     if smallest < 2:
         return Interval(math.nan, math.nan, "none")
     product = math.prod(float(group.mean()) ** sign for group, sign in zip(groups, signs, strict=True))
-    used = "bca" if method == "bca" and smallest >= BCA_MIN_EXECUTIONS else "t"
+    used = method_for(smallest, method)
     if all(np.ptp(group) == 0 for group in groups):
         return Interval(product, product, used)
     if used == "bca":

@@ -16,19 +16,17 @@ import pypdf
 import pytest
 from support import ROOT, lay_out_recorded
 
+from iopatterns import scorecard
 from iopatterns.notebooks import execute
 from iopatterns.report import compile_report
 
 RECORDED = Path(__file__).with_name("data")
 NOTEBOOK = ROOT / "notebooks" / "saif2020.ipynb"
+TABLES = ("table1", "table2", "table3", "table4", "ratios", "schedulers", "settings", "refusals")
+FIGURES = ("initial", "figure2", "figure3", "figure3-all", "figure4", "figure5")
 OUTPUTS = [
-    *(
-        f"tables/saif2020/{name}{suffix}"
-        for name in ("table2", "table3", "ratios")
-        for suffix in (".csv", ".tex", ".typ")
-    ),
-    "figures/saif2020/initial.svg",
-    "figures/saif2020/initial.png",
+    *(f"tables/saif2020/{name}{suffix}" for name in TABLES for suffix in (".csv", ".tex", ".typ")),
+    *(f"figures/saif2020/{name}{suffix}" for name in FIGURES for suffix in (".svg", ".png")),
     "numbers/saif2020.json",
 ]
 
@@ -123,8 +121,8 @@ def test_the_notebook_is_committed_executed_without_images_or_paths() -> None:
 def test_all_outputs_are_made(built: Path) -> None:
     missing = [name for name in OUTPUTS if not (built / "results" / name).is_file()]
     assert missing == []
-    found = {path.name for path in (built / "results" / "figures").rglob("*.*")}
-    assert found == {"initial.svg", "initial.png"}
+    found = {path.stem for path in (built / "results" / "figures").rglob("*.*")}
+    assert found == set(FIGURES)
 
 
 def test_a_second_execution_gives_the_same_bytes(built: Path, make_project: Callable[[str], Path]) -> None:
@@ -139,6 +137,7 @@ def test_a_second_execution_gives_the_same_bytes(built: Path, make_project: Call
 
 def test_numbers_are_those_of_the_measurement(built: Path) -> None:
     executions = pd.read_parquet(RECORDED / "saif2020.parquet")
+    executions = executions[executions["experiments"].str.split().str[0] == "initial"]
     mean = executions.groupby(["drive", "rw", "bs_bytes"])["bandwidth_bytes_per_s"].mean() / 1e6
     numbers = json.loads((built / "results/numbers/saif2020.json").read_text())
     assert [drive["name"] for drive in numbers["drives"]] == ["px02ssf020", "px05smb040", "c400"]
@@ -153,11 +152,11 @@ def test_numbers_are_those_of_the_measurement(built: Path) -> None:
 
 
 def test_errors_of_twins_are_told_apart_by_what_they_were_fitted_to(built: Path) -> None:
-    errors = json.loads((built / "results/numbers/saif2020.json").read_text())["errors"]
-    assert (errors["fitted"]["values"], errors["predicted"]["values"]) == (18, 6)
+    errors = json.loads((built / "results/scorecard.json").read_text())["studies"]["saif2020"]["errors"]
+    assert (errors["fitted"]["values"], errors["predicted"]["values"]) == (21, 6)
     assert errors["fitted"]["mean_absolute_percent"] <= 5
     assert errors["predicted"]["mean_absolute_percent"] <= 20
-    assert errors["predicted"]["largest_at"] == "c400, randread, 28 KiB"
+    assert errors["predicted"]["largest_at"] == "C400-MTFDDAA064M, randread, 28k"
 
 
 def test_table_3_of_the_source_agrees_with_its_own_claim_about_writes(built: Path) -> None:
@@ -184,17 +183,52 @@ def test_the_report_holds_the_numbers(built: Path) -> None:
             assert f"{part['random_to_sequential']:.2f} ({low:.2f}–{high:.2f})" in text
     assert colophon["fio_versions"][0] in text
     assert "simulated drives, in virtual time" in text
-    assert f"{numbers['errors']['predicted']['mean_absolute_percent']:.1f} %" in text
+    card = json.loads((built / "results/scorecard.json").read_text())["studies"]["saif2020"]
+    assert f"{card['errors']['predicted']['mean_absolute_percent']:.1f} %" in text
+    assert f"{card['hold']} of {card['checkable']} checkable claims hold" in text
+    for claim in card["claims"]:
+        assert re.sub(r"\W", "", claim["says"]) in re.sub(r"\W", "", text)
+
+
+def measured_on(project: Path, drives: dict[str, str]) -> pd.DataFrame:
+    """Make the recorded measurement one of other drives: those of ``drives``, each under its new name, as files."""
+    measurements = project / "results/measurements"
+    table = pd.read_parquet(measurements / "saif2020.parquet")
+    table = table[table["drive"].isin(drives) & ~table["tuned"]]
+    table = table.assign(drive=table["drive"].map(drives), drive_kind="file")
+    table.to_parquet(measurements / "saif2020.parquet", index=False)
+    steps = json.loads((measurements / "saif2020.tuning.json").read_text())
+    refused = {"before": None, "after": None, "changeable": None, "exchange": [], "measured": False}
+    refused |= {"outcome": "not applicable", "reason": "a file shares its disk with everything else"}
+    steps = [step | refused | {"drive": drives[step["drive"]]} for step in steps if step["drive"] in drives]
+    (measurements / "saif2020.tuning.json").write_text(json.dumps(steps))
+    scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020")})
+    return table
 
 
 def test_the_report_of_other_drives_says_that_they_cannot_be_compared(make_project: Callable[[str], Path]) -> None:
     project = make_project("other drive")
-    path = project / "results" / "measurements" / "saif2020.parquet"
-    table = pd.read_parquet(path)
-    table[table["drive"] == "c400"].assign(drive="scratch", drive_kind="file").to_parquet(path, index=False)
+    measured_on(project, {"c400": "scratch"})
     text = words(report(project))
     assert "not among the source’s, and neither is the machine" in text
     assert "other drives, another machine" in text
+
+
+def test_settings_that_an_own_drive_does_not_offer_are_not_applicable(make_project: Callable[[str], Path]) -> None:
+    project = make_project("own drive")
+    measured_on(project, {"px05smb040": "mydisk"})
+    text = words(report(project))
+    assert {path.stem for path in (project / "results/figures").rglob("*.svg")} == set(FIGURES)
+    for table in ("schedulers", "settings"):
+        data = pd.read_csv(project / f"results/tables/saif2020/{table}.csv")
+        assert set(data["drive"]) == {"mydisk"}
+        assert set(data["verdict"]) == {"not applicable"}
+    assert "not applicable" in text
+    judged = json.loads((project / "results/scorecard.json").read_text())["studies"]["saif2020"]["claims"]
+    own = {claim["id"]: claim["status"] for claim in judged if claim["drive"] == "mydisk"}
+    assert own["gap-4k-512k"] == "contradicted by the source itself"
+    assert own["writes-grow"] == "reproduced"
+    assert own["read-ahead-helps-sequential"] == "not testable here"
 
 
 def test_the_report_says_when_a_drive_bears_the_name_of_the_source_s(make_project: Callable[[str], Path]) -> None:
@@ -205,7 +239,8 @@ def test_the_report_says_when_a_drive_bears_the_name_of_the_source_s(make_projec
     scratch = table.assign(drive="scratch", drive_kind="file")
     once = scratch[scratch["execution"] == 1].assign(drive="once")
     pd.concat([scratch, table, once]).to_parquet(path, index=False)
+    scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020", confidence=0.9)})
     text = words(report(project, {"confidence": 0.9, "interval": "bca"}))
-    assert "on three drives, scratch, px05smb040 and once, with 1 to 10 executions" in text
+    assert "with 1 to 10 executions" in text
     assert "px05smb040 bear the name of a drive of the source" in text
     assert "90 % confidence interval (BCa bootstrap and no interval)" in text

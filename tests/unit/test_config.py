@@ -66,11 +66,25 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
         (DRIVES, "  path: data", "  paht: data", ["scratch: unknown key 'paht'", "Did you mean 'path'?"]),
         (STUDY, "direct: 1", "dircet: 1", ["fio: unknown key 'dircet'", "Did you mean 'direct'?"]),
         (STUDY, "direct: 1", "direct: yes", ["fio.direct: True is not valid", "O_DIRECT"]),
-        (STUDY, "[4k, 28k]", "[4kb, 28k]", ["experiments.initial.vary.bs[0]: '4kb'", "KiB"]),
-        (STUDY, "[4k, 28k]", "[0, 28k]", ["experiments.initial.vary.bs[0]: 0 is not valid"]),
-        (STUDY, "[4k, 28k]", "4k", ["experiments.initial.vary.bs: '4k'", "a list of levels"]),
-        (STUDY, "[4k, 28k]", "[4k, 4k]", ["vary.bs", "twice"]),
-        (STUDY, "randwrite]", "randwrit]", ["vary.rw[3]: 'randwrit'", "Did you mean 'randwrite'?"]),
+        (STUDY, "bs: small_and_usual", "bs: [4kb, 28k]", ["experiments.initial.vary.bs[0]: '4kb'", "KiB"]),
+        (STUDY, "bs: small_and_usual", "bs: [0, 28k]", ["experiments.initial.vary.bs[0]: 0 is not valid"]),
+        (STUDY, "bs: small_and_usual", "bs: 4096", ["experiments.initial.vary.bs: 4096", "a list of levels"]),
+        (
+            STUDY,
+            "bs: block_sizes",
+            "bs: block_size",
+            ["experiments.block-size.vary.bs: no list 'block_size'", "Did you mean 'block_sizes'?"],
+        ),
+        (STUDY, "{DRA: [0, 1], rw: reads", "{DRA: [0, 2], rw: reads", ["read-ahead.vary.DRA[1]: 2", "0 or 1"]),
+        (STUDY, "noop, deadline", "noop, deadlin", ["vary.scheduler[2]: 'deadlin'", "Did you mean 'deadline'?"]),
+        (
+            STUDY,
+            "drives: [px05smb040]",
+            "drives: [px05smb]",
+            ["experiments.block-size.drives[0]", "'px05smb' is described in", "Did you mean 'px05smb040'?"],
+        ),
+        (STUDY, "bs: small_and_usual", "bs: [4k, 4k]", ["vary.bs", "twice"]),
+        (STUDY, "randwrite]", "randwrit]", ["initial.vary.rw[3]: 'randwrit'", "Did you mean 'randwrite'?"]),
         (STUDY, "title:", "titel:", ["unknown key 'titel'", "Did you mean 'title'?"]),
         (STUDY, "ioengine: sync", "ioengine: sync\n  filename: /dev/sda", ["fio: unknown key 'filename'"]),
         (STUDY, "  direct: 1", "  direct: 1\n  direct: 0", ["line", "key 'direct' stands twice"]),
@@ -81,7 +95,7 @@ def test_mistake_in_another_file_is_named(
     project: Project, file: str, text: str, replacement: str, expected: list[str]
 ) -> None:
     path = project.root / file
-    original = path.read_text()
+    original = (ROOT / file).read_text()
     assert text in original
     path.write_text(original.replace(text, replacement, 1))
     with pytest.raises(config.ConfigError) as caught:

@@ -31,11 +31,44 @@ def test_all_combinations_of_levels_are_cells() -> None:
     assert readable == ["read-4k-j1", "read-28k-j1", "randread-4k-j1", "randread-28k-j1"]
 
 
-def test_shipped_study_is_tables_2_and_3() -> None:
-    found = {
-        (cell.specification["fio"]["rw"], cell.specification["fio"]["bs"]) for cell in grid.expand(BASE, "saif2020")
-    }
-    assert found == {(rw, bs) for rw in ("read", "randread", "write", "randwrite") for bs in (4096, 28672)}
+def shipped(*drives: str) -> list[grid.Cell]:
+    return list(grid.expand(config.load(ROOT, {"drives": list(drives)}), "saif2020"))
+
+
+def test_an_experiment_runs_on_the_drives_that_it_names() -> None:
+    found = {cell.experiments for cell in shipped("px02ssf020", "c400")}
+    assert found == {("initial",)}
+    assert {cell.experiments for cell in shipped("mz7km240")} == {("refusing",)}
+
+
+def test_a_drive_that_no_experiment_names_gets_the_whole_study() -> None:
+    own = {name for cell in shipped("scratch") for name in cell.experiments}
+    assert own == set(BASE.studies["saif2020"]["experiments"])
+
+
+def test_a_cell_names_each_experiment_that_asks_for_it() -> None:
+    found = {cell.experiments for cell in shipped("px05smb040") if cell.name.startswith("read-4k-j1-")}
+    assert ("initial", "block-size") in found
+    assert ("read-ahead", "toggle-dra") in found
+
+
+def test_settings_stand_in_specification_and_name() -> None:
+    (cell,) = expand({"rw": ["read"], "bs": ["4k"], "DRA": [1], "scheduler": ["none"]})
+    assert cell.specification["settings"] == {"DRA": 1, "scheduler": "none"}
+    assert cell.name.startswith("read-4k-j1-dra1-none-")
+    (plain,) = expand({"rw": ["read"], "bs": ["4k"]})
+    assert "settings" not in plain.specification
+
+
+def test_regions_give_each_job_a_part_of_the_file_of_its_own() -> None:
+    experiment = {"regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [1, 4]}}
+    study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
+    conf = replace(BASE, studies={"study": study}, file_size_bytes=10 * 2**20)
+    for cell in grid.expand(conf, "study"):
+        assert cell.specification["fio"]["size"] == cell.specification["fio"]["offset_increment"] == 2 * 2**20
+    experiment["vary"]["numjobs"] = [8]  # type: ignore[index]
+    with pytest.raises(grid.GridError, match="8 jobs need as many regions"):
+        list(grid.expand(conf, "study"))
 
 
 def test_added_level_adds_its_cells_and_changes_no_other() -> None:

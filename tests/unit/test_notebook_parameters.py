@@ -77,6 +77,7 @@ def test_declared_parameters_are_those_of_the_cell() -> None:
     declared = parameters_of(Path(__file__).parents[2] / "notebooks" / "saif2020.ipynb")
     assert list(declared) == [
         "measurements",
+        "tuning",
         "published",
         "twins",
         "tables",

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from iopatterns.plots import WIDTH_INCH, PlotError, bandwidth_figure, save
 from iopatterns.published import load
 
-PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020").query("quantity == 'bandwidth'")
+PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020").query("experiment == 'initial'")
 MEANS = {"read": 300.0, "randread": 150.0, "write": 200.0, "randwrite": 180.0}
 
 

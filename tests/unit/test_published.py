@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from iopatterns.published import COLUMNS, PublishedError, load
+from iopatterns.published import COLUMNS, PublishedError, load, load_drives
 
 SAIF2020 = Path(__file__).parents[2] / "data" / "published" / "saif2020"
 GOOD = {
@@ -15,6 +15,7 @@ GOOD = {
     "drive_key": "x",
     "rw": "read",
     "bs": "4k",
+    "experiment": "",
     "conditions": "",
     "relation": "=",
     "value": "43.20",
@@ -30,7 +31,7 @@ def write(folder: Path, *rows: dict[str, str]) -> Path:
 
 
 def test_saif2020_has_the_24_cells_of_tables_2_and_3() -> None:
-    table = load(SAIF2020).query("quantity == 'bandwidth'")
+    table = load(SAIF2020).query("experiment == 'initial'")
     cells = table.groupby(["place", "drive_key"]).size().to_dict()
     assert cells == {
         (place, key): 4 for place in ("Table 2", "Table 3") for key in ("px02ssf020", "px05smb040", "c400")
@@ -69,7 +70,7 @@ def test_a_number_about_no_drive_and_no_workload_is_valid(tmp_path: Path) -> Non
         ({"relation": "about"}, "relation 'about' is unknown; valid are ="),
         ({"bs": "4 KX"}, "bs: '4 KX'"),
         ({"drive_key": ""}, "drive and drive_key"),
-        ({"quote": "43.20 MB/s,"}, "13 fields for 12 columns"),
+        ({"quote": "43.20 MB/s,"}, "14 fields for 13 columns"),
     ],
 )
 def test_a_wrong_row_is_named_by_file_and_line(tmp_path: Path, change: dict[str, str], message: str) -> None:
@@ -77,6 +78,26 @@ def test_a_wrong_row_is_named_by_file_and_line(tmp_path: Path, change: dict[str,
         load(write(tmp_path, GOOD | {"id": "first"}, GOOD | change))
     assert f"{tmp_path / 'values.csv'}, line 3: " in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_a_number_printed_as_a_word_is_found_in_its_quote(tmp_path: Path) -> None:
+    row = GOOD | {"value": "10", "unit": "executions", "quote": "an average of ten executions", "quantity": "count"}
+    assert load(write(tmp_path, row)).iloc[0]["value"] == 10
+    with pytest.raises(PublishedError, match="does not contain the value 11"):
+        load(write(tmp_path, row | {"value": "11"}))
+
+
+def test_saif2020_has_numbers_of_each_section_that_has_any() -> None:
+    places = set(load(SAIF2020)["place"])
+    sections = {f"Section {number}" for number in ("1", "2", "3", "4", "4.1", "4.2", "4.3", "4.5")}
+    assert places == sections | {f"Table {number}" for number in (1, 2, 3, 4)}
+
+
+def test_saif2020_has_the_six_drives_of_tables_1_and_4() -> None:
+    drives = load_drives(SAIF2020)
+    assert drives.groupby("table").size().to_dict() == {"1": 3, "4": 3}
+    capacities = load(SAIF2020).query("quantity == 'capacity'").set_index("drive")
+    assert (capacities["printed"] + " " + capacities["unit"]).to_dict() == drives.set_index("drive")["size"].to_dict()
 
 
 def test_an_id_given_twice_names_both_lines(tmp_path: Path) -> None:

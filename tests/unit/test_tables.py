@@ -14,18 +14,17 @@ import typst
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iopatterns.comparisons import bandwidth_table, ratio_table
 from iopatterns.published import load
 from iopatterns.statistics import random_to_sequential, summarise
 from iopatterns.tables import (
     Column,
     Table,
     TableError,
-    bandwidth_table,
     between,
     block_label,
     fixed,
     printed,
-    ratio_table,
     to_csv,
     to_latex,
     to_typst,
@@ -33,7 +32,7 @@ from iopatterns.tables import (
     write_table,
 )
 
-PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020").query("quantity == 'bandwidth'")
+PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020").query("experiment == 'initial'")
 WORKLOADS = {"read": 100.0, "randread": 40.0, "write": 120.0, "randwrite": 90.0}
 
 
