@@ -90,7 +90,8 @@ class Judge:
     def _levels(self, rows: pd.DataFrame, factor: str, level: Any) -> list[Any]:
         if level != "all":
             return list(level) if isinstance(level, list) else [level]
-        return sorted(rows[column_of(factor)].dropna().unique().tolist())
+        column = column_of(factor)
+        return sorted(rows[column].dropna().unique().tolist()) if column in rows else []
 
     def _groups(
         self, check: Mapping[str, Any], rows: pd.DataFrame, levels: Selection

@@ -60,6 +60,16 @@ def summary(since: float | None) -> None:
         sys.exit(1)
 
 
+@commands.command()
+def restore() -> None:
+    """Put back what interrupted runs have left changed on real drives. The next measurement does so too."""
+    from iopatterns.tuning.journal import Journal
+
+    folders = sorted(Path.cwd().glob("data/raw/*/.restore"))
+    lines = [f"{folder.parent.name}: put back {line}" for folder in folders for line in Journal(folder).restore()]
+    click.echo("\n".join(lines) or "Nothing is left changed.")
+
+
 @commands.command("scorecard")
 @click.option("--expect", is_flag=True, help="Make what the present scorecard says what is expected from now on.")
 def scorecard_command(expect: bool) -> None:

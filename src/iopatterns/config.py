@@ -186,9 +186,12 @@ def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise ConfigError for a drive that lacks what its kind needs, or has what another kind needs."""
     problems = []
     for name, drive in drives.items():
-        for kind, key in _NEEDED_BY_KIND.items():
-            if kind == drive["kind"] and key not in drive:
-                problems.append(f"{DRIVES_FILE}: {name}: a drive of kind '{kind}' needs the key '{key}'. Add it.")
+        needed = _NEEDED_BY_KIND[drive["kind"]]
+        if needed not in drive:
+            problems.append(
+                f"{DRIVES_FILE}: {name}: a drive of kind '{drive['kind']}' needs the key '{needed}'. Add it."
+            )
+        for kind, key in [*_NEEDED_BY_KIND.items(), ("file", "tune")]:
             if kind != drive["kind"] and key in drive:
                 problems.append(
                     f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{kind}', but this drive is a '{drive['kind']}'"

@@ -55,8 +55,8 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
     }
     tags = _Tags(conf.fio_options, conf.settings)
     for drive, settings in conf.drives.items():
-        # what identifies a drive; its description is for people and may change
-        identity = {key: value for key, value in settings.items() if key != "description"}
+        # what identifies a drive; its description is for people, and what may be tuned concerns tuned cells alone
+        identity = {key: value for key, value in settings.items() if key not in {"description", "tune"}}
         drive_specification = {**identity, "name": drive, "file_size_bytes": conf.file_size_bytes}
         found: dict[str, tuple[str, dict[str, Any], list[str]]] = {}
         for experiment, point, drive_settings in _points(conf, study, drive):
@@ -64,6 +64,8 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
             specification = {**base, "drive": drive_specification, "fio": point}
             if drive_settings:
                 specification["settings"] = drive_settings
+                if "tune" in settings:
+                    specification["drive"] = {**drive_specification, "tune": settings["tune"]}
             if settings["kind"] == "twin":
                 specification["warmup_ms"] = 0  # each execution finds a twin in the same state
             digest = cells.digest(specification)

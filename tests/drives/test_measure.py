@@ -15,7 +15,7 @@ import pytest
 from support import processes_with
 
 from iopatterns import cells, files, fio
-from iopatterns.measure import MeasureError, measure, read_sidecar, sidecar_path
+from iopatterns.measure import MeasureError, is_measured, measure, read_sidecar, sidecar_path
 
 Spec = dict[str, Any]
 
@@ -235,3 +235,16 @@ def test_measuring_command_imports_no_pandas() -> None:
     code = "import sys, iopatterns.cli, iopatterns.measure; print('pandas' in sys.modules, 'yaml' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ))
     assert ran.stdout.split() == ["False", "False"]
+
+
+def test_a_file_drive_has_no_settings(specification: Spec, disk_folder: Path) -> None:
+    tuned = {**specification, "settings": {"scheduler": "none", "DRA": 1}}
+    raws = raw_paths(disk_folder, tuned, 2)
+    assert measure(Path.cwd(), tuned, raws) == 0
+    for raw in raws:
+        sidecar = read_sidecar(raw)
+        assert not is_measured(sidecar)
+        assert {step["setting"]: step["outcome"] for step in sidecar["tuning"]} == {
+            "scheduler": "not applicable",
+            "DRA": "not applicable",
+        }

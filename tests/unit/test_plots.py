@@ -7,9 +7,12 @@ from pathlib import Path
 import matplotlib as mpl
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from iopatterns.plots import WIDTH_INCH, PlotError, bandwidth_figure, save
+from iopatterns.plots import WIDTH_INCH, Panel, PlotError, bandwidth_figure, curves_figure, save
 from iopatterns.published import load
 
 PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020").query("experiment == 'initial'")
@@ -142,3 +145,228 @@ def test_legend_of_many_block_sizes_names_what_is_drawn_and_stays_inside() -> No
     figure.draw_without_rendering()
     box = legend.get_window_extent()
     assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+
+
+# ---- Figures of curves
+
+
+def curve_rows(
+    *levels: int, x: str = "bs_bytes", workloads: tuple[str, ...] = ("read", "randread"), half: float = 10.0
+) -> pd.DataFrame:
+    """Return rows of a panel: each workload's mean grows by 1 from level to level."""
+    rows = [
+        {"rw": rw, x: level, "mean": MEANS[rw] + number, "low": MEANS[rw] + number - half, "high": MEANS[rw] + 2 * half}
+        for rw in workloads
+        for number, level in enumerate(levels)
+    ]
+    return pd.DataFrame(rows, columns=["rw", x, "mean", "low", "high"])
+
+
+def curves(axes: Axes) -> dict[str, Line2D]:
+    """Return the line of each curve of measured means by its label."""
+    return {bar.get_label(): bar.lines[0] for bar in axes.containers if isinstance(bar, ErrorbarContainer)}
+
+
+def hollow(axes: Axes) -> list[Line2D]:
+    """Return the published markers of a panel."""
+    return [line for line in axes.lines if line.get_markerfacecolor() == "none" and line.get_linestyle() == "None"]
+
+
+def source_values(**values: float) -> pd.DataFrame:
+    return pd.DataFrame([{"rw": rw, "bs_bytes": 4096, "value": value} for rw, value in values.items()])
+
+
+def test_curves_have_one_panel_each_under_its_title() -> None:
+    panels = [Panel(title, curve_rows(4096, 8192)) for title in ("a) one", "b) two", "c) three")]
+    figure = curves_figure(panels, "bs_bytes", columns=2)
+    titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()]
+    assert titles == ["a) one", "b) two", "c) three"]
+
+
+def test_panels_of_curves_stand_in_rows_of_as_many_columns_as_are_asked_for() -> None:
+    figure = curves_figure([Panel(str(number), curve_rows(4096)) for number in range(5)], "bs_bytes", columns=3)
+    assert figure.axes[0].get_subplotspec().get_geometry()[:2] == (2, 3)
+
+
+def test_a_figure_of_curves_is_as_wide_as_the_report_s_text() -> None:
+    assert curves_figure([Panel("one", curve_rows(4096))], "bs_bytes", columns=2).get_figwidth() == WIDTH_INCH
+
+
+def test_curves_show_the_means_at_their_x_in_order() -> None:
+    rows = curve_rows(16384, 4096, 8192, workloads=("read",))
+    line = curves(curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0])["Read"]
+    assert list(line.get_xdata()) == [4096, 8192, 16384]
+    assert list(line.get_ydata()) == [301, 302, 300]
+
+
+def test_there_is_a_curve_for_each_workload_of_a_panel() -> None:
+    rows = curve_rows(4096, 8192, workloads=("randwrite", "read", "write"))
+    axes = curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0]
+    assert list(curves(axes)) == ["Read", "Write", "Rand. write"]
+
+
+def test_error_bars_of_curves_are_the_intervals() -> None:
+    rows = curve_rows(4096, 8192, workloads=("read",), half=25.0)
+    axes = curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0]
+    bars = axes.collections[0].get_segments()
+    assert [(bar[0][1], bar[1][1]) for bar in bars] == [(275, 350), (276, 350)]
+
+
+def test_curves_of_means_without_intervals_are_drawn_with_bars_of_no_length() -> None:
+    rows = curve_rows(4096, 8192, workloads=("read",)).assign(low=math.nan, high=math.nan)
+    axes = curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0]
+    assert list(curves(axes)["Read"].get_ydata()) == [300, 301]
+    assert {bar[1][1] - bar[0][1] for bar in axes.collections[0].get_segments()} == {0}
+
+
+def test_published_values_are_hollow_markers_at_their_x() -> None:
+    panel = Panel("one", curve_rows(4096, 8192), source_values(read=136.0, randread=40.1))
+    points = hollow(curves_figure([panel], "bs_bytes", columns=1).axes[0])
+    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in points] == [([4096], [136]), ([4096], [40.1])]
+
+
+def test_published_markers_are_larger_than_measured_ones_that_they_surround() -> None:
+    panel = Panel("one", curve_rows(4096, 8192), source_values(read=300.0))
+    axes = curves_figure([panel], "bs_bytes", columns=1).axes[0]
+    assert hollow(axes)[0].get_markersize() > curves(axes)["Read"].get_markersize()
+
+
+def test_published_markers_have_the_shape_of_their_workload() -> None:
+    panel = Panel("one", curve_rows(4096, 8192), source_values(randread=40.1))
+    axes = curves_figure([panel], "bs_bytes", columns=1).axes[0]
+    assert hollow(axes)[0].get_marker() == curves(axes)["Rand. read"].get_marker()
+
+
+def test_measured_curves_without_variants_have_filled_markers() -> None:
+    axes = curves_figure([Panel("one", curve_rows(4096, 8192))], "bs_bytes", columns=1).axes[0]
+    assert not {"white", "none"} & {line.get_markerfacecolor() for line in curves(axes).values()}
+
+
+def test_a_panel_without_published_values_has_no_hollow_marker() -> None:
+    axes = curves_figure([Panel("one", curve_rows(4096, 8192))], "bs_bytes", columns=1).axes[0]
+    assert hollow(axes) == []
+
+
+def test_a_panel_without_rows_shows_its_note() -> None:
+    panels = [Panel("one", curve_rows(4096)), Panel("two", curve_rows(), note="ignored:\nDRA reads back as 0")]
+    figure = curves_figure(panels, "bs_bytes", columns=2)
+    assert [[text.get_text() for text in axes.texts] for axes in figure.axes] == [[], ["ignored:\nDRA reads back as 0"]]
+
+
+def test_a_panel_without_rows_and_note_says_that_it_was_not_measured() -> None:
+    figure = curves_figure([Panel("one", curve_rows())], "bs_bytes", columns=1)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["not measured"]
+
+
+def test_a_figure_of_panels_without_rows_has_no_legend_and_can_be_saved(tmp_path: Path) -> None:
+    figure = curves_figure([Panel("one", curve_rows()), Panel("two", curve_rows())], "bs_bytes", columns=2)
+    assert figure.legends == []
+    assert all(path.is_file() for path in save(figure, tmp_path / "figure"))
+
+
+def test_x_of_curves_is_logarithmic_and_names_its_powers_of_two_in_kib() -> None:
+    rows = curve_rows(4096, 16384, 28672, 32768, 2**20)
+    axes = curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0]
+    assert axes.get_xscale() == "log"
+    assert list(axes.get_xticks()) == [4096, 16384, 32768, 2**20]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["4", "16", "32", "1024"]
+
+
+def test_numbers_of_jobs_are_named_as_they_are() -> None:
+    figure = curves_figure([Panel("one", curve_rows(1, 2, 4, 16, x="numjobs"))], "numjobs", columns=1)
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["1", "2", "4", "16"]
+
+
+def test_x_without_any_power_of_two_names_every_level() -> None:
+    figure = curves_figure([Panel("one", curve_rows(12288, 28672))], "bs_bytes", columns=1)
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["12", "28"]
+
+
+def test_x_has_no_marks_beside_the_named_ones() -> None:
+    figure = curves_figure([Panel("one", curve_rows(4096, 28672, 2**20))], "bs_bytes", columns=1)
+    assert list(figure.axes[0].get_xticks(minor=True)) == []
+
+
+def test_y_of_curves_begins_at_0_in_every_panel() -> None:
+    panels = [Panel("one", curve_rows(4096, 8192)), Panel("two", curve_rows(4096, 8192, workloads=("write",)))]
+    figure = curves_figure(panels, "bs_bytes", columns=2)
+    assert {axes.get_ylim()[0] for axes in figure.axes} == {0}
+
+
+def test_y_of_curves_holds_the_largest_interval_of_all_panels() -> None:
+    panels = [Panel("one", curve_rows(4096)), Panel("two", curve_rows(4096, half=500.0))]
+    figure = curves_figure(panels, "bs_bytes", columns=2)
+    assert {axes.get_ylim()[1] > 1300 for axes in figure.axes} == {True}
+
+
+@pytest.mark.parametrize(("x", "label"), [("bs_bytes", "Block size (KiB)"), ("numjobs", "Number of jobs")])
+def test_the_lowest_panels_of_curves_say_what_x_is(x: str, label: str) -> None:
+    panels = [Panel(str(number), curve_rows(4096, 8192, x=x)) for number in range(4)]
+    assert [axes.get_xlabel() for axes in curves_figure(panels, x, columns=2).axes] == ["", "", label, label]
+
+
+def test_the_leftmost_panels_of_curves_give_the_unit_of_y() -> None:
+    panels = [Panel(str(number), curve_rows(4096, 8192)) for number in range(4)]
+    labels = [axes.get_ylabel() for axes in curves_figure(panels, "bs_bytes", columns=2).axes]
+    assert labels == ["Bandwidth (MB/s)", "", "Bandwidth (MB/s)", ""]
+
+
+def test_the_curves_of_a_panel_differ_in_more_than_colour() -> None:
+    axes = curves_figure([Panel("one", curve_rows(4096, 8192, workloads=tuple(MEANS)))], "bs_bytes", columns=1).axes[0]
+    looks = {(line.get_marker(), line.get_linestyle()) for line in curves(axes).values()}
+    assert len(looks) == 4
+
+
+def test_random_access_is_dashed() -> None:
+    axes = curves_figure([Panel("one", curve_rows(4096, 8192, workloads=tuple(MEANS)))], "bs_bytes", columns=1).axes[0]
+    dashed = [label for label, line in curves(axes).items() if line.get_linestyle() == "--"]
+    assert dashed == ["Rand. read", "Rand. write"]
+
+
+def variants(*names: str) -> pd.DataFrame:
+    return pd.concat([curve_rows(4096, 8192).assign(variant=name) for name in names])
+
+
+def test_each_variant_of_a_workload_has_its_own_curve() -> None:
+    axes = curves_figure([Panel("one", variants("cfq", "none"))], "bs_bytes", columns=1).axes[0]
+    assert list(curves(axes)) == ["Read, cfq", "Read, none", "Rand. read, cfq", "Rand. read, none"]
+
+
+def test_two_variants_of_a_workload_differ_in_more_than_colour() -> None:
+    axes = curves_figure([Panel("one", variants("cfq", "none"))], "bs_bytes", columns=1).axes[0]
+    drawn = curves(axes)
+    assert drawn["Read, cfq"].get_markerfacecolor() != "white"
+    assert drawn["Read, none"].get_markerfacecolor() == "white"
+
+
+def test_the_legend_of_curves_names_each_look_once() -> None:
+    panels = [Panel(title, curve_rows(4096, 8192), source_values(read=300.0)) for title in ("one", "two")]
+    legend = curves_figure(panels, "bs_bytes", columns=2).legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ["Read", "Rand. read", "Read, published"]
+
+
+def test_the_legend_of_curves_with_variants_stays_inside_the_figure() -> None:
+    panel = Panel("one", variants("cfq", "none"), source_values(read=250.0, randread=50.0))
+    figure = curves_figure([panel], "bs_bytes", columns=1)
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+
+
+def test_the_same_curves_give_the_same_bytes_whatever_the_user_s_settings(tmp_path: Path) -> None:
+    panels = [Panel("one", variants("cfq", "none"), source_values(read=250.0)), Panel("two", curve_rows())]
+    first = save(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "one")
+    with mpl.rc_context({"font.size": 30, "svg.hashsalt": "other", "lines.linewidth": 9}):
+        second = save(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "two")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_other_curves_give_other_bytes(tmp_path: Path) -> None:
+    first = save(curves_figure([Panel("one", curve_rows(4096))], "bs_bytes", columns=1), tmp_path / "one")
+    second = save(curves_figure([Panel("one", curve_rows(4096, half=20.0))], "bs_bytes", columns=1), tmp_path / "two")
+    assert all(one.read_bytes() != two.read_bytes() for one, two in zip(first, second, strict=True))
+
+
+def test_a_figure_of_no_panels_is_refused() -> None:
+    with pytest.raises(PlotError, match="no panels"):
+        curves_figure([], "bs_bytes", columns=2)

@@ -7,16 +7,22 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from iopatterns.statistics import (
     BCA_MIN_EXECUTIONS,
     StatisticsError,
+    equivalence,
     interval,
+    method_for,
+    product_interval,
     random_to_sequential,
     ratio_interval,
     summarise,
 )
 
+# Of means 10 and 20 over 5 and 40; the squared coefficients of variation over n are 3, 1, 4 and 1 three-hundredths
+ABOVE, BELOW = ([9.0, 11.0], [18.0, 20.0, 22.0]), ([4.0, 5.0, 6.0], [36.0, 40.0, 44.0])
 SKEWED = [10.0, 11.0, 10.5, 10.2, 10.8, 10.1, 10.4, 10.3, 10.6, 25.0]
 bandwidths = st.floats(1.0, 1e4, allow_nan=False)
 samples = st.lists(bandwidths, min_size=2, max_size=12)
@@ -191,3 +197,140 @@ def test_random_to_sequential_pairs_each_operation() -> None:
 def test_an_operation_without_its_counterpart_has_no_ratio() -> None:
     result = random_to_sequential(table(read=[1, 2], randread=[1, 2], write=[3]), ["drive"], "mb")
     assert list(result["operation"]) == ["read"]
+
+
+@pytest.mark.parametrize("method", ["t", "bca"])
+def test_a_product_of_one_group_over_one_is_their_ratio(method: str) -> None:
+    above, below = SKEWED, [2 * value + 1 for value in SKEWED]
+    assert product_interval([above], [below], 0.9, method, 5) == ratio_interval(above, below, 0.9, method, 5)
+
+
+def test_t_interval_of_four_groups_is_the_one_computed_by_hand() -> None:
+    # product 1; standard error of the logarithm sqrt(0.03); Welch: 0.03² / (0.01² + (0.01² + 0.04² + 0.01²) / 18) = 4.5
+    factor = math.exp(stats.t.ppf(0.975, 4.5) * math.sqrt(0.03))
+    low, high, method = product_interval(ABOVE, BELOW)
+    assert method == "t"
+    assert (low, high) == pytest.approx((1 / factor, factor), rel=1e-9)
+
+
+def test_a_product_s_interval_of_one_noisy_group_has_the_freedom_of_that_group() -> None:
+    # mean 10, s² = 10, n = 5, so the standard error of the logarithm is sqrt(0.1 / 5)
+    low, high, _ = product_interval([[6.0, 8.0, 10.0, 12.0, 14.0], [2.0] * 3], [[5.0] * 9, [4.0] * 7])
+    factor = math.exp(stats.t.ppf(0.975, 4) * math.sqrt(0.02))
+    assert (low, high) == pytest.approx((1 / factor, factor), rel=1e-9)
+
+
+def test_a_product_does_not_depend_on_the_order_of_its_groups() -> None:
+    turned = product_interval(ABOVE[::-1], BELOW[::-1])
+    assert (turned.low, turned.high) == pytest.approx(product_interval(ABOVE, BELOW)[:2], rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["t", "bca"])
+def test_four_groups_of_equal_values_have_a_product_of_no_width(method: str) -> None:
+    above, below = [[3.0] * 8, [8.0] * 8], [[2.0] * 8, [4.0] * 8]
+    assert product_interval(above, below, method=method) == (3.0, 3.0, method)
+
+
+@pytest.mark.parametrize("method", ["t", "bca"])
+def test_one_group_of_one_execution_leaves_a_product_without_interval(method: str) -> None:
+    low, high, used = product_interval([SKEWED, [3.0]], [SKEWED, SKEWED], method=method)
+    assert math.isnan(low)
+    assert math.isnan(high)
+    assert used == "none"
+
+
+def test_the_smallest_group_decides_whether_a_product_has_enough_executions_for_bca() -> None:
+    few = SKEWED[: BCA_MIN_EXECUTIONS - 1]
+    assert product_interval([SKEWED, few], [SKEWED, SKEWED], method="bca").method == "t"
+    assert product_interval([SKEWED, SKEWED], [SKEWED, SKEWED], method="bca").method == "bca"
+
+
+def test_a_product_needs_means_above_zero_in_every_group() -> None:
+    with pytest.raises(StatisticsError, match="above zero"):
+        product_interval([[1.0, 2.0], [-3.0, 1.0]], [[1.0, 2.0], [3.0, 4.0]])
+
+
+@given(samples, samples, samples, samples, st.sampled_from([0.001, 0.5, 1e3, 1e6]))
+def test_a_constant_that_multiplies_a_group_above_and_one_below_cancels_out(
+    one: list[float], two: list[float], three: list[float], four: list[float], scale: float
+) -> None:
+    low, high, method = product_interval([one, two], [three, four])
+    scaled = product_interval([[scale * value for value in one], two], [[scale * value for value in three], four])
+    assert scaled.method == method
+    assert (scaled.low, scaled.high) == pytest.approx((low, high), rel=1e-6)
+
+
+@given(samples, samples, st.sampled_from([0.001, 0.5, 1e3, 1e6]))
+def test_a_ratio_s_interval_does_not_depend_on_the_unit(above: list[float], below: list[float], scale: float) -> None:
+    low, high, _ = ratio_interval(above, below)
+    scaled = ratio_interval([scale * value for value in above], [scale * value for value in below])
+    assert (scaled.low, scaled.high) == pytest.approx((low, high), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("executions", "asked", "used"),
+    [
+        (1, "t", "none"),
+        (1, "bca", "none"),
+        (2, "t", "t"),
+        (BCA_MIN_EXECUTIONS - 1, "bca", "t"),
+        (BCA_MIN_EXECUTIONS, "bca", "bca"),
+        (BCA_MIN_EXECUTIONS, "t", "t"),
+    ],
+)
+def test_the_method_follows_from_the_number_of_executions(executions: int, asked: str, used: str) -> None:
+    assert method_for(executions, asked) == used
+
+
+@given(st.integers(1, 12), st.sampled_from(["t", "bca"]))
+@settings(deadline=None, max_examples=20)
+def test_the_method_told_beforehand_is_the_one_that_is_used(executions: int, asked: str) -> None:
+    values = [100.0 + number**2 for number in range(executions)]
+    assert interval(values, method=asked).method == method_for(executions, asked)
+
+
+def test_equivalence_is_shown_where_the_interval_lies_within_the_margin() -> None:
+    verdict = equivalence([[100.0, 101.0, 99.0, 100.0]], [[100.0, 100.5, 99.5, 100.0]], 0.05).verdict
+    assert verdict == "equivalent"
+
+
+def test_a_ratio_whose_interval_lies_beyond_1_and_the_margin_is_different() -> None:
+    verdict = equivalence([[150.0, 151.0, 149.0, 150.0]], [[100.0, 100.5, 99.5, 100.0]], 0.05).verdict
+    assert verdict == "different"
+
+
+def test_equivalence_is_not_shown_by_the_mere_lack_of_significance() -> None:
+    above, below = [60.0, 140.0, 100.0], [130.0, 70.0, 100.0]
+    assert ratio_interval(above, below).low < 1 < ratio_interval(above, below).high
+    assert equivalence([above], [below], 0.1).verdict == "undecided"
+
+
+def test_a_significant_difference_within_the_margin_is_equivalent() -> None:
+    above, below = [102.0, 102.1, 101.9, 102.0], [100.0, 100.1, 99.9, 100.0]
+    assert ratio_interval(above, below).low > 1
+    assert equivalence([above], [below], 0.05).verdict == "equivalent"
+
+
+def test_equivalence_of_one_execution_is_undecided() -> None:
+    low, high, verdict = equivalence([[100.0]], [[100.0]], 0.1)
+    assert math.isnan(low)
+    assert math.isnan(high)
+    assert verdict == "undecided"
+
+
+def test_equivalence_is_held_against_the_interval_of_confidence_1_minus_twice_alpha() -> None:
+    found = equivalence(ABOVE, BELOW, 0.1, alpha=0.1)
+    assert (found.low, found.high) == product_interval(ABOVE, BELOW, confidence=0.8)[:2]
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(109.0, "equivalent"), (111.0, "different")])
+def test_the_margin_reaches_as_far_above_1_as_its_inverse_below(value: float, verdict: str) -> None:
+    more, less = [value] * 3, [100.0] * 3
+    assert equivalence([more], [less], 0.1).verdict == verdict
+    assert equivalence([less], [more], 0.1).verdict == verdict
+
+
+@pytest.mark.parametrize("margin", [0.0, -0.1, math.nan])
+def test_a_margin_that_is_not_above_0_is_refused(margin: float) -> None:
+    with pytest.raises(StatisticsError, match="margin of equivalence lies above 0"):
+        equivalence([[1.0, 2.0]], [[1.0, 2.0]], margin)

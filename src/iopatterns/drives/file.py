@@ -14,6 +14,8 @@ from typing import Any
 
 from iopatterns import fio, machine, messages, tuning
 from iopatterns.drives.error import DriveError
+from iopatterns.tuning.journal import Journal
+from iopatterns.tuning.scheduler import set_scheduler
 
 # Memory and the kernel's own views: I/O on them measures no drive
 _NO_DISK = frozenset({"tmpfs", "ramfs", "devtmpfs", "proc", "sysfs", "cgroup2", "hugetlbfs"})
@@ -36,6 +38,8 @@ class FileDrive:
         self.target = str(specification["path"])
         # symbolic links are followed first, so that every check is of what would really be written
         self._path = (self._root / self.target).resolve()
+        self._tunable = frozenset(specification.get("tune", ()))
+        self._journal = Journal(self._root / "data/raw" / self._name / ".restore")
         self._mark = self._path.with_name(self._path.name + ".made-by-iopatterns")
 
     def _refusal(self, reason: str, remedy: str) -> DriveError:
@@ -66,7 +70,8 @@ class FileDrive:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
-            yield
+            with self._journal.kept():
+                yield
 
     def _check_folder(self) -> None:
         """Raise DriveError unless the folder is a place for the file; one inside the project is made."""
@@ -167,9 +172,17 @@ class FileDrive:
             part.unlink(missing_ok=True)
 
     def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
-        """Set nothing: the disk under a file, and so its settings, belong to everything else on it too."""
-        reason = "a file shares its disk, and the disk's settings, with everything else on it"
-        return [tuning.not_applicable(setting, wanted, reason) for setting, wanted in settings.items()]
+        """Set what config/drives.yaml lets be set: the disk under a file, and its settings, serve others too."""
+        return [self._set(setting, wanted) for setting, wanted in settings.items()]
+
+    def _set(self, setting: str, wanted: int | str) -> tuning.Step:
+        if setting != "scheduler":
+            return tuning.not_applicable(setting, wanted, "a file has no mode pages; its disk serves others too")
+        disk = machine.disk_under(self._path.parent)["device"]
+        if "scheduler" not in self._tunable or disk is None:
+            reason = "the disk serves others too; config/drives.yaml has no `tune: [scheduler]` for it"
+            return tuning.not_applicable(setting, wanted, reason)
+        return set_scheduler(Path(f"/sys/block/{disk}/queue/scheduler"), str(wanted), self._journal)
 
     def _is_laid_out(self) -> bool:
         size_bytes = self._size_bytes

@@ -8,6 +8,7 @@ from typing import Any
 
 from iopatterns import cells, tuning
 from iopatterns.drives.error import DriveError
+from iopatterns.tuning import mode_page
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 
@@ -61,7 +62,7 @@ class TwinDrive:
                 self.prefix = [*self._command, "--set", f"host.scheduler={wanted}", "--"]
                 steps.append(tuning.Step(setting, wanted, before, wanted, True, outcome, "a parameter of the model"))
             else:
-                steps.append(tuning.set_mode_page_bit([*self._command, "--"], self.target, setting, wanted))
+                steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, wanted))
         return steps
 
     def identify(self) -> dict[str, Any]:

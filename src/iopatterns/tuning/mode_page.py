@@ -1,65 +1,20 @@
-"""Settings of a drive: what is asked for, what became of it, and the exchange with the drive that shows it."""
+"""Bits of the SCSI caching mode page, read and set with sdparm."""
 
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
-# Bits of the SCSI caching mode page (SBC-4, 6.5.6), by the names that sdparm gives them
-MODE_PAGE_BITS = ("DRA", "FSW", "RCD", "WCE")
+from iopatterns.tuning import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, NOT_CHANGEABLE, REFUSED, Step
 
-# What can become of a setting; the value asked for is in effect after the first two alone.
-ALREADY = "already so"
-CHANGED = "changed"
-NOT_CHANGEABLE = "not changeable"  # the drive's own mask says so
-REFUSED = "refused"  # changeable, but the drive rejects the command
-IGNORED = "ignored"  # the drive accepts the command, and reads back as before
-NOT_APPLICABLE = "not applicable"  # there is no such setting
+# SBC-4, 6.5.6, by the names that sdparm gives them
+BITS = ("DRA", "FSW", "RCD", "WCE")
 
 _EXCHANGE_TIMEOUT_S = 60.0
 _UNIT_ATTENTION = 6  # sdparm's exit status; a drive reports it once after a change, and answers when asked again
 
 
-@dataclass(frozen=True)
-class Step:
-    """One setting of one drive: what was asked for, and what became of it.
-
-    ``before`` and ``after`` are what the drive reported; None where it reports no such setting. ``changeable`` is what
-    its mask of changeable values says, None where it has none. ``exchange`` holds each command with its exit status and
-    what it printed, in order.
-    """
-
-    setting: str
-    wanted: int | str
-    before: int | str | None
-    after: int | str | None
-    changeable: bool | None
-    outcome: str
-    reason: str
-    exchange: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def taken(self) -> bool:
-        """Whether the value asked for is in effect."""
-        return self.outcome in {ALREADY, CHANGED}
-
-    def record(self) -> dict[str, Any]:
-        """Return the step as JSON has it."""
-        return asdict(self)
-
-
-def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
-    """Return the step of a setting that a drive does not have."""
-    return Step(setting, wanted, None, None, None, NOT_APPLICABLE, reason)
-
-
-def not_taken(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return those records of steps after which the value asked for is not in effect."""
-    return [step for step in steps if step["outcome"] not in {ALREADY, CHANGED}]
-
-
-def set_mode_page_bit(prefix: Sequence[str], target: str, setting: str, wanted: int) -> Step:
+def set_bit(prefix: Sequence[str], target: str, setting: str, wanted: int) -> Step:
     """Set a bit of the caching mode page of a drive with sdparm, until its next power cycle.
 
     ``prefix`` stands before sdparm on the command line, ``target`` is the drive's path. The bit is read, with the mask

@@ -1,0 +1,169 @@
+"""The I/O scheduler of a real disk: switched through sysfs, put back whatever dies, and never without being asked."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iopatterns import cells
+from iopatterns.drives import open_drive
+from iopatterns.measure import is_measured, measure, read_sidecar
+from iopatterns.tuning.journal import Journal, RestoreError
+from iopatterns.tuning.scheduler import set_scheduler
+
+Spec = dict[str, Any]
+
+
+def run(*words: str) -> str:
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+
+
+class Disk:
+    """A loop device with a file system of its own, mounted; its scheduler is nobody else's."""
+
+    def __init__(self, device: str, folder: Path) -> None:
+        self.scheduler = Path(f"/sys/block/{Path(device).name}/queue/scheduler")
+        self.folder = folder
+
+    def present(self) -> str:
+        text = self.scheduler.read_text()
+        return text[text.index("[") + 1 : text.index("]")]
+
+
+@pytest.fixture
+def disk(disk_folder: Path) -> Iterator[Disk]:
+    """Such a disk; a test without the right to make one is skipped, and says so."""
+    image, mounted = disk_folder / "image", disk_folder / "mounted"
+    image.touch()
+    os.truncate(image, 256 * 2**20)
+    mounted.mkdir()
+    with contextlib.ExitStack() as undo:
+        try:
+            device = run("losetup", "--find", "--show", "--direct-io=on", str(image))
+            undo.callback(run, "losetup", "--detach", device)
+            run("mkfs.ext4", "-q", device)
+            run("mount", device, str(mounted))
+            undo.callback(run, "umount", str(mounted))
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no loop device with a file system can be made here: {error}")
+        found = Disk(device, mounted)
+        if "mq-deadline" not in found.scheduler.read_text():
+            pytest.skip("this kernel offers no mq-deadline")
+        found.scheduler.write_text("none")
+        yield found
+
+
+def specification(disk: Disk, **settings: Any) -> Spec:
+    drive = {"kind": "file", "name": "loop", "path": str(disk.folder / "drive.bin"), "file_size_bytes": 8 * 2**20}
+    return {
+        "protocol": 1,
+        "runtime_ms": 100,
+        "warmup_ms": 0,
+        "seed": 1,
+        "drive": {**drive, "tune": ["scheduler"]},
+        "fio": {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1},
+        "settings": settings,
+    }
+
+
+def raw(folder: Path, spec: Spec) -> Path:
+    return folder / f"raw/loop/study/randread-4k-j1-{cells.digest(spec)[:8]}/01.json"
+
+
+def test_a_scheduler_is_switched_for_the_cell_and_put_back(disk: Disk, disk_folder: Path) -> None:
+    spec = specification(disk, scheduler="deadline")
+    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
+    sidecar = read_sidecar(raw(disk_folder, spec))
+    assert is_measured(sidecar)
+    (step,) = sidecar["tuning"]
+    assert (step["before"], step["after"], step["outcome"]) == ("none", "mq-deadline", "changed")
+    assert "in place of deadline" in step["reason"]
+    assert sidecar["drive"]["scheduler"] == "mq-deadline"
+    assert disk.present() == "none"
+
+
+def test_noop_of_old_is_none_of_today(disk: Disk, disk_folder: Path) -> None:
+    step = set_scheduler(disk.scheduler, "noop", Journal(disk_folder))
+    assert (step.outcome, step.after) == ("already so", "none")
+
+
+def test_a_scheduler_that_the_kernel_has_not_is_not_applicable(disk: Disk, disk_folder: Path) -> None:
+    step = set_scheduler(disk.scheduler, "anticipatory", Journal(disk_folder))
+    assert step.outcome == "not applicable"
+    assert "mq-deadline" in step.reason
+    assert disk.present() == "none"
+
+
+def test_without_leave_in_the_configuration_nothing_is_switched(disk: Disk, disk_folder: Path) -> None:
+    spec = specification(disk, scheduler="deadline")
+    del spec["drive"]["tune"]
+    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 0
+    (step,) = read_sidecar(raw(disk_folder, spec))["tuning"]
+    assert step["outcome"] == "not applicable"
+    assert not (disk_folder / "data").exists()
+
+
+def test_the_note_is_on_the_disk_before_the_change(disk: Disk, disk_folder: Path) -> None:
+    drive = open_drive(disk_folder, specification(disk, scheduler="deadline"))
+    with drive.hold():
+        drive.tune({"scheduler": "deadline"})
+        assert disk.present() == "mq-deadline"
+        noted = json.loads((disk_folder / "data/raw/loop/.restore/journal.json").read_text())
+        assert noted == {str(disk.scheduler): "none"}
+    assert disk.present() == "none"
+    assert not (disk_folder / "data/raw/loop/.restore/journal.json").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_the_scheduler_is_put_back_whatever_ends_the_run(disk: Disk, disk_folder: Path, number: signal.Signals) -> None:
+    spec = specification(disk, scheduler="deadline") | {"runtime_ms": 20_000}
+    words = ["measure", "--specification", cells.canonical(spec), str(raw(disk_folder, spec))]
+    process = subprocess.Popen([sys.executable, "-m", "iopatterns", *words], cwd=disk_folder)
+    deadline = time.monotonic() + 20
+    while disk.present() != "mq-deadline":
+        assert time.monotonic() < deadline, "the scheduler was not switched"
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert process.wait(timeout=20) != 0
+    if number == signal.SIGKILL:  # nothing could be put back yet: the note is still there
+        assert disk.present() == "mq-deadline"
+        said = subprocess.run(
+            [sys.executable, "-m", "iopatterns", "restore"], cwd=disk_folder, capture_output=True, text=True, check=True
+        )
+        assert f"loop: put back {disk.scheduler}: none" in said.stdout
+    assert disk.present() == "none"
+
+
+def test_the_next_measurement_puts_back_what_a_killed_one_left(disk: Disk, disk_folder: Path) -> None:
+    Journal(disk_folder / "data/raw/loop/.restore").record(disk.scheduler, "none")
+    disk.scheduler.write_text("mq-deadline")
+    spec = specification(disk, scheduler="none")
+    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
+    assert read_sidecar(raw(disk_folder, spec))["tuning"][0]["outcome"] == "already so"
+    assert disk.present() == "none"
+
+
+def test_what_cannot_be_put_back_is_told_and_stays_noted(disk_folder: Path) -> None:
+    journal = Journal(disk_folder)
+    journal.record(disk_folder / "gone/scheduler", "none")
+    with pytest.raises(RestoreError, match=r"echo none > .*gone/scheduler"):
+        journal.restore()
+    assert (disk_folder / "journal.json").exists()
+
+
+def test_the_first_value_noted_counts(disk_folder: Path) -> None:
+    file = disk_folder / "scheduler"
+    journal = Journal(disk_folder)
+    for value in ("none", "mq-deadline"):
+        journal.record(file, value)
+    file.write_text("kyber")
+    journal.restore()
+    assert file.read_text() == "none"

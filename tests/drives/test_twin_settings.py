@@ -1,0 +1,152 @@
+"""Settings of a twin as a cell asks for them: real sdparm, every outcome, and none of it left behind."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import ROOT
+
+from iopatterns import cells, tuning
+from iopatterns.drives import open_drive
+from iopatterns.measure import is_measured, measure, read_sidecar
+from iopatterns.tuning import mode_page
+from iopatterns.twin import models
+
+Spec = dict[str, Any]
+
+
+def on_twin(model: str, settings: dict[str, Any], rw: str = "read") -> Spec:
+    """Return the specification of a short cell of a twin."""
+    drive = {"kind": "twin", "model": model, "name": "twin", "file_size_bytes": 64 * 2**20}
+    return {
+        "protocol": 1,
+        "runtime_ms": 50,
+        "warmup_ms": 0,
+        "seed": 1,
+        "drive": {**drive, "model_digest": models.load(model).digest},
+        "fio": {"rw": rw, "bs": 4096, "ioengine": "sync", "direct": 1, "group_reporting": 1},
+        "settings": settings,
+    }
+
+
+def tuned(folder: Path, model: str, **settings: Any) -> list[tuning.Step]:
+    drive = open_drive(folder, on_twin(model, settings))
+    with drive.hold():
+        drive.prepare()
+        return drive.tune(settings)
+
+
+@pytest.fixture(autouse=True)
+def in_folder(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run each test in a folder of its own: a twin's state folder lies below the working directory."""
+    monkeypatch.chdir(disk_folder)
+    return disk_folder
+
+
+def changed_model(folder: Path, text: str, replacement: str) -> str:
+    """Write a copy of px05smb040's model with one thing changed, and return its path."""
+    original = (ROOT / "data/twins/px05smb040.yaml").read_text()
+    assert original.count(text) == 1
+    path = folder / "changed.yaml"
+    path.write_text(original.replace(text, replacement))
+    return str(path)
+
+
+@pytest.mark.parametrize("bit", mode_page.BITS)
+def test_a_changeable_bit_is_set_and_reads_back(disk_folder: Path, bit: str) -> None:
+    wanted = 0 if bit == "WCE" else 1
+    (step,) = tuned(disk_folder, "px05smb040", **{bit: wanted})
+    assert (step.before, step.after, step.changeable, step.outcome) == (1 - wanted, wanted, True, "changed")
+    assert [said["command"][-2] for said in step.exchange] == [f"--get={bit}", f"--set={bit}={wanted}", f"--get={bit}"]
+
+
+def test_a_bit_that_is_so_already_is_only_read(disk_folder: Path) -> None:
+    (step,) = tuned(disk_folder, "px05smb040", DRA=0)
+    assert (step.outcome, step.taken, len(step.exchange)) == ("already so", True, 1)
+
+
+def test_a_bit_whose_mask_says_no_is_not_tried(disk_folder: Path) -> None:
+    (step,) = tuned(disk_folder, "mz7km240", DRA=1)
+    assert (step.outcome, step.changeable, step.after, step.taken) == ("not changeable", False, 0, False)
+    assert all("--set" not in word for said in step.exchange for word in said["command"])
+
+
+@pytest.mark.parametrize("model", ["ssdsc2bb300g4", "ssdsc2kg480g7"])
+def test_a_value_that_is_accepted_and_not_kept_is_ignored(disk_folder: Path, model: str) -> None:
+    (step,) = tuned(disk_folder, model, DRA=1)
+    assert (step.outcome, step.changeable, step.before, step.after) == ("ignored", True, 0, 0)
+    assert step.exchange[1]["exit_status"] == 0
+
+
+def test_a_value_that_the_drive_rejects_is_refused(disk_folder: Path) -> None:
+    model = changed_model(disk_folder, "DRA: {value: 0, behaviour: changeable", "DRA: {value: 0, behaviour: refused")
+    (step,) = tuned(disk_folder, model, DRA=1)
+    assert (step.outcome, step.after, step.exchange[1]["exit_status"]) == ("refused", 0, 5)
+
+
+def test_a_drive_without_mode_pages_has_no_such_setting(disk_folder: Path) -> None:
+    (step,) = tuned(disk_folder, "nvme-generic", DRA=1)
+    assert (step.outcome, step.before, step.after) == ("not applicable", None, None)
+
+
+def test_a_scheduler_is_the_model_s_own_and_shows_on_the_command_line(disk_folder: Path) -> None:
+    specification = on_twin("px05smb040", {"scheduler": "deadline"})
+    drive = open_drive(disk_folder, specification)
+    with drive.hold():
+        drive.prepare()
+        (step,) = drive.tune(specification["settings"])
+    assert (step.before, step.after, step.outcome) == ("cfq", "deadline", "changed")
+    assert "host.scheduler=deadline" in drive.prefix
+
+
+def iops(raw: Path) -> float:
+    import json
+
+    return float(json.loads(raw.read_text()[raw.read_text().index("{") :])["jobs"][0]["read"]["iops"])
+
+
+def cell(folder: Path, specification: Spec) -> list[Path]:
+    return [folder / f"raw/twin/study/read-4k-j1-{cells.digest(specification)[:8]}/01.json"]
+
+
+def test_read_ahead_that_was_disabled_makes_sequential_reads_slower(disk_folder: Path) -> None:
+    rates = {}
+    for value in (0, 1):
+        specification = on_twin("px05smb040", {"DRA": value})
+        raws = cell(disk_folder, specification)
+        assert measure(disk_folder, specification, raws) == 1
+        rates[value] = iops(raws[0])
+    assert rates[1] < 0.5 * rates[0]
+
+
+def test_settings_do_not_outlive_their_cell(disk_folder: Path) -> None:
+    specification = on_twin("px05smb040", {"DRA": 1})
+    measure(disk_folder, specification, cell(disk_folder, specification))
+    assert not list((disk_folder / "data/raw/.twins").glob("*"))
+    (step,) = tuned(disk_folder, "px05smb040", DRA=0)
+    assert step.outcome == "already so"
+
+
+def test_a_cell_whose_setting_is_not_taken_says_so_in_place_of_a_measurement(disk_folder: Path) -> None:
+    specification = on_twin("mz7km240", {"DRA": 1})
+    raws = cell(disk_folder, specification)
+    assert measure(disk_folder, specification, raws) == 0
+    sidecar = read_sidecar(raws[0])
+    assert not is_measured(sidecar)
+    assert "command" not in sidecar
+    assert sidecar["tuning"][0]["exchange"][0]["stdout"].splitlines()[-1].startswith("DRA")
+    assert '"outcome": "not changeable"' in raws[0].read_text()
+
+
+def test_such_a_cell_is_not_tried_again(disk_folder: Path) -> None:
+    specification = on_twin("mz7km240", {"DRA": 1})
+    raws = cell(disk_folder, specification)
+    measure(disk_folder, specification, raws)
+    before = raws[0].stat().st_mtime_ns
+    assert measure(disk_folder, specification, raws) == 0
+    assert raws[0].stat().st_mtime_ns == before
+
+
+def test_the_exchange_is_the_same_each_time(disk_folder: Path) -> None:
+    first, second = (tuned(disk_folder, "ssdsc2bb300g4", DRA=1)[0].record() for _ in range(2))
+    assert first == second

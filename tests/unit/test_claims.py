@@ -1,0 +1,712 @@
+"""Facts about the checks of claims: what each statistic comes to, how it is judged, and files that are refused."""
+
+import itertools
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from support import ROOT
+
+from iopatterns import claims
+from iopatterns.claims import (
+    DEVIATES,
+    REPRODUCED,
+    UNDECIDED,
+    UNTESTABLE,
+    WITHIN,
+    ClaimsError,
+    Judge,
+    Part,
+    column_of,
+    of_error,
+    of_experiment,
+    select,
+    status_of,
+)
+from iopatterns.config import ConfigError
+
+FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
+VALUES = pd.DataFrame({"id": ["table1-read", "table1-limit"], "value": [100.0, 30.0]})
+RANDOM_TO_SEQUENTIAL = {"ratio": {"rw": "randread"}, "to": {"rw": "read"}, "experiment": "initial"}
+MEAN_OF_READS = {"mean": {"rw": "read"}, "experiment": "initial"}
+bandwidths = st.floats(1.0, 1e4)
+samples = st.lists(bandwidths, min_size=1, max_size=6)
+tolerances = st.floats(0.0, 2.0)
+bounds = st.floats(0.01, 100.0)
+
+
+def executions(*cells: tuple[list[float], dict[str, Any]]) -> pd.DataFrame:
+    """One row per bandwidth; each cell is sequential reads of 4 KiB by one job on drive d but for what it says."""
+    usual = {
+        "drive": "d",
+        "experiments": "initial",
+        "rw": "read",
+        "bs_bytes": 4096,
+        "numjobs": 1,
+        "set_DRA": None,
+        "set_scheduler": None,
+        "iodepth_reached": 1,
+    }
+    rows = [{**usual, **cell, "bandwidth_mb_per_s": one} for many, cell in cells for one in many]
+    return pd.DataFrame(rows).astype({"set_DRA": "Int64", "bs_bytes": "Int64"})
+
+
+def judge(*cells: tuple[list[float], dict[str, Any]]) -> Judge:
+    return Judge(executions(*cells), [], VALUES)
+
+
+def reads_and_random_reads(sequential: list[float], random: list[float]) -> Judge:
+    return judge((sequential, {}), (random, {"rw": "randread"}))
+
+
+def step(outcome: str, drive: str = "d", setting: str = "DRA", wanted: Any = 1) -> dict[str, Any]:
+    return {"setting": setting, "wanted": wanted, "drive": drive, "outcome": outcome}
+
+
+def statuses(parts: list[Part]) -> list[str]:
+    return [part.status for part in parts]
+
+
+def labels(parts: list[Part]) -> list[str]:
+    return [part.label for part in parts]
+
+
+def values(parts: list[Part]) -> list[float | str]:
+    return [part.value for part in parts]
+
+
+def badness(parts: list[Part]) -> int:
+    return FROM_BEST_TO_WORST.index(status_of(parts))
+
+
+# ---- Statistics
+
+
+def test_a_ratio_is_that_of_the_means() -> None:
+    judge_ = reads_and_random_reads([90.0, 110.0], [20.0, 30.0])
+    assert values(judge_.parts({**RANDOM_TO_SEQUENTIAL, "at_most": 1})) == [pytest.approx(0.25)]
+
+
+def test_a_ratio_over_a_ratio_divides_the_one_by_the_other() -> None:
+    judge_ = judge(
+        ([100.0], {"set_DRA": 0}),
+        ([25.0], {"set_DRA": 0, "rw": "randread"}),
+        ([50.0], {"set_DRA": 1}),
+        ([40.0], {"set_DRA": 1, "rw": "randread"}),
+    )
+    check = {
+        "ratio": {"rw": "randread", "DRA": 1},
+        "to": {"rw": "read", "DRA": 1},
+        "over_ratio": {"rw": "randread", "DRA": 0},
+        "over_to": {"rw": "read", "DRA": 0},
+        "experiment": "initial",
+        "at_least": 1,
+    }
+    assert values(judge_.parts(check)) == [pytest.approx(0.8 / 0.25)]
+
+
+def test_a_ratio_compares_drives_where_its_selections_name_them() -> None:
+    judge_ = judge(([30.0], {"drive": "a"}), ([60.0], {"drive": "b"}))
+    check = {"ratio": {"drive": "a"}, "to": {"drive": "b"}, "experiment": "initial", "at_most": 1}
+    assert values(judge_.parts(check)) == [pytest.approx(0.5)]
+
+
+def test_the_interval_of_a_ratio_holds_the_ratio() -> None:
+    part = reads_and_random_reads([90.0, 110.0, 100.0], [24.0, 25.0, 26.0]).parts(
+        {**RANDOM_TO_SEQUENTIAL, "at_most": 1}
+    )[0]
+    assert part.low < 0.25 < part.high
+
+
+def test_a_difference_is_in_mb_per_s() -> None:
+    judge_ = reads_and_random_reads([90.0, 110.0], [20.0, 30.0])
+    check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial", "at_most": 200}
+    assert values(judge_.parts(check)) == [pytest.approx(75.0)]
+
+
+def test_the_interval_of_a_difference_is_that_of_welch() -> None:
+    sequential, random = [90.0, 100.0, 110.0, 104.0], [24.0, 25.0, 26.0]
+    judge_ = reads_and_random_reads(sequential, random)
+    check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial", "at_most": 200}
+    part = judge_.parts(check)[0]
+    expected = stats.ttest_ind(sequential, random, equal_var=False).confidence_interval(0.95)
+    assert (part.low, part.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_a_difference_that_does_not_vary_has_an_interval_of_no_width() -> None:
+    judge_ = reads_and_random_reads([100.0, 100.0], [25.0, 25.0])
+    check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial", "at_most": 200}
+    part = judge_.parts(check)[0]
+    assert (part.low, part.high) == (75.0, 75.0)
+
+
+def test_a_mean_is_in_mb_per_s() -> None:
+    assert values(judge(([90.0, 110.0], {})).parts({**MEAN_OF_READS, "at_least": 1})) == [pytest.approx(100.0)]
+
+
+def test_growth_is_from_each_level_to_the_next() -> None:
+    judge_ = judge(([10.0], {"bs_bytes": 4096}), ([30.0], {"bs_bytes": 16384}), ([60.0], {"bs_bytes": 8192}))
+    parts = judge_.parts({"growth": "bs", "experiment": "initial", "at_least": 1})
+    assert values(parts) == [pytest.approx(6.0), pytest.approx(0.5)]
+
+
+def test_growth_names_the_levels_from_which_and_to_which() -> None:
+    judge_ = judge(([10.0], {"bs_bytes": 4096}), ([30.0], {"bs_bytes": 2**20}))
+    parts = judge_.parts({"growth": "bs", "experiment": "initial", "at_least": 1, "where": {"drive": "d"}})
+    assert labels(parts) == ["d, 4 KiB to 1 MiB"]
+
+
+def test_growth_of_one_level_has_no_part() -> None:
+    assert judge(([10.0], {})).parts({"growth": "bs", "experiment": "initial", "at_least": 1}) == []
+
+
+def test_growth_of_jobs_is_in_the_order_of_their_number() -> None:
+    judge_ = judge(*(([100.0 * jobs], {"numjobs": jobs}) for jobs in (16, 2, 1)))
+    parts = judge_.parts({"growth": "numjobs", "experiment": "initial", "at_least": 1})
+    assert labels(parts) == ["1 jobs to 2 jobs", "2 jobs to 16 jobs"]
+
+
+def test_growth_of_a_ratio_divides_the_ratio_after_by_the_ratio_before() -> None:
+    judge_ = judge(
+        ([100.0], {"bs_bytes": 4096}),
+        ([20.0], {"bs_bytes": 4096, "rw": "randread"}),
+        ([200.0], {"bs_bytes": 8192}),
+        ([100.0], {"bs_bytes": 8192, "rw": "randread"}),
+    )
+    parts = judge_.parts({**RANDOM_TO_SEQUENTIAL, "growth": "bs", "at_least": 1})
+    assert values(parts) == [pytest.approx(0.5 / 0.2)]
+
+
+def test_a_column_is_the_largest_of_its_values() -> None:
+    judge_ = judge(([1.0], {"iodepth_reached": 4}), ([1.0], {"iodepth_reached": 64, "drive": "e"}))
+    check = {"column": "iodepth_reached", "experiment": "initial", "at_least": 64}
+    assert values(judge_.parts(check)) == [64.0]
+
+
+def test_an_outcome_that_is_expected_is_reproduced() -> None:
+    judge_ = Judge(executions(([1.0], {})), [step("ignored")], VALUES)
+    check = {"outcome": "DRA", "to": 1, "experiment": "initial", "is": ["ignored", "refused"]}
+    assert statuses(judge_.parts(check)) == [REPRODUCED]
+
+
+def test_an_outcome_that_is_not_expected_deviates() -> None:
+    judge_ = Judge(executions(([1.0], {})), [step("changed")], VALUES)
+    check = {"outcome": "DRA", "to": 1, "experiment": "initial", "is": ["ignored", "refused"]}
+    assert statuses(judge_.parts(check)) == [DEVIATES]
+
+
+def test_each_outcome_that_came_out_is_a_part() -> None:
+    judge_ = Judge(executions(([1.0], {})), [step("refused"), step("changed"), step("refused")], VALUES)
+    check = {"outcome": "DRA", "to": 1, "experiment": "initial", "is": ["refused"]}
+    assert values(judge_.parts(check)) == ["changed", "refused"]
+
+
+@pytest.mark.parametrize(
+    "other", [step("changed", drive="e"), step("changed", setting="RCD"), step("changed", wanted=0)]
+)
+def test_an_outcome_is_that_of_its_drive_setting_and_value(other: dict[str, Any]) -> None:
+    judge_ = Judge(executions(([1.0], {})), [step("refused"), other], VALUES)
+    check = {"outcome": "DRA", "to": 1, "experiment": "initial", "where": {"drive": "d"}, "is": ["refused"]}
+    assert values(judge_.parts(check)) == ["refused"]
+
+
+def test_an_outcome_of_a_setting_that_was_never_asked_for_has_no_part() -> None:
+    check = {"outcome": "DRA", "to": 1, "experiment": "initial", "is": ["refused"]}
+    assert judge(([1.0], {})).parts(check) == []
+
+
+# ---- Expectations
+
+
+@pytest.mark.parametrize(
+    ("check", "status"),
+    [
+        ({"at_most": 100}, REPRODUCED),
+        ({"at_most": 99}, DEVIATES),
+        ({"at_most": 99, "tolerance": 0.1}, WITHIN),
+        ({"at_most": 80, "tolerance": 0.1}, DEVIATES),
+        ({"at_least": 100}, REPRODUCED),
+        ({"at_least": 101}, DEVIATES),
+        ({"at_least": 101, "tolerance": 0.1}, WITHIN),
+        ({"at_least": 120, "tolerance": 0.1}, DEVIATES),
+        ({"at_most": "table1-read"}, REPRODUCED),
+        ({"at_most": "table1-limit"}, DEVIATES),
+        ({"equals": "table1-read"}, REPRODUCED),
+        ({"equals": "table1-limit"}, DEVIATES),
+    ],
+)
+def test_executions_that_do_not_vary_are_judged_by_their_mean(check: dict[str, Any], status: str) -> None:
+    assert statuses(judge(([100.0, 100.0], {})).parts({**MEAN_OF_READS, **check})) == [status]
+
+
+@pytest.mark.parametrize(
+    ("check", "status"),
+    [
+        ({"at_most": 100}, REPRODUCED),
+        ({"at_most": 99}, DEVIATES),
+        ({"at_most": 99, "tolerance": 0.1}, WITHIN),
+        ({"at_least": 101}, DEVIATES),
+        ({"equals": "table1-read"}, REPRODUCED),
+    ],
+)
+def test_one_execution_is_judged_by_itself(check: dict[str, Any], status: str) -> None:
+    assert statuses(judge(([100.0], {})).parts({**MEAN_OF_READS, **check})) == [status]
+
+
+def test_one_execution_has_no_interval() -> None:
+    part = judge(([100.0], {})).parts({**MEAN_OF_READS, "at_least": 1})[0]
+    assert math.isnan(part.low)
+    assert math.isnan(part.high)
+
+
+@pytest.mark.parametrize("expectation", [{"at_most": 101}, {"at_least": 99}, {"at_most": 99}, {"at_least": 101}])
+def test_an_interval_that_reaches_to_both_sides_of_the_bound_decides_nothing(expectation: dict[str, Any]) -> None:
+    judge_ = judge(([90.0, 100.0, 110.0], {}))
+    assert statuses(judge_.parts({**MEAN_OF_READS, **expectation})) == [UNDECIDED]
+
+
+def test_a_difference_whose_interval_straddles_the_bound_is_undecided() -> None:
+    judge_ = reads_and_random_reads([90.0, 100.0, 110.0], [24.0, 25.0, 26.0])
+    check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial", "at_most": 76}
+    assert statuses(judge_.parts(check)) == [UNDECIDED]
+
+
+def test_an_interval_that_ends_within_the_tolerance_is_within_it() -> None:
+    judge_ = judge(([99.0, 100.0, 101.0], {}))
+    assert statuses(judge_.parts({**MEAN_OF_READS, "at_most": 98, "tolerance": 0.1})) == [WITHIN]
+
+
+def test_an_interval_that_straddles_the_end_of_the_tolerance_is_undecided() -> None:
+    judge_ = judge(([90.0, 100.0, 110.0], {}))
+    assert statuses(judge_.parts({**MEAN_OF_READS, "at_most": 90, "tolerance": 0.1})) == [UNDECIDED]
+
+
+def test_a_wider_confidence_can_leave_a_part_undecided() -> None:
+    table = executions(([98.0, 100.0, 102.0], {}))
+    check = {**MEAN_OF_READS, "at_most": 104}
+    found = [statuses(Judge(table, [], VALUES, confidence).parts(check)) for confidence in (0.8, 0.99)]
+    assert found == [[REPRODUCED], [UNDECIDED]]
+
+
+@pytest.mark.parametrize(
+    ("check", "off"),
+    [
+        ({"at_most": 80}, 0.25),
+        ({"at_most": 100}, 0.0),
+        ({"at_least": 125}, 0.2),
+        ({"at_least": 50}, 0.0),
+        ({"equals": "table1-limit"}, 70 / 30),
+    ],
+)
+def test_how_far_off_a_part_is_is_relative_to_the_bound(check: dict[str, Any], off: float) -> None:
+    assert judge(([100.0], {})).parts({**MEAN_OF_READS, **check})[0].off == pytest.approx(off)
+
+
+@pytest.mark.parametrize(
+    ("measured", "status"),
+    [(100, REPRODUCED), (104, REPRODUCED), (96, REPRODUCED), (106, WITHIN), (119, WITHIN), (121, DEVIATES)],
+)
+def test_a_published_number_holds_up_to_20_percent_and_is_reproduced_up_to_5(measured: float, status: str) -> None:
+    assert statuses(judge(([measured], {})).parts({**MEAN_OF_READS, "equals": "table1-read"})) == [status]
+
+
+def test_the_tolerance_of_a_check_takes_the_place_of_20_percent() -> None:
+    check = {**MEAN_OF_READS, "equals": "table1-read", "tolerance": 0.3}
+    assert statuses(judge(([129.0], {})).parts(check)) == [WITHIN]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(0.0, REPRODUCED), (-0.05, REPRODUCED), (0.06, WITHIN), (-0.2, WITHIN), (0.21, DEVIATES), (-0.5, DEVIATES)],
+)
+def test_an_error_counts_alike_in_both_directions(error: float, status: str) -> None:
+    assert of_error(error) == status
+
+
+@pytest.mark.parametrize(
+    ("random", "status"),
+    [
+        ([100.0, 101.0, 99.0], REPRODUCED),
+        ([80.0, 81.0, 79.0], DEVIATES),
+        ([125.0, 126.0, 124.0], DEVIATES),
+        ([80.0, 100.0, 120.0], UNDECIDED),
+        ([95.0, 100.0, 105.0], REPRODUCED),
+        ([91.5, 91.0, 90.5], UNDECIDED),  # slower beyond doubt, but the interval reaches to both sides of the margin
+    ],
+)
+def test_what_lies_within_a_margin_is_decided_by_a_test_of_equivalence(random: list[float], status: str) -> None:
+    judge_ = reads_and_random_reads([100.0, 100.1, 99.9], random)
+    assert statuses(judge_.parts({**RANDOM_TO_SEQUENTIAL, "within": 0.1})) == [status]
+
+
+def test_equivalence_of_one_execution_each_is_undecided() -> None:
+    judge_ = reads_and_random_reads([100.0], [100.0])
+    assert statuses(judge_.parts({**RANDOM_TO_SEQUENTIAL, "within": 0.1})) == [UNDECIDED]
+
+
+@pytest.mark.parametrize(("random", "off"), [(100.0, 0.0), (110.0, 0.0), (121.0, 0.1), (1e4 / 121, 0.1)])
+def test_how_far_a_ratio_is_off_its_margin_is_alike_on_both_sides(random: float, off: float) -> None:
+    part = reads_and_random_reads([100.0], [random]).parts({**RANDOM_TO_SEQUENTIAL, "within": 0.1})[0]
+    assert part.off == pytest.approx(off, abs=1e-12)
+
+
+# ---- Where
+
+
+def test_all_levels_are_those_that_the_experiment_measured() -> None:
+    judge_ = judge(
+        ([1.0], {"bs_bytes": 8192}),
+        ([1.0], {"bs_bytes": 4096}),
+        ([1.0], {"bs_bytes": 2**20, "experiments": "other"}),
+    )
+    parts = judge_.parts({**MEAN_OF_READS, "where": {"bs": "all"}, "at_least": 1})
+    assert labels(parts) == ["4 KiB", "8 KiB"]
+
+
+def test_all_levels_of_a_setting_leave_out_cells_that_do_not_ask_for_it() -> None:
+    judge_ = judge(([1.0], {"set_scheduler": "noop"}), ([1.0], {"set_scheduler": "cfq"}), ([1.0], {}))
+    parts = judge_.parts({**MEAN_OF_READS, "where": {"scheduler": "all"}, "at_least": 1})
+    assert labels(parts) == ["cfq", "noop"]
+
+
+def test_lists_are_combined_in_their_order() -> None:
+    cells = [([1.0], {"drive": drive, "bs_bytes": size}) for drive, size in itertools.product(["d", "e"], [4096, 8192])]
+    parts = judge(*cells).parts({**MEAN_OF_READS, "where": {"drive": ["e", "d"], "bs": ["4k", "8k"]}, "at_least": 1})
+    assert labels(parts) == ["e, 4 KiB", "e, 8 KiB", "d, 4 KiB", "d, 8 KiB"]
+
+
+def test_levels_that_were_not_measured_are_skipped() -> None:
+    judge_ = judge(([1.0], {"bs_bytes": 8192}))
+    parts = judge_.parts({**MEAN_OF_READS, "where": {"bs": ["4k", "8k", "1m"]}, "at_least": 1})
+    assert labels(parts) == ["8 KiB"]
+
+
+def test_a_level_measured_on_one_side_of_a_ratio_is_skipped() -> None:
+    judge_ = judge(
+        ([100.0], {"bs_bytes": 4096}),
+        ([100.0], {"bs_bytes": 8192}),
+        ([50.0], {"bs_bytes": 8192, "rw": "randread"}),
+    )
+    parts = judge_.parts({**RANDOM_TO_SEQUENTIAL, "where": {"bs": "all"}, "at_most": 1})
+    assert labels(parts) == ["8 KiB"]
+
+
+def test_a_list_in_the_statistic_gives_a_part_each() -> None:
+    judge_ = judge(
+        ([50.0], {"set_scheduler": "noop"}),
+        ([75.0], {"set_scheduler": "deadline"}),
+        ([100.0], {"set_scheduler": "cfq"}),
+    )
+    check = {"ratio": {"scheduler": ["noop", "deadline"]}, "to": {"scheduler": "cfq"}, "experiment": "initial"}
+    parts = judge_.parts({**check, "at_most": 1})
+    assert dict(zip(labels(parts), values(parts), strict=True)) == pytest.approx({"noop": 0.5, "deadline": 0.75})
+
+
+def test_parts_name_jobs_and_settings() -> None:
+    judge_ = judge(([1.0], {"numjobs": 4, "set_DRA": 1}))
+    parts = judge_.parts({**MEAN_OF_READS, "where": {"numjobs": 4, "DRA": 1}, "at_least": 1})
+    assert labels(parts) == ["4 jobs, DRA 1"]
+
+
+def test_executions_of_other_experiments_do_not_count() -> None:
+    judge_ = judge(([100.0], {}), ([900.0], {"experiments": "other"}))
+    assert values(judge_.parts({**MEAN_OF_READS, "at_least": 1})) == [100.0]
+
+
+def test_a_cell_serves_each_experiment_that_it_names() -> None:
+    table = executions(([1.0], {"experiments": "initial block-size"}), ([2.0], {"experiments": "block-size"}))
+    assert [len(of_experiment(table, name)) for name in ("initial", "block-size", "block")] == [1, 2, 0]
+
+
+# ---- Status of a claim
+
+
+def test_a_claim_of_which_nothing_was_measured_is_not_testable() -> None:
+    judge_ = judge(([100.0], {}))
+    assert status_of(judge_.parts({**MEAN_OF_READS, "experiment": "absent", "at_least": 1})) == UNTESTABLE
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"ratio": {"rw": "randread"}, "to": {"rw": "read"}},
+        {"difference": {"rw": "randread"}, "to": {"rw": "read"}},
+        {"mean": {"rw": "randread"}},
+        {"growth": "bs", "where": {"rw": "randread"}},
+        {"growth": "bs", "ratio": {"rw": "randread"}, "to": {"rw": "read"}},
+        {"column": "iodepth_reached", "where": {"rw": "randread"}},
+    ],
+)
+def test_each_statistic_without_rows_has_no_part(check: dict[str, Any]) -> None:
+    judge_ = judge(([100.0], {"bs_bytes": 4096}), ([100.0], {"bs_bytes": 8192}))
+    assert judge_.parts({**check, "experiment": "initial", "at_most": 1}) == []
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_the_status_of_a_claim_is_that_of_its_worst_part(number: int) -> None:
+    for some in itertools.permutations(FROM_BEST_TO_WORST, number):
+        parts = [Part("", 1.0, 1.0, 1.0, status, 0.0) for status in some]
+        assert status_of(parts) == max(some, key=FROM_BEST_TO_WORST.index)
+
+
+def test_one_level_that_deviates_makes_the_claim_deviate() -> None:
+    judge_ = judge(([100.0], {"bs_bytes": 4096}), ([50.0], {"bs_bytes": 8192}))
+    parts = judge_.parts({**MEAN_OF_READS, "where": {"bs": "all"}, "at_least": 100})
+    assert (statuses(parts), status_of(parts)) == ([REPRODUCED, DEVIATES], DEVIATES)
+
+
+# ---- Selections
+
+
+@pytest.mark.parametrize(
+    ("factor", "column"),
+    [
+        ("bs", "bs_bytes"),
+        ("rw", "rw"),
+        ("drive", "drive"),
+        ("numjobs", "numjobs"),
+        ("DRA", "set_DRA"),
+        ("scheduler", "set_scheduler"),
+    ],
+)
+def test_each_factor_has_its_column(factor: str, column: str) -> None:
+    assert column_of(factor) == column
+
+
+@pytest.mark.parametrize("level", ["4k", "4 KiB", "4096", 4096])
+def test_a_block_size_is_selected_however_it_is_written(level: str | int) -> None:
+    table = executions(([1.0], {"bs_bytes": 4096}), ([2.0], {"bs_bytes": 8192}))
+    assert select(table, {"bs": level})["bandwidth_mb_per_s"].tolist() == [1.0]
+
+
+def test_a_selection_holds_all_its_levels_at_once() -> None:
+    table = executions(
+        ([1.0], {"set_DRA": 1}), ([2.0], {"set_DRA": 1, "rw": "write"}), ([3.0], {"set_DRA": 0}), ([4.0], {})
+    )
+    assert select(table, {"rw": "read", "DRA": 1})["bandwidth_mb_per_s"].tolist() == [1.0]
+
+
+def test_a_selection_of_nothing_is_all() -> None:
+    table = executions(([1.0, 2.0], {}))
+    assert select(table, {}).equals(table)
+
+
+def test_a_selection_by_a_setting_that_no_cell_asks_for_is_empty() -> None:
+    assert select(executions(([1.0], {})), {"FSW": 1}).empty
+
+
+# ---- Facts about any measurement
+
+
+@given(samples, samples, bounds, st.tuples(tolerances, tolerances), st.sampled_from(["at_most", "at_least"]))
+def test_a_larger_tolerance_never_makes_a_bound_worse(
+    sequential: list[float], random: list[float], bound: float, both: tuple[float, float], kind: str
+) -> None:
+    judge_ = reads_and_random_reads(sequential, random)
+    small, large = (
+        judge_.parts({**RANDOM_TO_SEQUENTIAL, kind: bound, "tolerance": tolerance}) for tolerance in sorted(both)
+    )
+    assert badness(large) <= badness(small)
+
+
+@given(samples, tolerances, tolerances)
+def test_a_larger_tolerance_never_makes_a_published_number_worse(
+    sequential: list[float], first: float, second: float
+) -> None:
+    judge_ = judge((sequential, {}))
+    small, large = (
+        judge_.parts({**MEAN_OF_READS, "equals": "table1-read", "tolerance": tolerance})
+        for tolerance in sorted((first, second))
+    )
+    assert badness(large) <= badness(small)
+
+
+@given(samples, samples, st.floats(0.01, 0.9), st.floats(0.01, 0.9))
+def test_what_is_equivalent_within_a_margin_is_so_within_a_larger_one(
+    sequential: list[float], random: list[float], first: float, second: float
+) -> None:
+    judge_ = reads_and_random_reads(sequential, random)
+    small, large = (judge_.parts({**RANDOM_TO_SEQUENTIAL, "within": margin}) for margin in sorted((first, second)))
+    assert badness(large) <= badness(small)
+
+
+ratio_checks = st.one_of(
+    st.fixed_dictionaries({"at_most": bounds, "tolerance": tolerances}),
+    st.fixed_dictionaries({"at_least": bounds, "tolerance": tolerances}),
+    st.fixed_dictionaries({"within": st.floats(0.01, 0.9)}),
+)
+
+
+@given(samples, samples, ratio_checks, st.integers(-20, 20))
+def test_the_status_of_a_ratio_does_not_depend_on_the_unit_of_the_bandwidths(
+    sequential: list[float], random: list[float], expectation: dict[str, float], power: int
+) -> None:
+    # a power of two leaves all digits as they are: what lies on its bound stays there
+    factor = 2.0**power
+    check = {**RANDOM_TO_SEQUENTIAL, **expectation}
+    before = reads_and_random_reads(sequential, random)
+    after = reads_and_random_reads([factor * one for one in sequential], [factor * one for one in random])
+    assert statuses(after.parts(check)) == statuses(before.parts(check))
+
+
+@given(samples, samples, st.floats(1e-3, 1e3))
+def test_a_ratio_does_not_depend_on_the_unit_of_the_bandwidths(
+    sequential: list[float], random: list[float], factor: float
+) -> None:
+    check = {**RANDOM_TO_SEQUENTIAL, "at_most": 1}
+    before = reads_and_random_reads(sequential, random)
+    after = reads_and_random_reads([factor * one for one in sequential], [factor * one for one in random])
+    assert after.parts(check)[0].value == pytest.approx(before.parts(check)[0].value)
+
+
+@given(samples, samples, bounds)
+def test_a_bound_that_is_reproduced_from_above_is_not_so_from_below_unless_it_is_met(
+    sequential: list[float], random: list[float], bound: float
+) -> None:
+    judge_ = reads_and_random_reads(sequential, random)
+    found = [statuses(judge_.parts({**RANDOM_TO_SEQUENTIAL, kind: bound}))[0] for kind in ("at_most", "at_least")]
+    value = judge_.parts({**RANDOM_TO_SEQUENTIAL, "at_most": bound})[0].value
+    assert found != [REPRODUCED, REPRODUCED] or value == pytest.approx(bound, rel=1e-8)
+
+
+# ---- Files
+
+
+GOOD: dict[str, Any] = {
+    "id": "reads-affected",
+    "place": "Section 3",
+    "quote": "has a significant effect",
+    "says": "Random reads are slower",
+    "check": {**RANDOM_TO_SEQUENTIAL, "at_most": 0.95},
+}
+UNTESTED = {key: GOOD[key] for key in ("place", "quote", "says")} | {
+    "id": "adjacency",
+    "untestable": "It is not shown.",
+}
+CONTRADICTION = {"id": "of-reads", "between": ["reads-affected", "table1-read"], "contradicted": [], "says": "Both."}
+
+
+def load(root: Path, *listed: dict[str, Any], **more: Any) -> dict[str, Any]:
+    (root / "workflow/schemas").mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / claims.SCHEMA, root / claims.SCHEMA)
+    (root / "claims.yaml").write_text(yaml.safe_dump({"claims": list(listed), **more}), encoding="utf-8")
+    return claims.load(root, "claims.yaml", VALUES)
+
+
+def with_check(**check: Any) -> dict[str, Any]:
+    return GOOD | {"check": {"experiment": "initial", **check}}
+
+
+def test_a_file_of_claims_is_returned_as_it_is_written(tmp_path: Path) -> None:
+    content = load(tmp_path, GOOD, UNTESTED, contradictions=[CONTRADICTION])
+    assert content == {"claims": [GOOD, UNTESTED], "contradictions": [CONTRADICTION]}
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"ratio": {"rw": "randread"}, "to": {"rw": "read"}, "within": 0.1},
+        {"ratio": {"rw": "a"}, "to": {"rw": "b"}, "over_ratio": {"rw": "c"}, "over_to": {"rw": "d"}, "at_least": 1},
+        {"difference": {"rw": "write"}, "to": {"rw": "randwrite"}, "at_most": "table1-limit"},
+        {"mean": {"rw": "read"}, "equals": "table1-read", "tolerance": 0.2},
+        {"growth": "bs", "at_least": 1},
+        {"growth": "bs", "ratio": {"rw": "randread"}, "to": {"rw": "read"}, "at_least": 1},
+        {"column": "iodepth_reached", "at_least": "table1-limit"},
+        {"outcome": "DRA", "to": 1, "is": ["refused"]},
+    ],
+)
+def test_each_kind_of_check_is_accepted(tmp_path: Path, check: dict[str, Any]) -> None:
+    assert load(tmp_path, with_check(**check))["claims"][0]["check"] == {"experiment": "initial", **check}
+
+
+RATIO = {"ratio": {"rw": "randread"}, "to": {"rw": "read"}}
+
+
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        (GOOD | {"untestable": "It is not shown."}, "give either a check, or with untestable the reason"),
+        ({key: GOOD[key] for key in GOOD if key != "check"}, "give either a check, or with untestable the reason"),
+        (with_check(**RATIO, mean={"rw": "read"}, at_most=1), "a check has one of ratio, .*, not 2 of them"),
+        (with_check(**RATIO, growth="bs", column="numjobs", at_most=1), "a check has one of ratio, .*, not 2 of them"),
+        (with_check(at_most=1), "a check has one of ratio, .*, not 0 of them"),
+        (with_check(**RATIO, at_most=1, at_least=1), "a check has one of at_most, .*, not 2 of them"),
+        (with_check(**RATIO), "a check has one of at_most, .*, not 0 of them"),
+        (with_check(ratio={"rw": "read"}, at_most=1), "ratio, difference and outcome need 'to'"),
+        (with_check(difference={"rw": "read"}, at_most=1), "ratio, difference and outcome need 'to'"),
+        (with_check(outcome="DRA", **{"is": ["refused"]}), "ratio, difference and outcome need 'to'"),
+        (with_check(growth="bs", ratio={"rw": "read"}, at_most=1), "ratio, difference and outcome need 'to'"),
+        (with_check(mean={"rw": "read"}, to={"rw": "write"}, at_most=1), "nothing else has it"),
+        (with_check(**RATIO, over_ratio={"rw": "write"}, at_most=1), "over_ratio and over_to belong together"),
+        (with_check(**RATIO, over_to={"rw": "write"}, at_most=1), "over_ratio and over_to belong together"),
+        (with_check(**RATIO, at_most="table1-raed"), "no published value has the id 'table1-raed'"),
+        (with_check(**RATIO, at_least="table1-raed"), "Did you mean 'table1-read'"),
+        (with_check(**RATIO, equals="table1-limits"), "Did you mean 'table1-limit'"),
+    ],
+)
+def test_a_wrong_claim_is_named_by_file_and_id(tmp_path: Path, claim: dict[str, Any], message: str) -> None:
+    with pytest.raises(ClaimsError, match=rf"^claims\.yaml: claim 'reads-affected': .*{message}"):
+        load(tmp_path, claim)
+
+
+def test_an_id_of_two_claims_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ClaimsError, match="claim 'reads-affected': another claim or published value has this id"):
+        load(tmp_path, GOOD, GOOD)
+
+
+def test_an_id_of_a_claim_and_a_published_value_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ClaimsError, match="claim 'table1-read': another claim or published value has this id"):
+        load(tmp_path, GOOD | {"id": "table1-read"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"between": ["reads-afected"]}, "no claim and no published value has the id 'reads-afected'"),
+        ({"between": ["reads-afected"]}, "Did you mean 'reads-affected'"),
+        ({"contradicted": ["table1-raed"]}, "Did you mean 'table1-read'"),
+        ({"contradicted": ["table1-limit"]}, "table1-limit must also stand under between"),
+    ],
+)
+def test_a_wrong_contradiction_is_named_by_file_and_id(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ClaimsError, match=rf"^claims\.yaml: contradiction 'of-reads': .*{message}"):
+        load(tmp_path, GOOD, contradictions=[CONTRADICTION | change])
+
+
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        (GOOD | {"chekc": {}}, "chekc"),
+        (with_check(**RATIO, at_mots=1), "at_mots"),
+        ({key: GOOD[key] for key in GOOD if key != "quote"}, "quote"),
+        (GOOD | {"id": "Reads affected"}, "Reads affected"),
+        (with_check(**RATIO, equals=1), "equals"),
+        (with_check(**RATIO, within=0), "within"),
+        (with_check(**RATIO, at_most=1, tolerance=-0.1), "tolerance"),
+    ],
+)
+def test_what_the_schema_does_not_know_is_named(tmp_path: Path, claim: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"claims\.yaml: .*{message}"):
+        load(tmp_path, claim)
+
+
+def test_a_mistyped_contradiction_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="betwixt"):
+        load(tmp_path, GOOD, contradictions=[CONTRADICTION | {"betwixt": []}])
+
+
+def test_a_file_without_claims_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"claims\.yaml: claims"):
+        load(tmp_path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: there is no such file"):
+        claims.load(tmp_path, "none.yaml", VALUES)

@@ -1,0 +1,409 @@
+"""Facts about the tables of drives, schedulers, settings and refusals."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from iopatterns.comparisons import (
+    MARGIN,
+    SCHEDULER_MARGIN,
+    drive_table,
+    reasons,
+    refusal_table,
+    scheduler_table,
+    settings_table,
+)
+from iopatterns.published import load_drives
+from iopatterns.statistics import product_interval
+from iopatterns.tables import NOTHING, TableError, printed
+
+ROOT = Path(__file__).parents[2]
+DRIVES = load_drives(ROOT / "data/published/saif2020")
+RECORDED = json.loads((ROOT / "tests/notebooks/data/saif2020.tuning.json").read_text(encoding="utf-8"))
+REFUSING = [step for step in RECORDED if step["experiments"] == "refusing"]
+EXACT = (0.99, 1.0, 1.01)  # executions that vary little …
+NOISY = (0.5, 1.0, 1.5)  # … and much
+WORKLOADS = ("read", "randread", "write", "randwrite")
+
+
+def record(drive: str = "d", setting: str = "DRA", wanted: int | str = 1, **changes: Any) -> dict[str, Any]:
+    """Return a record of a setting that the drive accepted and ignored, as `collect.tuned` returns it, but for changes."""
+    step = {"drive": drive, "cell": "c", "experiments": "refusing", "measured": False, "setting": setting}
+    step |= {"wanted": wanted, "before": 0, "after": 0, "changeable": True, "outcome": "ignored"}
+    return {**step, "reason": f"accepted, but {setting} still reads back as 0", "exchange": [], **changes}
+
+
+def said(action: str, exit_status: int = 0) -> dict[str, Any]:
+    return {"command": ["sdparm", action, "{drive}"], "exit_status": exit_status, "stdout": "", "stderr": ""}
+
+
+def toggle(
+    bit: str,
+    off: Mapping[str, float],
+    on: Mapping[str, float],
+    *,
+    drive: str = "d",
+    size: int = 4096,
+    spread: tuple[float, ...] = EXACT,
+) -> pd.DataFrame:
+    """Return executions with a bit 0 and 1, whose means by workload are ``off`` and ``on``."""
+    rows = [
+        {"drive": drive, "rw": rw, "bs_bytes": size, f"set_{bit}": level, "mb": mean * factor}
+        for level, means in ((0, off), (1, on))
+        for rw, mean in means.items()
+        for factor in spread
+    ]
+    return pd.DataFrame(rows).astype({f"set_{bit}": "Int64"})
+
+
+def reads(sequential: float, random: float) -> dict[str, float]:
+    return {"read": sequential, "randread": random}
+
+
+def settings(*parts: pd.DataFrame, tuned: list[dict[str, Any]] | None = None) -> pd.DataFrame:
+    return settings_table(pd.concat(parts), tuned or [], "mb", 0.95, "t").data
+
+
+def scheduled(
+    means: Mapping[str, float],
+    *,
+    drive: str = "d",
+    rw: str = "read",
+    sizes: tuple[int, ...] = (4096,),
+    spread: tuple[float, ...] = EXACT,
+) -> pd.DataFrame:
+    """Return executions under each scheduler, with its mean at every block size."""
+    rows = [
+        {"drive": drive, "rw": rw, "bs_bytes": size, "set_scheduler": scheduler, "mb": mean * factor}
+        for scheduler, mean in means.items()
+        for size in sizes
+        for factor in spread
+    ]
+    return pd.DataFrame(rows)
+
+
+def schedulers(*parts: pd.DataFrame, tuned: list[dict[str, Any]] | None = None) -> pd.DataFrame:
+    return scheduler_table(pd.concat(parts), tuned or [], "mb").data
+
+
+# ---- Drives
+
+
+def test_drives_are_those_of_the_source_s_table_of_that_number() -> None:
+    assert list(drive_table(DRIVES, 4, {}).data["drive_key"]) == ["mz7km240", "ssdsc2bb300g4", "ssdsc2kg480g7"]
+
+
+def test_each_drive_says_as_what_it_was_measured() -> None:
+    data = drive_table(DRIVES, 1, {"c400": "twin", "px02ssf020": "block", "other": "file"}).data
+    assert data.set_index("drive_key")["measured_as"].to_dict() == {
+        "px02ssf020": "block",
+        "px05smb040": "not measured",
+        "c400": "twin",
+    }
+
+
+def test_drives_are_printed_as_the_source_prints_them() -> None:
+    frame = printed(drive_table(DRIVES, 1, {"c400": "twin"}))
+    assert list(frame.iloc[2]) == ["C400-MTFDDAA064M", "MLC", "64 GB", "—", "Micron", "< 2008", "twin"]
+
+
+def test_a_table_of_drives_that_the_source_does_not_have_is_refused() -> None:
+    with pytest.raises(TableError, match="no rows"):
+        drive_table(DRIVES, 2, {})
+
+
+# ---- Schedulers
+
+
+def test_schedulers_have_a_row_per_drive_workload_and_scheduler_but_cfq() -> None:
+    means = {"none": 100.0, "cfq": 100.0, "deadline": 100.0}
+    parts = [scheduled(means, drive=drive, rw=rw) for drive in ("a", "b") for rw in ("read", "randread")]
+    data = schedulers(*parts)
+    assert list(data[["drive", "rw", "scheduler"]].itertuples(index=False, name=None)) == [
+        (drive, rw, scheduler)
+        for drive in ("a", "b")
+        for rw in ("read", "randread")
+        for scheduler in ("none", "deadline")
+    ]
+
+
+def test_a_scheduler_s_ratios_are_the_smallest_and_largest_of_all_block_sizes() -> None:
+    small = scheduled({"none": 90.0, "cfq": 100.0}, sizes=(4096,))
+    middle = scheduled({"none": 100.0, "cfq": 100.0}, sizes=(8192,))
+    large = scheduled({"none": 300.0, "cfq": 200.0}, sizes=(16384,))
+    row = schedulers(small, middle, large).iloc[0]
+    assert (row["block_sizes"], row["smallest_ratio"], row["largest_ratio"]) == pytest.approx((3, 0.9, 1.5))
+
+
+def test_block_sizes_that_cfq_was_not_measured_at_are_left_out() -> None:
+    data = schedulers(scheduled({"none": 100.0, "cfq": 100.0}), scheduled({"none": 500.0}, sizes=(8192,)))
+    assert (data["block_sizes"][0], data["largest_ratio"][0]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "verdict"),
+    [(100.0, EXACT, "no effect"), (150.0, EXACT, "effect"), (100.0, NOISY, "undecided")],
+)
+def test_a_scheduler_s_verdict_is_that_of_a_test_of_equivalence(
+    mean: float, spread: tuple[float, ...], verdict: str
+) -> None:
+    assert schedulers(scheduled({"none": mean, "cfq": 100.0}, spread=spread))["verdict"][0] == verdict
+
+
+def test_a_scheduler_measured_once_is_undecided() -> None:
+    assert schedulers(scheduled({"none": 100.0, "cfq": 100.0}, spread=(1.0,)))["verdict"][0] == "undecided"
+
+
+def test_one_undecided_block_size_makes_a_scheduler_undecided() -> None:
+    means = {"none": 100.0, "cfq": 100.0}
+    data = schedulers(scheduled(means), scheduled(means, sizes=(8192,), spread=NOISY))
+    assert data["verdict"][0] == "undecided"
+
+
+def test_an_effect_at_one_block_size_outweighs_all_others() -> None:
+    means = {"none": 100.0, "cfq": 100.0}
+    others = [scheduled(means), scheduled(means, sizes=(8192,), spread=NOISY)]
+    data = schedulers(*others, scheduled({"none": 150.0, "cfq": 100.0}, sizes=(16384,)))
+    assert data["verdict"][0] == "effect"
+
+
+def test_schedulers_are_held_against_the_schedulers_margin() -> None:
+    data = schedulers(scheduled({"none": 107.0, "cfq": 100.0}, spread=(0.999, 1.0, 1.001)))
+    assert (data["margin"][0], data["verdict"][0]) == (SCHEDULER_MARGIN, "effect")
+
+
+def test_a_scheduler_that_the_drive_does_not_offer_has_one_row_of_its_own() -> None:
+    missing = record("d", "scheduler", "kyber", before="cfq", after="cfq", outcome="not applicable")
+    data = schedulers(scheduled({"none": 100.0, "cfq": 100.0}), tuned=[missing, missing])
+    assert list(data["scheduler"]) == ["none", "kyber"]
+    assert data.loc[1, ["rw", "block_sizes", "verdict"]].to_list() == ["", 0, "not applicable"]
+
+
+def test_schedulers_are_listed_where_the_drive_took_none_of_them() -> None:
+    missing = [record("d", "scheduler", name, outcome="not applicable") for name in ("cfq", "none")]
+    data = scheduler_table(pd.DataFrame(), missing, "mb").data
+    assert list(data["scheduler"]) == ["cfq", "none"]
+
+
+def test_schedulers_taken_and_other_settings_have_no_row_of_their_own() -> None:
+    steps = [record(wanted=1), record("d", "scheduler", "none", outcome="changed", measured=True)]
+    assert len(schedulers(scheduled({"none": 100.0, "cfq": 100.0}), tuned=steps)) == 1
+
+
+def test_schedulers_are_printed_with_the_range_of_their_ratios() -> None:
+    table = scheduler_table(
+        pd.concat([scheduled({"none": 90.0, "cfq": 100.0}), scheduled({"none": 110.0, "cfq": 100.0}, sizes=(8192,))]),
+        [],
+        "mb",
+    )
+    assert list(printed(table).iloc[0]) == ["d", "Read", "none", "2", "0.900–1.100", "effect"]
+
+
+def test_a_scheduler_that_was_not_taken_is_printed_with_dashes() -> None:
+    missing = record("d", "scheduler", "kyber", outcome="not applicable")
+    frame = printed(scheduler_table(scheduled({"none": 100.0, "cfq": 100.0}), [missing], "mb"))
+    assert list(frame.iloc[1]) == ["d", NOTHING, "kyber", "0", NOTHING, "not applicable"]
+
+
+def test_a_table_of_schedulers_without_cfq_is_refused() -> None:
+    with pytest.raises(TableError, match="no rows"):
+        scheduler_table(scheduled({"none": 100.0, "noop": 100.0}), [], "mb")
+
+
+# ---- Settings
+
+
+def test_settings_have_a_row_per_drive_operation_and_block_size() -> None:
+    means = dict.fromkeys(WORKLOADS, 100.0)
+    data = settings(*(toggle("DRA", means, means, drive=drive, size=size) for drive in "ab" for size in (4096, 8192)))
+    rows = set(data[["drive", "setting", "operation", "bs_bytes"]].itertuples(index=False, name=None))
+    assert len(data) == 8
+    assert rows == {("ab"[n % 2], "DRA", ("read", "write")[n // 4], (4096, 8192)[n // 2 % 2]) for n in range(8)}
+
+
+def test_bits_come_in_the_order_of_the_source() -> None:
+    means = reads(100.0, 50.0)
+    data = settings(*(toggle(bit, means, means) for bit in ("DRA", "FSW", "WCE", "RCD")))
+    assert list(data["setting"]) == ["RCD", "WCE", "FSW", "DRA"]
+
+
+def test_the_change_of_the_gap_is_the_one_computed_by_hand() -> None:
+    # random over sequential: 40 / 100 with the bit 0, 45 / 60 with it 1
+    row = settings(toggle("DRA", reads(100.0, 40.0), reads(60.0, 45.0))).iloc[0]
+    found = row[["gap_off", "gap_on", "change", "sequential_change", "random_change"]].to_list()
+    assert found == pytest.approx([0.4, 0.75, 1.875, 0.6, 1.125])
+
+
+def test_the_interval_of_the_change_is_that_of_the_product_of_four_means() -> None:
+    row = settings(toggle("DRA", reads(100.0, 40.0), reads(60.0, 45.0))).iloc[0]
+    at = {mean: [mean * factor for factor in EXACT] for mean in (100.0, 40.0, 60.0, 45.0)}
+    low, high, method = product_interval([at[45.0], at[100.0]], [at[60.0], at[40.0]], 0.95)
+    assert (row["change_low"], row["change_high"]) == pytest.approx((low, high))
+    assert (row["interval_method"], row["confidence"]) == (method, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("random_on", "spread", "verdict"),
+    [(40.0, EXACT, "no effect"), (80.0, EXACT, "effect"), (40.0, NOISY, "undecided"), (40.0, (1.0,), "undecided")],
+)
+def test_a_setting_s_verdict_is_that_of_a_test_of_equivalence(
+    random_on: float, spread: tuple[float, ...], verdict: str
+) -> None:
+    data = settings(toggle("DRA", reads(100.0, 40.0), reads(100.0, random_on), spread=spread))
+    assert (data["margin"][0], data["verdict"][0]) == (MARGIN, verdict)
+
+
+def test_a_setting_that_slows_both_alike_has_no_effect_on_the_gap() -> None:
+    row = settings(toggle("WCE", reads(100.0, 40.0), reads(50.0, 20.0))).iloc[0]
+    assert row["verdict"] == "no effect"
+
+
+def test_a_verdict_does_not_depend_on_the_confidence_of_the_interval_shown() -> None:
+    executions = toggle("DRA", reads(100.0, 40.0), reads(100.0, 42.0))
+    verdicts = {settings_table(executions, [], "mb", level, "t").data["verdict"][0] for level in (0.5, 0.95, 0.9999)}
+    assert verdicts == {"no effect"}
+
+
+@pytest.mark.parametrize("workload", ["read", "randread"])
+@pytest.mark.parametrize("level", [0, 1])
+def test_an_operation_of_which_one_cell_was_not_measured_has_no_row(workload: str, level: int) -> None:
+    means = dict.fromkeys(WORKLOADS, 100.0)
+    rows = toggle("DRA", means, means)
+    data = settings(rows[(rows["rw"] != workload) | (rows["set_DRA"] != level)])
+    assert list(data["operation"]) == ["write"]
+
+
+def test_executions_that_do_not_set_a_bit_do_not_count_for_it() -> None:
+    alone = toggle("DRA", reads(100.0, 40.0), reads(100.0, 80.0))
+    other = toggle("RCD", reads(7.0, 3.0), reads(5.0, 4.0))
+    data = settings(alone, other)
+    assert data[data["setting"] == "DRA"]["change"].to_list() == pytest.approx([2.0])
+
+
+def test_a_value_of_a_bit_that_was_not_taken_has_one_row_of_its_own() -> None:
+    data = settings(
+        toggle("DRA", reads(100.0, 40.0), reads(100.0, 40.0), drive="a"), tuned=[record("b"), record("b", cell="other")]
+    )
+    assert list(data["drive"]) == ["a", "b"]
+    assert data.loc[1, ["setting", "operation", "bs_bytes", "verdict"]].to_list() == ["DRA=1", "", 0, "ignored"]
+
+
+def test_a_value_that_was_not_taken_has_no_numbers() -> None:
+    row = settings_table(pd.DataFrame(), [record()], "mb", 0.95, "t").data.iloc[0]
+    gaps = ["gap_off", "gap_on", "change", "change_low", "change_high", "sequential_change", "random_change"]
+    assert row[gaps].isna().all()
+    assert row["interval_method"] == "none"
+
+
+def test_bits_that_were_taken_and_schedulers_have_no_row_of_their_own() -> None:
+    steps = [
+        record(outcome="changed", measured=True),
+        record(wanted=0, outcome="already so", measured=True),
+        record("d", "scheduler", "kyber", outcome="not applicable"),
+    ]
+    assert len(settings(toggle("DRA", reads(100.0, 40.0), reads(100.0, 40.0)), tuned=steps)) == 1
+
+
+@pytest.mark.parametrize("outcome", ["not changeable", "refused", "ignored", "not applicable"])
+def test_the_verdict_of_a_value_that_was_not_taken_says_what_became_of_it(outcome: str) -> None:
+    assert settings_table(pd.DataFrame(), [record(outcome=outcome)], "mb", 0.95, "t").data["verdict"][0] == outcome
+
+
+def test_settings_are_printed_with_their_change_as_an_interval() -> None:
+    table = settings_table(toggle("DRA", reads(100.0, 40.0), reads(60.0, 45.0), spread=(1.0, 1.0)), [], "mb", 0.95, "t")
+    assert list(printed(table).iloc[0]) == [
+        *("d", "DRA", "Read", "4 KiB"),
+        *("0.60", "1.12", "0.40", "0.75", "1.88–1.88", "effect"),
+    ]
+
+
+def test_a_value_that_was_not_taken_is_printed_with_dashes() -> None:
+    frame = printed(settings_table(pd.DataFrame(), [record("d", "FSW", 0)], "mb", 0.95, "t"))
+    assert list(frame.iloc[0]) == ["d", "FSW=0", "", *[NOTHING] * 6, "ignored"]
+
+
+def test_the_heads_of_settings_say_what_is_over_what() -> None:
+    frame = printed(settings_table(toggle("DRA", reads(1.0, 1.0), reads(1.0, 1.0)), [], "mb", 0.95, "t"))
+    assert list(frame.columns.get_level_values(0))[4:9] == [
+        *["Bandwidth, 1 over 0"] * 2,
+        *["Random over sequential"] * 3,
+    ]
+
+
+# ---- Refusals
+
+
+def test_each_attempt_of_the_recorded_drives_has_one_row() -> None:
+    data = refusal_table(REFUSING).data
+    assert data[["drive", "setting", "wanted", "outcome"]].to_numpy().tolist() == [
+        ["mz7km240", "DRA", 1, "not changeable"],
+        ["ssdsc2bb300g4", "DRA", 1, "ignored"],
+        ["ssdsc2kg480g7", "DRA", 1, "ignored"],
+    ]
+
+
+def test_a_mere_reading_is_no_attempt() -> None:
+    steps = [record(wanted=0, outcome="already so"), record(wanted=1)]
+    assert list(refusal_table(steps).data["wanted"]) == [1]
+
+
+def test_an_attempt_that_succeeded_has_a_row() -> None:
+    assert list(refusal_table([record(after=1, outcome="changed", measured=True)]).data["outcome"]) == ["changed"]
+
+
+def test_an_attempt_that_the_mask_forbids_has_no_exit_status() -> None:
+    data = refusal_table(REFUSING).data.set_index("drive")
+    assert pd.isna(data.loc["mz7km240", "exit_status"])
+    assert data.loc["ssdsc2bb300g4", "exit_status"] == 0
+
+
+def test_the_exit_status_is_that_of_the_last_command_that_sets() -> None:
+    exchange = [said("--get=DRA"), said("--set=DRA=1", 6), said("--set=DRA=1", 5), said("--get=DRA", 9)]
+    assert list(refusal_table([record(exchange=exchange)]).data["exit_status"]) == [5]
+
+
+def test_refusals_tell_values_and_masks_before_and_after() -> None:
+    row = refusal_table(REFUSING).data.iloc[0]
+    assert row[["before", "changeable", "after"]].to_list() == [0, False, 0]
+    assert row["reason"] == "the drive's mask says that DRA cannot change"
+
+
+def test_refusals_are_printed_in_words() -> None:
+    frame = printed(refusal_table(REFUSING))
+    assert list(frame.iloc[0]) == ["mz7km240", "DRA=1", "0", "not changeable", NOTHING, "0", "not changeable"]
+    assert list(frame.iloc[1]) == ["ssdsc2bb300g4", "DRA=1", "0", "changeable", "0", "0", "ignored"]
+
+
+def test_a_setting_that_the_drive_does_not_report_is_printed_with_dashes() -> None:
+    missing = record(before=None, after=None, changeable=None, outcome="not applicable")
+    frame = printed(refusal_table([missing]))
+    assert list(frame.iloc[0]) == ["d", "DRA=1", *[NOTHING] * 4, "not applicable"]
+
+
+def test_a_table_of_no_attempts_is_refused() -> None:
+    with pytest.raises(TableError, match="no rows"):
+        refusal_table([record(wanted=0, outcome="already so")])
+
+
+# ---- Reasons
+
+
+def test_a_drive_that_did_not_take_a_setting_has_a_reason() -> None:
+    assert reasons(REFUSING, "mz7km240") == "not changeable:\nthe drive's mask says that DRA cannot change"
+
+
+def test_a_drive_that_took_all_settings_has_no_reason() -> None:
+    assert reasons(RECORDED, "px05smb040") == ""
+
+
+def test_a_drive_of_which_nothing_was_asked_has_no_reason() -> None:
+    assert reasons(REFUSING, "other") == ""
+
+
+def test_a_drive_s_reason_is_its_own() -> None:
+    steps = [record("a", reason="of a"), record("b", reason="of b")]
+    assert reasons(steps, "b") == "ignored:\nof b"
