@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from support import ROOT
@@ -505,6 +505,7 @@ def test_a_selection_by_a_setting_that_no_cell_asks_for_is_empty() -> None:
 # ---- Facts about any measurement
 
 
+@settings(deadline=None)
 @given(samples, samples, bounds, st.tuples(tolerances, tolerances), st.sampled_from(["at_most", "at_least"]))
 def test_a_larger_tolerance_never_makes_a_bound_worse(
     sequential: list[float], random: list[float], bound: float, both: tuple[float, float], kind: str
@@ -516,6 +517,7 @@ def test_a_larger_tolerance_never_makes_a_bound_worse(
     assert badness(large) <= badness(small)
 
 
+@settings(deadline=None)
 @given(samples, tolerances, tolerances)
 def test_a_larger_tolerance_never_makes_a_published_number_worse(
     sequential: list[float], first: float, second: float
@@ -528,6 +530,7 @@ def test_a_larger_tolerance_never_makes_a_published_number_worse(
     assert badness(large) <= badness(small)
 
 
+@settings(deadline=None)
 @given(samples, samples, st.floats(0.01, 0.9), st.floats(0.01, 0.9))
 def test_what_is_equivalent_within_a_margin_is_so_within_a_larger_one(
     sequential: list[float], random: list[float], first: float, second: float
@@ -544,6 +547,7 @@ ratio_checks = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(samples, samples, ratio_checks, st.integers(-20, 20))
 def test_the_status_of_a_ratio_does_not_depend_on_the_unit_of_the_bandwidths(
     sequential: list[float], random: list[float], expectation: dict[str, float], power: int
@@ -556,6 +560,7 @@ def test_the_status_of_a_ratio_does_not_depend_on_the_unit_of_the_bandwidths(
     assert statuses(after.parts(check)) == statuses(before.parts(check))
 
 
+@settings(deadline=None)
 @given(samples, samples, st.floats(1e-3, 1e3))
 def test_a_ratio_does_not_depend_on_the_unit_of_the_bandwidths(
     sequential: list[float], random: list[float], factor: float
@@ -566,6 +571,7 @@ def test_a_ratio_does_not_depend_on_the_unit_of_the_bandwidths(
     assert after.parts(check)[0].value == pytest.approx(before.parts(check)[0].value)
 
 
+@settings(deadline=None)
 @given(samples, samples, bounds)
 def test_a_bound_that_is_reproduced_from_above_is_not_so_from_below_unless_it_is_met(
     sequential: list[float], random: list[float], bound: float

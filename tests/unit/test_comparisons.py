@@ -31,7 +31,7 @@ WORKLOADS = ("read", "randread", "write", "randwrite")
 
 
 def record(drive: str = "d", setting: str = "DRA", wanted: int | str = 1, **changes: Any) -> dict[str, Any]:
-    """Return a record of a setting that the drive accepted and ignored, as `collect.tuned` returns it, but for changes."""
+    """Return a record, as `collect.tuned` has it, of a setting that the drive accepted and ignored, but for changes."""
     step = {"drive": drive, "cell": "c", "experiments": "refusing", "measured": False, "setting": setting}
     step |= {"wanted": wanted, "before": 0, "after": 0, "changeable": True, "outcome": "ignored"}
     return {**step, "reason": f"accepted, but {setting} still reads back as 0", "exchange": [], **changes}
@@ -94,7 +94,11 @@ def schedulers(*parts: pd.DataFrame, tuned: list[dict[str, Any]] | None = None) 
 
 
 def test_drives_are_those_of_the_source_s_table_of_that_number() -> None:
-    assert list(drive_table(DRIVES, 4, {}).data["drive_key"]) == ["mz7km240", "ssdsc2bb300g4", "ssdsc2kg480g7"]
+    assert list(drive_table(DRIVES, 4, {"other": "file"}).data["drive_key"]) == [
+        "mz7km240",
+        "ssdsc2bb300g4",
+        "ssdsc2kg480g7",
+    ]
 
 
 def test_each_drive_says_as_what_it_was_measured() -> None:
@@ -113,7 +117,7 @@ def test_drives_are_printed_as_the_source_prints_them() -> None:
 
 def test_a_table_of_drives_that_the_source_does_not_have_is_refused() -> None:
     with pytest.raises(TableError, match="no rows"):
-        drive_table(DRIVES, 2, {})
+        drive_table(DRIVES, 2, {"other": "file"})
 
 
 # ---- Schedulers

@@ -483,4 +483,4 @@ def test_the_overview_names_each_claim_that_deviates(recorded: Path, card: Score
 
 
 def test_the_overview_names_the_own_drive_that_a_claim_deviates_on(own_drive: Path) -> None:
-    assert "  deviates on mydisk: reads-affected (Section 3)" in scorecard.overview(own_drive)
+    assert "  deviates on mydisk: gap-with-one-process (Section 4.3)" in scorecard.overview(own_drive)

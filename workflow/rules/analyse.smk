@@ -7,7 +7,8 @@ for study in PLAN.studies:
         input:
             raw=PLAN.raw_files(study),
             code=[
-                *multiext("src/iopatterns/", "collect.py", "measure.py", "tuning/__init__.py"),
+                *multiext("src/iopatterns/", "collect.py", "measure.py"),
+                "src/iopatterns/tuning/__init__.py",
                 *multiext("src/fio_parser_json/", "documents.py", "tables.py"),
             ],
         output:
@@ -45,7 +46,6 @@ for study in PLAN.studies:
                 "statistics.py",
                 "report.mplstyle",
                 "tables.py",
-                "tuning/__init__.py",
                 "units.py",
             ),
         output:

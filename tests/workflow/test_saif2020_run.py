@@ -1,0 +1,88 @@
+"""All experiments of RR-9319 on twins, in little: what comes out, what a change runs again, what the scorecard says."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from support import ROOT, Project, copy_project
+
+STUDY = "config/studies/saif2020.yaml"
+DRIVES = ["px02ssf020", "px05smb040", "c400", "mz7km240", "ssdsc2bb300g4", "ssdsc2kg480g7"]
+LITTLE = {"patterns": ["read", "randread", "write", "randwrite"], "reads": ["read", "randread"]}
+LITTLE |= {"block_sizes": ["4k", "64k"], "small_and_usual": ["4k", "28k"]}
+
+
+@pytest.fixture(scope="module")
+def done(module_disk_folder: Path) -> Project:
+    """A run of all experiments with two block sizes, two numbers of jobs and two short executions a cell."""
+    project = copy_project(module_disk_folder / "project")
+    study = yaml.safe_load((ROOT / STUDY).read_text())
+    study["levels"] = LITTLE
+    study["experiments"]["concurrency"]["vary"] |= {"numjobs": [1, 4], "bs": ["4k", "64k"]}
+    project.edit(STUDY, **study)
+    project.edit("config/config.yaml", drives=DRIVES, runtime="20 ms", file_size="64 MiB")
+    ran = project.snakemake("--cores", "2")
+    assert ran.returncode == 0, ran.stdout
+    assert project.iopatterns("scorecard", "--expect").returncode == 0
+    return project
+
+
+def test_every_table_and_figure_is_made(done: Project) -> None:
+    made = {path.stem for path in (done.root / "results/figures/saif2020").glob("*.svg")}
+    assert made == {"initial", "figure2", "figure3", "figure3-all", "figure4", "figure5"}
+    made = {path.stem for path in (done.root / "results/tables/saif2020").glob("*.csv")}
+    assert made == {"table1", "table2", "table3", "table4", "ratios", "schedulers", "settings", "refusals"}
+
+
+def test_each_experiment_was_run_on_its_drives(done: Project) -> None:
+    executions = pd.read_parquet(done.root / "results/measurements/saif2020.parquet")
+    table = executions.assign(experiment=executions["experiments"].str.split()).explode("experiment")
+    drives = table.groupby("experiment")["drive"].agg(lambda names: sorted(set(names))).to_dict()
+    assert drives["initial"] == sorted(DRIVES[:3])
+    assert drives["refusing"] == sorted(DRIVES[3:])
+    assert all(drives[name] == ["px05smb040"] for name in drives.keys() - {"initial", "refusing"})
+
+
+def test_a_refused_setting_has_an_outcome_and_no_executions(done: Project) -> None:
+    steps = json.loads((done.root / "results/measurements/saif2020.tuning.json").read_text())
+    refused = {step["drive"]: step["outcome"] for step in steps if not step["measured"]}
+    assert refused == {"mz7km240": "not changeable", "ssdsc2bb300g4": "ignored", "ssdsc2kg480g7": "ignored"}
+    executions = pd.read_parquet(done.root / "results/measurements/saif2020.parquet")
+    assert not ((executions["drive"] == "mz7km240") & (executions["set_DRA"] == 1)).any()
+
+
+def test_a_second_run_has_nothing_to_do(done: Project) -> None:
+    assert "Nothing to be done" in done.snakemake("-n").stdout
+
+
+def test_another_block_size_runs_its_own_cells_alone(done: Project, disk_folder: Path) -> None:
+    project = Project(disk_folder / "copy")
+    shutil.copytree(done.root, project.root)
+    project.edit(STUDY, levels={**LITTLE, "block_sizes": ["4k", "64k", "128k"]})
+    dry = project.snakemake("-n")
+    cells = re.findall(r"Measuring saif2020 on px05smb040: (\S+)-[0-9a-f]{8}$", dry.stdout, flags=re.MULTILINE)
+    # figure 2: four workloads; figure 3: four under each of four schedulers; figure 5: two with read-ahead on and off
+    assert len(cells) == 4 + 16 + 4
+    assert all("-128k-" in cell for cell in cells)
+    assert dry.stdout.count("Measuring ") == len(cells)
+
+
+def test_the_scorecard_agrees_with_what_is_expected(done: Project) -> None:
+    said = done.snakemake("scorecard")
+    assert said.returncode == 0, said.stdout
+    assert "checkable claims hold" in said.stdout
+
+
+def test_the_scorecard_fails_and_names_a_claim_that_no_longer_holds(done: Project, disk_folder: Path) -> None:
+    project = Project(disk_folder / "copy")
+    shutil.copytree(done.root, project.root)
+    expected = project.root / "data/expectations/saif2020.yaml"
+    assert "reads-halved: deviates" in expected.read_text()
+    expected.write_text(expected.read_text().replace("reads-halved: deviates", "reads-halved: reproduced"))
+    said = project.snakemake("scorecard")
+    assert said.returncode != 0
+    assert "saif2020: reads-halved (Section 3): was reproduced, now deviates" in said.stdout
