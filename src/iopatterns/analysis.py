@@ -85,7 +85,9 @@ class Study:
     def toggled(self, *experiments: str) -> pd.DataFrame:
         """Return the executions of several experiments together, each once."""
         wanted = set(experiments)
-        return self.executions[[bool(wanted & set(names.split())) for names in self.executions["experiments"]]]
+        return self.executions[
+            self.executions["experiments"].map(lambda names: bool(wanted & set(names.split()))).astype(bool)
+        ]
 
     def tuned(self, *experiments: str) -> list[Mapping[str, Any]]:
         """Return what became of the settings that some experiments ask for."""

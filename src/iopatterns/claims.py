@@ -200,7 +200,7 @@ def status_of(parts: Sequence[Part]) -> str:
 
 def of_experiment(executions: pd.DataFrame, experiment: str) -> pd.DataFrame:
     """Return the executions that an experiment of the study asks for; a cell may serve several."""
-    return executions[[experiment in names.split() for names in executions["experiments"]]]
+    return executions[executions["experiments"].map(lambda names: experiment in names.split()).astype(bool)]
 
 
 def column_of(factor: str) -> str:

@@ -1,5 +1,6 @@
 """The report's tables: measured against published, random against sequential, one setting against another."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -144,7 +145,7 @@ def drive_table(drives: pd.DataFrame, number: int, measured: Mapping[str, str]) 
     (twin, file …) of each drive measured, by name. Columns of the data: those of ``drives``, and measured_as.
     """
     data = drives[drives["table"] == str(number)].drop(columns="table").reset_index(drop=True)
-    data["measured_as"] = data["drive_key"].map(dict(measured)).fillna("not measured")
+    data["measured_as"] = [measured.get(key, "not measured") for key in data["drive_key"]]
     heads = {
         "drive": "SSD model",
         "cell": "SSD type",
@@ -208,22 +209,22 @@ def settings_table(executions: pd.DataFrame, tuned: Tuned, value: str, confidenc
     margin, and verdict: of the change of the gap, by a test of equivalence.
     """
     rows: list[tuple[Any, ...]] = []
-    for column in [f"set_{bit}" for bit in _BITS if f"set_{bit}" in executions]:
-        toggled = executions[executions[column].notna()]
-        for operation in ("read", "write"):
-            for (drive, size), group in toggled.groupby(["drive", "bs_bytes"], sort=False):
-                samples = _samples(group, ["rw", column], value)
-                keys = [(f"rand{operation}", 1), (operation, 1), (operation, 0), (f"rand{operation}", 0)]
-                if any(key not in samples for key in keys):
-                    continue
-                random_on, sequential_on, sequential_off, random_off = (samples[key] for key in keys)
-                above, below = [random_on, sequential_off], [sequential_on, random_off]
-                low, high, used = product_interval(above, below, confidence, method)
-                off, on = random_off.mean() / sequential_off.mean(), random_on.mean() / sequential_on.mean()
-                changes = (sequential_on.mean() / sequential_off.mean(), random_on.mean() / random_off.mean())
-                verdict = _VERDICTS[equivalence(above, below, MARGIN).verdict]
-                about = (drive, column.removeprefix("set_"), operation, size)
-                rows.append((*about, off, on, on / off, low, high, *changes, confidence, used, MARGIN, verdict))
+    bits = [bit for bit in _BITS if f"set_{bit}" in executions]
+    drives, sizes = dict.fromkeys(executions.get("drive", ())), sorted(set(executions.get("bs_bytes", ())))
+    for drive, bit, operation, size in itertools.product(drives, bits, ("read", "write"), sizes):
+        here = executions[(executions["drive"] == drive) & (executions["bs_bytes"] == size)]
+        samples = _samples(here[here[f"set_{bit}"].notna()], ["rw", f"set_{bit}"], value)
+        keys = [(f"rand{operation}", 1), (operation, 1), (operation, 0), (f"rand{operation}", 0)]
+        if any(key not in samples for key in keys):
+            continue
+        random_on, sequential_on, sequential_off, random_off = (samples[key] for key in keys)
+        above, below = [random_on, sequential_off], [sequential_on, random_off]
+        low, high, used = product_interval(above, below, confidence, method)
+        off, on = random_off.mean() / sequential_off.mean(), random_on.mean() / sequential_on.mean()
+        changes = (sequential_on.mean() / sequential_off.mean(), random_on.mean() / random_off.mean())
+        verdict = _VERDICTS[equivalence(above, below, MARGIN).verdict]
+        about = (drive, bit, operation, size)
+        rows.append((*about, off, on, on / off, low, high, *changes, confidence, used, MARGIN, verdict))
     for drive, setting, wanted, outcome in _left_out(tuned, set(_BITS)):
         nothing = (np.nan,) * 8
         rows.append((drive, f"{setting}={wanted}", "", 0, *nothing, "none", MARGIN, outcome))
@@ -248,18 +249,17 @@ def settings_table(executions: pd.DataFrame, tuned: Tuned, value: str, confidenc
 def refusal_table(tuned: Tuned) -> Table:
     """Return what became of each attempt to change a setting, from the recorded exchanges.
 
-    ``tuned``: records as ``collect.tuned`` returns them. One row per drive and attempt that was no mere reading.
-    Columns of the data: drive, setting, wanted, before, changeable, exit_status (of ``sdparm --set``; missing where the
-    drive's mask forbids the attempt), after, outcome, reason.
+    ``tuned``: records as ``collect.tuned`` returns them. One row per drive, value asked for and outcome; without those
+    that were so already, unless all were. Columns of the data: drive, setting, wanted, before, changeable, exit_status
+    (of ``sdparm --set``; missing where the drive's mask forbids the attempt), after, outcome, reason.
     """
     rows = {}
-    for step in tuned:
-        if step["outcome"] == tuning.ALREADY:
-            continue
+    attempts = [step for step in tuned if step["outcome"] != tuning.ALREADY]
+    for step in attempts or tuned:
         sets = [said for said in step["exchange"] if any(word.startswith("--set=") for word in said["command"])]
         status = sets[-1]["exit_status"] if sets else None
         about = (step["drive"], step["setting"], step["wanted"])
-        rows[about] = (
+        rows[*about, step["outcome"]] = (
             *about,
             step["before"],
             step["changeable"],
@@ -270,8 +270,9 @@ def refusal_table(tuned: Tuned) -> Table:
         )
     names = ["drive", "setting", "wanted", "before", "changeable", "exit_status", "after", "outcome", "reason"]
     data = pd.DataFrame(list(rows.values()), columns=names)
-    for name in ("before", "exit_status", "after"):
-        data[name] = pd.array(list(data[name]), dtype="Int64")
+    data["exit_status"] = pd.array(list(data["exit_status"]), dtype="Int64")
+    for name in ("before", "after"):  # of a bit a number, of a scheduler its name
+        data[name] = ["" if value is None else str(value) for value in data[name]]
     changeable = {True: "changeable", False: "not changeable"}
     columns = (
         Column(("drive",), "Drive", right=False),
@@ -286,16 +287,15 @@ def refusal_table(tuned: Tuned) -> Table:
 
 
 def reasons(tuned: Tuned, drive: str) -> str:
-    """Return in one line why settings of a drive were not taken; empty where all were."""
-    found = [
-        f"{step['outcome']}:\n{step['reason']}" for step in tuned if step["drive"] == drive and not step["measured"]
-    ]
-    return found[0] if found else ""
+    """Return outcome and reason, a line each, of the first setting that a drive did not take; empty without any."""
+    found = [step for step in tuning.not_taken(tuned) if step["drive"] == drive]
+    return f"{found[0]['outcome']}:\n{found[0]['reason']}" if found else ""
 
 
 def _left_out(tuned: Tuned, settings: set[str]) -> list[tuple[str, str, int | str, str]]:
     """Return (drive, setting, wanted, outcome) of each value that was not taken, once."""
     steps = [step for step in tuning.not_taken(tuned) if step["setting"] in settings]
+    steps.sort(key=lambda step: _BITS.index(step["setting"]) if step["setting"] in _BITS else 0)
     return list(dict.fromkeys((step["drive"], step["setting"], step["wanted"], step["outcome"]) for step in steps))
 
 
@@ -305,7 +305,7 @@ def _samples(group: pd.DataFrame, by: list[str], value: str) -> dict[Any, np.nda
 
 
 def _number(value: Any) -> str:
-    return NOTHING if pd.isna(value) else str(value)
+    return NOTHING if pd.isna(value) or value == "" else str(value)
 
 
 def _ordered(cells: pd.DataFrame, name: str, order: Sequence[str]) -> pd.DataFrame:

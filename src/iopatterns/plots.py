@@ -103,19 +103,23 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, height_inch: fl
     """Return a figure of bandwidth over block size (``x`` is bs_bytes) or jobs (numjobs), a curve for each workload.
 
     Markers are means with their intervals as error bars; hollow markers, larger, are published values. Panels share
-    both axes and stand in rows of ``columns``. Raises PlotError for no panels at all.
+    both axes and stand in rows of ``columns``. Raises PlotError for no panels at all, or more than two variants.
     """
+    variants = list(dict.fromkeys(name for panel in panels for name in panel.rows.get("variant", ())))
     if not panels:
         raise PlotError("there are no panels to draw")
+    if len(variants) > 2:
+        raise PlotError(f"two variants can be told apart, not {len(variants)}: {', '.join(variants)}")
     with styled():
         rows = -(-len(panels) // columns)
         figure = Figure(figsize=(WIDTH_INCH, rows * height_inch + 0.3), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        levels = sorted({level for panel in panels for level in panel.rows[x]})
+        drawn = [rows for panel in panels for rows in (panel.rows, panel.published) if rows is not None]
+        levels = sorted({int(level) for rows in drawn for level in rows[x].dropna()})
         handles: dict[str, Any] = {}
         for axes, panel in zip(grid.flat, panels, strict=False):
             axes.set_title(panel.title, loc="left")
-            _curves(axes, panel, x, handles)
+            _curves(axes, panel, x, variants or [""], handles)
             if panel.rows.empty:
                 axes.text(0.5, 0.5, panel.note, transform=axes.transAxes, ha="center", va="center", wrap=True)
         for axes in list(grid.flat)[len(panels) :]:
@@ -123,7 +127,8 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, height_inch: fl
         _axes_of_curves(grid.flat[0], x, levels)
         for axes in grid[:, 0]:
             axes.set_ylabel("Bandwidth (MB/s)")
-        for axes in grid[-1]:
+        for axes in list(grid.flat)[max(0, len(panels) - columns) : len(panels)]:
+            axes.tick_params(labelbottom=True)  # the lowest of each column, also above an empty place
             axes.set_xlabel({"bs_bytes": "Block size (KiB)", "numjobs": "Number of jobs"}[x])
         if handles:
             columns_of_legend = min(len(handles), _LEGEND_COLUMNS)
@@ -131,9 +136,8 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, height_inch: fl
     return figure
 
 
-def _curves(axes: Axes, panel: Panel, x: str, handles: dict[str, Any]) -> None:
+def _curves(axes: Axes, panel: Panel, x: str, variants: Sequence[str], handles: dict[str, Any]) -> None:
     """Draw the curves of one panel, and add those that are new to the figure's legend."""
-    variants = list(dict.fromkeys(panel.rows["variant"])) if "variant" in panel.rows else [""]
     for rw in [rw for rw in WORKLOAD_NAMES if rw in set(panel.rows["rw"])]:
         for number, variant in enumerate(variants):
             part = panel.rows[panel.rows["rw"] == rw]
@@ -184,8 +188,7 @@ def _axes_of_curves(axes: Axes, x: str, levels: Sequence[int]) -> None:
     axes.set_xscale("log", base=2)
     named = [level for level in levels if level & (level - 1) == 0] or list(levels)
     unit = 1024 if x == "bs_bytes" else 1
-    axes.set_xticks(named, [f"{level // unit}" for level in named])
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(named, [f"{level / unit:g}" for level in named])
     axes.set_ylim(bottom=0)
 
 

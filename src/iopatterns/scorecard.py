@@ -319,6 +319,6 @@ def overview(root: Path) -> str:
         for claim in study["claims"]:
             if claim["status"] in {DEVIATES, UNDECIDED}:
                 on = f" on {claim['drive']}" if claim["drive"] else ""
-                lines.append(f"  {claim['status']}{on}: {claim['id']} ({claim['place']}), {claim['says'].lower()}:")
+                lines.append(f"  {claim['status']}{on}: {claim['id']} ({claim['place']}). {claim['says']}:")
                 lines.append(f"    expected {claim['expected']}, found {claim['found']}, worst at {claim['worst']}")
     return "\n".join(lines)

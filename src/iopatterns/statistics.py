@@ -252,7 +252,10 @@ def _deviation(sample: Floats) -> float:
 
 def _variation(sample: Floats) -> float:
     mean = float(sample.mean())
-    return _deviation(sample) / abs(mean) if sample.size > 1 and mean != 0 else math.nan
+    if sample.size < 2 or mean == 0:
+        return math.nan
+    # what is left of equal values would be the noise of arithmetic
+    return 0.0 if np.ptp(sample) == 0 else _deviation(sample) / abs(mean)
 
 
 def _student(freedom: float, confidence: float) -> float:

@@ -51,6 +51,20 @@ def test_no_depth_gets_more_than_the_link_carries() -> None:
     assert all(after > 0.99 * before for before, after in pairwise(rates))
 
 
+def test_the_search_for_a_segment_shows_only_where_it_outlasts_the_data() -> None:
+    base = MODEL.overridden(["write_buffer.segment_search_time=0", "link.rate=1 GB/s"])
+    searching = base.overridden(["write_buffer.segment_search_time=50 us"])
+
+    def mean_us(model: twin.models.Model, size_bytes: int) -> float:
+        writes = trace(500, operation=1, span_bytes=2**26).assign(size_bytes=np.uint64(size_bytes))
+        writes["offset_bytes"] = writes["offset_bytes"] // np.uint64(2**17) * np.uint64(2**18)
+        return float(twin.replay(model, writes, depth=1).latencies["latency_ns"].mean() / 1e3)
+
+    # 4 KiB take 4.1 us over the link, 128 KiB 131 us
+    assert mean_us(searching, 4096) - mean_us(base, 4096) == pytest.approx(50 - 4.096, abs=1.0)
+    assert mean_us(searching, 131072) == pytest.approx(mean_us(base, 131072), abs=0.5)
+
+
 @pytest.mark.parametrize(
     ("faster", "value"),
     [("flash.read_time", "20 us"), ("link.rate", "4 GB/s"), ("controller.read_command_time", "1 us")],

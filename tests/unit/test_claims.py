@@ -131,12 +131,13 @@ def test_a_difference_is_in_mb_per_s() -> None:
     assert values(judge_.parts(check)) == [pytest.approx(75.0)]
 
 
-def test_the_interval_of_a_difference_is_that_of_welch() -> None:
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_the_interval_of_a_difference_is_that_of_welch(confidence: float) -> None:
     sequential, random = [90.0, 100.0, 110.0, 104.0], [24.0, 25.0, 26.0]
-    judge_ = reads_and_random_reads(sequential, random)
+    table = executions((sequential, {}), (random, {"rw": "randread"}))
     check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial", "at_most": 200}
-    part = judge_.parts(check)[0]
-    expected = stats.ttest_ind(sequential, random, equal_var=False).confidence_interval(0.95)
+    part = Judge(table, [], VALUES, confidence).parts(check)[0]
+    expected = stats.ttest_ind(sequential, random, equal_var=False).confidence_interval(confidence)
     assert (part.low, part.high) == pytest.approx((expected.low, expected.high))
 
 

@@ -372,7 +372,7 @@ def test_the_exit_status_is_that_of_the_last_command_that_sets() -> None:
 
 def test_refusals_tell_values_and_masks_before_and_after() -> None:
     row = refusal_table(REFUSING).data.iloc[0]
-    assert row[["before", "changeable", "after"]].to_list() == [0, False, 0]
+    assert row[["before", "changeable", "after"]].to_list() == ["0", False, "0"]
     assert row["reason"] == "the drive's mask says that DRA cannot change"
 
 
@@ -388,12 +388,27 @@ def test_a_setting_that_the_drive_does_not_report_is_printed_with_dashes() -> No
     assert list(frame.iloc[0]) == ["d", "DRA=1", *[NOTHING] * 4, "not applicable"]
 
 
-def test_a_table_of_no_attempts_is_refused() -> None:
-    with pytest.raises(TableError, match="no rows"):
-        refusal_table([record(wanted=0, outcome="already so")])
+def test_values_that_were_so_already_are_told_where_nothing_else_was_tried() -> None:
+    data = refusal_table([record(wanted=0, outcome="already so")]).data
+    assert list(data["outcome"]) == ["already so"]
+
+
+def test_two_outcomes_of_one_attempt_have_a_row_each() -> None:
+    data = refusal_table([record(outcome="ignored"), record(outcome="changed")]).data
+    assert list(data["outcome"]) == ["ignored", "changed"]
+
+
+def test_a_scheduler_s_name_is_told_as_it_is() -> None:
+    row = refusal_table([record(setting="scheduler", before="cfq", after="cfq", outcome="refused")]).data.iloc[0]
+    assert row["before"] == "cfq"
 
 
 # ---- Reasons
+
+
+def test_of_two_settings_the_one_that_was_not_taken_is_the_reason() -> None:
+    steps = [record(setting="WCE", outcome="changed"), record(outcome="ignored")]
+    assert reasons([step | {"measured": False} for step in steps], steps[0]["drive"]).startswith("ignored:")
 
 
 def test_a_drive_that_did_not_take_a_setting_has_a_reason() -> None:

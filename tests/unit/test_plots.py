@@ -370,3 +370,27 @@ def test_other_curves_give_other_bytes(tmp_path: Path) -> None:
 def test_a_figure_of_no_panels_is_refused() -> None:
     with pytest.raises(PlotError, match="no panels"):
         curves_figure([], "bs_bytes", columns=2)
+
+
+def test_the_lowest_panel_of_each_column_of_curves_names_its_axis() -> None:
+    figure = curves_figure([Panel(str(number), curve_rows(4096)) for number in range(3)], "bs_bytes", columns=2)
+    assert [axes.get_xlabel() for axes in figure.axes[:3]] == ["", "Block size (KiB)", "Block size (KiB)"]
+
+
+def test_a_variant_looks_the_same_in_each_panel() -> None:
+    both = pd.concat([curve_rows(4096).assign(variant=name) for name in ("cfq", "none")])
+    one = both[both["variant"] == "none"]
+    figure = curves_figure([Panel("a", both), Panel("b", one)], "bs_bytes", columns=2)
+    looks = [curves(axes)["Read, none"].get_markerfacecolor() for axes in figure.axes[:2]]
+    assert looks == ["white", "white"]
+
+
+def test_more_variants_than_can_be_told_apart_are_refused() -> None:
+    rows = pd.concat([curve_rows(4096).assign(variant=name) for name in ("a", "b", "c")])
+    with pytest.raises(PlotError, match="not 3: a, b, c"):
+        curves_figure([Panel("one", rows)], "bs_bytes", columns=1)
+
+
+def test_blocks_of_less_than_a_kibibyte_are_named() -> None:
+    axes = curves_figure([Panel("one", curve_rows(512, 1024, 4096))], "bs_bytes", columns=1).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.5", "1", "4"]
