@@ -99,9 +99,9 @@ class Study:
         names = [*self.toggled(*experiments)["drive"], *(step["drive"] for step in self.tuned(*experiments))]
         return list(dict.fromkeys(names))
 
-    def why_not(self, drive: str) -> str:
-        """Return in a line or two why settings of a drive were not taken."""
-        return comparisons.reasons(self.steps, drive) or "not measured"
+    def why_not(self, experiment: str, drive: str) -> str:
+        """Return in two lines why a drive did not take a setting that an experiment asks for."""
+        return comparisons.reasons(self.tuned(experiment), drive) or "not measured"
 
     def summary(self, experiment: str, by: Sequence[str] = ()) -> pd.DataFrame:
         """Return ``statistics.summarise`` of an experiment's bandwidth in MB/s, and the I/O depth reached.

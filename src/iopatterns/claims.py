@@ -104,6 +104,8 @@ class Judge:
 
         if "growth" in check:
             factor = check["growth"]
+            if column_of(factor) not in rows:
+                return
             steps = sorted(rows[column_of(factor)].dropna().unique().tolist())
             for lower, upper in itertools.pairwise(steps):
                 label = _label({**levels, factor: f"{_text(factor, lower)} to {_text(factor, upper)}"})
@@ -113,11 +115,14 @@ class Judge:
                     yield label, above, [take(check["to"], after), take(check["ratio"], before)]
                 else:
                     yield label, [take({}, after)], [take({}, before)]
+        elif first == "column" and check["column"] not in rows:
+            return
         elif first == "column":
             yield _label(levels), [rows[check["column"]].to_numpy(dtype=np.float64)], []
         else:
-            for selection in _combinations({name: _listed(level) for name, level in check[first].items()}):
-                varied = {name: level for name, level in selection.items() if isinstance(check[first][name], list)}
+            given = {name: self._levels(rows, name, level) for name, level in check[first].items()}
+            for selection in _combinations(given):
+                varied = {name: level for name, level in selection.items() if check[first][name] != level}
                 above, below = [take(selection)], [take(check["to"])] if "to" in check else []
                 if "over_ratio" in check:
                     above.append(take(check["over_to"]))
@@ -165,7 +170,7 @@ class Judge:
             if best > slack
             else UNDECIDED
         )
-        return Part(label, value, low, high, status, max(0.0, sign * (value - bound) / abs(bound)))
+        return Part(label, value, low, high, status, max(0.0, sign * (value - bound) / (abs(bound) or 1.0)))
 
     def _outcomes(self, check: Mapping[str, Any]) -> Iterator[Part]:
         where = {name: _listed(level) for name, level in check.get("where", {}).items()}
@@ -175,6 +180,7 @@ class Judge:
                 for step in self.tuned
                 if step["setting"] == check["outcome"]
                 and step["wanted"] == check["to"]
+                and check["experiment"] in step["experiments"].split()
                 and step["drive"] == levels.get("drive", step["drive"])
             }
             for outcome in sorted(outcomes):
@@ -291,11 +297,34 @@ def _check_check(check: Mapping[str, Any], values: pd.DataFrame, where: str) -> 
         raise ClaimsError(f"{where}: a check has one of {', '.join(_EXPECTATIONS)}, not {len(expectations)} of them")
     if ("ratio" in check or "difference" in check or "outcome" in check) != ("to" in check):
         raise ClaimsError(f"{where}: ratio, difference and outcome need 'to', and nothing else has it")
-    if ("over_ratio" in check) != ("over_to" in check):
-        raise ClaimsError(f"{where}: over_ratio and over_to belong together")
+    if ("over_ratio" in check) != ("over_to" in check) or ("over_to" in check and statistics != ["ratio"]):
+        raise ClaimsError(f"{where}: over_ratio and over_to belong together, and to a ratio")
+    if (statistics == ["outcome"]) != (expectations == ["is"]):
+        raise ClaimsError(f"{where}: an outcome is held against 'is', and nothing else is")
+    if "within" in check and statistics not in (["ratio"], ["growth"]):
+        raise ClaimsError(f"{where}: 'within' is a margin around 1, for ratio and growth alone")
+    _check_selections(check, where)
     bound = check.get("at_most", check.get("at_least", check.get("equals", 0)))
     if isinstance(bound, str) and bound not in set(values["id"]):
         raise ClaimsError(f"{where}: no published value has the id '{bound}'.{_near(bound, values['id'])}")
+
+
+def _check_selections(check: Mapping[str, Any], where: str) -> None:
+    """Raise ClaimsError for levels that stand where one selection of executions is asked for."""
+    if "outcome" in check:
+        if (
+            isinstance(check["to"], dict)
+            or set(check.get("where", {})) - {"drive"}
+            or "all" in check.get("where", {}).values()
+        ):
+            raise ClaimsError(f"{where}: an outcome's 'to' is a value, and its 'where' has drives alone, by name")
+        return
+    for name in ("to", "over_ratio", "over_to"):
+        selection = check.get(name, {})
+        if not isinstance(selection, dict) or any(
+            isinstance(level, list) or level == "all" for level in selection.values()
+        ):
+            raise ClaimsError(f"{where}: '{name}' needs one level for each factor, such as {{rw: read}}")
 
 
 def _near(name: str, known: Any) -> str:

@@ -1,5 +1,6 @@
 """Draws the report's figures: one style, legible in grey, the same bytes each time."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ WIDTH_INCH = 166 / 25.4  # the report's text width
 _ROW_INCH = 52 / 25.4
 _LEGEND_COLUMNS = 4  # as many as the width holds
 _PANELS_PER_ROW = 4
+_NOTE_WIDTH = 44  # letters that fit into the narrowest panel
 _MARKERS = "osD^vP"
 _PAIRS = (("read", "randread"), ("write", "randwrite"))
 
@@ -121,7 +123,8 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, height_inch: fl
             axes.set_title(panel.title, loc="left")
             _curves(axes, panel, x, variants or [""], handles)
             if panel.rows.empty:
-                axes.text(0.5, 0.5, panel.note, transform=axes.transAxes, ha="center", va="center", wrap=True)
+                note = "\n".join(textwrap.fill(line, _NOTE_WIDTH) for line in panel.note.splitlines())
+                axes.text(0.5, 0.5, note, transform=axes.transAxes, ha="center", va="center")
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         _axes_of_curves(grid.flat[0], x, levels)

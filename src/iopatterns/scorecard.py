@@ -4,7 +4,7 @@ import functools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ class ScorecardError(IoPatternsError):
 def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t") -> dict[str, Any]:
     """Return what became of the claims and numbers of a study.
 
-    Keys: claims, values, contradictions, counts (by status), errors (of twins, by use), checkable and hold (of claims).
+    Keys: claims, values, contradictions, counts (by status), errors (of twins, by use), checkable and hold (claims
+    about the source's drives), and under own the same of each drive of yours.
 
     A claim or value has its ``status`` (one of `STATUSES`), and its ``finding``: what it came to regardless of whether
     the source contradicts it. Reads data/published/<study> and results/measurements/<study>.* below ``root``. Raises
@@ -53,16 +54,21 @@ def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t"
         judged += [_claim(judge_, claim, contradicted, drive) for claim in content["claims"] if _of_drive(claim, drive)]
     uses = published.fit_uses(root / "data/twins")
     numbers = [_value(judge_, row, uses, contradicted, judged) for row in values.to_dict("records")]
-    checkable = [claim for claim in judged if claim["status"] in {*_HOLDS, DEVIATES, UNDECIDED}]
     return {
         "claims": judged,
         "values": numbers,
         "contradictions": contradictions,
         "counts": {"claims": _counts(judged), "values": _counts(numbers)},
         "errors": {use: _errors(numbers, use) for use in ("fitted", "predicted")},
-        "checkable": len(checkable),
-        "hold": sum(claim["status"] in _HOLDS for claim in checkable),
+        **_verdict(claim for claim in judged if claim["drive"] is None),
+        "own": {drive: _verdict(claim for claim in judged if claim["drive"] == drive) for drive in own},
     }
+
+
+def _verdict(judged: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many claims can be checked and are not contradicted by their source, and how many of these hold."""
+    statuses = [claim["status"] for claim in judged if claim["status"] in {*_HOLDS, DEVIATES, UNDECIDED}]
+    return {"checkable": len(statuses), "hold": sum(status in _HOLDS for status in statuses)}
 
 
 def _counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -293,6 +299,8 @@ def regressions(root: Path) -> list[str]:
         if not path.exists():
             raise ScorecardError(f"{path.relative_to(root)}: not there. `iopatterns scorecard --expect` writes it.")
         wanted = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not isinstance(wanted, dict):
+            raise ScorecardError(f"{path.relative_to(root)}: holds no expectations. Restore it, or write it anew.")
         for entry in _entries(study):
             before, now = wanted.get(entry["id"]), entry["finding"]
             if before in _HOLDS and now not in {*_HOLDS, UNTESTABLE}:
@@ -304,7 +312,8 @@ def regressions(root: Path) -> list[str]:
 
 def _amount(entry: Mapping[str, Any]) -> str:
     if "error_percent" in entry:
-        return f"Published {entry['printed']} {entry['unit']}, measured {entry['measured']:.4g}."
+        measured = "no measurement of its own" if entry["measured"] is None else f"measured {entry['measured']:.4g}"
+        return " ".join((f"Published {entry['printed']} {entry['unit']}, {measured}.", entry["because"])).strip()
     return f"Expected {entry['expected']}, found {entry['found']}."
 
 
@@ -316,6 +325,8 @@ def overview(root: Path) -> str:
             counts = [f"{count} {status}" for status, count in study["counts"][kind].items() if count]
             lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
         lines.append(f"{name}: {study['hold']} of {study['checkable']} checkable claims hold")
+        for drive, own in study["own"].items():
+            lines.append(f"{name}, on {drive}: {own['hold']} of {own['checkable']} checkable claims hold")
         for claim in study["claims"]:
             if claim["status"] in {DEVIATES, UNDECIDED}:
                 on = f" on {claim['drive']}" if claim["drive"] else ""

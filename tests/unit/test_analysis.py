@@ -139,11 +139,11 @@ def test_an_experiment_that_was_not_run_has_no_drives() -> None:
 
 
 def test_a_drive_that_refused_says_why_it_was_not_measured() -> None:
-    assert study().why_not("ssdsc2bb300g4") == "ignored:\naccepted, but DRA still reads back as 0"
+    assert study().why_not("refusing", "ssdsc2bb300g4") == "ignored:\naccepted, but DRA still reads back as 0"
 
 
 def test_a_drive_of_which_nothing_is_known_was_not_measured() -> None:
-    assert study().why_not("other") == "not measured"
+    assert study().why_not("refusing", "other") == "not measured"
 
 
 # ---- Summaries

@@ -67,7 +67,8 @@ def reads_and_random_reads(sequential: list[float], random: list[float]) -> Judg
 
 
 def step(outcome: str, drive: str = "d", setting: str = "DRA", wanted: Any = 1) -> dict[str, Any]:
-    return {"setting": setting, "wanted": wanted, "drive": drive, "outcome": outcome}
+    about = {"setting": setting, "wanted": wanted, "drive": drive, "outcome": outcome}
+    return {**about, "experiments": "initial refusing"}
 
 
 def statuses(parts: list[Part]) -> list[str]:
@@ -717,3 +718,57 @@ def test_a_file_without_claims_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: there is no such file"):
         claims.load(tmp_path, "none.yaml", VALUES)
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        ({"outcome": "DRA", "to": 1, "at_most": 1}, "an outcome is held against 'is'"),
+        ({"ratio": {"rw": "read"}, "to": {"rw": "write"}, "is": ["refused"]}, "an outcome is held against 'is'"),
+        ({"difference": {"rw": "read"}, "to": {"rw": "write"}, "within": 0.1}, "for ratio and growth alone"),
+        ({"ratio": {"rw": "read"}, "to": 3, "at_most": 1}, "'to' needs one level for each factor"),
+        ({"ratio": {"rw": "read"}, "to": {"rw": ["read", "write"]}, "at_most": 1}, "'to' needs one level"),
+        ({"mean": {"rw": "a"}, "over_ratio": {"rw": "c"}, "over_to": {"rw": "d"}, "at_least": 1}, "belong together"),
+        ({"outcome": "DRA", "to": 1, "is": ["ignored"], "where": {"drive": "all"}}, "has drives alone"),
+    ],
+)
+def test_a_check_that_cannot_be_judged_is_refused(tmp_path: Path, check: dict[str, Any], message: str) -> None:
+    with pytest.raises(ClaimsError, match=message):
+        load(tmp_path, with_check(**check))
+
+
+def test_a_difference_is_held_against_a_bound_of_zero() -> None:
+    judge_ = reads_and_random_reads([100.0, 101.0], [40.0, 41.0])
+    check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial"}
+    assert statuses(judge_.parts({**check, "at_least": 0})) == [REPRODUCED]
+    assert statuses(judge_.parts({**check, "at_most": 0})) == [DEVIATES]
+
+
+def test_a_factor_that_no_cell_has_gives_no_parts() -> None:
+    judge_ = judge(([100.0], {}))
+    assert judge_.parts({"growth": "FSW", "experiment": "initial", "at_least": 1}) == []
+    assert judge_.parts({"column": "missing", "experiment": "initial", "at_least": 1}) == []
+
+
+def test_an_outcome_counts_for_its_experiment_alone() -> None:
+    check = {"outcome": "DRA", "to": 1, "experiment": "another", "is": ["refused"]}
+    assert Judge(executions(([1.0], {})), [step("refused")], VALUES).parts(check) == []
+
+
+def test_every_claim_of_saif2020_names_experiments_factors_and_drives_of_the_study() -> None:
+    study = yaml.safe_load((ROOT / "config/studies/saif2020.yaml").read_text())
+    drives = yaml.safe_load((ROOT / "config/drives.yaml").read_text())
+    content = yaml.safe_load((ROOT / "data/published/saif2020/claims.yaml").read_text())
+    for check in [claim["check"] for claim in content["claims"] if "check" in claim]:
+        experiment = study["experiments"][check["experiment"]]
+        factors = {*experiment["vary"], "drive"}
+        for name in ("where", "ratio", "to", "over_ratio", "over_to", "difference", "mean"):
+            selection = check.get(name, {})
+            for factor, level in selection.items() if isinstance(selection, dict) else ():
+                assert factor in factors, check
+                wanted = level if isinstance(level, list) else [level]
+                given = experiment["drives"] if factor == "drive" else experiment["vary"][factor]
+                given = study["levels"][given] if isinstance(given, str) else given
+                assert set(wanted) <= {*given, "all"}, check
+        assert check.get("growth", "rw") in factors
+        assert set(experiment["drives"]) <= set(drives)

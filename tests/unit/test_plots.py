@@ -394,3 +394,12 @@ def test_more_variants_than_can_be_told_apart_are_refused() -> None:
 def test_blocks_of_less_than_a_kibibyte_are_named() -> None:
     axes = curves_figure([Panel("one", curve_rows(512, 1024, 4096))], "bs_bytes", columns=1).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0.5", "1", "4"]
+
+
+def test_a_long_note_stays_inside_its_panel() -> None:
+    note = "not applicable:\nthe disk serves others too; config/drives.yaml has no `tune: [scheduler]` for it"
+    figure = curves_figure([Panel(name, curve_rows(), note=note) for name in "ab"], "bs_bytes", columns=2)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        inside, text = axes.get_window_extent(), axes.texts[0].get_window_extent()
+        assert inside.x0 <= text.x0 < text.x1 <= inside.x1
