@@ -61,6 +61,30 @@ def summary(since: float | None) -> None:
 
 
 @commands.command()
+@click.argument("drive")
+@click.option("--writing/--reading", default=True, help="Whether the drive is to be written (default) or only read.")
+def check(drive: str, writing: bool) -> None:
+    """Say what is checked before the block device DRIVE is measured, and whether it would be. Changes nothing."""
+    from iopatterns import config
+    from iopatterns.drives.gate import Gate
+
+    drives = config.read_yaml(Path.cwd(), config.DRIVES_FILE)
+    if drive not in drives:
+        near = config.nearest(drive, drives)
+        raise click.BadParameter(f"{config.DRIVES_FILE} has no drive '{drive}'.{near}", param_hint="DRIVE")
+    if drives[drive].get("kind") != "block":
+        click.echo(f"{drive}: of kind '{drives[drive].get('kind')}', which touches no device.")
+        return
+    passed = True
+    for each in Gate(drives[drive]).checks(writing=writing):
+        click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
+        passed = each.passed
+    click.echo(f"{drive} {'may' if passed else 'may not'} be {'written' if writing else 'read'}.")
+    if not passed:
+        sys.exit(1)
+
+
+@commands.command()
 def restore() -> None:
     """Put back what interrupted runs have left changed on real drives. The next measurement does so too."""
     from iopatterns.tuning.journal import Journal

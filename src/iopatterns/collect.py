@@ -27,8 +27,8 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
     """Return one row per execution x job x direction.
 
     ``experiments`` has the names of each cell's experiments by its folder, ``<drive>/<study>/<cell>``. Columns: study,
-    drive, cell, execution, experiments, drive_kind (twin, file); tuned (whether the cell asks for any setting) and
-    set_<setting> for each setting that a cell asks for (missing in cells that do not); the cell's fio options in
+    drive, cell, execution, experiments, drive_kind (twin, file, block); tuned (whether the cell asks for any setting)
+    and set_<setting> for each setting that a cell asks for (missing in cells that do not); the cell's fio options in
     canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …); then the columns of `fio_parser_json.jobs`. Cells
     whose settings the drive did not take have no rows (`tuned` lists them). Raises MeasureError for a raw file that is
     not what was measured, FioParseError for one that is no result of fio, CollectError where nothing was measured.

@@ -178,26 +178,36 @@ def _schema(root: Path, name: str) -> dict[str, Any]:
     return schema
 
 
-# What an entry of drives.yaml needs beside its kind
-_NEEDED_BY_KIND = {"twin": "model", "file": "path"}
+# What an entry of drives.yaml needs beside its kind, and may have
+_NEEDED_BY_KIND = {"twin": ["model"], "file": ["path"], "block": ["path", "serial"]}
+_ALLOWED_BY_KIND = {
+    "twin": {"model"},
+    "file": {"path", "tune"},
+    "block": {"path", "serial", "model", "size", "tune", "destroy", "expendable"},
+}
+_ALLOWED_BY_ALL = {"kind", "description"}
 
 
 def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise ConfigError for a drive that lacks what its kind needs, or has what another kind needs."""
     problems = []
     for name, drive in drives.items():
-        needed = _NEEDED_BY_KIND[drive["kind"]]
-        if needed not in drive:
-            problems.append(
-                f"{DRIVES_FILE}: {name}: a drive of kind '{drive['kind']}' needs the key '{needed}'. Add it."
-            )
-        for kind, key in [*_NEEDED_BY_KIND.items(), ("file", "tune")]:
-            if kind != drive["kind"] and key in drive:
-                problems.append(
-                    f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{kind}', but this drive is a '{drive['kind']}'"
-                )
+        kind = drive["kind"]
+        problems += [
+            f"{DRIVES_FILE}: {name}: a drive of kind '{kind}' needs the key '{key}'. Add it."
+            for key in _NEEDED_BY_KIND[kind]
+            if key not in drive
+        ]
+        problems += [
+            f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{_kind_with(key)}', but this drive is a '{kind}'"
+            for key in sorted(set(drive) - _ALLOWED_BY_KIND[kind] - _ALLOWED_BY_ALL)
+        ]
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def _kind_with(key: str) -> str:
+    return next(kind for kind, allowed in _ALLOWED_BY_KIND.items() if key in allowed)
 
 
 def _resolved_drive(drive: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,6 +15,10 @@ PROTOCOL = 1
 ASYNCHRONOUS_ENGINES = frozenset({"libaio", "io_uring"})
 
 
+# What an entry of drives.yaml says and no measurement depends on: a note for people, what may be set, consent
+_ABOUT_A_DRIVE = frozenset({"description", "tune", "destroy", "expendable"})
+
+
 class GridError(config.ConfigError):
     """A study's grid cannot be expanded; the message names the study file and the place."""
 
@@ -55,8 +59,7 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
     }
     tags = _Tags(conf.fio_options, conf.settings)
     for drive, settings in conf.drives.items():
-        # what identifies a drive; its description is for people, and what may be tuned concerns tuned cells alone
-        identity = {key: value for key, value in settings.items() if key not in {"description", "tune"}}
+        identity = {key: value for key, value in settings.items() if key not in _ABOUT_A_DRIVE}
         drive_specification = {**identity, "name": drive, "file_size_bytes": conf.file_size_bytes}
         found: dict[str, tuple[str, dict[str, Any], list[str]]] = {}
         for experiment, point, drive_settings in _points(conf, study, drive):

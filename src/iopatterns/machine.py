@@ -70,8 +70,7 @@ def _mount_of(folder: Path) -> dict[str, str] | None:
     for line in (_read("/proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
         kind, source, *_ = after.split()
-        # the kernel writes spaces and the like as three octal digits
-        point = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4]))
+        point = Path(_unescaped(before.split()[4]))
         # of two mounts on one point the later line is the one that is seen
         if resolved.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
             best = (len(point.parts), {"type": kind, "source": source})
@@ -79,10 +78,20 @@ def _mount_of(folder: Path) -> dict[str, str] | None:
 
 
 def disk_under(folder: Path) -> dict[str, Any]:
-    """Return what the kernel says of the disk under ``folder``; None for each thing that it does not say.
+    """Return what the kernel says of the disk under ``folder``: `disk` of it, with None for all where there is none."""
+    return _facts(_sysfs_disk(folder))
 
-    Keys: device, model, serial, firmware, size_bytes, rotational, logical_block_bytes, scheduler.
+
+def disk(node: Path) -> dict[str, Any]:
+    """Return what the kernel says of a block device; None for each thing that it does not say.
+
+    Keys: device, model, serial, firmware, size_bytes, rotational, logical_block_bytes, scheduler. A loop device has no
+    serial number of its own: the path of the file behind it stands for one.
     """
+    return _facts(sysfs_of(node))
+
+
+def _facts(entry: Path | None) -> dict[str, Any]:
     keys = (
         "device",
         "model",
@@ -94,22 +103,74 @@ def disk_under(folder: Path) -> dict[str, Any]:
         "scheduler",
     )
     facts: dict[str, Any] = dict.fromkeys(keys)
-    disk = _sysfs_disk(folder)
-    if disk is None:
+    if entry is None:
         return facts
-    facts["device"] = disk.name
-    facts["model"] = _read(disk / "device/model")
-    facts["serial"] = _read(disk / "device/serial") or _read(disk / "serial")
-    facts["firmware"] = _read(disk / "device/firmware_rev") or _read(disk / "device/rev")
-    sectors = _read(disk / "size")
+    facts["device"] = entry.name
+    facts["model"] = _read(entry / "device/model")
+    facts["serial"] = _serial(entry)
+    facts["firmware"] = _read(entry / "device/firmware_rev") or _read(entry / "device/rev")
+    sectors = _read(entry / "size")
     facts["size_bytes"] = int(sectors) * 512 if sectors else None
-    rotational = _read(disk / "queue/rotational")
+    rotational = _read(entry / "queue/rotational")
     facts["rotational"] = rotational == "1" if rotational else None
-    block = _read(disk / "queue/logical_block_size")
+    block = _read(entry / "queue/logical_block_size")
     facts["logical_block_bytes"] = int(block) if block else None
-    scheduler = _read(disk / "queue/scheduler") or ""
+    scheduler = _read(entry / "queue/scheduler") or ""
     facts["scheduler"] = scheduler[scheduler.find("[") + 1 : scheduler.find("]")] if "[" in scheduler else None
     return facts
+
+
+def _serial(entry: Path) -> str | None:
+    """Return the serial number of a disk, from where its kind has it: NVMe, virtio, SCSI's page 0x80, a loop's file."""
+    for name in ("device/serial", "serial", "loop/backing_file"):
+        if found := _read(entry / name):
+            return found
+    try:  # SPC-5, 7.7.19: four bytes of header, then the serial number
+        return (entry / "device/vpd_pg80").read_bytes()[4:].decode("ascii", errors="replace").strip("\0 ") or None
+    except OSError:
+        return None
+
+
+def sysfs_of(node: Path) -> Path | None:
+    """Return the sysfs folder of a block device node, or None where the kernel shows none."""
+    device = os.stat(node).st_rdev
+    entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
+    return entry.resolve() if entry.exists() else None
+
+
+def disks_under(folder: Path) -> list[Path]:
+    """Return the sysfs folders of all whole disks that ``folder`` lies on, LVM, RAID and encryption looked through."""
+    found, waiting = [], [_sysfs_disk(folder)]
+    while waiting:
+        entry = waiting.pop()
+        if entry is None:
+            continue
+        below = [path.resolve() for path in (entry / "slaves").glob("*")]
+        waiting += [path.parent if (path / "partition").exists() else path for path in below]
+        if not below:
+            found.append(entry)
+    return found
+
+
+def mounts() -> list[tuple[str, int]]:
+    """Return mount point and device number of everything mounted, swap left out (proc(5), /proc/self/mountinfo)."""
+    found = []
+    for line in (_read("/proc/self/mountinfo") or "").splitlines():
+        words = line.split()
+        major, minor = map(int, words[2].split(":"))
+        found.append((_unescaped(words[4]), os.makedev(major, minor)))
+    return found
+
+
+def swaps() -> list[str]:
+    """Return the block devices in use as swap (proc(5), /proc/swaps)."""
+    lines = (_read("/proc/swaps") or "").splitlines()[1:]
+    return [_unescaped(line.split()[0]) for line in lines if line.split()[1] == "partition"]
+
+
+def _unescaped(text: str) -> str:
+    """Return a path as it is: the kernel writes spaces and the like as three octal digits."""
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
 
 
 def _sysfs_disk(folder: Path) -> Path | None:

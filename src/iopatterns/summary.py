@@ -47,6 +47,8 @@ def _drive(drive: dict[str, Any]) -> str:
     if drive["kind"] == "twin":
         return f"{drive['name']} (twin)"
     disk = drive["model"] or drive["device"] or "an unknown disk"
+    if drive["kind"] == "block":
+        return f"{drive['name']} ({drive['path']}, {disk}, serial {drive['serial']})"
     return f"{drive['name']} ({drive['path']} on {disk}, {drive['file_system']})"
 
 
@@ -54,7 +56,7 @@ def _fio_seconds_since(root: Path, since_s: float) -> float:
     """Return the wall time of all fio processes of the measurements made since then."""
     sidecars = (root / "data/raw").glob("*/*/*/*.sidecar.json")
     recent = (path for path in sidecars if path.stat().st_mtime >= since_s)
-    return float(sum(json.loads(path.read_text(encoding="utf-8"))["wall_s"] for path in recent))
+    return float(sum(json.loads(path.read_text(encoding="utf-8")).get("wall_s", 0.0) for path in recent))
 
 
 def compare(root: Path) -> tuple[bool, str]:

@@ -117,7 +117,7 @@ def test_the_note_is_on_the_disk_before_the_change(disk: Disk, disk_folder: Path
         drive.tune({"scheduler": "deadline"})
         assert disk.present() == "mq-deadline"
         noted = json.loads((disk_folder / "data/raw/loop/.restore/journal.json").read_text())
-        assert noted == {str(disk.scheduler): "none"}
+        assert noted == [{"file": str(disk.scheduler), "value": "none"}]
     assert disk.present() == "none"
     assert not (disk_folder / "data/raw/loop/.restore/journal.json").exists()
 
@@ -143,7 +143,7 @@ def test_the_scheduler_is_put_back_whatever_ends_the_run(disk: Disk, disk_folder
 
 
 def test_the_next_measurement_puts_back_what_a_killed_one_left(disk: Disk, disk_folder: Path) -> None:
-    Journal(disk_folder / "data/raw/loop/.restore").record(disk.scheduler, "none")
+    Journal(disk_folder / "data/raw/loop/.restore").record_file(disk.scheduler, "none")
     disk.scheduler.write_text("mq-deadline")
     spec = specification(disk, scheduler="none")
     assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
@@ -153,7 +153,7 @@ def test_the_next_measurement_puts_back_what_a_killed_one_left(disk: Disk, disk_
 
 def test_what_cannot_be_put_back_is_told_and_stays_noted(disk_folder: Path) -> None:
     journal = Journal(disk_folder)
-    journal.record(disk_folder / "gone/scheduler", "none")
+    journal.record_file(disk_folder / "gone/scheduler", "none")
     with pytest.raises(RestoreError, match=r"echo none > .*gone/scheduler"):
         journal.restore()
     assert (disk_folder / "journal.json").exists()
@@ -163,7 +163,7 @@ def test_the_first_value_noted_counts(disk_folder: Path) -> None:
     file = disk_folder / "scheduler"
     journal = Journal(disk_folder)
     for value in ("none", "mq-deadline"):
-        journal.record(file, value)
+        journal.record_file(file, value)
     file.write_text("kyber")
     journal.restore()
     assert file.read_text() == "none"

@@ -59,6 +59,13 @@ def test_a_second_run_has_nothing_to_do(done: Project) -> None:
     assert "Nothing to be done" in done.snakemake("-n").stdout
 
 
+def test_the_summary_counts_executions_of_fio_alone(done: Project) -> None:
+    said = done.iopatterns("summary", "--since", "0")
+    assert said.returncode == 0, said.stdout
+    executions = pd.read_parquet(done.root / "results/measurements/saif2020.parquet")
+    assert f"Measured: {len(executions)} executions" in said.stdout
+
+
 def test_another_block_size_runs_its_own_cells_alone(done: Project, disk_folder: Path) -> None:
     project = Project(disk_folder / "copy")
     shutil.copytree(done.root, project.root)

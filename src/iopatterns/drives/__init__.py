@@ -45,4 +45,8 @@ def open_drive(root: Path, specification: Mapping[str, Any]) -> Drive:
         from iopatterns.drives.twin import TwinDrive  # reads a model file, which no other kind has to wait for
 
         return TwinDrive(root, specification)
+    if specification["drive"]["kind"] == "block":
+        from iopatterns.drives.block import BlockDrive
+
+        return BlockDrive(root, specification)
     return FileDrive(root, specification["drive"])

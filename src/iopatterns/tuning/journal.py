@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from iopatterns import files, messages
+from iopatterns import files, machine, messages
 from iopatterns.errors import IoPatternsError
 
 
@@ -14,30 +16,47 @@ class RestoreError(IoPatternsError):
 
 
 class Journal:
-    """Files of the kernel with the values that they had, in a folder of one drive; empty where nothing is changed."""
+    """The settings of one disk as they were, in a folder of one drive; empty where nothing is changed.
 
-    def __init__(self, folder: Path) -> None:
+    A setting is a file of the kernel, or a bit of the caching mode page. ``device`` is the disk's node: after a restart
+    another disk may have its name, so that the serial number goes with each note and is looked at before anything is
+    set.
+    """
+
+    def __init__(self, folder: Path, device: Path | None = None) -> None:
         self._file = folder / "journal.json"
+        self._device = device
 
-    def record(self, file: Path, value: str) -> None:
-        """Note a value before it is changed; the note is on the disk when this returns. The first value counts."""
+    def record_file(self, file: Path, value: str) -> None:
+        """Note the value of a file of the kernel before it is changed; the note is on the disk when this returns."""
+        self._record({"file": str(file), "value": value})
+
+    def record_bit(self, setting: str, value: int) -> None:
+        """Note a bit of the caching mode page, likewise."""
+        self._record({"bit": setting, "value": value})
+
+    def _record(self, entry: dict[str, Any]) -> None:
         entries = self._entries()
-        if str(file) not in entries:
-            files.write_json(self._file, {**entries, str(file): value})
+        names = [{key: known.get(key) for key in ("file", "bit")} for known in entries]
+        if {key: entry.get(key) for key in ("file", "bit")} in names:
+            return  # the first value counts: what the user had set
+        if self._device is not None:
+            entry |= {"device": str(self._device), "serial": machine.disk(self._device)["serial"]}
+        files.write_json(self._file, [*entries, entry])
 
     def restore(self) -> list[str]:
         """Put back all that is noted, in reverse order, and return it. Raises RestoreError; the note stays then."""
         entries = self._entries()
-        for name, value in reversed(entries.items()):
-            try:
-                Path(name).write_text(value, encoding="ascii")
-            except OSError as error:
+        for entry in reversed(entries):
+            if _is_another_disk(entry):
                 raise RestoreError(
-                    f"{name}: could not be set back to '{value}': {error.strerror}. As root:"
-                    f" echo {value} > {name}, then delete {self._file}."
-                ) from None
+                    f"{self._file}: {entry['device']} is no longer the disk with the serial {entry['serial']!r}, whose"
+                    f" {_told(entry)} was changed. If that disk has been without power since, its settings are back:"
+                    f" delete {self._file}."
+                )
+            _put_back(entry, self._file)
         self._file.unlink(missing_ok=True)
-        return [f"{name}: {value}" for name, value in entries.items()]
+        return [f"{_told(entry)}: {entry['value']}" for entry in entries]
 
     @contextlib.contextmanager
     def kept(self) -> Iterator["Journal"]:
@@ -49,11 +68,46 @@ class Journal:
         finally:
             self.restore()
 
-    def _entries(self) -> dict[str, str]:
+    def _entries(self) -> list[dict[str, Any]]:
         try:
-            entries: dict[str, str] = json.loads(self._file.read_text(encoding="utf-8"))
+            entries: list[dict[str, Any]] = json.loads(self._file.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return {}
+            return []
         except (OSError, ValueError) as error:
             raise RestoreError(f"{self._file}: not readable ({error}). It says what to put back by hand.") from None
         return entries
+
+
+def _told(entry: dict[str, Any]) -> str:
+    return str(entry["file"]) if "file" in entry else f"{entry['bit']} of {entry['device']}"
+
+
+def _is_another_disk(entry: dict[str, Any]) -> bool:
+    if "device" not in entry:
+        return False
+    try:
+        return bool(machine.disk(Path(entry["device"]))["serial"] != entry["serial"])
+    except OSError:
+        return True
+
+
+def _put_back(entry: dict[str, Any], noted: Path) -> None:
+    if "file" in entry:
+        by_hand = f"echo {entry['value']} > {entry['file']}"
+        try:
+            Path(entry["file"]).write_text(entry["value"], encoding="ascii")
+        except OSError as error:
+            problem = error.strerror
+        else:
+            return
+    else:
+        argv = ["sdparm", f"--set={entry['bit']}={entry['value']}", entry["device"]]
+        by_hand = " ".join(argv)
+        for _ in range(2):  # the first command after another change may be told of that, and not be done
+            said = subprocess.run(argv, capture_output=True, text=True, check=False)
+            if said.returncode == 0:
+                return
+        problem = said.stderr.strip()
+    raise RestoreError(
+        f"{_told(entry)} could not be set back to {entry['value']}: {problem}. As root: {by_hand}, then delete {noted}."
+    )

@@ -24,7 +24,7 @@ def set_scheduler(file: Path, wanted: str, journal: Journal) -> Step:
         return Step("scheduler", wanted, before, before, True, NOT_APPLICABLE, reason)
     if name == before:
         return Step("scheduler", wanted, before, before, True, ALREADY, f"{name}{stands_for} as the disk was found")
-    journal.record(file, before)
+    journal.record_file(file, before)
     try:
         file.write_text(name, encoding="ascii")
     except OSError as error:

@@ -1,0 +1,108 @@
+"""Drive kind `block`: a whole disk. It is read as it is, and written only past the gate, with the user's consent."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from iopatterns import machine, messages, tuning
+from iopatterns.drives.error import DriveError
+from iopatterns.drives.gate import Gate
+from iopatterns.tuning import mode_page
+from iopatterns.tuning.journal import Journal
+from iopatterns.tuning.scheduler import set_scheduler
+
+_READING = frozenset({"read", "randread"})
+
+
+def _consent(root: Path, name: str) -> dict[str, Any]:
+    """Return what config/drives.yaml says at this moment of writing to a drive: no measurement depends on it."""
+    from iopatterns import config  # reads schemas too, which no other kind has to wait for
+
+    entry = config.read_yaml(root, config.DRIVES_FILE).get(name) or {}
+    return {key: entry[key] for key in ("destroy", "expendable") if key in entry}
+
+
+class BlockDrive:
+    """A disk, of which the first part is measured.
+
+    While it is held, no other measurement uses it, of whatever checkout: the lock is on the device itself. While it is
+    written, nothing can mount it. What is set on it is noted in ``data/raw/<drive>/.restore`` first.
+    """
+
+    def __init__(self, root: Path, specification: Mapping[str, Any]) -> None:
+        self.prefix: list[str] = []
+        self._drive = specification["drive"]
+        self._writing = specification["fio"]["rw"] not in _READING
+        self._gate = Gate({**self._drive, **_consent(root, self._drive["name"])})
+        self._folder = root / "data/raw" / self._drive["name"]
+        self._held = contextlib.ExitStack()
+
+    @property
+    def target(self) -> str:
+        """The device node, symbolic links followed: what was checked is what fio opens."""
+        return str(self._gate.device)
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold the device's lock, waiting while another measurement has it; put settings back at the end."""
+        self._refuse_unless_passed(writing=False)
+        owner = self._folder / ".owner"
+        with self._held, open(self._gate.device, "rb") as node:
+            try:
+                fcntl.flock(node, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                known = owner.read_text().strip() if owner.exists() else "another program"
+                messages.say(f"drive '{self._drive['name']}' is being measured by {known}; waiting for it")
+                fcntl.flock(node, fcntl.LOCK_EX)
+            owner.parent.mkdir(parents=True, exist_ok=True)
+            owner.write_text(f"process {os.getpid()}\n")
+            with Journal(self._folder / ".restore", self._gate.device).kept() as self._journal:
+                yield
+            owner.unlink(missing_ok=True)
+
+    def guard(self) -> None:
+        """Raise DriveError unless the drive may be measured with this workload; a drive to be written is claimed."""
+        self._refuse_unless_passed(writing=self._writing)
+        if self._writing:
+            self._held.enter_context(self._gate.claimed())
+
+    def _refuse_unless_passed(self, *, writing: bool) -> None:
+        name = f"drive '{self._drive['name']}'"
+        for check in self._gate.checks(writing=writing):
+            if not check.passed:
+                raise DriveError(f"{name}: refused by the check of {check.name}: {check.found}. {check.remedy}")
+        size_bytes = machine.disk(self._gate.device)["size_bytes"] or 0
+        if size_bytes < self._drive["file_size_bytes"]:
+            raise DriveError(
+                f"{name}: holds {size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
+                " Make file_size smaller."
+            )
+
+    def prepare(self) -> None:
+        """Do nothing: the disk is measured as it is."""
+
+    def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
+        """Set what config/drives.yaml lets be set."""
+        return [self._set(setting, wanted) for setting, wanted in settings.items()]
+
+    def _set(self, setting: str, wanted: int | str) -> tuning.Step:
+        if setting not in self._drive.get("tune", ()):
+            reason = f"config/drives.yaml does not have {setting} under `tune` of this drive"
+            return tuning.not_applicable(setting, wanted, reason)
+        if setting == "scheduler":
+            file = Path("/sys/block") / self._gate.device.name / "queue/scheduler"
+            return set_scheduler(file, str(wanted), self._journal)
+        return mode_page.set_bit([], self.target, setting, int(wanted), self._journal)
+
+    def identify(self) -> dict[str, Any]:
+        """Return what the kernel says of the disk; see `machine.disk`."""
+        return {
+            "name": self._drive["name"],
+            "kind": "block",
+            "path": self._drive["path"],
+            "file_size_bytes": self._drive["file_size_bytes"],
+            **machine.disk(self._gate.device),
+        }
