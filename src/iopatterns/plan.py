@@ -4,15 +4,30 @@ import fcntl
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from iopatterns import cells, config, grid, messages, progress, units
+from iopatterns import cells, config, grid, machine, messages, progress, units
 from iopatterns.twin.state import find_model
 
 RAW = "data/raw"
-# What fio takes beside its runtime, to start and to stop; only estimates rest on it
+# What fio takes beside its runtime, to start and to stop; and what a twin takes for an execution, and for each second
+# of its virtual time. Only estimates rest on these.
 _FIO_START_STOP_S = 0.35
+_TWIN_START_STOP_S, _TWIN_S_PER_S = 0.08, 0.04
+# How fast a drive is supposed to take data where only an upper limit of what is written is wanted
+_WRITE_RATE_BYTES_PER_S = 1e9
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is still to be measured on a drive: executions, about how many seconds, at most how many bytes written."""
+
+    drive: str
+    executions: int
+    seconds: float
+    written_bytes: int
 
 
 class Plan:
@@ -101,18 +116,46 @@ class Plan:
             for study, content in self.config.studies.items()
         }
 
-    def to_measure(self) -> tuple[int, float]:
-        """Return how many executions are not there yet, and an estimate of fio's time for them in seconds."""
-        executions, seconds = 0, 0.0
-        warm_up_s = self.config.warmup_ms / 1000 + _FIO_START_STOP_S if self.config.warmup_ms else 0.0
+    def forecasts(self) -> list[Forecast]:
+        """Return for each drive what is still to be measured on it."""
+        missing: dict[str, list[tuple[grid.Cell, int]]] = {drive: [] for drive in self.config.drives}
         for study in self.studies:
             wanted = {f"{execution}.json" for execution in self.executions(study)}
-            for folder in self._cells[study]:
-                missing = len(wanted - self._present(folder))
-                executions += missing
-                seconds += missing * (self.config.runtime_ms / 1000 + _FIO_START_STOP_S)
-                seconds += warm_up_s if missing else 0.0
-        return executions, seconds
+            for folder, cell in self._cells[study].items():
+                missing[cell.drive].append((cell, len(wanted - self._present(folder))))
+        return [self._forecast(drive, cells_of) for drive, cells_of in missing.items()]
+
+    def _forecast(self, drive: str, missing: list[tuple[grid.Cell, int]]) -> Forecast:
+        runtime_s, warm_up_s = self.config.runtime_ms / 1000, self.config.warmup_ms / 1000
+        executions = sum(count for _, count in missing)
+        if not self.is_real(drive):
+            return Forecast(drive, executions, executions * (_TWIN_START_STOP_S + _TWIN_S_PER_S * runtime_s), 0)
+        cells_left = [cell for cell, count in missing if count]
+        warm_ups = len(cells_left) if warm_up_s else 0
+        seconds = executions * (runtime_s + _FIO_START_STOP_S) + warm_ups * (warm_up_s + _FIO_START_STOP_S)
+        writing = sum(count * runtime_s + warm_up_s for cell, count in missing if count and _writes(cell))
+        layout_bytes = self.config.file_size_bytes if executions and self.config.drives[drive]["kind"] == "file" else 0
+        return Forecast(drive, executions, seconds, int(writing * _WRITE_RATE_BYTES_PER_S) + layout_bytes)
+
+    def forecast(self) -> str:
+        """Return for people what is still to be measured: how many executions, how long, how much is written."""
+        lines = []
+        for each in self.forecasts():
+            line = f"{each.drive}: {each.executions} executions, about {units.format_duration(each.seconds)}"
+            if each.written_bytes:
+                line += f", at most {each.written_bytes / 1e9:.1f} GB written (at 1 GB/s){self._wear(each)}"
+            lines.append(line + ("" if self.is_real(each.drive) else ", simulated: nothing is written"))
+        seconds = sum(each.seconds for each in self.forecasts())
+        return "\n".join([*lines, f"In all about {units.format_duration(seconds)}, one drive after the other."])
+
+    def _wear(self, forecast: Forecast) -> str:
+        """Return what the bytes written are of a disk's capacity: how often the run fills it."""
+        drive = self.config.drives[forecast.drive]
+        try:
+            size_bytes = machine.disk(Path(drive["path"]))["size_bytes"] if drive["kind"] == "block" else None
+        except OSError:
+            size_bytes = None  # the gate will say that it is not there
+        return f", {100 * forecast.written_bytes / size_bytes:.2g} % of its capacity" if size_bytes else ""
 
     def _present(self, folder: str) -> set[str]:
         try:
@@ -125,11 +168,16 @@ class Plan:
         self._lock = _lock_folder(self._root / RAW)
         # jobs call `iopatterns` by name: it lies beside the Python that runs Snakemake, active environment or not
         os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-        executions, seconds = self.to_measure()
+        forecasts = self.forecasts()
+        executions, seconds = sum(each.executions for each in forecasts), sum(each.seconds for each in forecasts)
         progress.begin(self._root / RAW / ".progress", executions)
         if executions:
             drives = ", ".join(self.config.drives)
             messages.say(f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.")
+
+
+def _writes(cell: grid.Cell) -> bool:
+    return cell.specification["fio"]["rw"] not in {"read", "randread"}
 
 
 def _lock_folder(folder: Path) -> TextIO:

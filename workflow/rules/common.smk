@@ -7,6 +7,16 @@ from iopatterns.plan import RAW, Plan
 PLAN = Plan.or_exit(Path(workflow.basedir), config)
 
 
+# `snakemake plan`: what a run would measure, how long that would take, and how much it would write.
+rule plan:
+    params:
+        forecast=lambda wildcards: PLAN.forecast(),
+    message:
+        "What is still to be measured"
+    shell:
+        "printf '%s\\n' {params.forecast:q}"
+
+
 wildcard_constraints:
     study="[a-z0-9][a-z0-9_-]*",
     drive="[A-Za-z0-9][A-Za-z0-9_.-]*",

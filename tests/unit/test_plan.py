@@ -1,0 +1,50 @@
+"""What a plan says before anything runs: how many executions, how long, how much is written."""
+
+from pathlib import Path
+
+import pytest
+from support import Project, copy_project
+
+from iopatterns.plan import Plan
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Project:
+    return copy_project(tmp_path / "project")
+
+
+def test_twins_write_nothing(fresh: Project) -> None:
+    (forecast,) = Plan(fresh.root, {"drives": ["c400"], "repetitions": 10}).forecasts()
+    assert (forecast.executions, forecast.written_bytes) == (80, 0)
+
+
+def test_an_execution_that_is_there_is_not_planned_again(fresh: Project) -> None:
+    plan = Plan(fresh.root, {"drives": ["c400"], "repetitions": 10})
+    raw = fresh.root / plan.raw_files("saif2020")[0]
+    raw.parent.mkdir(parents=True)
+    raw.touch()
+    assert plan.forecasts()[0].executions == 79
+
+
+def test_a_file_is_laid_out_and_written_by_the_writing_half(fresh: Project) -> None:
+    plan = Plan(fresh.root, {"drives": ["scratch"], "repetitions": 10, "runtime": "1 s", "file_size": "1 GiB"})
+    (forecast,) = plan.forecasts()
+    # two writing workloads with two block sizes, ten executions of a second each, at 1 GB/s
+    assert forecast.written_bytes == 40 * 10**9 + 2**30
+    assert forecast.seconds == pytest.approx(80 * 1.35, rel=0.01)
+
+
+def test_the_forecast_names_each_drive_and_the_sum(fresh: Project) -> None:
+    said = Plan(fresh.root, {"drives": ["scratch", "c400"]}).forecast()
+    first, second, total = said.splitlines()
+    assert first.startswith("scratch: 16 executions")
+    assert "GB written" in first
+    assert second.endswith("simulated: nothing is written")
+    assert total.startswith("In all about ")
+
+
+def test_snakemake_plan_prints_it_and_measures_nothing(fresh: Project) -> None:
+    said = fresh.snakemake("plan", "--config", "drives=[c400]")
+    assert said.returncode == 0, said.stdout
+    assert "c400: 16 executions" in said.stdout
+    assert not list((fresh.root / "data/raw").glob("*/*"))
