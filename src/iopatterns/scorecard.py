@@ -66,9 +66,12 @@ def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t"
 
 
 def _verdict(judged: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many claims can be checked and are not contradicted by their source, and how many of these hold."""
-    statuses = [claim["status"] for claim in judged if claim["status"] in {*_HOLDS, DEVIATES, UNDECIDED}]
-    return {"checkable": len(statuses), "hold": sum(status in _HOLDS for status in statuses)}
+    """Return how many claims can be checked and are not contradicted by their source, how many of these hold, and of
+    these how many because the twins' models were made so.
+    """
+    checkable = [claim for claim in judged if claim["status"] in {*_HOLDS, DEVIATES, UNDECIDED}]
+    hold = [claim for claim in checkable if claim["status"] in _HOLDS]
+    return {"checkable": len(checkable), "hold": len(hold), "assumed": sum(bool(claim["assumed"]) for claim in hold)}
 
 
 def _counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -122,6 +125,7 @@ def _claim(
         "worst": None if worst is None or not worst.off else worst.label,
         "off_percent": None if worst is None else 100 * worst.off,
         "because": because,
+        "assumed": "" if drive else claim.get("assumed", ""),
         "parts": [_plain(part) for part in parts],
     }
 
@@ -324,7 +328,8 @@ def overview(root: Path) -> str:
         for kind in ("claims", "values"):
             counts = [f"{count} {status}" for status, count in study["counts"][kind].items() if count]
             lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
-        lines.append(f"{name}: {study['hold']} of {study['checkable']} checkable claims hold")
+        made_so = f", {study['assumed']} of them because the twins' models were made so" if study["assumed"] else ""
+        lines.append(f"{name}: {study['hold']} of {study['checkable']} checkable claims hold{made_so}")
         for drive, own in study["own"].items():
             lines.append(f"{name}, on {drive}: {own['hold']} of {own['checkable']} checkable claims hold")
         for claim in study["claims"]:
