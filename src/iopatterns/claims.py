@@ -13,6 +13,7 @@ import pandas as pd
 from iopatterns import config
 from iopatterns.errors import IoPatternsError
 from iopatterns.statistics import equivalence, product_interval
+from iopatterns.tuning.queue import SETTINGS as QUEUE_SETTINGS
 from iopatterns.units import size_bytes
 
 SCHEMA = "workflow/schemas/claims.schema.yaml"
@@ -213,7 +214,7 @@ def column_of(factor: str) -> str:
     """Return the column of the measurements that holds a factor of a study: bs is bs_bytes, DRA is set_DRA."""
     if factor == "bs":
         return "bs_bytes"
-    return f"set_{factor}" if factor[0].isupper() or factor == "scheduler" else factor
+    return f"set_{factor}" if factor[0].isupper() or factor in QUEUE_SETTINGS else factor
 
 
 def select(rows: pd.DataFrame, levels: Selection) -> pd.DataFrame:

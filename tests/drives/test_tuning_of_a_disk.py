@@ -17,7 +17,7 @@ from iopatterns import cells
 from iopatterns.drives import open_drive
 from iopatterns.measure import is_measured, measure, read_sidecar
 from iopatterns.tuning.journal import Journal, RestoreError
-from iopatterns.tuning.scheduler import set_scheduler
+from iopatterns.tuning.queue import set_attribute
 
 Spec = dict[str, Any]
 
@@ -30,7 +30,8 @@ class Disk:
     """A loop device with a file system of its own, mounted; its scheduler is nobody else's."""
 
     def __init__(self, device: str, folder: Path) -> None:
-        self.scheduler = Path(f"/sys/block/{Path(device).name}/queue/scheduler")
+        self.name = Path(device).name
+        self.scheduler = Path(f"/sys/block/{self.name}/queue/scheduler")
         self.folder = folder
 
     def present(self) -> str:
@@ -91,12 +92,12 @@ def test_a_scheduler_is_switched_for_the_cell_and_put_back(disk: Disk, disk_fold
 
 
 def test_noop_of_old_is_none_of_today(disk: Disk, disk_folder: Path) -> None:
-    step = set_scheduler(disk.scheduler, "noop", Journal(disk_folder))
+    step = set_attribute(disk.name, "scheduler", "noop", Journal(disk_folder))
     assert (step.outcome, step.after) == ("already so", "none")
 
 
 def test_a_scheduler_that_the_kernel_has_not_is_not_applicable(disk: Disk, disk_folder: Path) -> None:
-    step = set_scheduler(disk.scheduler, "anticipatory", Journal(disk_folder))
+    step = set_attribute(disk.name, "scheduler", "anticipatory", Journal(disk_folder))
     assert step.outcome == "not applicable"
     assert "mq-deadline" in step.reason
     assert disk.present() == "none"
@@ -117,7 +118,8 @@ def test_the_note_is_on_the_disk_before_the_change(disk: Disk, disk_folder: Path
         drive.tune({"scheduler": "deadline"})
         assert disk.present() == "mq-deadline"
         noted = json.loads((disk_folder / "data/raw/loop/.restore/journal.json").read_text())
-        assert noted == [{"file": str(disk.scheduler), "value": "none"}]
+        assert noted[0] == {"file": str(disk.scheduler), "value": "none"}
+        assert noted[1]["file"] == str(disk.scheduler.with_name("nr_requests"))
     assert disk.present() == "none"
     assert not (disk_folder / "data/raw/loop/.restore/journal.json").exists()
 
@@ -167,3 +169,35 @@ def test_the_first_value_noted_counts(disk_folder: Path) -> None:
     file.write_text("kyber")
     journal.restore()
     assert file.read_text() == "none"
+
+
+def test_the_kernel_s_read_ahead_is_set_and_put_back(disk: Disk, disk_folder: Path) -> None:
+    file = disk.scheduler.with_name("read_ahead_kb")
+    before = file.read_text()
+    journal = Journal(disk_folder)
+    with journal.kept():
+        step = set_attribute(disk.name, "read_ahead_kb", 64, journal)
+        assert (step.outcome, step.before, step.after) == ("changed", int(before), 64)
+        assert file.read_text() == "64\n"
+    assert file.read_text() == before
+
+
+def test_a_number_of_requests_that_the_kernel_does_not_take_is_refused(disk: Disk, disk_folder: Path) -> None:
+    file = disk.scheduler.with_name("nr_requests")
+    before = file.read_text()
+    step = set_attribute(disk.name, "nr_requests", 10**6, Journal(disk_folder))
+    assert step.outcome in {"refused", "ignored"}  # EINVAL under none; what else the kernel makes of it reads back
+    Journal(disk_folder).restore()
+    assert file.read_text() == before
+
+
+def test_scheduler_and_requests_are_both_put_back(disk: Disk, disk_folder: Path) -> None:
+    requests = disk.scheduler.with_name("nr_requests")
+    requests.write_text("100")  # the user's own, which a switch of the scheduler would lose
+    before = disk.present(), requests.read_text()
+    spec = specification(disk, scheduler="deadline", nr_requests=32)
+    spec["drive"]["tune"] = ["scheduler", "nr_requests"]
+    measure(disk_folder, spec, [raw(disk_folder, spec)])
+    outcomes = {step["setting"]: step["outcome"] for step in read_sidecar(raw(disk_folder, spec))["tuning"]}
+    assert outcomes == {"scheduler": "changed", "nr_requests": "changed"}
+    assert (disk.present(), requests.read_text()) == before

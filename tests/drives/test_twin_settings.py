@@ -150,3 +150,9 @@ def test_such_a_cell_is_not_tried_again(disk_folder: Path) -> None:
 def test_the_exchange_is_the_same_each_time(disk_folder: Path) -> None:
     first, second = (tuned(disk_folder, "ssdsc2bb300g4", DRA=1)[0].record() for _ in range(2))
     assert first == second
+
+
+def test_the_queue_of_the_model_is_set_and_the_page_cache_s_is_not_applicable(disk_folder: Path) -> None:
+    steps = {step.setting: step for step in tuned(disk_folder, "px05smb040", nr_requests=32, read_ahead_kb=64)}
+    assert (steps["nr_requests"].before, steps["nr_requests"].outcome) == (128, "changed")
+    assert steps["read_ahead_kb"].outcome == "not applicable"

@@ -10,9 +10,8 @@ from typing import Any
 from iopatterns import machine, messages, tuning
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.gate import Gate
-from iopatterns.tuning import mode_page
+from iopatterns.tuning import mode_page, queue
 from iopatterns.tuning.journal import Journal
-from iopatterns.tuning.scheduler import set_scheduler
 
 _READING = frozenset({"read", "randread"})
 
@@ -86,15 +85,14 @@ class BlockDrive:
 
     def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
         """Set what config/drives.yaml lets be set."""
-        return [self._set(setting, wanted) for setting, wanted in settings.items()]
+        return [self._set(setting, settings[setting]) for setting in tuning.in_order(settings)]
 
     def _set(self, setting: str, wanted: int | str) -> tuning.Step:
         if setting not in self._drive.get("tune", ()):
             reason = f"config/drives.yaml does not have {setting} under `tune` of this drive"
             return tuning.not_applicable(setting, wanted, reason)
-        if setting == "scheduler":
-            file = Path("/sys/block") / self._gate.device.name / "queue/scheduler"
-            return set_scheduler(file, str(wanted), self._journal)
+        if setting in queue.SETTINGS:
+            return queue.set_attribute(self._gate.device.name, setting, wanted, self._journal)
         return mode_page.set_bit([], self.target, setting, int(wanted), self._journal)
 
     def identify(self) -> dict[str, Any]:

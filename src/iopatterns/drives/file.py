@@ -14,8 +14,8 @@ from typing import Any
 
 from iopatterns import fio, machine, messages, tuning
 from iopatterns.drives.error import DriveError
+from iopatterns.tuning import queue
 from iopatterns.tuning.journal import Journal
-from iopatterns.tuning.scheduler import set_scheduler
 
 # Memory and the kernel's own views: I/O on them measures no drive
 _NO_DISK = frozenset({"tmpfs", "ramfs", "devtmpfs", "proc", "sysfs", "cgroup2", "hugetlbfs"})
@@ -173,16 +173,16 @@ class FileDrive:
 
     def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
         """Set what config/drives.yaml lets be set: the disk under a file, and its settings, serve others too."""
-        return [self._set(setting, wanted) for setting, wanted in settings.items()]
+        return [self._set(setting, settings[setting]) for setting in tuning.in_order(settings)]
 
     def _set(self, setting: str, wanted: int | str) -> tuning.Step:
-        if setting != "scheduler":
+        if setting not in queue.SETTINGS:
             return tuning.not_applicable(setting, wanted, "a file has no mode pages; its disk serves others too")
         disk = machine.disk_under(self._path.parent)["device"]
-        if "scheduler" not in self._tunable or disk is None:
-            reason = "the disk serves others too; config/drives.yaml has no `tune: [scheduler]` for it"
+        if setting not in self._tunable or disk is None:
+            reason = f"the disk serves others too; config/drives.yaml has no `tune: [{setting}]` for it"
             return tuning.not_applicable(setting, wanted, reason)
-        return set_scheduler(Path(f"/sys/block/{disk}/queue/scheduler"), str(wanted), self._journal)
+        return queue.set_attribute(disk, setting, wanted, self._journal)
 
     def _is_laid_out(self) -> bool:
         size_bytes = self._size_bytes

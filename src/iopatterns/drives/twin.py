@@ -12,6 +12,9 @@ from iopatterns.tuning import mode_page
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 
+# Settings of the kernel's queue that the model's own block layer has
+_OF_THE_MODEL = frozenset({"scheduler", "nr_requests"})
+
 
 class TwinDrive:
     """A twin: fio runs under ``twin run``, and nothing of this machine but a state folder is read or written.
@@ -56,11 +59,15 @@ class TwinDrive:
         """Set mode page bits through sdparm, and have fio run under the scheduler asked for, one of the model's own."""
         steps = []
         for setting, wanted in settings.items():
-            if setting == "scheduler":
-                before = str(self._model().values["host.scheduler"])
-                outcome = tuning.ALREADY if wanted == before else tuning.CHANGED
-                self.prefix = [*self._command, "--set", f"host.scheduler={wanted}", "--"]
-                steps.append(tuning.Step(setting, wanted, before, wanted, True, outcome, "a parameter of the model"))
+            if setting in _OF_THE_MODEL:
+                name = f"host.{setting}"
+                before = self._model().values[name]
+                outcome = tuning.ALREADY if str(wanted) == str(before) else tuning.CHANGED
+                self.prefix = [*self.prefix[:-1], "--set", f"{name}={wanted}", "--"]
+                found = before if isinstance(before, int) else str(before)
+                steps.append(tuning.Step(setting, wanted, found, wanted, True, outcome, "a parameter of the model"))
+            elif setting not in mode_page.BITS:
+                steps.append(tuning.not_applicable(setting, wanted, "the model has none: its I/O passes no page cache"))
             else:
                 steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, wanted))
         return steps

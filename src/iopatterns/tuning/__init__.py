@@ -46,6 +46,11 @@ def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
     return Step(setting, wanted, None, None, None, NOT_APPLICABLE, reason)
 
 
+def in_order(settings: Iterable[str]) -> list[str]:
+    """Return settings in the order in which they are set: the scheduler first, which brings values of its own."""
+    return sorted(settings, key=lambda setting: (setting != "scheduler", setting))
+
+
 def not_taken(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return those records of steps after which the value asked for is not in effect."""
     return [step for step in steps if step["outcome"] not in {ALREADY, CHANGED}]

@@ -45,9 +45,13 @@ class Journal:
         files.write_json(self._file, [*entries, entry])
 
     def restore(self) -> list[str]:
-        """Put back all that is noted, in reverse order, and return it. Raises RestoreError; the note stays then."""
+        """Put back all that is noted, in the order in which it was set, and return it.
+
+        In that order since a scheduler brings values of its own, which are put right after it. Raises RestoreError; the
+        note stays then.
+        """
         entries = self._entries()
-        for entry in reversed(entries):
+        for entry in entries:
             if _is_another_disk(entry):
                 raise RestoreError(
                     f"{self._file}: {entry['device']} is no longer the disk with the serial {entry['serial']!r}, whose"

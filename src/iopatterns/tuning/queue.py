@@ -1,0 +1,64 @@
+"""The queue of a disk in the kernel: I/O scheduler, read-ahead and number of requests, read and set through sysfs."""
+
+from pathlib import Path
+
+from iopatterns.tuning import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, REFUSED, Step
+from iopatterns.tuning.journal import Journal
+
+# In this order they are set: another scheduler brings its own number of requests
+SETTINGS = ("scheduler", "nr_requests", "read_ahead_kb")
+
+# Since Linux 5.0 all queues are multi-queue: what took the place of the schedulers before
+_SUCCESSORS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
+
+
+def set_attribute(disk: str, setting: str, wanted: int | str, journal: Journal) -> Step:
+    """Set an attribute of a disk's queue, ``/sys/block/<disk>/queue/<setting>``, and read it back.
+
+    What is there before goes into ``journal`` first. A scheduler of old is taken to be its successor in today's
+    kernels.
+    """
+    file = Path("/sys/block") / disk / "queue" / setting
+    present = _read(file)
+    before = _value(present)
+    if before is None:
+        return Step(setting, wanted, None, None, None, NOT_APPLICABLE, f"{disk} has no {setting}")
+    text, stands_for = str(wanted), ""
+    if setting == "scheduler":
+        offered = [word.strip("[]") for word in present.split()]
+        text = text if text in offered else _SUCCESSORS.get(text, text)
+        stands_for = "" if text == wanted else f" in place of {wanted}"
+        if text not in offered:
+            reason = f"the kernel offers {', '.join(offered)} for this disk"
+            return Step(setting, wanted, before, before, True, NOT_APPLICABLE, reason)
+    if text == str(before):
+        return Step(setting, wanted, before, before, True, ALREADY, f"{text}{stands_for} as the disk was found")
+    journal.record_file(file, str(before))
+    requests = _read(file.with_name("nr_requests"))
+    if setting == "scheduler" and requests:
+        journal.record_file(file.with_name("nr_requests"), requests)  # another scheduler brings its own
+    try:
+        file.write_text(text, encoding="ascii")
+    except PermissionError as error:
+        reason = f"{file} cannot be written: {error.strerror}; it takes root"
+        return Step(setting, wanted, before, before, True, REFUSED, reason)
+    except OSError as error:
+        reason = f"the kernel does not take {text} for {setting} of this disk: {error.strerror}"
+        return Step(setting, wanted, before, before, True, REFUSED, reason)
+    after = _value(_read(file))
+    taken = str(after) == text
+    return Step(setting, wanted, before, after, True, CHANGED if taken else IGNORED, f"{after}{stands_for} reads back")
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _value(text: str) -> int | str | None:
+    """Return a number, or of several words the one in brackets: ``none [mq-deadline] kyber``."""
+    if text.isdecimal():
+        return int(text)
+    return next((word[1:-1] for word in text.split() if word.startswith("[")), None)
