@@ -12,6 +12,7 @@ from iopatterns import claims, comparisons, tuning
 from iopatterns.comparisons import drive_label
 from iopatterns.published import fit_uses, load, load_drives
 from iopatterns.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
+from iopatterns.steadiness import doubts
 from iopatterns.tables import block_label
 from iopatterns.units import format_size
 
@@ -164,6 +165,7 @@ class Study:
             ],
             "gaps": {name: self._gaps(name, by) for name, by in _GAPS.items()},
             "left_out": self._left_out(),
+            "doubts": self.doubts(),
             "executions": {
                 "per_cell_smallest": per_cell.min(),
                 "per_cell_largest": per_cell.max(),
@@ -220,6 +222,23 @@ class Study:
         return [
             dict(zip(keys, row, strict=True))
             for row in dict.fromkeys(tuple(step[key] for key in keys) for step in steps)
+        ]
+
+    def doubts(self) -> list[dict[str, Any]]:
+        """Return what makes means doubtful on real drives: drive, doubt, cells (how many), of (all cells of the drive).
+
+        A twin's executions differ by their offsets alone, and are passed over.
+        """
+        found: dict[tuple[str, str], int] = {}
+        real = self.executions[self.executions["drive_kind"] != "twin"]
+        for _, rows in real.groupby(["drive", "cell"], sort=False):
+            for doubt in doubts(rows.sort_values("execution")[BANDWIDTH].tolist()):
+                key = (str(rows["drive"].iloc[0]), doubt)
+                found[key] = found.get(key, 0) + 1
+        cells = real.groupby("drive")["cell"].nunique()
+        return [
+            {"drive": drive, "doubt": doubt, "cells": count, "of": int(cells[drive])}
+            for (drive, doubt), count in found.items()
         ]
 
     def findings(self, ratios: pd.DataFrame) -> list[str]:

@@ -4,6 +4,7 @@ import importlib.metadata
 import itertools
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,11 +84,11 @@ def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[dic
 def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
     """Return how the raw files of one study came about.
 
-    Keys: cells, executions (of fio), left_out (cells whose settings the drive did not take), runtime_ms, warmup_ms (the
-    longest), command (one real command line), fio_versions, drives; and of the executions on real drives
-    real_executions, fio_seconds (wall time of all fio processes kept), started, ended (UTC; None without any),
-    machines: what a twin gives depends on neither clock nor machine, and what is said of it does not either. Raises
-    MeasureError.
+    Keys: cells, doubts (what makes how many executions on real drives doubtful), executions (of fio), left_out (cells
+    whose settings the drive did not take), runtime_ms, warmup_ms (the longest), command (one real command line),
+    fio_versions, drives; and of the executions on real drives real_executions, fio_seconds (wall time of all fio
+    processes kept), started, ended (UTC; None without any), machines: what a twin gives depends on neither clock nor
+    machine, and what is said of it does not either. Raises MeasureError.
     """
     all_sidecars = [read_sidecar(raw) for raw in raw_files]
     sidecars = [sidecar for sidecar in all_sidecars if is_measured(sidecar)]
@@ -101,6 +102,7 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
         "left_out": len(cells) - sum(cells.values()),
         "executions": len(sidecars),
         "real_executions": len(real),
+        "doubts": dict(sorted(Counter(doubt for sidecar in real for doubt in sidecar.get("doubts", ())).items())),
         "fio_seconds": round(sum(sidecar["wall_s"] for sidecar in real), 3),
         "started": min((sidecar["started"] for sidecar in real), default=None),
         "ended": max((sidecar["ended"] for sidecar in real), default=None),

@@ -154,8 +154,8 @@ def _preamble(argv: list[str]) -> str:
     return ""
 
 
-def check(output: Path, specification: Mapping[str, Any]) -> None:
-    """Raise FioError unless ``output`` is one whole, valid execution of the cell.
+def check(output: Path, specification: Mapping[str, Any]) -> int:
+    """Return how many bytes an execution moved. Raises FioError unless ``output`` is a whole, valid one of the cell.
 
     fio exits with 0 in several cases in which it measured nothing; so: one document, no error, the expected number of
     jobs, I/O in each direction, and a runtime near what was asked.
@@ -173,17 +173,20 @@ def check(output: Path, specification: Mapping[str, Any]) -> None:
     expected_jobs = 1 if options.get("group_reporting") else options.get("numjobs", 1)
     if len(jobs) != expected_jobs:
         raise FioError(f"fio reported {len(jobs)} jobs where {expected_jobs} were expected.{said}")
+    moved_bytes = 0
     for job in jobs:
         if job["error"]:
             raise FioError(f"fio reported error {job['error']} ({os.strerror(job['error'])}).{said}")
         for direction in _directions(options):
             done = job[direction]
+            moved_bytes += done["io_bytes"]
             if done["io_bytes"] <= 0:
                 raise FioError(f"fio ended well but did no {direction} I/O.{said}")
             if done["runtime"] < _LEAST_RUNTIME_SHARE * specification["runtime_ms"]:
                 raise FioError(
                     f"fio ran for {done['runtime']} ms where {specification['runtime_ms']} ms were asked for.{said}"
                 )
+    return moved_bytes
 
 
 def _directions(options: Mapping[str, Any]) -> list[str]:

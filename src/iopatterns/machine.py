@@ -51,6 +51,12 @@ def moment() -> dict[str, Any]:
     }
 
 
+def disk_traffic_bytes(device: str | None) -> int | None:
+    """Return how many bytes a disk has read and written since it is there, by its kernel name (sysfs-block, stat)."""
+    words = (_read(f"/sys/block/{device}/stat") or "").split() if device else []
+    return (int(words[2]) + int(words[6])) * 512 if words else None
+
+
 def file_system(folder: Path) -> str | None:
     """Return the type of the file system that holds ``folder``: ``ext4``, ``xfs``, ``tmpfs`` …"""
     mount = _mount_of(folder)

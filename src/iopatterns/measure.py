@@ -1,6 +1,7 @@
 """Measures one cell: holds, identifies and guards the drive, then runs fio once per execution. Imports no pandas."""
 
 import json
+import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,10 @@ from typing import Any
 
 from iopatterns import cells, drives, files, fio, machine, messages, progress, tuning
 from iopatterns.errors import IoPatternsError
+
+# Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
+_OTHERS_SHARE = 0.05
+_OTHERS_LEAST_BYTES = 2**20
 
 
 class MeasureError(IoPatternsError):
@@ -167,11 +172,13 @@ def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any]) -> None:
     specification = about["specification"]
     execution = int(raw.stem)
     before = machine.moment()
+    device = about["drive"].get("device")
+    traffic_bytes = machine.disk_traffic_bytes(device)
     temporary = files.partial(raw)
     argv, outcome = _run(drive, specification, execution, specification["runtime_ms"], temporary)
     try:
         try:
-            fio.check(temporary, specification)
+            moved_bytes = fio.check(temporary, specification)
         except fio.FioError as error:
             raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
         sidecar = {
@@ -185,9 +192,32 @@ def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any]) -> None:
             "ended": _timestamp(outcome.ended_s),
             "wall_s": round(outcome.wall_s, 6),
         }
+        if specification["drive"]["kind"] != "twin":
+            traffic = (traffic_bytes, machine.disk_traffic_bytes(device))
+            sidecar |= _doubts(specification["fio"], before, traffic, moved_bytes)
         _keep(temporary, raw, sidecar)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _doubts(
+    options: Mapping[str, Any], before: Mapping[str, Any], traffic: tuple[int | None, int | None], moved_bytes: int
+) -> dict[str, Any]:
+    """Return what makes an execution on a real drive doubtful (``doubts``), and the bytes that others moved meanwhile.
+
+    ``before``: as `machine.moment` returned it; ``traffic``: what the disk has moved before and after, in bytes.
+    """
+    others_bytes = None if None in traffic else max(0, traffic[1] - traffic[0] - moved_bytes)  # type: ignore[operator]
+    found = []
+    if others_bytes is not None and others_bytes > max(_OTHERS_SHARE * moved_bytes, _OTHERS_LEAST_BYTES):
+        found.append("other I/O on the disk")
+    if not options.get("direct"):
+        found.append("through the page cache")
+    if before["cpu_governor"] not in {None, "performance"}:
+        found.append(f"CPU governor {before['cpu_governor']}")
+    if before["load_average"][0] > (os.cpu_count() or 1):
+        found.append("a busy machine")
+    return {"doubts": found, "others_bytes": others_bytes}
 
 
 def _timestamp(seconds: float) -> str:

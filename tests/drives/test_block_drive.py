@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import stat
 import struct
 import subprocess
@@ -311,6 +312,24 @@ def test_notes_of_another_disk_under_the_name_are_not_put_back(disk: Loop, disk_
     assert "is no longer the disk with the serial 'S0001'" in done.stderr
     assert disk.present_scheduler() == before
     assert journal.exists()
+
+
+def test_an_undisturbed_execution_moves_what_the_disk_moved(disk: Loop, disk_folder: Path) -> None:
+    sidecar = read_sidecar(attempt(disk_folder, entry(disk), "randread"))
+    assert sidecar["others_bytes"] == 0
+    assert "other I/O on the disk" not in sidecar["doubts"]
+
+
+def test_what_others_do_on_the_disk_meanwhile_is_told(disk: Loop, disk_folder: Path) -> None:
+    code = "while true; do dd if=$0 of=/dev/null bs=1M iflag=direct status=none; done"
+    others = subprocess.Popen(["sh", "-c", code, str(disk.device)], process_group=0)
+    try:
+        sidecar = read_sidecar(attempt(disk_folder, entry(disk), "randread"))
+    finally:
+        os.killpg(others.pid, signal.SIGKILL)
+        others.wait()
+    assert "other I/O on the disk" in sidecar["doubts"]
+    assert sidecar["others_bytes"] > MIB
 
 
 def checked(folder: Path, drive: dict[str, Any], *words: str) -> subprocess.CompletedProcess[str]:

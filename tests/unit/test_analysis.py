@@ -407,3 +407,16 @@ def test_a_finding_tells_apart_only_what_the_interval_tells_apart() -> None:
     other = {**ratio, "operation": "write", "high": 0.95}
     lines = replace(study(), steps=[]).findings(pd.DataFrame([ratio, other]))
     assert [line.rsplit(": ", 1)[1] for line in lines] == ["not told apart", "slower"]
+
+
+def test_twins_raise_no_doubts() -> None:
+    assert study().doubts() == []
+
+
+def test_doubts_about_a_real_drive_are_counted_by_cell() -> None:
+    executions = study().executions
+    rows = executions[executions["drive"] == "c400"].assign(drive="mydisk", drive_kind="file")
+    rising = rows["cell"] == rows["cell"].iloc[0]
+    rows.loc[rising, "bandwidth_mb_per_s"] *= 1 + 0.1 * rows.loc[rising, "execution"].astype(float)
+    (found,) = [each for each in replace(study(), executions=rows).doubts() if each["doubt"] == "not in a steady state"]
+    assert found == {"drive": "mydisk", "doubt": "not in a steady state", "cells": 1, "of": 8}
