@@ -267,7 +267,7 @@ def test_values_of_a_drive_that_was_measured_as_a_file_are_neither_fitted_nor_pr
 def test_numbers_have_the_keys_that_the_report_reads() -> None:
     assert set(numbers()) == {
         *("experiments", "block_sizes", "initial_block_sizes", "jobs", "margins_percent", "drives", "gaps"),
-        *("left_out", "executions", "interval", "published"),
+        *("doubts", "left_out", "executions", "interval", "published"),
     }
 
 
