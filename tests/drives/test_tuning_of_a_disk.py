@@ -1,17 +1,17 @@
 """The I/O scheduler of a real disk: switched through sysfs, put back whatever dies, and never without being asked."""
 
-import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from loops import Loop, loop_device, run, undone
 
 from iopatterns import cells
 from iopatterns.drives import open_drive
@@ -22,44 +22,38 @@ from iopatterns.tuning.queue import set_attribute
 Spec = dict[str, Any]
 
 
-def run(*words: str) -> str:
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
-
-
+@dataclass
 class Disk:
-    """A loop device with a file system of its own, mounted; its scheduler is nobody else's."""
+    """A loop device with a file system of its own, mounted; its settings are nobody else's."""
 
-    def __init__(self, device: str, folder: Path) -> None:
-        self.name = Path(device).name
-        self.scheduler = Path(f"/sys/block/{self.name}/queue/scheduler")
-        self.folder = folder
+    loop: Loop
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.loop.device.name
+
+    @property
+    def scheduler(self) -> Path:
+        return self.loop.scheduler
 
     def present(self) -> str:
-        text = self.scheduler.read_text()
-        return text[text.index("[") + 1 : text.index("]")]
+        return self.loop.present_scheduler()
 
 
 @pytest.fixture
 def disk(disk_folder: Path) -> Iterator[Disk]:
     """Such a disk; a test without the right to make one is skipped, and says so."""
-    image, mounted = disk_folder / "image", disk_folder / "mounted"
-    image.touch()
-    os.truncate(image, 256 * 2**20)
+    mounted = disk_folder / "mounted"
     mounted.mkdir()
-    with contextlib.ExitStack() as undo:
-        try:
-            device = run("losetup", "--find", "--show", "--direct-io=on", str(image))
-            undo.callback(run, "losetup", "--detach", device)
-            run("mkfs.ext4", "-q", device)
-            run("mount", device, str(mounted))
-            undo.callback(run, "umount", str(mounted))
-        except (OSError, subprocess.CalledProcessError) as error:
-            pytest.skip(f"no loop device with a file system can be made here: {error}")
-        found = Disk(device, mounted)
-        if "mq-deadline" not in found.scheduler.read_text():
+    with loop_device(disk_folder, "image", 256) as loop:
+        if "mq-deadline" not in loop.scheduler.read_text():
             pytest.skip("this kernel offers no mq-deadline")
-        found.scheduler.write_text("none")
-        yield found
+        loop.scheduler.write_text("none")
+        run("mkfs.ext4", "-q", loop.device)
+        run("mount", loop.device, mounted)
+        with undone("umount", mounted):
+            yield Disk(loop, mounted)
 
 
 def specification(disk: Disk, **settings: Any) -> Spec:
