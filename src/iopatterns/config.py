@@ -39,6 +39,8 @@ class Config:
     repetitions: int
     runtime_ms: int
     warmup_ms: int
+    precondition: str
+    precondition_round_ms: int
     file_size_bytes: int
     seed: int
     interval: str
@@ -133,6 +135,8 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         repetitions=main["repetitions"],
         runtime_ms=_milliseconds(main, "runtime", at_least=1),
         warmup_ms=_milliseconds(main, "warmup", at_least=0),
+        precondition=main["precondition"],
+        precondition_round_ms=_milliseconds(main, "precondition_round", at_least=1),
         file_size_bytes=_file_size(main),
         seed=main["seed"],
         interval=main["interval"],

@@ -74,11 +74,42 @@ def command(specification: Mapping[str, Any], target: str, randseed: int, runtim
 
 def lay_out(path: str, size_bytes: int) -> None:
     """Write a new file of incompressible data, past the page cache and down to the disk. Raises FioError."""
-    argv = ["fio", "--name=layout", f"--filename={path.replace(':', chr(92) + ':')}", f"--size={size_bytes}"]
-    argv += ["--rw=write", "--bs=1m", "--ioengine=psync", "--direct=1", "--end_fsync=1", "--thread=1"]
-    # without refill_buffers fio writes the same block over and over, which a drive may compress or deduplicate
-    argv += ["--refill_buffers=1", "--randrepeat=0", "--randseed=1", "--eta=never", "--output=/dev/null"]
+    run(
+        [*_writing(path, size_bytes), "--rw=write", "--bs=1m", "--ioengine=psync", "--output=/dev/null"],
+        expected_s=size_bytes / 2**20,
+    )
+
+
+def fill(device: str, size_bytes: int) -> None:
+    """Write the first part of a block device once, in sequence, with incompressible data. Raises FioError."""
+    argv = [*_writing(device, size_bytes), "--rw=write", "--bs=1m", "--ioengine=psync"]
+    argv += ["--allow_file_create=0", "--output=/dev/null"]
     run(argv, expected_s=size_bytes / 2**20)
+
+
+def random_writes(device: str, size_bytes: int, runtime_ms: int, randseed: int, output: Path) -> float:
+    """Write 4 KiB blocks at random in the first part of a block device for a time, thirty-two under way; return IOPS.
+
+    ``output`` is where fio's JSON goes, for as long as it is needed. Raises FioError.
+    """
+    argv = [*_writing(device, size_bytes, randseed), "--rw=randwrite", "--bs=4k"]
+    argv += ["--ioengine=libaio", "--iodepth=32", "--norandommap=1"]
+    argv += ["--time_based=1", f"--runtime={runtime_ms}ms", "--allow_file_create=0", "--output-format=json"]
+    try:
+        run([*argv, f"--output={output}"], expected_s=runtime_ms / 1000)
+        (document,) = read_documents(output)
+    finally:
+        output.unlink(missing_ok=True)
+    return float(document.jobs[0]["write"]["iops"])
+
+
+def _writing(path: str, size_bytes: int, randseed: int = 1) -> list[str]:
+    """Return the options of all writing that prepares: past the page cache, down to the disk, in one process."""
+    how = ["--direct=1", "--end_fsync=1", "--thread=1"]
+    # without refill_buffers fio writes the same block over and over, which a drive may compress or deduplicate
+    data = ["--refill_buffers=1", "--randrepeat=0", f"--randseed={randseed}", "--eta=never"]
+    name = f"--filename={path.replace(':', chr(92) + ':')}"
+    return ["fio", "--name=prepare", name, f"--size={size_bytes}", *how, *data]
 
 
 def run(argv: list[str], expected_s: float) -> Outcome:

@@ -61,6 +61,9 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
     for drive, settings in conf.drives.items():
         identity = {key: value for key, value in settings.items() if key not in _ABOUT_A_DRIVE}
         drive_specification = {**identity, "name": drive, "file_size_bytes": conf.file_size_bytes}
+        if settings["kind"] == "block" and conf.precondition != "none":
+            asked = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
+            drive_specification["precondition"] = asked
         found: dict[str, tuple[str, dict[str, Any], list[str]]] = {}
         for experiment, point, drive_settings in _points(conf, study, drive):
             _check_point(point, conf, f"{file}: experiments.{experiment}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from iopatterns import cells, config, grid, machine, messages, progress, units
+from iopatterns.drives.precondition import MOST_ROUNDS
 from iopatterns.twin.state import find_model
 
 RAW = "data/raw"
@@ -134,8 +135,13 @@ class Plan:
         warm_ups = len(cells_left) if warm_up_s else 0
         seconds = executions * (runtime_s + _FIO_START_STOP_S) + warm_ups * (warm_up_s + _FIO_START_STOP_S)
         writing = sum(count * runtime_s + warm_up_s for cell, count in missing if count and _writes(cell))
-        layout_bytes = self.config.file_size_bytes if executions and self.config.drives[drive]["kind"] == "file" else 0
-        return Forecast(drive, executions, seconds, int(writing * _WRITE_RATE_BYTES_PER_S) + layout_bytes)
+        kind, mode = self.config.drives[drive]["kind"], self.config.precondition
+        filled = executions and (kind == "file" or (kind == "block" and mode != "none"))
+        if executions and kind == "block" and mode == "steady":
+            rounds_s = MOST_ROUNDS * self.config.precondition_round_ms / 1000
+            seconds, writing = seconds + rounds_s, writing + rounds_s
+        written_bytes = int(writing * _WRITE_RATE_BYTES_PER_S) + (self.config.file_size_bytes if filled else 0)
+        return Forecast(drive, executions, seconds, written_bytes)
 
     def forecast(self) -> str:
         """Return for people what is still to be measured: how many executions, how long, how much is written."""

@@ -314,6 +314,37 @@ def test_notes_of_another_disk_under_the_name_are_not_put_back(disk: Loop, disk_
     assert journal.exists()
 
 
+def preconditioned(folder: Path, disk: Loop, mode: str, rw: str = "randread", **changes: Any) -> dict[str, Any]:
+    drive = entry(disk, precondition={"mode": mode, "round_ms": 50}, **changes)
+    return dict(read_sidecar(attempt(folder, drive, rw))["drive"]["preconditioned"])
+
+
+def test_a_disk_is_filled_before_it_is_measured_and_once_only(disk: Loop, disk_folder: Path) -> None:
+    told = preconditioned(disk_folder, disk, "fill")
+    assert (told["mode"], told["size_bytes"]) == ("fill", 8 * MIB)
+    first = disk.image.read_bytes()
+    assert all(any(first[start : start + MIB]) for start in range(0, 8 * MIB, MIB))
+    assert not any(first[8 * MIB :])
+    preconditioned(disk_folder, disk, "fill", "read")
+    assert disk.image.read_bytes() == first
+
+
+def test_random_writes_go_on_until_they_are_steady(disk: Loop, disk_folder: Path) -> None:
+    told = preconditioned(disk_folder, disk, "steady")
+    assert 5 <= len(told["rounds"]) <= 25
+    last = told["rounds"][-5:]
+    excursion = (max(last) - min(last)) / (sum(last) / 5)
+    assert told["excursion"] == pytest.approx(excursion)
+    assert told["steady"] == (excursion <= 0.2 and abs(told["rise"]) <= 0.1)
+
+
+def test_filling_needs_consent_also_for_a_reading_workload(disk: Loop, disk_folder: Path) -> None:
+    before = disk.checksum()
+    drive = entry(disk, destroy=None, precondition={"mode": "fill", "round_ms": 50})
+    assert "refused by the check of consent" in refusal(disk_folder, drive, "randread")
+    assert disk.checksum() == before
+
+
 def test_an_undisturbed_execution_moves_what_the_disk_moved(disk: Loop, disk_folder: Path) -> None:
     sidecar = read_sidecar(attempt(disk_folder, entry(disk), "randread"))
     assert sidecar["others_bytes"] == 0

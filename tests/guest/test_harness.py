@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,7 +22,7 @@ FACTS = {
     "buses": "for disk in $SCSI $SATA $NVME $VIRTIO; do readlink -f /sys/block/${disk#/dev/}; done",
     "links": "for disk in $SCSI $SATA $NVME $VIRTIO; do echo $disk; done; readlink -f " + LINKS,
     "write cache": 'sdparm --get=WCE "$SCSI"',
-    "read-ahead": 'sdparm --get=DRA "$SCSI" && sdparm --set=DRA=1 "$SCSI"',
+    "read-ahead": 'sdparm --get=DRA "$SCSI"; sdparm --set=DRA=1 "$SCSI"',
     "scheduler": "cd /sys/block/${SCSI#/dev/}/queue; echo bfq >scheduler && cat scheduler",
     "fio": """
         fio --name=a --filename="$NVME" --readonly --rw=randread --bs=4k --size=1m --direct=1 --ioengine=libaio \\
@@ -84,8 +85,8 @@ def test_script_is_root_under_a_kernel_of_its_own(facts: dict[str, Section]) -> 
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("scsi", ["GUEST SSD", "Unit serial number: S0001", "/dev/sd"]),
-        ("sata", ["GUEST SATA SSD", "A0001", "/dev/sd"]),
+        ("scsi", ["GUEST SSD", "Unit serial number: S0001"]),
+        ("sata", ["GUEST SATA SSD", "A0001"]),
         ("nvme", ["QEMU NVMe Ctrl", "N0001", "/dev/nvme0n1"]),
         ("virtio", ["V0001", str(64 * 2**20)]),
     ],
@@ -110,8 +111,11 @@ def test_links_by_id_lead_to_the_drives(facts: dict[str, Section]) -> None:
     assert devices[:4] == devices[4:]
 
 
-def test_scsi_disk_has_a_write_cache_setting_and_no_read_ahead_setting(facts: dict[str, Section]) -> None:
-    assert "WCE" in passed(facts, "write cache")
+def test_scsi_disk_has_a_write_cache_to_set_and_no_read_ahead(facts: dict[str, Section]) -> None:
+    # the status is not asked for: sdparm says 5, as the drive has no saved values, and yet prints the current one
+    assert re.search(r"^WCE +1 +\[cha: y", facts["write cache"].output, re.MULTILINE)
+    assert re.search(r"^DRA +0 +\[cha: n", facts["read-ahead"].output, re.MULTILINE)
+    assert "failed setting page" in facts["read-ahead"].output
     assert facts["read-ahead"].status != 0
 
 
@@ -181,16 +185,14 @@ def test_drives_keep_what_was_written_when_power_is_cut(guests: None, tmp_path: 
     assert after["b"] == before["b"]
 
 
-def test_script_that_takes_too_long_is_told(guest: Guest) -> None:
-    with pytest.raises(subprocess.TimeoutExpired) as told:
-        guest.run("echo began; sleep 60", timeout_s=15)
-    assert told.value.output == "began\n"
-    assert "the script was running" in str(told.value)
+def test_run_that_takes_too_long_is_told(guest: Guest) -> None:
+    with pytest.raises(subprocess.TimeoutExpired, match="the script had not started"):
+        guest.run("echo never", timeout_s=1)
 
 
 def test_guest_that_goes_down_is_told(guest: Guest) -> None:
-    with pytest.raises(GuestError, match="before the script did"):
-        guest.run("echo c >/proc/sysrq-trigger; sleep 60", timeout_s=60)
+    with pytest.raises(GuestError, match="before the script did\nthe script was running"):
+        guest.run("/guest/bin/busybox poweroff -f; sleep 60")
 
 
 def test_missing_qemu_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

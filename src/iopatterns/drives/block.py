@@ -2,14 +2,16 @@
 
 import contextlib
 import fcntl
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iopatterns import machine, messages, tuning
+from iopatterns import files, machine, messages, tuning
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.gate import Gate
+from iopatterns.drives.precondition import precondition
 from iopatterns.tuning import mode_page, queue
 from iopatterns.tuning.journal import Journal
 
@@ -37,6 +39,7 @@ class BlockDrive:
         self._writing = specification["fio"]["rw"] not in _READING
         self._gate = Gate({**self._drive, **_consent(root, self._drive["name"])})
         self._folder = root / "data/raw" / self._drive["name"]
+        self._note = self._folder / ".preconditioned.json"
         self._held = contextlib.ExitStack()
 
     @property
@@ -81,7 +84,33 @@ class BlockDrive:
             )
 
     def prepare(self) -> None:
-        """Do nothing: the disk is measured as it is."""
+        """Fill the disk, or bring it into a steady state, where the configuration asks for it and it has not been done.
+
+        That writes, and so passes the gate for writing first. What was done is noted beside the raw files, and told in
+        the sidecars; to have it done again, delete the note. Raises DriveError or FioError.
+        """
+        wanted = self._drive.get("precondition")
+        if wanted is None:
+            return
+        done = self.preconditioned()
+        same = {"serial": self._drive["serial"], "size_bytes": self._drive["file_size_bytes"], **wanted}
+        if done is not None and all(done.get(key) == value for key, value in same.items()):
+            return
+        self._note.unlink(missing_ok=True)
+        if not self._writing:  # else it is past the gate, and claimed
+            self._refuse_unless_passed(writing=True)
+            self._held.enter_context(self._gate.claimed())
+        size_bytes, output = self._drive["file_size_bytes"], self._folder / ".precondition.json"
+        record = precondition(self.target, size_bytes, wanted["mode"], wanted["round_ms"], output)
+        files.write_json(self._note, {**record, **same})
+
+    def preconditioned(self) -> dict[str, Any] | None:
+        """Return what was done to the disk before it was measured, None where nothing is noted."""
+        try:
+            noted: dict[str, Any] = json.loads(self._note.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return noted
 
     def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
         """Set what config/drives.yaml lets be set."""
@@ -102,5 +131,6 @@ class BlockDrive:
             "kind": "block",
             "path": self._drive["path"],
             "file_size_bytes": self._drive["file_size_bytes"],
+            "preconditioned": self.preconditioned() if "precondition" in self._drive else None,
             **machine.disk(self._gate.device),
         }
