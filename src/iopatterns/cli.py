@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -23,27 +25,78 @@ def commands() -> None:
 @click.argument("raw_files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
 def measure(specification: str, log: Path | None, die_with_parent: bool, raw_files: tuple[Path, ...]) -> None:
     """Measure one cell: make those of RAW_FILES that are not there, one execution of fio each."""
-    import signal
-
-    from iopatterns import fio, messages
-    from iopatterns.measure import Interrupted, interruptible
     from iopatterns.measure import measure as measure_cell
 
     try:
         content = json.loads(specification)
     except ValueError as error:
         raise click.BadParameter(f"not JSON: {error}", param_hint="--specification") from None
+    with _job("measure", log, die_with_parent=die_with_parent):
+        measure_cell(Path.cwd(), content, raw_files)
+
+
+@commands.command("archive")
+@click.argument("drive")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to make, by default data/archives/DRIVE.tar.xz.",
+)
+def archive_command(drive: str, output: Path | None) -> None:
+    """Pack all raw files of DRIVE into one file, to be analysed on a machine that has no such drive."""
+    from iopatterns import archive, config
+    from iopatterns.plan import RAW, Plan
+
+    root = Path.cwd()
+    drives = config.read_yaml(root, config.DRIVES_FILE)
+    if drive not in drives:
+        near = config.nearest(drive, drives)
+        raise click.BadParameter(f"{config.DRIVES_FILE} has no drive '{drive}'.{near}", param_hint="DRIVE")
+    plan = Plan(root, {"drives": [drive]})
+    experiments = {cell: names for study in plan.studies for cell, names in plan.experiments(study).items()}
+    output = output or Path(f"data/archives/{drive}.tar.xz")
+    made = archive.pack(Path(RAW) / drive, experiments, output)
+    executions = sum(cell.executions for cell in made.cells)
+    unasked = sum(not cell.experiments for cell in made.cells)
+    click.echo(f"{output}: {executions} executions of {len(made.cells)} cells, SHA-256 {made.sha256}")
+    if unasked:
+        click.echo(f"  {unasked} of the cells are of no experiment of config/; they are packed, and not analysed")
+    click.echo(f"To analyse it elsewhere, in config/drives.yaml:\n\n  {drive}: {{kind: archive, path: {output}}}")
+
+
+@commands.command()
+@click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="Copy all messages into this file.")
+@click.option("--die-with-parent", is_flag=True, help="Stop when the process that started this one ends.")
+@click.option("--sha256", help="The SHA-256 that the archive must have.")
+@click.argument("archive", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+def unpack(log: Path | None, die_with_parent: bool, sha256: str | None, archive: Path, folder: Path) -> None:
+    """Verify ARCHIVE and lay its raw files out in FOLDER, that of the drive below data/raw."""
+    from iopatterns.archive import unpack as unpack_archive
+
+    with _job("unpack", log, die_with_parent=die_with_parent):
+        unpack_archive(archive, folder, sha256)
+
+
+@contextmanager
+def _job(command: str, log: Path | None, *, die_with_parent: bool) -> Iterator[None]:
+    """Run a job of the workflow: its messages go to ``log`` too, and errors and signals end the process."""
+    import signal
+
+    from iopatterns import fio, messages
+    from iopatterns.measure import Interrupted, interruptible
+
     if die_with_parent:
         fio.die_with_parent(signal.SIGTERM)
     with messages.copied_to(log):
         try:
             with interruptible():
-                measure_cell(Path.cwd(), content, raw_files)
+                yield
         except IoPatternsError as error:
-            messages.say(f"iopatterns measure: {error}")
+            messages.say(f"iopatterns {command}: {error}")
             sys.exit(error.exit_status)
         except Interrupted as interrupt:
-            messages.say(f"iopatterns measure: stopped by {interrupt}; finished executions are kept")
+            messages.say(f"iopatterns {command}: stopped by {interrupt}; what is finished is kept")
             sys.exit(128 + interrupt.signal_number)
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 import fio_parser_json
 import iopatterns
+from iopatterns import archive
 from iopatterns.errors import IoPatternsError
 from iopatterns.measure import is_measured, read_sidecar
 
@@ -86,9 +87,10 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
 
     Keys: cells, doubts (what makes how many executions on real drives doubtful), executions (of fio), left_out (cells
     whose settings the drive did not take), runtime_ms, warmup_ms (the longest), command (one real command line),
-    fio_versions, drives; and of the executions on real drives real_executions, fio_seconds (wall time of all fio
-    processes kept), started, ended (UTC; None without any), machines: what a twin gives depends on neither clock nor
-    machine, and what is said of it does not either. Raises MeasureError.
+    fio_versions, drives (what each said of itself; with ``archive`` where it was measured elsewhere, see
+    `archive.origin`); and of the executions on real drives real_executions, fio_seconds (wall time of all fio processes
+    kept), started, ended (UTC; None without any), machines: what a twin gives depends on neither clock nor machine, and
+    what is said of it does not either. Raises MeasureError or ArchiveError.
     """
     all_sidecars = [read_sidecar(raw) for raw in raw_files]
     sidecars = [sidecar for sidecar in all_sidecars if is_measured(sidecar)]
@@ -111,8 +113,15 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
         "command": shlex.join(first["command"]),
         "fio_versions": sorted({sidecar["fio_version"] for sidecar in sidecars}),
         "machines": _distinct(sidecar["machine"] for sidecar in real),
-        "drives": _distinct(sidecar["drive"] for sidecar in all_sidecars),
+        "drives": _distinct(_identity(raw, sidecar) for raw, sidecar in zip(raw_files, all_sidecars, strict=True)),
     }
+
+
+def _identity(raw: Path, sidecar: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a drive said of itself, by the name that it has here, and which archive that comes from if any."""
+    folder = raw.parent.parent.parent
+    elsewhere = archive.origin(folder)
+    return {**sidecar["drive"], "name": folder.name, **({"archive": elsewhere} if elsewhere else {})}
 
 
 def colophon(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

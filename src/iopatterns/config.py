@@ -128,7 +128,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
             )
 
     return Config(
-        drives={name: _resolved_drive(drives[name]) for name in main["drives"]},
+        drives={name: _resolved_drive(root, name, drives[name]) for name in main["drives"]},
         studies=studies,
         fio_options=study_schema["$defs"]["options"]["properties"],
         settings=study_schema["$defs"]["settings"]["properties"],
@@ -183,11 +183,12 @@ def _schema(root: Path, name: str) -> dict[str, Any]:
 
 
 # What an entry of drives.yaml needs beside its kind, and may have
-_NEEDED_BY_KIND = {"twin": ["model"], "file": ["path"], "block": ["path", "serial"]}
+_NEEDED_BY_KIND = {"twin": ["model"], "file": ["path"], "block": ["path", "serial"], "archive": ["path"]}
 _ALLOWED_BY_KIND = {
     "twin": {"model"},
     "file": {"path", "tune"},
     "block": {"path", "serial", "model", "size", "tune", "destroy", "expendable"},
+    "archive": {"path"},
 }
 _ALLOWED_BY_ALL = {"kind", "description"}
 
@@ -214,8 +215,18 @@ def _kind_with(key: str) -> str:
     return next(kind for kind, allowed in _ALLOWED_BY_KIND.items() if key in allowed)
 
 
-def _resolved_drive(drive: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a drive's entry; a twin's with the digest of its model, so that its cells change when the model does."""
+def _resolved_drive(root: Path, name: str, drive: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a drive's entry; a twin's with the digest of its model, so that its cells change when the model does.
+
+    An archive's has its contents (`archive.Contents`) under ``contents``: they are what its cells are.
+    """
+    if drive["kind"] == "archive":
+        from iopatterns import archive  # only where there is one
+
+        try:
+            return {**drive, "contents": archive.read(root / drive["path"])}
+        except archive.ArchiveError as error:
+            raise ConfigError(f"{DRIVES_FILE}: {name}.path: {error}") from None
     if drive["kind"] != "twin":
         return drive
     from iopatterns.twin import models  # only where there is a twin

@@ -48,7 +48,9 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
     """Yield the cells of a study on all drives of the configuration, each cell once, in the order of the file.
 
     Two experiments of a study may hold the same point: it is measured once. Raises GridError when an experiment
-    leaves out what every cell needs, or asks for blocks larger than the file.
+    leaves out what every cell needs, or asks for blocks larger than the file. The cells of an archived drive are those
+    of its archive that an experiment of the study asks for; GridError where one of them holds too few executions, and
+    where there is none of any study.
     """
     file = f"{config.STUDIES_FOLDER}/{study}.yaml"
     base = {
@@ -59,6 +61,9 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
     }
     tags = _Tags(conf.fio_options, conf.settings)
     for drive, settings in conf.drives.items():
+        if settings["kind"] == "archive":
+            yield from _archived(conf, study, drive)
+            continue
         identity = {key: value for key, value in settings.items() if key not in _ABOUT_A_DRIVE}
         drive_specification = {**identity, "name": drive, "file_size_bytes": conf.file_size_bytes}
         if settings["kind"] == "block" and conf.precondition != "none":
@@ -99,7 +104,47 @@ def drives_of(conf: config.Config, study: str, experiment: str) -> list[str]:
     experiments = conf.studies[study]["experiments"]
     of_source = {drive for body in experiments.values() for drive in body.get("drives", ())}
     own = experiments[experiment].get("drives", conf.drives)
-    return [drive for drive in conf.drives if drive in own or drive not in of_source]
+    return [
+        drive
+        for drive, settings in conf.drives.items()
+        if (
+            any(experiment in cell.experiments for cell in _held(conf, study, drive))
+            if settings["kind"] == "archive"
+            else drive in own or drive not in of_source
+        )
+    ]
+
+
+def _held(conf: config.Config, study: str, drive: str) -> Iterator[Cell]:
+    """Yield the cells of a study that an archive holds, under the name that its drive has here."""
+    contents = conf.drives[drive]["contents"]
+    for cell in contents.cells:
+        experiments = tuple(name for name in cell.experiments if name in conf.studies[study]["experiments"])
+        if cell.study == study and experiments:
+            yield Cell(study, drive, cell.name, cell.specification, experiments)
+
+
+def _archived(conf: config.Config, study: str, drive: str) -> Iterator[Cell]:
+    """Yield the cells of a study on an archived drive. Raises GridError for one with too few executions."""
+    contents, path = conf.drives[drive]["contents"], conf.drives[drive]["path"]
+    held = {cell.name: cell.executions for cell in contents.cells if cell.study == study}
+    wanted = repetitions(conf, study)
+    place = f"{config.DRIVES_FILE}: {drive}: the archive {path}"
+    found = list(_held(conf, study, drive))
+    if not any(True for each in conf.studies for _ in _held(conf, each, drive)):
+        holds = sorted({f"{cell.study}: {name}" for cell in contents.cells for name in cell.experiments})
+        raise GridError(
+            f"{place} holds no cell of an experiment that {', '.join(conf.studies)} has. It holds {', '.join(holds)}."
+            " Name such a study and experiment, or leave the drive out."
+        )
+    for cell in found:
+        if held[cell.name] < wanted:
+            raise GridError(
+                f"{place} holds {held[cell.name]} executions of the cell {study}/{cell.name}, and repetitions asks for"
+                f" {wanted}. Set repetitions to at most {min(held[each.name] for each in found)}, or take an archive"
+                " with more."
+            )
+    yield from found
 
 
 def execution_names(count: int) -> list[str]:

@@ -68,10 +68,12 @@ def write(root: Path, fio_version: str) -> Path:
 def verdict(root: Path, fio_version: str) -> tuple[bool, str]:
     """Return whether the results are those of the committed manifest, and a sentence that says so.
 
-    True also where nothing can be said: no twin alone is measured, the configuration is not the one committed, or there
-    is no manifest for this fio. Raises ManifestError when the run is not complete.
+    True also where nothing can be said: not twins alone are measured, or not here, the configuration is not the one
+    committed, or there is no manifest for this fio. Raises ManifestError when the run is not complete.
     """
     plan = Plan(root)
+    if plan.archived_drives():
+        return True, f"not compared: {', '.join(plan.archived_drives())} came out of archives"
     if any(plan.is_real(drive) for drive in plan.config.drives):
         return True, "not compared: a real drive never measures the same twice"
     path = path_for(root, fio_version)

@@ -17,6 +17,8 @@ from iopatterns.errors import IoPatternsError
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
 _OTHERS_SHARE = 0.05
 _OTHERS_LEAST_BYTES = 2**20
+# Lies in the folder of a drive below data/raw whose raw files come from an archive (`archive.unpack` writes it)
+UNPACKED = ".unpacked.json"
 
 
 class MeasureError(IoPatternsError):
@@ -86,6 +88,11 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
     if not cell.name.endswith(f"-{cells.digest(specification)[:8]}"):
         raise MeasureError(f"{cell}: the folder's name is not that of the specification given")
+    if (cell.parent.parent / UNPACKED).exists():
+        raise MeasureError(
+            f"{cell.parent.parent}: holds what was measured elsewhere and unpacked from an archive. Give the drive that"
+            " is measured here another name in config/drives.yaml, or delete that folder."
+        )
     if not _missing(raw_files):
         messages.say(f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again")
         return 0

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from iopatterns import cells, config, grid, machine, messages, progress, units
 from iopatterns.drives.precondition import MOST_ROUNDS
+from iopatterns.measure import UNPACKED
 from iopatterns.twin.state import find_model
 
 RAW = "data/raw"
@@ -41,6 +42,9 @@ class Plan:
         self._cells = {
             study: {cell.folder: cell for cell in grid.expand(self.config, study)} for study in self.config.studies
         }
+        empty = [study for study, found in self._cells.items() if not found]
+        if empty:  # so it can be where all drives are archives of other studies
+            raise grid.GridError(f"{config.CONFIG_FILE}: drives: none has a cell of the study {empty[0]}. Add one.")
 
     @classmethod
     def or_exit(cls, root: Path, overrides: Mapping[str, Any] | None = None) -> "Plan":
@@ -60,10 +64,11 @@ class Plan:
         """Return the names of the executions of each cell of a study: ``["01", … "10"]``."""
         return grid.execution_names(grid.repetitions(self.config, study))
 
-    def raw_files(self, study: str) -> list[str]:
-        """Return the paths of all raw files of a study."""
+    def raw_files(self, study: str, drive: str | None = None) -> list[str]:
+        """Return the paths of all raw files of a study, of one drive where it is given."""
         executions = self.executions(study)
-        return [f"{RAW}/{folder}/{execution}.json" for folder in self._cells[study] for execution in executions]
+        wanted = [folder for folder, cell in self._cells[study].items() if drive in {None, cell.drive}]
+        return [f"{RAW}/{folder}/{execution}.json" for folder in wanted for execution in executions]
 
     def specification(self, drive: str, study: str, cell: str) -> str:
         """Return the specification of a cell as canonical JSON."""
@@ -75,7 +80,24 @@ class Plan:
 
     def is_real(self, drive: str) -> bool:
         """Return whether a drive is one of this machine, that only one measurement may use at a time."""
-        return bool(self.config.drives[drive]["kind"] != "twin")
+        return self.config.drives[drive]["kind"] not in {"twin", "archive"}
+
+    def measured_drives(self) -> list[str]:
+        """Return the drives that are measured here."""
+        return [drive for drive, entry in self.config.drives.items() if entry["kind"] != "archive"]
+
+    def archived_drives(self) -> list[str]:
+        """Return the drives that were measured elsewhere, and come out of archives."""
+        return [drive for drive, entry in self.config.drives.items() if entry["kind"] == "archive"]
+
+    def archive(self, drive: str) -> tuple[str, str]:
+        """Return the path of a drive's archive, and the SHA-256 that the file has now."""
+        entry = self.config.drives[drive]
+        return os.path.normpath(entry["path"]), entry["contents"].sha256
+
+    def unpacked(self, drive: str) -> str:
+        """Return the file that says from which archive the raw files of a drive come."""
+        return f"{RAW}/{drive}/{UNPACKED}"
 
     def fitted_models(self) -> list[str]:
         """Return the names of the models in data/twins that record a fit."""
@@ -118,12 +140,13 @@ class Plan:
         }
 
     def forecasts(self) -> list[Forecast]:
-        """Return for each drive what is still to be measured on it."""
-        missing: dict[str, list[tuple[grid.Cell, int]]] = {drive: [] for drive in self.config.drives}
+        """Return for each drive that is measured here what is still to be measured on it."""
+        missing: dict[str, list[tuple[grid.Cell, int]]] = {drive: [] for drive in self.measured_drives()}
         for study in self.studies:
             wanted = {f"{execution}.json" for execution in self.executions(study)}
             for folder, cell in self._cells[study].items():
-                missing[cell.drive].append((cell, len(wanted - self._present(folder))))
+                if cell.drive in missing:
+                    missing[cell.drive].append((cell, len(wanted - self._present(folder))))
         return [self._forecast(drive, cells_of) for drive, cells_of in missing.items()]
 
     def _forecast(self, drive: str, missing: list[tuple[grid.Cell, int]]) -> Forecast:
@@ -151,6 +174,7 @@ class Plan:
             if each.written_bytes:
                 line += f", at most {each.written_bytes / 1e9:.1f} GB written (at 1 GB/s){self._wear(each)}"
             lines.append(line + ("" if self.is_real(each.drive) else ", simulated: nothing is written"))
+        lines += [f"{drive}: measured elsewhere, out of {self.archive(drive)[0]}" for drive in self.archived_drives()]
         seconds = sum(each.seconds for each in self.forecasts())
         return "\n".join([*lines, f"In all about {units.format_duration(seconds)}, one drive after the other."])
 
@@ -178,7 +202,7 @@ class Plan:
         executions, seconds = sum(each.executions for each in forecasts), sum(each.seconds for each in forecasts)
         progress.begin(self._root / RAW / ".progress", executions)
         if executions:
-            drives = ", ".join(self.config.drives)
+            drives = ", ".join(self.measured_drives())
             messages.say(f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.")
 
 

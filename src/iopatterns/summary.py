@@ -7,6 +7,7 @@ from typing import Any
 
 from iopatterns import units
 from iopatterns.errors import IoPatternsError
+from iopatterns.measure import UNPACKED
 
 COLOPHON = "results/colophon.json"
 REPORT = "results/report.pdf"
@@ -44,6 +45,8 @@ def _colophon(root: Path) -> dict[str, Any]:
 
 
 def _drive(drive: dict[str, Any]) -> str:
+    if "archive" in drive:
+        return f"{drive['name']} (archive of kind {drive['kind']}: {drive['archive']['archive']})"
     if drive["kind"] == "twin":
         return f"{drive['name']} (twin)"
     disk = drive["model"] or drive["device"] or "an unknown disk"
@@ -54,7 +57,9 @@ def _drive(drive: dict[str, Any]) -> str:
 
 def _fio_seconds_since(root: Path, since_s: float) -> float:
     """Return the wall time of all fio processes of the measurements made since then."""
-    sidecars = (root / "data/raw").glob("*/*/*/*.sidecar.json")
+    # what was unpacked was measured at another time, whatever its files' times say
+    drives = (folder for folder in (root / "data/raw").glob("*") if not (folder / UNPACKED).exists())
+    sidecars = (path for folder in drives for path in folder.glob("*/*/*.sidecar.json"))
     recent = (path for path in sidecars if path.stat().st_mtime >= since_s)
     return float(sum(json.loads(path.read_text(encoding="utf-8")).get("wall_s", 0.0) for path in recent))
 

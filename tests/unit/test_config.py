@@ -64,6 +64,18 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
     [
         (DRIVES, "\n  kind: file", "\n  kind: fil", ["scratch.kind: 'fil' is not valid", "Did you mean 'file'?"]),
         (DRIVES, "  path: data", "  paht: data", ["scratch: unknown key 'paht'", "Did you mean 'path'?"]),
+        (
+            DRIVES,
+            "\n  kind: file\n  path",
+            "\n  kind: archive\n  model",
+            ["a drive of kind 'archive' needs the key 'path'"],
+        ),
+        (
+            DRIVES,
+            "\n  kind: file",
+            "\n  kind: archive",
+            ["scratch.path: ", "there is no such file. Put the archive there"],
+        ),
         (STUDY, "direct: 1", "dircet: 1", ["fio: unknown key 'dircet'", "Did you mean 'direct'?"]),
         (STUDY, "direct: 1", "direct: yes", ["fio.direct: True is not valid", "O_DIRECT"]),
         (STUDY, "bs: small_and_usual", "bs: [4kb, 28k]", ["experiments.initial.vary.bs[0]: '4kb'", "KiB"]),

@@ -6,8 +6,9 @@ for study in PLAN.studies:
             f"collect_{study}"
         input:
             raw=PLAN.raw_files(study),
+            unpacked=[PLAN.unpacked(drive) for drive in PLAN.archived_drives()],
             code=[
-                *multiext("src/iopatterns/", "collect.py", "measure.py"),
+                *multiext("src/iopatterns/", "archive.py", "collect.py", "measure.py"),
                 "src/iopatterns/tuning/__init__.py",
                 *multiext("src/fio_parser_json/", "documents.py", "tables.py"),
             ],

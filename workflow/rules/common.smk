@@ -1,4 +1,5 @@
 # The configuration, checked before anything else happens, and what the other rules ask of it.
+import re
 from pathlib import Path
 
 from iopatterns.plan import RAW, Plan

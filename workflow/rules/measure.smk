@@ -14,6 +14,9 @@ for study in PLAN.studies:
             ),
         log:
             f"results/logs/measure/{{drive}}/{study}/{{cell}}.log",
+        wildcard_constraints:
+            # an archived drive is unpacked by its own rule below
+            drive="|".join(re.escape(drive) for drive in PLAN.measured_drives()),
         conda:
             "../../envs/environment.yaml"
         resources:
@@ -27,3 +30,37 @@ for study in PLAN.studies:
         shell:
             "exec iopatterns measure --die-with-parent --log {log:q}"
             " --specification {params.specification:q} {output:q}"
+
+
+# A drive measured elsewhere: one job for all its cells, for an archive is read from its beginning to its end. The archive
+# is an input, and its sum a parameter: a newer file is unpacked again, and so is an older one put in its place.
+for drive in PLAN.archived_drives():
+
+    rule:
+        name:
+            f"unpack_{drive}"
+        input:
+            PLAN.archive(drive)[0],
+        output:
+            update(
+                [
+                    PLAN.unpacked(drive),
+                    *[
+                        raw
+                        for study in PLAN.studies
+                        for raw in PLAN.raw_files(study, drive)
+                    ],
+                ]
+            ),
+        log:
+            f"results/logs/unpack/{drive}.log",
+        conda:
+            "../../envs/environment.yaml"
+        params:
+            sha256=PLAN.archive(drive)[1],
+            folder=f"{RAW}/{drive}",
+        message:
+            f"Unpacking {drive} from {PLAN.archive(drive)[0]}"
+        shell:
+            "exec iopatterns unpack --die-with-parent --log {log:q} --sha256 {params.sha256}"
+            " {input:q} {params.folder:q}"

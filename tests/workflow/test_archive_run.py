@@ -1,0 +1,275 @@
+"""The whole way of an archive: measured and packed in one project, analysed in another without drive or fio."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pypdf
+import pytest
+import yaml
+from support import ROOT, Project, copy_project
+
+STUDY = "config/studies/saif2020.yaml"
+DRIVES = ["px05smb040", "scratch"]
+TOOLS_OF_A_DRIVE = {"fio", "sdparm", "sg_modes"}
+
+
+def little(root: Path) -> Project:
+    """Return a project with a twin and a real file, and cells whose settings the file does not take."""
+    project = copy_project(root)
+    experiments = yaml.safe_load((ROOT / STUDY).read_text())["experiments"]
+    project.edit(STUDY, experiments={name: experiments[name] for name in ("initial", "refusing")})
+    project.edit("config/config.yaml", drives=DRIVES, runtime="50 ms")
+    return project
+
+
+@pytest.fixture(scope="module")
+def measured(module_disk_folder: Path) -> Project:
+    """A project whose drives are measured, analysed and packed."""
+    project = little(module_disk_folder / "lab")
+    done = project.snakemake()
+    assert done.returncode == 0, done.stdout
+    for drive in DRIVES:
+        packed = project.iopatterns("archive", drive)
+        assert packed.returncode == 0, packed.stdout
+    return project
+
+
+@pytest.fixture(scope="module")
+def no_fio(module_disk_folder: Path) -> str:
+    """A PATH with all that this machine has but what measures a drive."""
+    folder = module_disk_folder / "bin"
+    folder.mkdir()
+    for part in reversed(os.environ["PATH"].split(":")):
+        for tool in Path(part).glob("*"):
+            if tool.name not in TOOLS_OF_A_DRIVE:
+                (folder / tool.name).unlink(missing_ok=True)
+                (folder / tool.name).symlink_to(tool.resolve())
+    assert shutil.which("fio")
+    assert not shutil.which("fio", path=str(folder))
+    return str(folder)
+
+
+def elsewhere(measured: Project, root: Path) -> Project:
+    """Return a fresh project to which the archives were copied."""
+    project = little(root)
+    shutil.copytree(measured.root / "data/archives", root / "data/archives")
+    archives = {drive: {"kind": "archive", "path": f"data/archives/{drive}.tar.xz"} for drive in DRIVES}
+    project.edit("config/drives.yaml", **archives)
+    return project
+
+
+@pytest.fixture(scope="module")
+def analysed(measured: Project, no_fio: str, module_disk_folder: Path) -> Project:
+    """A project in which the archives were analysed."""
+    project = elsewhere(measured, module_disk_folder / "office")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", no_fio)
+        done = project.snakemake()
+    assert done.returncode == 0, done.stdout
+    assert "To measure" not in done.stdout
+    return project
+
+
+@pytest.fixture
+def office(analysed: Project, no_fio: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A copy of the analysed project to change, where there is no fio."""
+    monkeypatch.setenv("PATH", no_fio)
+    shutil.copytree(analysed.root, disk_folder / "office")
+    return Project(disk_folder / "office")
+
+
+def results(project: Project, *folders: str) -> dict[str, bytes]:
+    base = project.root / "results"
+    paths = [path for folder in folders for path in sorted((base / folder).rglob("*.*"))]
+    return {str(path.relative_to(base)): path.read_bytes() for path in paths}
+
+
+def test_tables_figures_and_numbers_are_those_of_the_measuring_machine(measured: Project, analysed: Project) -> None:
+    folders = ("tables", "figures", "numbers")
+    assert results(analysed, *folders) == results(measured, *folders)
+    assert len(results(analysed, "tables")) > 9
+    scorecard = "results/scorecard.json"
+    assert (analysed.root / scorecard).read_bytes() == (measured.root / scorecard).read_bytes()
+    table = "results/measurements/saif2020.parquet"
+    assert (analysed.root / table).read_bytes() == (measured.root / table).read_bytes()
+
+
+def test_raw_files_and_sidecars_are_those_that_were_measured(measured: Project, analysed: Project) -> None:
+    def of(project: Project) -> dict[str, bytes]:
+        raw = project.root / "data/raw"
+        paths = [path for drive in DRIVES for path in (raw / drive).glob("*/*/*")]
+        return {str(path.relative_to(raw)): path.read_bytes() for path in paths}
+
+    assert of(analysed) == of(measured)
+    assert len(of(analysed)) == 2 * 2 * (8 + 8 + 8)  # raw and sidecar; two executions; initial on both, refusing on one
+
+
+def test_cells_that_the_drive_did_not_take_are_told_as_where_it_was_measured(
+    measured: Project, analysed: Project
+) -> None:
+    steps = "results/measurements/saif2020.tuning.json"
+    assert (analysed.root / steps).read_bytes() == (measured.root / steps).read_bytes()
+    assert json.loads((analysed.root / "results/colophon.json").read_text())["studies"]["saif2020"]["left_out"] == 8
+
+
+def test_colophon_says_that_the_drives_were_measured_elsewhere(measured: Project, analysed: Project) -> None:
+    here, there = (json.loads((each.root / "results/colophon.json").read_text()) for each in (analysed, measured))
+    assert [drive["archive"]["archive"] for drive in here["drives"]] == [f"{drive}.tar.xz" for drive in DRIVES]
+    assert not any("archive" in drive for drive in there["drives"])
+    assert here["real_executions"] == there["real_executions"] == 16
+    text = "\n".join(page.extract_text() for page in pypdf.PdfReader(analysed.root / "results/report.pdf").pages)
+    assert "archive of kind twin" in text
+    assert "archive of kind file" in text
+    assert "unpacked here from scratch.tar.xz" in text
+    said = analysed.iopatterns("summary", "--since", "0")
+    assert "scratch (archive of kind file: scratch.tar.xz)" in said.stdout
+    assert "nothing had to be measured anew" in said.stdout
+    assert "not compared: px05smb040, scratch came out of archives" in said.stdout
+
+
+def test_a_second_run_does_nothing(analysed: Project) -> None:
+    assert "Nothing to be done" in analysed.snakemake("-n").stdout
+
+
+def test_the_plan_says_that_nothing_is_measured(office: Project) -> None:
+    office.edit("config/config.yaml", drives=["scratch"])
+    said = office.snakemake("plan")
+    assert said.returncode == 0, said.stdout
+    assert "scratch: measured elsewhere, out of data/archives/scratch.tar.xz" in said.stdout
+    assert "In all about 0 s" in said.stdout
+
+
+def test_what_is_unpacked_packs_to_the_same_bytes(office: Project) -> None:
+    before = (office.root / "data/archives/scratch.tar.xz").read_bytes()
+    assert office.iopatterns("archive", "scratch", "--output", "again.tar.xz").returncode == 0
+    assert (office.root / "again.tar.xz").read_bytes() == before
+
+
+def test_a_deleted_raw_file_comes_back_out_of_the_archive(office: Project) -> None:
+    gone = sorted(office.root.glob("data/raw/scratch/saif2020/*/01.json"))[0]
+    before = gone.read_bytes()
+    gone.unlink()
+    done = office.snakemake(str(gone.relative_to(office.root)))
+    assert done.returncode == 0, done.stdout
+    assert "Unpacking scratch" in done.stdout
+    assert "Unpacking px05smb040" not in done.stdout
+    assert gone.read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def measured_again(module_disk_folder: Path) -> Project:
+    """Another measurement of the same cells of the file drive, packed."""
+    project = little(module_disk_folder / "lab-again")
+    project.edit("config/config.yaml", drives=["scratch"])
+    assert project.snakemake("collect_saif2020").returncode == 0
+    assert project.iopatterns("archive", "scratch").returncode == 0
+    return project
+
+
+@pytest.mark.parametrize("age", ["newer", "older"])
+def test_another_archive_in_its_place_is_unpacked_again(measured_again: Project, office: Project, age: str) -> None:
+    archive = office.root / "data/archives/scratch.tar.xz"
+    shutil.copy(measured_again.root / "data/archives/scratch.tar.xz", archive)
+    if age == "older":
+        os.utime(archive, (1e9, 1e9))
+    done = office.snakemake("collect_saif2020")
+    assert done.returncode == 0, done.stdout
+    name = "scratch/saif2020"
+    unpacked = {path: content for path, content in office.raw_files().items() if path.startswith(name)}
+    assert unpacked == measured_again.raw_files()
+    assert "Nothing to be done" in office.snakemake("-n", "collect_saif2020").stdout
+
+
+def test_fewer_repetitions_use_the_first(measured: Project, no_fio: str, disk_folder: Path) -> None:
+    project = elsewhere(measured, disk_folder / "office")
+    project.edit("config/config.yaml", repetitions=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", no_fio)
+        done = project.snakemake("collect_saif2020")
+    assert done.returncode == 0, done.stdout
+    colophon = json.loads((project.root / "results/measurements/saif2020.provenance.json").read_text())
+    assert colophon["executions"] == 16
+
+
+def test_more_repetitions_than_packed_are_told_with_cell_and_both_numbers(office: Project) -> None:
+    office.edit("config/config.yaml", repetitions=5)
+    wrong = office.snakemake("-n")
+    assert wrong.returncode == 2
+    assert "px05smb040.tar.xz holds 2 executions of the cell saif2020/read-4k-j1-" in wrong.stdout
+    assert "repetitions asks for 5" in wrong.stdout
+    assert "Traceback" not in wrong.stdout
+
+
+def test_an_experiment_that_the_study_no_longer_has_is_left_out(office: Project) -> None:
+    experiments = yaml.safe_load((office.root / STUDY).read_text())["experiments"]
+    office.edit(STUDY, experiments={"initial": experiments["initial"]})
+    done = office.snakemake("collect_saif2020")
+    assert done.returncode == 0, done.stdout
+    provenance = json.loads((office.root / "results/measurements/saif2020.provenance.json").read_text())
+    assert (provenance["cells"], provenance["left_out"]) == (16, 0)
+
+
+def test_an_archive_without_an_experiment_of_the_study_is_told(office: Project) -> None:
+    experiments = yaml.safe_load((office.root / STUDY).read_text())["experiments"]
+    office.edit(STUDY, experiments={"other": experiments["initial"]})
+    wrong = office.snakemake("-n")
+    assert wrong.returncode == 2
+    assert "holds no cell of an experiment that saif2020 has. It holds saif2020: initial" in wrong.stdout
+
+
+def test_a_drive_by_another_name_is_analysed_under_it(measured: Project, no_fio: str, disk_folder: Path) -> None:
+    project = elsewhere(measured, disk_folder / "office")
+    project.edit("config/drives.yaml", **{"lab.disk-1": {"kind": "archive", "path": "data/archives/scratch.tar.xz"}})
+    project.edit("config/config.yaml", drives=["lab.disk-1"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", no_fio)
+        done = project.snakemake()
+    assert done.returncode == 0, done.stdout
+    drive = json.loads((project.root / "results/colophon.json").read_text())["drives"][0]
+    assert (drive["name"], drive["archive"]["drive"]) == ("lab.disk-1", "scratch")
+    assert "lab.disk-1" in (project.root / "results/tables/saif2020/ratios.csv").read_text()
+
+
+def test_a_missing_archive_is_told_before_anything_runs(office: Project) -> None:
+    (office.root / "data/archives/scratch.tar.xz").unlink()
+    wrong = office.snakemake("-n")
+    assert wrong.returncode == 2
+    assert "config/drives.yaml: scratch.path: " in wrong.stdout
+    assert "data/archives/scratch.tar.xz: there is no such file. Put the archive there" in wrong.stdout
+    assert "Traceback" not in wrong.stdout
+
+
+def test_a_truncated_archive_lays_out_nothing(measured: Project, no_fio: str, disk_folder: Path) -> None:
+    project = elsewhere(measured, disk_folder / "office")
+    archive = project.root / "data/archives/scratch.tar.xz"
+    archive.write_bytes(archive.read_bytes()[:-100])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", no_fio)
+        wrong = project.snakemake("collect_saif2020")
+    assert wrong.returncode == 1
+    assert "data/archives/scratch.tar.xz: cut short, " in wrong.stdout
+    assert "Traceback" not in wrong.stdout
+    assert not list((project.root / "data/raw").glob("scratch/*"))
+
+
+def test_what_was_measured_here_is_not_replaced(measured: Project, disk_folder: Path) -> None:
+    project = Project(disk_folder / "lab")
+    shutil.copytree(measured.root, project.root)
+    before = project.raw_files()
+    archived = {"scratch": {"kind": "archive", "path": "data/archives/scratch.tar.xz"}}
+    project.edit("config/drives.yaml", **archived)
+    refused = project.snakemake("collect_saif2020")
+    assert refused.returncode == 1
+    assert "data/raw/scratch: holds raw files that were measured here" in refused.stdout
+    assert project.raw_files() == before
+
+
+def test_what_was_unpacked_is_not_taken_for_measured_here(office: Project) -> None:
+    office.edit("config/drives.yaml", scratch={"kind": "file", "path": "data/scratch/scratch.bin"})
+    office.edit("config/config.yaml", repetitions=3)
+    office.edit("config/config.yaml", drives=["scratch"])
+    refused = office.snakemake("collect_saif2020")
+    assert refused.returncode == 1
+    assert "data/raw/scratch: holds what was measured elsewhere" in refused.stdout
