@@ -24,6 +24,9 @@ _PATIENCE_S = 120.0
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
+_STOPPING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+
 class FioError(IoPatternsError):
     """fio failed, or wrote something that is no valid measurement; the message holds fio's own words."""
 
@@ -120,6 +123,8 @@ def run(argv: list[str], expected_s: float) -> Outcome:
     """
     started_s, clock = time.time(), time.monotonic()
     with tempfile.TemporaryFile() as words:
+        # a signal that comes while fio is started waits until fio can be stopped
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
         try:
             process = subprocess.Popen(
                 argv,
@@ -127,11 +132,13 @@ def run(argv: list[str], expected_s: float) -> Outcome:
                 stdout=words,
                 stderr=subprocess.STDOUT,
                 process_group=0,
-                preexec_fn=functools.partial(die_with_parent, signal.SIGKILL),  # noqa: PLW1509 - no threads here
+                preexec_fn=functools.partial(_begin, mask),  # noqa: PLW1509 - no threads here
             )
         except FileNotFoundError:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             raise FioError(f"{argv[0]} is not installed. Run ./reproduce.sh, which installs it.") from None
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             status = _wait(process, timeout_s=10 * expected_s + _PATIENCE_S)
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)  # not yet reaped, so the group's number is still fio's
@@ -148,6 +155,12 @@ def run(argv: list[str], expected_s: float) -> Outcome:
             how = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
             raise FioError(f"fio {how}. It said:\n{_indent(said)}\n  Command: {' '.join(argv)}")
     return Outcome(started_s, time.time(), time.monotonic() - clock)
+
+
+def _begin(mask: set[int | signal.Signals]) -> None:
+    """Make ready the process in which fio starts: it dies with this one, and takes signals as this one did."""
+    die_with_parent(signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> int:

@@ -182,8 +182,8 @@ def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any]) -> None:
     device = about["drive"].get("device")
     traffic_bytes = machine.disk_traffic_bytes(device)
     temporary = files.partial(raw)
-    argv, outcome = _run(drive, specification, execution, specification["runtime_ms"], temporary)
     try:
+        argv, outcome = _run(drive, specification, execution, specification["runtime_ms"], temporary)
         try:
             moved_bytes = fio.check(temporary, specification)
         except fio.FioError as error:

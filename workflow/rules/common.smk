@@ -10,12 +10,16 @@ PLAN = Plan.or_exit(Path(workflow.basedir), config)
 
 # `snakemake plan`: what a run would measure, how long that would take, and how much it would write.
 rule plan:
+    log:
+        "results/logs/plan.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         forecast=lambda wildcards: PLAN.forecast(),
     message:
         "What is still to be measured"
     shell:
-        "printf '%s\\n' {params.forecast:q}"
+        "printf '%s\\n' {params.forecast:q} | tee {log:q}"
 
 
 wildcard_constraints:
