@@ -206,7 +206,10 @@ def _exclusive(node: Path) -> Iterator[None]:
 def signatures(node: Path) -> Sequence[str]:
     """Return the types of all signatures on a device that wipefs(8) finds: ext4, gpt, LVM2_member, crypto_LUKS …"""
     argv = ["wipefs", "--no-act", "--json", str(node)]
-    said = subprocess.run(argv, capture_output=True, text=True, check=False)
+    try:
+        said = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ["unknown (wipefs is not installed)"]
     if said.returncode:
         return [f"unknown ({said.stderr.strip() or 'wipefs failed'})"]
     return [entry["type"] for entry in json.loads(said.stdout)["signatures"]] if said.stdout.strip() else []
