@@ -12,7 +12,7 @@ import pytest
 
 
 def run(*words: str | Path) -> str:
-    """Run a command and return what it prints; CalledProcessError where it fails. Skips the test where it is missing."""
+    """Run a command, return what it prints; CalledProcessError where it fails. Skips the test where it is missing."""
     if shutil.which(str(words[0])) is None:
         pytest.skip(f"{words[0]} is not installed")
     return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout.strip()
