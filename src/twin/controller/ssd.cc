@@ -252,7 +252,8 @@ bool Ssd::accept(Nanoseconds now, Command& command) {
   if (!buffer_.continues_stream(request.offset_bytes, request.size_bytes)) {
     // the search began with the command; its data have followed over the link since
     const Nanoseconds hidden = link_.data_ns(request.size_bytes);
-    done += buffer_parameters_.new_segment_time + std::max<Nanoseconds>(buffer_parameters_.segment_search_time - hidden, 0);
+    done +=
+        buffer_parameters_.new_segment_time + std::max<Nanoseconds>(buffer_parameters_.segment_search_time - hidden, 0);
   }
   events_.schedule(done, *this, command.index << kWhatBits | kAcknowledge);
   destage(now, false);
