@@ -64,6 +64,33 @@ CONFIG = {
     "partition": entry(LAB, path=f"/dev/disk/by-id/{LAB.by_id}-part1"),
     "gone": {"kind": "block", "path": "/dev/vanishing", "serial": "VANISHING"},
 }
+# scsi_debug's drive, which dies or has a sector (0x1234) that cannot be read, as the options say
+DEBUG_DRIVE = """
+modprobe scsi_debug dev_size_mb=16 OPTIONS && sleep 1
+disk=$(grep -l scsi_debug /sys/block/sd*/device/model | cut -d/ -f4)
+ln -sf /dev/$disk /dev/vanishing
+serial=$("$PYTHON" -c "from iopatterns import machine; from pathlib import Path
+print(machine.disk(Path('/dev/$disk'))['serial'])")
+cd /tmp/here; cp "$SHARE/drives.yaml" config/; sed "s/VANISHING/$serial/" "$SHARE/vanishing.json" >gone.json
+sed -i "s/VANISHING/$serial/" config/drives.yaml
+"""
+MEASURE_GONE = """
+"$PYTHON" -c "
+import json
+import sys
+from pathlib import Path
+from iopatterns import cells
+from iopatterns.errors import IoPatternsError
+from iopatterns.measure import measure
+found = json.loads(Path('gone.json').read_text())
+try:
+    measure(Path.cwd(), found, [Path('raw/gone/study/x-' + cells.digest(found)[:8] + '/01.json')])
+except IoPatternsError as error:
+    print('TOLD:', error)
+    sys.exit(1)
+"
+s=$?; find raw/gone -name 01.json | sed 's/^/FOUND /'
+"""
 HERE = "cd /tmp/here; "
 CHECK = HERE + '"$PYTHON" -m iopatterns check '
 WCE = "sdparm --get=WCE /dev/disk/by-id/" + LAB.by_id + " | awk '/^WCE/ {print \"WCE is\", $2}'"
@@ -93,29 +120,11 @@ SECTIONS = {
     + CHECK
     + "lab; s=$?; umount /mnt/p; exit $s",
     "a partition": f'ln -sf "${{A}}1" /dev/disk/by-id/{LAB.by_id}-part1; ' + CHECK + "partition",
-    "vanishing": """
-        modprobe scsi_debug dev_size_mb=16 && sleep 1
-        disk=$(grep -l scsi_debug /sys/block/sd*/device/model | cut -d/ -f4)
-        ln -sf /dev/$disk /dev/vanishing
-        serial=$("$PYTHON" -c "from iopatterns import machine; from pathlib import Path
-print(machine.disk(Path('/dev/$disk'))['serial'])")
-        cd /tmp/here; sed -i "s/VANISHING/$serial/" config/drives.yaml "$SHARE/vanishing.json"
-        (sleep 8; echo 1 >/sys/block/$disk/device/delete) &
-        "$PYTHON" -c "
-import json, sys
-from pathlib import Path
-from iopatterns import cells
-from iopatterns.errors import IoPatternsError
-from iopatterns.measure import measure
-found = json.loads(Path(sys.argv[1]).read_text())
-try:
-    measure(Path.cwd(), found, [Path('raw/gone/study/x-' + cells.digest(found)[:8] + '/01.json')])
-except IoPatternsError as error:
-    print('TOLD:', error)
-    sys.exit(1)
-" "$SHARE/vanishing.json"
-        s=$?; find raw/gone -name 01.json | sed 's/^/FOUND /'; exit $s
-        """,
+    "bad sector": DEBUG_DRIVE.replace("OPTIONS", "opts=2") + MEASURE_GONE + "modprobe -r scsi_debug; exit $s",
+    "vanishing": DEBUG_DRIVE.replace("OPTIONS", "")
+    + "(sleep 8; echo 1 >/sys/block/$disk/device/delete) & "
+    + MEASURE_GONE
+    + "exit $s",
 }
 
 
@@ -198,8 +207,9 @@ def test_what_a_killed_measurement_left_changed_is_put_back(said: dict[str, Sect
     assert "tuned: put back WCE of /dev/sd" in said["killed"].output
 
 
-def test_a_drive_that_vanishes_is_told_and_leaves_no_raw_file(said: dict[str, Section]) -> None:
-    assert said["vanishing"].status == 1, said["vanishing"].output
-    assert "TOLD:" in said["vanishing"].output
-    assert "FOUND" not in said["vanishing"].output
-    assert "Traceback" not in said["vanishing"].output
+@pytest.mark.parametrize("section", ["vanishing", "bad sector"])
+def test_a_drive_that_fails_is_told_and_leaves_no_raw_file(said: dict[str, Section], section: str) -> None:
+    assert said[section].status == 1, said[section].output
+    assert "TOLD:" in said[section].output
+    assert "FOUND" not in said[section].output
+    assert "Traceback" not in said[section].output
