@@ -388,3 +388,9 @@ def test_check_shows_the_first_refusal_and_what_to_do(disk: Loop, disk_folder: P
 
 def test_check_of_reading_needs_no_consent(disk: Loop, disk_folder: Path) -> None:
     assert checked(disk_folder, entry(disk, destroy=None), "--reading").returncode == 0
+
+
+def test_check_tells_the_serial_number_of_a_disk_whose_entry_has_none(disk: Loop, disk_folder: Path) -> None:
+    said = checked(disk_folder, entry(disk, serial=None))
+    assert said.returncode == 1
+    assert f"gives no serial, the device says '{disk.serial}'" in said.stdout

@@ -1,6 +1,8 @@
 """The I/O scheduler of a real disk: switched through sysfs, put back whatever dies, and never without being asked."""
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,10 +14,12 @@ from typing import Any
 
 import pytest
 from loops import Loop, loop_device, run, undone
+from support import ROOT
 
-from iopatterns import cells
+from iopatterns import cells, machine
 from iopatterns.drives import open_drive
 from iopatterns.measure import is_measured, measure, read_sidecar
+from iopatterns.tuning import mode_page
 from iopatterns.tuning.journal import Journal, RestoreError
 from iopatterns.tuning.queue import set_attribute
 
@@ -86,12 +90,12 @@ def test_a_scheduler_is_switched_for_the_cell_and_put_back(disk: Disk, disk_fold
 
 
 def test_noop_of_old_is_none_of_today(disk: Disk, disk_folder: Path) -> None:
-    step = set_attribute(disk.name, "scheduler", "noop", Journal(disk_folder))
+    step = set_attribute(disk.name, "scheduler", "noop", Journal(disk_folder).record_file)
     assert (step.outcome, step.after) == ("already so", "none")
 
 
 def test_a_scheduler_that_the_kernel_has_not_is_not_applicable(disk: Disk, disk_folder: Path) -> None:
-    step = set_attribute(disk.name, "scheduler", "anticipatory", Journal(disk_folder))
+    step = set_attribute(disk.name, "scheduler", "anticipatory", Journal(disk_folder).record_file)
     assert step.outcome == "not applicable"
     assert "mq-deadline" in step.reason
     assert disk.present() == "none"
@@ -170,7 +174,7 @@ def test_the_kernel_s_read_ahead_is_set_and_put_back(disk: Disk, disk_folder: Pa
     before = file.read_text()
     journal = Journal(disk_folder)
     with journal.kept():
-        step = set_attribute(disk.name, "read_ahead_kb", 64, journal)
+        step = set_attribute(disk.name, "read_ahead_kb", 64, journal.record_file)
         assert (step.outcome, step.before, step.after) == ("changed", int(before), 64)
         assert file.read_text() == "64\n"
     assert file.read_text() == before
@@ -179,7 +183,7 @@ def test_the_kernel_s_read_ahead_is_set_and_put_back(disk: Disk, disk_folder: Pa
 def test_a_number_of_requests_that_the_kernel_does_not_take_is_refused(disk: Disk, disk_folder: Path) -> None:
     file = disk.scheduler.with_name("nr_requests")
     before = file.read_text()
-    step = set_attribute(disk.name, "nr_requests", 10**6, Journal(disk_folder))
+    step = set_attribute(disk.name, "nr_requests", 10**6, Journal(disk_folder).record_file)
     assert step.outcome in {"refused", "ignored"}  # EINVAL under none; what else the kernel makes of it reads back
     Journal(disk_folder).restore()
     assert file.read_text() == before
@@ -195,3 +199,34 @@ def test_scheduler_and_requests_are_both_put_back(disk: Disk, disk_folder: Path)
     outcomes = {step["setting"]: step["outcome"] for step in read_sidecar(raw(disk_folder, spec))["tuning"]}
     assert outcomes == {"scheduler": "changed", "nr_requests": "changed"}
     assert (disk.present(), requests.read_text()) == before
+
+
+def test_what_was_refused_needs_no_putting_back(disk: Disk, disk_folder: Path) -> None:
+    file = disk.scheduler.with_name("hw_sector_size")  # which nobody can write, root neither
+    with pytest.raises(OSError, match=r".*"):
+        file.write_text("512")
+    journal = Journal(disk_folder)
+    journal.record_file(file, file.read_text().strip())
+    journal.restore()
+    assert not (disk_folder / "journal.json").exists()
+
+
+def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = (ROOT / "data/twins/px05smb040.yaml").read_text()
+    model = model.replace("DRA: {value: 0, behaviour: changeable", "DRA: {value: 0, behaviour: refused")
+    (disk_folder / "refusing.yaml").write_text(model)
+    # real sdparm on a twin, under the name by which a real drive's is called
+    shim = disk_folder / "bin/sdparm"
+    shim.parent.mkdir()
+    shim.write_text(
+        f'#!/bin/sh\nexec twin run refusing.yaml --state state -- {shutil.which("sdparm")} "$1" {{drive}}\n'
+    )
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(machine, "disk", lambda node: {"serial": "TWIN"})  # the kernel knows nothing of a twin
+    monkeypatch.chdir(disk_folder)
+    notes = Journal(disk_folder / "notes", Path("/dev/twin-refusing"))
+    assert mode_page.set_bit([], "/dev/twin-refusing", "DRA", 1, note=notes.record_bit).outcome == "refused"
+    assert (disk_folder / "notes/journal.json").exists()
+    notes.restore()
+    assert not (disk_folder / "notes/journal.json").exists()

@@ -61,9 +61,11 @@ class BlockDrive:
                 fcntl.flock(node, fcntl.LOCK_EX)
             owner.parent.mkdir(parents=True, exist_ok=True)
             owner.write_text(f"process {os.getpid()}\n")
-            with Journal(self._folder / ".restore", self._gate.device).kept() as self._journal:
-                yield
-            owner.unlink(missing_ok=True)
+            try:
+                with Journal(self._folder / ".restore", self._gate.device).kept() as self._journal:
+                    yield
+            finally:
+                owner.unlink(missing_ok=True)
 
     def guard(self) -> None:
         """Raise DriveError unless the drive may be measured with this workload; a drive to be written is claimed."""
@@ -121,8 +123,8 @@ class BlockDrive:
             reason = f"config/drives.yaml does not have {setting} under `tune` of this drive"
             return tuning.not_applicable(setting, wanted, reason)
         if setting in queue.SETTINGS:
-            return queue.set_attribute(self._gate.device.name, setting, wanted, self._journal)
-        return mode_page.set_bit([], self.target, setting, int(wanted), self._journal)
+            return queue.set_attribute(self._gate.device.name, setting, wanted, self._journal.record_file)
+        return mode_page.set_bit([], self.target, setting, int(wanted), note=self._journal.record_bit)
 
     def identify(self) -> dict[str, Any]:
         """Return what the kernel says of the disk; see `machine.disk`."""

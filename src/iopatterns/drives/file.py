@@ -182,7 +182,7 @@ class FileDrive:
         if setting not in self._tunable or disk is None:
             reason = f"the disk serves others too; config/drives.yaml has no `tune: [{setting}]` for it"
             return tuning.not_applicable(setting, wanted, reason)
-        return queue.set_attribute(disk, setting, wanted, self._journal)
+        return queue.set_attribute(disk, setting, wanted, self._journal.record_file)
 
     def _is_laid_out(self) -> bool:
         size_bytes = self._size_bytes

@@ -87,6 +87,9 @@ class Gate:
     def _is_the_drive_meant(self) -> Check:
         name = "identity"
         facts = machine.disk(self.device)
+        if "serial" not in self._given:
+            found = f"config/drives.yaml gives no serial, the device says {facts['serial']!r}"
+            return Check(name, False, found, "If this is the drive that you mean, add the serial to its entry.")
         wanted = {"serial": self._given["serial"], "model": self._given.get("model")}
         if "size" in self._given:
             wanted["size_bytes"] = units.size_bytes(self._given["size"])

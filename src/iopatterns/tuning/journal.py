@@ -2,13 +2,13 @@
 
 import contextlib
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from iopatterns import files, machine, messages
 from iopatterns.errors import IoPatternsError
+from iopatterns.tuning import mode_page, queue
 
 
 class RestoreError(IoPatternsError):
@@ -96,22 +96,27 @@ def _is_another_disk(entry: dict[str, Any]) -> bool:
 
 
 def _put_back(entry: dict[str, Any], noted: Path) -> None:
+    """Set what is noted, unless it is so: a disk that refused a value refuses to have it put back too."""
     if "file" in entry:
         by_hand = f"echo {entry['value']} > {entry['file']}"
-        try:
-            Path(entry["file"]).write_text(entry["value"], encoding="ascii")
-        except OSError as error:
-            problem = error.strerror
-        else:
-            return
+        problem = _write(Path(entry["file"]), entry["value"])
     else:
-        argv = ["sdparm", f"--set={entry['bit']}={entry['value']}", entry["device"]]
-        by_hand = " ".join(argv)
-        for _ in range(2):  # the first command after another change may be told of that, and not be done
-            said = subprocess.run(argv, capture_output=True, text=True, check=False)
-            if said.returncode == 0:
-                return
-        problem = said.stderr.strip()
-    raise RestoreError(
-        f"{_told(entry)} could not be set back to {entry['value']}: {problem}. As root: {by_hand}, then delete {noted}."
-    )
+        by_hand = f"sdparm --set={entry['bit']}={entry['value']} {entry['device']}"
+        step = mode_page.set_bit([], entry["device"], entry["bit"], entry["value"])
+        problem = "" if step.taken else step.reason
+    if problem:
+        raise RestoreError(
+            f"{_told(entry)} could not be set back to {entry['value']}: {problem}."
+            f" As root: {by_hand}, then delete {noted}."
+        )
+
+
+def _write(file: Path, value: str) -> str:
+    """Make a file of the kernel say a value; return what is in the way, nothing where it says so."""
+    if str(queue.present(file)) == value:
+        return ""
+    try:
+        file.write_text(value, encoding="ascii")
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

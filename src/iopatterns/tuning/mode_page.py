@@ -2,11 +2,10 @@
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from iopatterns.tuning import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, NOT_CHANGEABLE, REFUSED, Step
-from iopatterns.tuning.journal import Journal
 
 # SBC-4, 6.5.6, by the names that sdparm gives them
 BITS = ("DRA", "FSW", "RCD", "WCE")
@@ -15,12 +14,15 @@ _EXCHANGE_TIMEOUT_S = 60.0
 _UNIT_ATTENTION = 6  # sdparm's exit status; a drive reports it once after a change, and answers when asked again
 
 
-def set_bit(prefix: Sequence[str], target: str, setting: str, wanted: int, journal: Journal | None = None) -> Step:
+def set_bit(
+    prefix: Sequence[str], target: str, setting: str, wanted: int, *, note: Callable[[str, int], None] | None = None
+) -> Step:
     """Set a bit of the caching mode page of a drive with sdparm, until its next power cycle.
 
     ``prefix`` stands before sdparm on the command line, ``target`` is the drive's path. The bit is read, with the mask
     of what can change, then set where it differs and the mask allows it, then read back: sdparm's exit status alone
-    says too little (a drive may accept a value and keep the old one). What is there before goes into ``journal`` first.
+    says too little (a drive may accept a value and keep the old one). ``note`` gets the bit and its value before it is
+    set.
     """
     exchange: list[dict[str, Any]] = []
 
@@ -42,8 +44,8 @@ def set_bit(prefix: Sequence[str], target: str, setting: str, wanted: int, journ
         return step(before, before, changeable, ALREADY, f"{setting} is {wanted} as the drive was found")
     if not changeable:
         return step(before, before, changeable, NOT_CHANGEABLE, f"the drive's mask says that {setting} cannot change")
-    if journal is not None:
-        journal.record_bit(setting, before)
+    if note is not None:
+        note(setting, before)
     answer = ask(f"--set={setting}={wanted}")
     read_back = _bit(ask(f"--get={setting}"), setting)
     after = None if read_back is None else read_back[0]

@@ -1,9 +1,9 @@
 """The queue of a disk in the kernel: I/O scheduler, read-ahead and number of requests, read and set through sysfs."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from iopatterns.tuning import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, REFUSED, Step
-from iopatterns.tuning.journal import Journal
 
 # In this order they are set: another scheduler brings its own number of requests
 SETTINGS = ("scheduler", "nr_requests", "read_ahead_kb")
@@ -12,20 +12,19 @@ SETTINGS = ("scheduler", "nr_requests", "read_ahead_kb")
 _SUCCESSORS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
 
 
-def set_attribute(disk: str, setting: str, wanted: int | str, journal: Journal) -> Step:
+def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[Path, str], None]) -> Step:
     """Set an attribute of a disk's queue, ``/sys/block/<disk>/queue/<setting>``, and read it back.
 
-    What is there before goes into ``journal`` first. A scheduler of old is taken to be its successor in today's
-    kernels.
+    ``note`` gets each file that will change, and its value before. A scheduler of old is taken to be its successor in
+    today's kernels.
     """
     file = Path("/sys/block") / disk / "queue" / setting
-    present = _read(file)
-    before = _value(present)
+    before = present(file)
     if before is None:
         return Step(setting, wanted, None, None, None, NOT_APPLICABLE, f"{disk} has no {setting}")
     text, stands_for = str(wanted), ""
     if setting == "scheduler":
-        offered = [word.strip("[]") for word in present.split()]
+        offered = [word.strip("[]") for word in _read(file).split()]
         text = text if text in offered else _SUCCESSORS.get(text, text)
         stands_for = "" if text == wanted else f" in place of {wanted}"
         if text not in offered:
@@ -33,10 +32,10 @@ def set_attribute(disk: str, setting: str, wanted: int | str, journal: Journal) 
             return Step(setting, wanted, before, before, True, NOT_APPLICABLE, reason)
     if text == str(before):
         return Step(setting, wanted, before, before, True, ALREADY, f"{text}{stands_for} as the disk was found")
-    journal.record_file(file, str(before))
-    requests = _read(file.with_name("nr_requests"))
-    if setting == "scheduler" and requests:
-        journal.record_file(file.with_name("nr_requests"), requests)  # another scheduler brings its own
+    note(file, str(before))
+    requests = file.with_name("nr_requests")
+    if setting == "scheduler" and requests.exists():
+        note(requests, str(present(requests)))  # another scheduler brings its own
     try:
         file.write_text(text, encoding="ascii")
     except PermissionError as error:
@@ -45,7 +44,7 @@ def set_attribute(disk: str, setting: str, wanted: int | str, journal: Journal) 
     except OSError as error:
         reason = f"the kernel does not take {text} for {setting} of this disk: {error.strerror}"
         return Step(setting, wanted, before, before, True, REFUSED, reason)
-    after = _value(_read(file))
+    after = present(file)
     taken = str(after) == text
     return Step(setting, wanted, before, after, True, CHANGED if taken else IGNORED, f"{after}{stands_for} reads back")
 
@@ -57,8 +56,9 @@ def _read(file: Path) -> str:
         return ""
 
 
-def _value(text: str) -> int | str | None:
-    """Return a number, or of several words the one in brackets: ``none [mq-deadline] kyber``."""
+def present(file: Path) -> int | str | None:
+    """Return a file's number, or of several words the one in brackets: ``none [mq-deadline] kyber``."""
+    text = _read(file)
     if text.isdecimal():
         return int(text)
     return next((word[1:-1] for word in text.split() if word.startswith("[")), None)
