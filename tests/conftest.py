@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import ROOT, Project, copy_project
+from support import ROOT, Project, cell_on_a_file, copy_project
 
 
 @pytest.fixture
@@ -36,16 +36,4 @@ def project(disk_folder: Path) -> Project:
 @pytest.fixture
 def specification(disk_folder: Path) -> dict[str, object]:
     """The specification of a short random read of a small file in `disk_folder`."""
-    return {
-        "protocol": 1,
-        "runtime_ms": 100,
-        "warmup_ms": 0,
-        "seed": 1,
-        "drive": {
-            "kind": "file",
-            "name": "test",
-            "path": str(disk_folder / "drive.bin"),
-            "file_size_bytes": 8 * 2**20,
-        },
-        "fio": {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1},
-    }
+    return cell_on_a_file(disk_folder)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -101,6 +102,23 @@ def lay_out_recorded(project: Path) -> Path:
     shutil.copy(recorded / "colophon.json", project / "results")
     scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020")})
     return project
+
+
+def cell_on_a_file(folder: Path) -> dict[str, Any]:
+    """Return the specification of a short random read of a small file in ``folder``."""
+    return {
+        "protocol": 1,
+        "runtime_ms": 100,
+        "warmup_ms": 0,
+        "seed": 1,
+        "drive": {
+            "kind": "file",
+            "name": "test",
+            "path": str(folder / "drive.bin"),
+            "file_size_bytes": 8 * 2**20,
+        },
+        "fio": {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1},
+    }
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pandas as pd
 
 from iopatterns import claims, comparisons, tuning
 from iopatterns.comparisons import drive_label
-from iopatterns.published import fit_uses, load, load_drives
+from iopatterns.published import load, load_drives, with_uses
 from iopatterns.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
 from iopatterns.steadiness import doubts
 from iopatterns.tables import block_label
@@ -51,13 +51,8 @@ class Study:
         seed: int = 1,
     ) -> "Study":
         """Read the files of a study. ``twins`` is the folder of models, which say what they were fitted to."""
-        executions = pd.read_parquet(measurements)
-        executions[BANDWIDTH] = executions["bandwidth_bytes_per_s"] / 1e6
-        values = load(published)
-        kinds = executions.groupby("drive")["drive_kind"].first()
-        is_twin = values["drive_key"].map(kinds).eq("twin")
-        values["use"] = values["id"].map(fit_uses(twins)).fillna("predicted")
-        values["use"] = values["use"].where(is_twin & values["experiment"].ne(""), "")
+        executions = claims.read_executions(measurements)
+        values = with_uses(load(published), twins, claims.kinds(executions))
         values["numjobs"] = values["conditions"].str.extract(r"\bnumjobs=(\d+)", expand=False).astype("Int64")
         steps = json.loads(tuning.read_text(encoding="utf-8"))
         return cls(executions, steps, values, load_drives(published), confidence, cast("Method", method), seed)
@@ -65,7 +60,7 @@ class Study:
     @property
     def kinds(self) -> dict[str, str]:
         """The kind of each drive measured, by name."""
-        return dict(zip(self.executions["drive"], self.executions["drive_kind"], strict=True))
+        return claims.kinds(self.executions)
 
     @property
     def experiments(self) -> list[str]:
@@ -79,16 +74,9 @@ class Study:
         groups = table.groupby(["experiment", "drive"], sort=False)
         return groups.agg(cells=("cell", "nunique"), executions=("cell", "size")).reset_index()
 
-    def rows(self, experiment: str) -> pd.DataFrame:
-        """Return the executions of an experiment."""
-        return claims.of_experiment(self.executions, experiment)
-
-    def toggled(self, *experiments: str) -> pd.DataFrame:
-        """Return the executions of several experiments together, each once."""
-        wanted = set(experiments)
-        return self.executions[
-            self.executions["experiments"].map(lambda names: bool(wanted & set(names.split()))).astype(bool)
-        ]
+    def rows(self, *experiments: str) -> pd.DataFrame:
+        """Return the executions of some experiments together, each once."""
+        return claims.of_experiment(self.executions, *experiments)
 
     def tuned(self, *experiments: str) -> list[Mapping[str, Any]]:
         """Return what became of the settings that some experiments ask for."""
@@ -97,7 +85,7 @@ class Study:
 
     def drives(self, *experiments: str) -> list[str]:
         """Return the drives of some experiments, those that did not take their settings included."""
-        names = [*self.toggled(*experiments)["drive"], *(step["drive"] for step in self.tuned(*experiments))]
+        names = [*self.rows(*experiments)["drive"], *(step["drive"] for step in self.tuned(*experiments))]
         return list(dict.fromkeys(names))
 
     def why_not(self, experiment: str, drive: str) -> str:

@@ -12,7 +12,8 @@ import pandas as pd
 
 from iopatterns import config
 from iopatterns.errors import IoPatternsError
-from iopatterns.statistics import equivalence, product_interval
+from iopatterns.statistics import difference_interval, equivalence, product_interval
+from iopatterns.tables import block_label
 from iopatterns.tuning.queue import SETTINGS as QUEUE_SETTINGS
 from iopatterns.units import size_bytes
 
@@ -133,8 +134,7 @@ class Judge:
     def _part(self, check: Mapping[str, Any], label: str, above: list[Any], below: list[Any]) -> Part:
         if "difference" in check:
             value = float(above[0].mean() - below[0].mean())
-            half = _difference_half_width(above[0], below[0], self.confidence)
-            low, high = value - half, value + half
+            low, high, _ = difference_interval(above[0], below[0], self.confidence)
         elif "column" in check:
             value = float(above[0].max())
             low = high = value
@@ -205,9 +205,22 @@ def status_of(parts: Sequence[Part]) -> str:
     return max((part.status for part in parts), key=_ORDER.index, default=UNTESTABLE)
 
 
-def of_experiment(executions: pd.DataFrame, experiment: str) -> pd.DataFrame:
-    """Return the executions that an experiment of the study asks for; a cell may serve several."""
-    return executions[executions["experiments"].map(lambda names: experiment in names.split()).astype(bool)]
+def read_executions(path: Path) -> pd.DataFrame:
+    """Return the measurements of a study, as ``collect.measurements`` made them, with the bandwidth in MB/s."""
+    executions = pd.read_parquet(path)
+    executions[BANDWIDTH] = executions["bandwidth_bytes_per_s"] / 1e6
+    return executions
+
+
+def kinds(executions: pd.DataFrame) -> dict[str, str]:
+    """Return the kind of each drive measured (twin, file …), by name."""
+    return dict(zip(executions["drive"], executions["drive_kind"], strict=True))
+
+
+def of_experiment(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
+    """Return the executions that any of some experiments asks for, each once; a cell may serve several."""
+    wanted = set(experiments)
+    return executions[executions["experiments"].map(lambda names: bool(wanted & set(names.split()))).astype(bool)]
 
 
 def column_of(factor: str) -> str:
@@ -238,8 +251,7 @@ def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any
 
 def _text(factor: str, level: Any) -> str:
     if factor == "bs":
-        size = size_bytes(level) if isinstance(level, str) else int(level)
-        return f"{size // 1024} KiB" if size < 2**20 else f"{size / 2**20:g} MiB"
+        return block_label(size_bytes(level) if isinstance(level, str) else int(level))
     return f"{level} jobs" if factor == "numjobs" else f"{factor} {level}" if factor[0].isupper() else str(level)
 
 
@@ -248,20 +260,6 @@ def _label(levels: Selection) -> str:
         level if isinstance(level, str) and " to " in level else _text(factor, level)
         for factor, level in levels.items()
     )
-
-
-def _difference_half_width(first: Any, second: Any, confidence: float) -> float:
-    """Return half the width of Welch's interval of a difference of means (1947); 0 where nothing varies."""
-    from scipy import special
-
-    if min(first.size, second.size) < 2:
-        return 0.0
-    parts = [float(group.var(ddof=1)) / group.size for group in (first, second)]
-    total = sum(parts)
-    if total <= 0:
-        return 0.0
-    freedom = total**2 / sum(part**2 / (group.size - 1) for part, group in zip(parts, (first, second), strict=True))
-    return float(special.stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(total)
 
 
 def load(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -44,14 +45,11 @@ def measure(specification: str, log: Path | None, die_with_parent: bool, raw_fil
 )
 def archive_command(drive: str, output: Path | None) -> None:
     """Pack all raw files of DRIVE into one file, to be analysed on a machine that has no such drive."""
-    from iopatterns import archive, config
+    from iopatterns import archive
     from iopatterns.plan import RAW, Plan
 
     root = Path.cwd()
-    drives = config.read_yaml(root, config.DRIVES_FILE)
-    if drive not in drives:
-        near = config.nearest(drive, drives)
-        raise click.BadParameter(f"{config.DRIVES_FILE} has no drive '{drive}'.{near}", param_hint="DRIVE")
+    _entry(drive)
     plan = Plan(root, {"drives": [drive]})
     experiments = {cell: names for study in plan.studies for cell, names in plan.experiments(study).items()}
     output = output or Path(f"data/archives/{drive}.tar.xz")
@@ -76,6 +74,17 @@ def unpack(log: Path | None, die_with_parent: bool, sha256: str | None, archive:
 
     with _job("unpack", log, die_with_parent=die_with_parent):
         unpack_archive(archive, folder, sha256)
+
+
+def _entry(drive: str) -> dict[str, Any]:
+    """Return a drive's entry of config/drives.yaml. Raises BadParameter where there is none."""
+    from iopatterns import config
+
+    drives = config.read_yaml(Path.cwd(), config.DRIVES_FILE)
+    if drive not in drives:
+        near = config.nearest(drive, drives)
+        raise click.BadParameter(f"{config.DRIVES_FILE} has no drive '{drive}'.{near}", param_hint="DRIVE")
+    return dict(drives[drive] or {})
 
 
 @contextmanager
@@ -118,18 +127,16 @@ def summary(since: float | None) -> None:
 @click.option("--writing/--reading", default=True, help="Whether the drive is to be written (default) or only read.")
 def check(drive: str, writing: bool) -> None:
     """Say what is checked before the block device DRIVE is measured, and whether it would be. Changes nothing."""
-    from iopatterns import config
     from iopatterns.drives.gate import Gate
 
-    drives = config.read_yaml(Path.cwd(), config.DRIVES_FILE)
-    if drive not in drives:
-        near = config.nearest(drive, drives)
-        raise click.BadParameter(f"{config.DRIVES_FILE} has no drive '{drive}'.{near}", param_hint="DRIVE")
-    if drives[drive].get("kind") != "block":
-        click.echo(f"{drive}: of kind '{drives[drive].get('kind')}', which touches no device.")
+    entry = _entry(drive)
+    if entry.get("kind") != "block":
+        click.echo(f"{drive}: of kind '{entry.get('kind')}', which touches no device.")
         return
+    if "path" not in entry:
+        raise click.BadParameter("its entry in config/drives.yaml has no path. Add one.", param_hint="DRIVE")
     passed = True
-    for each in Gate(drives[drive]).checks(writing=writing):
+    for each in Gate(entry).checks(writing=writing):
         click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
         passed = each.passed
     click.echo(f"{drive} {'may' if passed else 'may not'} be {'written' if writing else 'read'}.")

@@ -70,9 +70,14 @@ def command(specification: Mapping[str, Any], target: str, randseed: int, runtim
         f"--randseed={randseed}",
     ]
     argv += ["--allow_file_create=0", "--output-format=json+", f"--output={output}", "--eta=never"]
-    if options["rw"] in {"read", "randread"}:
+    if only_reads(options):
         argv.append("--readonly")
     return argv
+
+
+def only_reads(options: Mapping[str, Any]) -> bool:
+    """Return whether a cell's workload writes nothing."""
+    return options["rw"] in {"read", "randread"}
 
 
 def lay_out(path: str, size_bytes: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from iopatterns import cells, config, grid, machine, messages, progress, units
+from iopatterns import cells, config, fio, grid, machine, messages, progress, units
 from iopatterns.drives.precondition import MOST_ROUNDS
 from iopatterns.measure import UNPACKED
 from iopatterns.twin.state import find_model
@@ -157,7 +157,8 @@ class Plan:
         cells_left = [cell for cell, count in missing if count]
         warm_ups = len(cells_left) if warm_up_s else 0
         seconds = executions * (runtime_s + _FIO_START_STOP_S) + warm_ups * (warm_up_s + _FIO_START_STOP_S)
-        writing = sum(count * runtime_s + warm_up_s for cell, count in missing if count and _writes(cell))
+        writing_cells = [(cell, count) for cell, count in missing if not fio.only_reads(cell.specification["fio"])]
+        writing = sum(count * runtime_s + warm_up_s for _, count in writing_cells if count)
         kind, mode = self.config.drives[drive]["kind"], self.config.precondition
         filled = executions and (kind == "file" or (kind == "block" and mode != "none"))
         if executions and kind == "block" and mode == "steady":
@@ -168,14 +169,14 @@ class Plan:
 
     def forecast(self) -> str:
         """Return for people what is still to be measured: how many executions, how long, how much is written."""
-        lines = []
-        for each in self.forecasts():
+        lines, forecasts = [], self.forecasts()
+        for each in forecasts:
             line = f"{each.drive}: {each.executions} executions, about {units.format_duration(each.seconds)}"
             if each.written_bytes:
                 line += f", at most {each.written_bytes / 1e9:.1f} GB written (at 1 GB/s){self._wear(each)}"
             lines.append(line + ("" if self.is_real(each.drive) else ", simulated: nothing is written"))
         lines += [f"{drive}: measured elsewhere, out of {self.archive(drive)[0]}" for drive in self.archived_drives()]
-        seconds = sum(each.seconds for each in self.forecasts())
+        seconds = sum(each.seconds for each in forecasts)
         return "\n".join([*lines, f"In all about {units.format_duration(seconds)}, one drive after the other."])
 
     def _wear(self, forecast: Forecast) -> str:
@@ -204,10 +205,6 @@ class Plan:
         if executions:
             drives = ", ".join(self.measured_drives())
             messages.say(f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.")
-
-
-def _writes(cell: grid.Cell) -> bool:
-    return cell.specification["fio"]["rw"] not in {"read", "randread"}
 
 
 def _lock_folder(folder: Path) -> TextIO:

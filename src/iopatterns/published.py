@@ -1,6 +1,7 @@
 """Loads the values that a source published, and refuses a transcription that cannot be right."""
 
 import csv
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -83,6 +84,16 @@ def fit_uses(folder: Path | str) -> dict[str, str]:
         for use in ("fitted", "predicted"):
             uses |= dict.fromkeys(fit.get(use, {}), use)
     return uses
+
+
+def with_uses(values: pd.DataFrame, twins: Path | str, kinds: Mapping[str, str]) -> pd.DataFrame:
+    """Return published values with the column ``use``: what a twin of the drive has made of each that was measured.
+
+    ``fitted`` or ``predicted``, nothing where no experiment measures it or the drive was no twin. ``twins`` is the
+    folder of models; ``kinds`` has the kind of each drive measured, by name.
+    """
+    by_twin = values["drive_key"].map(dict(kinds)).eq("twin") & values["experiment"].ne("")
+    return values.assign(use=values["id"].map(fit_uses(twins)).fillna("predicted").where(by_twin, ""))
 
 
 def _read(path: Path, columns: tuple[str, ...] = COLUMNS) -> list[tuple[int, dict[str, str]]]:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import yaml
 
 from iopatterns import claims, files, published
@@ -39,10 +38,9 @@ def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t"
     ClaimsError, PublishedError.
     """
     folder = root / "data/published" / study
-    values = published.load(folder)
+    executions = claims.read_executions(root / f"results/measurements/{study}.parquet")
+    values = published.with_uses(published.load(folder), root / "data/twins", claims.kinds(executions))
     content = claims.load(root, f"data/published/{study}/claims.yaml", values)
-    executions = pd.read_parquet(root / f"results/measurements/{study}.parquet")
-    executions[claims.BANDWIDTH] = executions["bandwidth_bytes_per_s"] / 1e6
     tuned = json.loads((root / f"results/measurements/{study}.tuning.json").read_text(encoding="utf-8"))
     judge_ = claims.Judge(executions, tuned, values, confidence, method)
     of_source = set(published.load_drives(folder)["drive_key"])
@@ -52,8 +50,7 @@ def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t"
     judged = [_claim(judge_, claim, contradicted) for claim in content["claims"]]
     for drive in own:
         judged += [_claim(judge_, claim, contradicted, drive) for claim in content["claims"] if _of_drive(claim, drive)]
-    uses = published.fit_uses(root / "data/twins")
-    numbers = [_value(judge_, row, uses, contradicted, judged) for row in values.to_dict("records")]
+    numbers = [_value(judge_, row, contradicted, judged) for row in values.to_dict("records")]
     return {
         "claims": judged,
         "values": numbers,
@@ -207,7 +204,6 @@ def expected(check: Mapping[str, Any], judge_: claims.Judge) -> str:
 def _value(
     judge_: claims.Judge,
     row: Mapping[Any, Any],
-    uses: Mapping[str, str],
     contradicted: set[str],
     judged: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
@@ -225,8 +221,7 @@ def _value(
         on_the_right_side = {"<": error < 0, "<=": error <= 0, ">": error > 0, ">=": error >= 0}.get(row["relation"])
         finding = REPRODUCED if on_the_right_side else claims.of_error(error)
         because = ""
-        use = uses.get(row["id"], "predicted") if _is_twin(judge_, row["drive_key"]) else ""
-        numbers = {"measured": _rounded(measured), "error_percent": _rounded(100 * error), "use": use}
+        numbers = {"measured": _rounded(measured), "error_percent": _rounded(100 * error), "use": row["use"]}
     status = CONTRADICTED if row["id"] in contradicted and finding != UNTESTABLE else finding
     return {**entry, **numbers, "finding": finding, "status": status, "because": because}
 
@@ -234,11 +229,6 @@ def _value(
 def _limits(claim: Mapping[str, Any], row: Mapping[Any, Any]) -> bool:
     """Return whether a value is the limit of a claim: of the same quantity, in the same words."""
     return bool(row["quantity"] == "bandwidth difference" and claim["quote"] in row["quote"])
-
-
-def _is_twin(judge_: claims.Judge, drive: str) -> bool:
-    rows = judge_.executions[judge_.executions["drive"] == drive]
-    return bool(len(rows) and (rows["drive_kind"] == "twin").all())
 
 
 def _measured(judge_: claims.Judge, row: Mapping[Any, Any]) -> float | None:

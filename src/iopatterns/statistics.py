@@ -114,10 +114,27 @@ def product_interval(
 
         return _bootstrap(groups, statistic, confidence, seed)
     parts = [(_deviation(group) / group.mean()) ** 2 / group.size for group in groups]
-    total = sum(parts)
-    freedom = total**2 / sum(part**2 / (group.size - 1) for part, group in zip(parts, groups, strict=True))
-    factor = math.exp(_student(freedom, confidence) * math.sqrt(total))
+    factor = math.exp(_student(_freedom(parts, groups), confidence) * math.sqrt(sum(parts)))
     return Interval(product / factor, product * factor, "t")
+
+
+def difference_interval(
+    first: Sequence[float] | Floats, second: Sequence[float] | Floats, confidence: float = 0.95
+) -> Interval:
+    """Return the confidence interval of mean(first) - mean(second), by Welch (1947); independent groups.
+
+    A group of one execution gives no interval. Raises StatisticsError as ``interval`` does.
+    """
+    _check(confidence, "t")
+    groups = [_sample(group) for group in (first, second)]
+    if min(group.size for group in groups) < 2:
+        return Interval(math.nan, math.nan, "none")
+    difference = float(groups[0].mean() - groups[1].mean())
+    if all(np.ptp(group) == 0 for group in groups):
+        return Interval(difference, difference, "t")
+    parts = [float(group.var(ddof=1)) / group.size for group in groups]
+    half = _student(_freedom(parts, groups), confidence) * math.sqrt(sum(parts))
+    return Interval(difference - half, difference + half, "t")
 
 
 class Equivalence(NamedTuple):
@@ -256,6 +273,11 @@ def _variation(sample: Floats) -> float:
         return math.nan
     # what is left of equal values would be the noise of arithmetic
     return 0.0 if np.ptp(sample) == 0 else _deviation(sample) / abs(mean)
+
+
+def _freedom(parts: Sequence[float], groups: Sequence[Floats]) -> float:
+    """Return the degrees of freedom of a sum of variances of means, one part a group (Welch 1947)."""
+    return float(sum(parts) ** 2 / sum(p**2 / (group.size - 1) for p, group in zip(parts, groups, strict=True)))
 
 
 def _student(freedom: float, confidence: float) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Project
+from support import Project, cell_on_a_file
 
 from iopatterns import archive, cells
 from iopatterns.archive import ArchiveError
@@ -39,19 +39,7 @@ def cell_of(specification: Spec) -> str:
 def measured(module_disk_folder: Path) -> Path:
     """A drive's raw folder with two executions of a cell, and one of a cell whose setting the drive does not take."""
     folder = module_disk_folder / "data/raw/test"
-    plain: Spec = {
-        "protocol": 1,
-        "runtime_ms": 100,
-        "warmup_ms": 0,
-        "seed": 1,
-        "drive": {
-            "kind": "file",
-            "name": "test",
-            "path": str(module_disk_folder / "drive.bin"),
-            "file_size_bytes": 8 * 2**20,
-        },
-        "fio": {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1},
-    }
+    plain = cell_on_a_file(module_disk_folder)
     tuned = {**plain, "settings": {"DRA": 1}}
     measure(module_disk_folder, plain, [folder / cell_of(plain) / f"{name}.json" for name in ("01", "02")])
     measure(module_disk_folder, tuned, [folder / cell_of(tuned) / "01.json"])

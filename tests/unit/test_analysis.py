@@ -106,7 +106,7 @@ def test_an_experiment_is_not_taken_for_another_whose_name_holds_its_own() -> No
 
 
 def test_executions_of_several_experiments_are_each_there_once() -> None:
-    both = study().toggled("read-ahead", "toggle-dra")
+    both = study().rows("read-ahead", "toggle-dra")
     assert len(both) == 480
     assert not both.index.duplicated().any()
 

@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iopatterns import files, machine, messages, tuning
+from iopatterns import files, fio, machine, messages, tuning
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.gate import Gate
 from iopatterns.drives.precondition import precondition
 from iopatterns.tuning import mode_page, queue
 from iopatterns.tuning.journal import Journal
-
-_READING = frozenset({"read", "randread"})
 
 
 def _consent(root: Path, name: str) -> dict[str, Any]:
@@ -36,7 +34,7 @@ class BlockDrive:
     def __init__(self, root: Path, specification: Mapping[str, Any]) -> None:
         self.prefix: list[str] = []
         self._drive = specification["drive"]
-        self._writing = specification["fio"]["rw"] not in _READING
+        self._writing = not fio.only_reads(specification["fio"])
         self._gate = Gate({**self._drive, **_consent(root, self._drive["name"])})
         self._folder = root / "data/raw" / self._drive["name"]
         self._note = self._folder / ".preconditioned.json"

@@ -11,6 +11,7 @@ NOT_CHANGEABLE = "not changeable"  # the drive's own mask says so
 REFUSED = "refused"  # changeable, but the drive rejects the command
 IGNORED = "ignored"  # the drive accepts the command, and reads back as before
 NOT_APPLICABLE = "not applicable"  # there is no such setting
+_TAKEN = frozenset({ALREADY, CHANGED})
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Step:
     @property
     def taken(self) -> bool:
         """Whether the value asked for is in effect."""
-        return self.outcome in {ALREADY, CHANGED}
+        return self.outcome in _TAKEN
 
     def record(self) -> dict[str, Any]:
         """Return the step as JSON has it."""
@@ -53,4 +54,4 @@ def in_order(settings: Iterable[str]) -> list[str]:
 
 def not_taken(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return those records of steps after which the value asked for is not in effect."""
-    return [step for step in steps if step["outcome"] not in {ALREADY, CHANGED}]
+    return [step for step in steps if step["outcome"] not in _TAKEN]
