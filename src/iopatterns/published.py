@@ -26,7 +26,7 @@ COLUMNS = (
     "unit",
     "quote",
 )
-WORKLOADS = ("read", "randread", "write", "randwrite")
+WORKLOADS = ("read", "randread", "write", "randwrite", "readwrite", "randrw")
 RELATIONS = ("=", "<", "<=", ">", ">=", "~")
 _REQUIRED = ("id", "place", "quantity", "relation", "value", "quote")
 # Small numbers that a source may print as a word
