@@ -93,9 +93,9 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
 class Panel:
     """One panel of a figure of curves.
 
-    ``rows``: columns ``rw``, the x of the figure, and ``mean``, ``low``, ``high`` of its quantity; and ``variant`` where
-    a workload has several curves in the panel. ``published``: rows of the source's values with ``rw``, x and ``value``,
-    or None. ``note``: what is written in a panel without rows.
+    ``rows``: columns ``rw``, the x of the figure, and ``mean``, ``low``, ``high`` of its quantity; and ``variant``
+    where a workload has several curves in it. ``published``: rows of the source's values with ``rw``, x and
+    ``value``, or None. ``note``: what is written in a panel without rows.
     """
 
     title: str
