@@ -95,13 +95,14 @@ class Panel:
 
     ``rows``: columns ``rw``, the x of the figure, and ``mean``, ``low``, ``high`` of its quantity; and ``variant``
     where a workload has several curves in it. ``published``: rows of the source's values with ``rw``, x and
-    ``value``, or None. ``note``: what is written in a panel without rows.
+    ``value``, or None. ``note``: what is written in a panel without rows. ``of``: the quantity, see ``measures``.
     """
 
     title: str
     rows: pd.DataFrame
     published: pd.DataFrame | None = None
     note: str = "not measured"
+    of: str = "bandwidth"
 
 
 def curves_figure(
@@ -110,17 +111,16 @@ def curves_figure(
     columns: int,
     *,
     height_inch: float = 2.35,
-    of: str = "bandwidth",
     logarithmic: bool = False,
 ) -> Figure:
-    """Return a figure of a quantity of ``measures`` over the levels of a factor, a curve for each workload.
+    """Return a figure of quantities over the levels of a factor, a curve for each workload.
 
-    ``x`` is the factor's column in the executions (bs_bytes, numjobs, iodepth …). Levels above 0 that span a factor of
-    eight or more stand on a logarithmic axis, others as far apart as their numbers say; where some are 0 or below and
-    they span much, and where they are names, they stand side by side. ``logarithmic`` is about the quantity's axis,
-    which else begins at 0. Markers are means with their intervals as error bars; hollow markers, larger, are published
-    values. Panels share both axes and stand in rows of ``columns``. Raises PlotError for no panels at all, or more than
-    two variants, QuantityError.
+    ``x`` is the factor's column in the executions (bs_bytes, numjobs, iodepth …). Levels above 0 that span a factor
+    of eight or more stand on a logarithmic axis, others as far apart as their numbers say; where some are 0 or
+    below and they span much, and where they are names, they stand side by side. ``logarithmic`` is about the axes
+    of the quantities, which else begin at 0. Markers are means with their intervals as error bars; hollow markers,
+    larger, are published values. Panels stand in rows of ``columns`` and share x, and y where all show one
+    quantity. Raises PlotError for no panels at all, or more than two variants, QuantityError.
     """
     variants = list(dict.fromkeys(name for panel in panels for name in panel.rows.get("variant", ())))
     if not panels:
@@ -130,7 +130,9 @@ def curves_figure(
     with styled():
         rows = -(-len(panels) // columns)
         figure = Figure(figsize=(WIDTH_INCH, rows * height_inch + 0.3), layout="constrained")
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        grid = figure.subplots(
+            rows, columns, sharex=True, sharey=len({panel.of for panel in panels}) == 1, squeeze=False
+        )
         drawn = [rows for panel in panels for rows in (panel.rows, panel.published) if rows is not None]
         axis = _Axis.of(x, [level for rows in drawn for level in rows[x].dropna()])
         handles: dict[str, Any] = {}
@@ -144,15 +146,16 @@ def curves_figure(
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         axis.apply(grid.flat[0])
-        measure = measures.get(of)
-        if logarithmic:
-            grid.flat[0].set_yscale("log")
-            grid.flat[0].yaxis.set_minor_locator(NullLocator())
-            grid.flat[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        else:
-            grid.flat[0].set_ylim(bottom=0)
-        for axes in grid[:, 0]:
-            axes.set_ylabel(f"{measure.label} ({measure.unit})")
+        for number, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
+            if logarithmic:
+                axes.set_yscale("log")
+                axes.yaxis.set_minor_locator(NullLocator())
+                axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            else:
+                axes.set_ylim(bottom=0)
+            if number % columns == 0 or panel.of != panels[number - 1].of:
+                measure = measures.get(panel.of)
+                axes.set_ylabel(f"{measure.label} ({measure.unit})")
         for axes in list(grid.flat)[max(0, len(panels) - columns) : len(panels)]:
             axes.tick_params(labelbottom=True)  # the lowest of each column, also above an empty place
             axes.set_xlabel(axis.label)
