@@ -17,6 +17,7 @@ from iopatterns.tables import block_label
 
 BANDWIDTH = measures.MEASURES["bandwidth"].column
 _CELL = ("drive", "rw", "bs_bytes")
+_ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", "drive_kind", "tuned"})
 
 
 class AnalysisError(IoPatternsError):
@@ -93,6 +94,13 @@ class Study:
         """Return the drives of some experiments, those that did not take their settings included."""
         names = [*self.rows(*experiments)["drive"], *(step["drive"] for step in self.tuned(*experiments))]
         return list(dict.fromkeys(names))
+
+    def factors(self, experiment: str) -> list[str]:
+        """Return what tells the cells of an experiment apart beside drive, rw and bs_bytes: columns of the executions."""
+        rows = self.rows(experiment)
+        asked = rows.columns[: rows.columns.get_loc("bandwidth_bytes_per_s")]
+        others = [name for name in asked if name not in _ABOUT_A_CELL]
+        return [name for name in others if rows[name].nunique(dropna=False) > 1]
 
     def why_not(self, experiment: str, drive: str) -> str:
         """Return in two lines why a drive did not take a setting that an experiment asks for."""
