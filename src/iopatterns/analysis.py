@@ -96,7 +96,7 @@ class Study:
         return list(dict.fromkeys(names))
 
     def factors(self, experiment: str) -> list[str]:
-        """Return what tells the cells of an experiment apart beside drive, rw and bs_bytes: columns of the executions."""
+        """Return the columns that tell an experiment's cells apart, beside drive, rw and bs_bytes."""
         rows = self.rows(experiment)
         asked = rows.columns[: rows.columns.get_loc("bandwidth_bytes_per_s")]
         others = [name for name in asked if name not in _ABOUT_A_CELL]

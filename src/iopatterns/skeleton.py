@@ -1,4 +1,4 @@
-"""Begins a study: a notebook and a section of the report that show each experiment of any grid, to be made one's own."""
+"""Begins a study: a notebook and a section of the report that show each experiment of any grid."""
 
 import re
 from pathlib import Path
