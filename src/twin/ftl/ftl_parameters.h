@@ -54,6 +54,7 @@ struct LogMappingParameters {
   std::int64_t log_blocks = 1;
   std::int64_t blocks_per_log = 1;
   std::int64_t group = 1;
+  std::int64_t spare_logs = 0;
   Nanoseconds background_merge_idle = 0;
 
   void visit(FieldVisitor& v) {
@@ -61,6 +62,8 @@ struct LogMappingParameters {
     v.number("blocks_per_log", blocks_per_log, Unit::kCount, 1, 65536,
              "data blocks that may share a log block (1: each its own; many: fully associative)");
     v.number("group", group, Unit::kCount, 1, 4096, "flash blocks on different dies that are mapped and erased as one");
+    v.number("spare_logs", spare_logs, Unit::kCount, 0, 65535,
+             "log blocks kept free by merging ahead, so that a write need not wait for its merge; 0: none");
     v.number("background_merge_idle", background_merge_idle, Unit::kNanoseconds, 0, 3600 * kSecond,
              "idle time after which log blocks are merged in the background; 0: never");
   }
