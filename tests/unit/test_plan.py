@@ -78,9 +78,9 @@ def test_a_study_without_a_cell_says_which_drives_it_is_for(fresh: Project) -> N
 
 
 def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> None:
-    drives = yaml.safe_load((fresh.root / "config/drives.yaml").read_text())
-    fresh.edit("config/drives.yaml", **drives, **{"my-c400": {"kind": "twin", "model": "c400"}})
-    plan = Plan(fresh.root, {"drives": ["my-c400"], "studies": ["saif2020", "zhou", "clarke2024"]})
+    fresh.edit("config/drives.yaml", **{"my-c400": {"kind": "twin", "model": "c400"}})
+    overrides = {"drives": ["my-c400"], "studies": ["saif2020", "zhou", "clarke2024"], "file_size": "1 GiB"}
+    plan = Plan(fresh.root, {**overrides, "runtime": "1 s"})
     for study in plan.studies:
         content = plan.config.studies[study]
         asked = {name for names in plan.experiments(study).values() for name in names.split()}
@@ -90,5 +90,5 @@ def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> Non
 @pytest.mark.parametrize(("study", "most_cells"), [("zhou", 70), ("clarke2024", 15)])
 def test_cells_of_a_study_are_as_few_as_the_run_can_afford(fresh: Project, study: str, most_cells: int) -> None:
     fresh.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
-    plan = Plan(fresh.root, {"drives": ["mine"], "studies": [study], "file_size": "1 GiB"})
+    plan = Plan(fresh.root, {"drives": ["mine"], "studies": [study], "file_size": "1 GiB", "runtime": "1 s"})
     assert len(plan.experiments(study)) <= most_cells
