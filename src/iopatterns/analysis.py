@@ -155,7 +155,7 @@ class Study:
     def measured(self, experiment: str, by: Sequence[str] = (), of: Sequence[str] = ("bandwidth",)) -> pd.DataFrame:
         """Return some quantities of an experiment side by side, with what the source published of each.
 
-        One row per drive, rw, bs_bytes and level of ``by``, in their order. Columns: study, these, executions, confidence,
+        One row per drive, rw, bs_bytes and level of ``by``, in order. Columns: study, these, executions, confidence,
         interval_method, iodepth_reached, use; and for each quantity, under the name of its column in the executions:
         <name>_mean, <name>_low, <name>_high, <name>_cv_percent, published_<name> (in the same unit; the first where the
         source has several) and error_<name>_percent, missing where it has none. Raises AnalysisError.
