@@ -1,7 +1,7 @@
 """Reads config/: closed schemas, and messages that name the file, the key and the nearest valid choice."""
 
 import difflib
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ class Config:
     """
 
     drives: Mapping[str, Mapping[str, Any]]
+    independent_drives: Sequence[str]
     studies: Mapping[str, Mapping[str, Any]]
     fio_options: Mapping[str, Mapping[str, Any]]
     settings: Mapping[str, Mapping[str, Any]]
@@ -109,6 +110,8 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     _check_kinds(drives)
     _check_names(main["drives"], "drives", drives, f"described in {DRIVES_FILE}")
 
+    _check_independent(main, drives)
+
     known = {path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml")}
     _check_names(main["studies"], "studies", known, f"in {STUDIES_FOLDER}/")
     study_schema = _schema(root, "study")
@@ -129,6 +132,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
     return Config(
         drives={name: _resolved_drive(root, name, drives[name]) for name in main["drives"]},
+        independent_drives=main["independent_drives"],
         studies=studies,
         fio_options=study_schema["$defs"]["options"]["properties"],
         settings=study_schema["$defs"]["settings"]["properties"],
@@ -209,6 +213,19 @@ def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
         ]
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def _check_independent(main: Mapping[str, Any], drives: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError for an independent drive that is not measured, or is no real one."""
+    real = [drive for drive in main["drives"] if drives[drive]["kind"] in {"file", "block"}]
+    for index, name in enumerate(main["independent_drives"]):
+        place = f"{CONFIG_FILE}: independent_drives[{index}]"
+        if name not in main["drives"]:
+            known = ", ".join(real) or "no real one"
+            raise ConfigError(f"{place}: '{name}' is not among `drives`.{nearest(name, real)} There: {known}.")
+        if name not in real:
+            kind = drives[name]["kind"]
+            raise ConfigError(f"{place}: '{name}' is of kind '{kind}', which disturbs no other drive. Leave it out.")
 
 
 def _kind_with(key: str) -> str:
