@@ -104,7 +104,7 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
         "left_out": len(cells) - sum(cells.values()),
         "executions": len(sidecars),
         "real_executions": len(real),
-        "doubts": dict(sorted(_doubts(real).items())),
+        "doubts": dict(sorted(doubts_of(real).items())),
         "fio_seconds": round(sum(sidecar["wall_s"] for sidecar in real), 3),
         "started": min((sidecar["started"] for sidecar in real), default=None),
         "ended": max((sidecar["ended"] for sidecar in real), default=None),
@@ -117,7 +117,7 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def _doubts(real: Iterable[Mapping[str, Any]]) -> Counter[str]:
+def doubts_of(real: Iterable[Mapping[str, Any]]) -> Counter[str]:
     """Return how many executions on real drives have which doubt; one shows only beside the others: newer firmware."""
     found: Counter[str] = Counter()
     first: dict[str, str | None] = {}

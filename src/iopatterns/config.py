@@ -28,8 +28,9 @@ class ConfigError(IoPatternsError):
 class Config:
     """All of config/, checked, with units resolved.
 
-    ``drives`` and ``studies`` hold the entries that the configuration names, in its order. ``fio_options`` and
-    ``settings`` are the schemas of each fio option and each setting of a drive that a study may use.
+    ``drives`` and ``studies`` hold the entries that the configuration names, in its order; ``independent_drives`` those
+    of the drives that may be measured at the same time. ``fio_options`` and ``settings`` are the schemas of each fio
+    option and each setting of a drive that a study may use.
     """
 
     drives: Mapping[str, Mapping[str, Any]]
@@ -110,7 +111,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     _check_kinds(drives)
     _check_names(main["drives"], "drives", drives, f"described in {DRIVES_FILE}")
 
-    _check_independent(main, drives)
+    _check_independent(main["independent_drives"], drives)
 
     known = {path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml")}
     _check_names(main["studies"], "studies", known, f"in {STUDIES_FOLDER}/")
@@ -132,7 +133,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
     return Config(
         drives={name: _resolved_drive(root, name, drives[name]) for name in main["drives"]},
-        independent_drives=main["independent_drives"],
+        independent_drives=[name for name in main["independent_drives"] if name in main["drives"]],
         studies=studies,
         fio_options=study_schema["$defs"]["options"]["properties"],
         settings=study_schema["$defs"]["settings"]["properties"],
@@ -215,17 +216,16 @@ def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
         raise ConfigError("\n".join(problems))
 
 
-def _check_independent(main: Mapping[str, Any], drives: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise ConfigError for an independent drive that is not measured, or is no real one."""
-    real = [drive for drive in main["drives"] if drives[drive]["kind"] in {"file", "block"}]
-    for index, name in enumerate(main["independent_drives"]):
-        place = f"{CONFIG_FILE}: independent_drives[{index}]"
-        if name not in main["drives"]:
-            known = ", ".join(real) or "no real one"
-            raise ConfigError(f"{place}: '{name}' is not among `drives`.{nearest(name, real)} There: {known}.")
-        if name not in real:
-            kind = drives[name]["kind"]
-            raise ConfigError(f"{place}: '{name}' is of kind '{kind}', which disturbs no other drive. Leave it out.")
+def _check_independent(names: Iterable[str], drives: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError for an independent drive that is not described, or is no real one."""
+    _check_names(names, "independent_drives", drives, f"described in {DRIVES_FILE}")
+    for index, name in enumerate(names):
+        kind = drives[name]["kind"]
+        if kind not in {"file", "block"}:
+            raise ConfigError(
+                f"{CONFIG_FILE}: independent_drives[{index}]: '{name}' is of kind '{kind}', which disturbs no other"
+                " drive. Leave it out."
+            )
 
 
 def _kind_with(key: str) -> str:
@@ -285,9 +285,13 @@ def _check_names(
     for index, name in enumerate(names):
         if name not in valid:
             raise ConfigError(
-                f"{file}: {place}[{index}]: no {key.rstrip('s').replace('studie', 'study')} '{name}' is {where}."
+                f"{file}: {place}[{index}]: no {_singular(key)} '{name}' is {where}."
                 f"{nearest(name, valid)} There: {', '.join(valid)}."
             )
+
+
+def _singular(key: str) -> str:
+    return {"studies": "study"}.get(key, "drive")
 
 
 def check(file: str, content: Any, schema: dict[str, Any]) -> None:

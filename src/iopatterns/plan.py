@@ -214,10 +214,10 @@ class Plan:
         lines += [f"{drive}: measured elsewhere, out of {self.archive(drive)[0]}" for drive in self.archived_drives()]
         total = f"In all about {units.format_duration(sum(each.seconds for each in forecasts))}"
         together = self.config.independent_drives
-        but = (
-            f", but for {' and '.join(together)} at the same time with --cores {len(together)}" if together[1:] else ""
-        )
-        return "\n".join([*lines, f"{total}, one drive after the other{but}."])
+        total += ", one drive after the other"
+        if len(together) > 1:
+            total += f"; less with --cores {len(together)}: {', '.join(together)} are measured at the same time then"
+        return "\n".join([*lines, f"{total}."])
 
     def _wear(self, forecast: Forecast) -> str:
         """Return what the bytes written are of a disk's capacity: how often the run fills it."""
