@@ -114,6 +114,10 @@ SECTIONS = {
     + 'for hdparm in $(which -a hdparm); do rm "$hdparm"; done; '
     + measuring(cell(SATA, 150, look_ahead=0), "no-hdparm"),
     "takes": look_ahead("takes"),
+    "look-ahead killed": HERE
+    + STAND_IN
+    + "export MODE=takes; "
+    + killed(cell(SATA, 60_000, look_ahead=0), "echo look-ahead $(cat /tmp/look-ahead)", "look-ahead 0"),
     "ignores": look_ahead("ignores"),
     "rejects": look_ahead("rejects"),
     "health": HERE + "; ".join(measuring(cell(disk), f"health-{disk.bus}") for disk in (SATA, NVME, VIRTIO)),
@@ -171,7 +175,11 @@ def doubts(share: Path, name: str) -> list[str]:
 
 
 def states(section: Section) -> list[str]:
-    return [line for line in section.output.splitlines() if line.startswith(("WCE", "before", "killed", "after"))]
+    return [
+        line
+        for line in section.output.splitlines()
+        if line.startswith(("WCE", "look-ahead", "before", "killed", "after"))
+    ]
 
 
 @pytest.mark.parametrize("name", ["scsi", "sata", "nvme"])
@@ -261,6 +269,11 @@ def test_look_ahead_is_switched_off_and_back(said: dict[str, Section], share: Pa
     assert (found["before"], found["after"], found["outcome"]) == (1, 0, "changed")
     assert "off meanwhile\n" in said["takes"].output
     assert "then 1\n" in said["takes"].output
+
+
+def test_look_ahead_is_put_back_after_a_kill(said: dict[str, Section]) -> None:
+    off, on = "look-ahead 0", "look-ahead 1"
+    assert states(said["look-ahead killed"]) == ["before:", off, "killed:", off, "after:", on]
 
 
 @pytest.mark.parametrize(("mode", "outcome"), [("ignores", "ignored"), ("rejects", "refused")])
