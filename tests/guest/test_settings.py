@@ -95,9 +95,10 @@ SECTIONS = {
     "scsi killed": HERE + killed(cell(SCSI, 60_000, WCE=0), OF_SCSI, "WCE 0, write through"),
     "nvme bit": HERE + measuring(cell(NVME, DRA=1), "nvme-bit"),
     "user's view": HERE
-    + "view=/sys/block/${A#/dev/}/queue/write_cache; echo write through >$view; "
+    + "cd /sys/block/${A#/dev/}/queue; view=$PWD/write_cache; echo write through >$view; echo 64 >read_ahead_kb; "
+    + "cd /tmp/here; "
     + f"{measuring(cell(SCSI), 'disagreeing')}; {measuring(cell(SCSI, WCE=0), 'user-view')}; {OF_SCSI};"
-    + "echo write back >$view",
+    + "echo read-ahead $(cat ${view%/*}/read_ahead_kb); echo write back >$view",
     "cache found off": HERE
     + f"sdparm --set=WCE=0 $A; {OF_SCSI}; echo 1 >/sys/block/${{A#/dev/}}/device/rescan; {OF_SCSI}; "
     + f"{measuring(cell(SCSI, WCE=1), 'scsi-on')}; {OF_SCSI}; "
@@ -178,7 +179,7 @@ def states(section: Section) -> list[str]:
     return [
         line
         for line in section.output.splitlines()
-        if line.startswith(("WCE", "look-ahead", "before", "killed", "after"))
+        if line.startswith(("WCE", "look-ahead", "read-ahead", "before", "killed", "after"))
     ]
 
 
@@ -226,7 +227,7 @@ def test_a_view_of_the_user_s_own_raises_a_doubt_and_is_put_back(said: dict[str,
     during = sidecar(share, "user-view")
     assert during["write_cache"] == {"drive": 0, "kernel": "write through"}
     assert "drive and kernel disagree on the write cache" not in during["doubts"]
-    assert states(said["user's view"])[-1] == "WCE 1, write through"
+    assert states(said["user's view"])[-2:] == ["WCE 1, write through", "read-ahead 64"]
 
 
 def test_a_cache_switched_on_is_flushed_meanwhile(said: dict[str, Section], share: Path) -> None:

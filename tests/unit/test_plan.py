@@ -1,10 +1,12 @@
 """What a plan says before anything runs: how many executions, how long, how much is written."""
 
+import os
 from pathlib import Path
 
 import pytest
 from support import Project, copy_project
 
+from iopatterns import health, progress
 from iopatterns.plan import Plan
 
 
@@ -70,3 +72,15 @@ def test_the_forecast_says_what_is_measured_at_the_same_time(fresh: Project, mon
     overrides = {"drives": ["scratch", "second"], "independent_drives": ["scratch", "second"]}
     said = Plan(fresh.root, overrides).forecast()
     assert said.endswith("less with --cores 2: scratch, second are measured at the same time then.")
+
+
+@pytest.mark.parametrize(("drive", "told"), [("scratch", 1), ("c400", 0)])
+def test_that_health_is_not_recorded_is_told_once_a_run(
+    fresh: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drive: str, told: int
+) -> None:
+    for variable in ("PATH", progress.VARIABLE):  # which a run sets for its jobs
+        monkeypatch.setenv(variable, os.environ.get(variable, ""))
+    for tool, times in (("smartctl", 0), (None, told)):
+        monkeypatch.setattr(health, "tool", lambda tool=tool: tool)
+        Plan(fresh.root, {"drives": [drive]}).begin()
+        assert "".join(capfd.readouterr()).count("apt-get install smartmontools") == times

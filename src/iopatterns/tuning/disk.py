@@ -131,22 +131,23 @@ def _volatile_write_cache(device: Path) -> exchange.Access | str:
 def _set_write_cache(device: Path, access: exchange.Access, wanted: int, notes: Notes | None) -> Step:
     """Set the write cache; the kernel must not think for long that there is none: it would send no flushes to it."""
     view = _view(device)
-    seen = queue.present(view)
+    read_ahead = view.with_name("read_ahead_kb")  # which some kernels set anew when they ask a disk anew
+    seen = {file: str(value) for file in (view, read_ahead) if (value := queue.present(file)) is not None}
 
     def note(setting: str, value: int) -> None:
         if notes is not None:
             notes.record_bit(setting, value)
-            if seen is not None:
-                notes.record_file(view, str(seen))
+            for file, text in seen.items():
+                notes.record_file(file, text)
         _tell(view, _BACK)
 
     step = exchange.set_value(access, _WRITE_CACHE, wanted, note)
-    if seen is not None and step.outcome == CHANGED:
+    if view in seen and step.outcome == CHANGED:
         # SCSI's disks, SATA among them, are asked anew; an NVMe disk's view is what its controller could do
         _tell(_SYS_BLOCK / device.name / "device/rescan", "1")
-        told = _BACK if step.after else _THROUGH
-        if queue.present(view) != told:
-            _tell(view, told)
+        for file, text in {**seen, view: _BACK if step.after else _THROUGH}.items():
+            if str(queue.present(file)) != text:
+                _tell(file, text)
     return step
 
 

@@ -75,7 +75,13 @@ def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Answer:
     """Run a command, and return it with its exit status and what it printed; 127 where it is not installed."""
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",  # what a drive says of itself may be anything
+            timeout=timeout_s,
+            check=False,
         )
         status, stdout, stderr = done.returncode, done.stdout, done.stderr
     except FileNotFoundError:
