@@ -33,7 +33,8 @@ class Config:
     has the drives that it names, or else those that its study does. ``independent_drives`` are those of the drives that
     may be measured at the same time. ``source_drives`` are the drives that any study in config/studies names,
     configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path.
-    ``fio_options`` and ``settings`` are the schemas of each fio option and each setting of a drive that a study may use.
+    ``fio_options`` and ``settings`` are the schemas of each fio option and each setting of a drive that a study may
+    use.
     """
 
     drives: Mapping[str, Mapping[str, Any]]
