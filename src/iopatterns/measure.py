@@ -13,6 +13,8 @@ from typing import Any
 
 from iopatterns import cells, drives, files, fio, machine, messages, progress, tuning
 from iopatterns.errors import IoPatternsError
+from iopatterns.signals import STOPPING
+from iopatterns.tuning import journal
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
 _OTHERS_SHARE = 0.05
@@ -38,12 +40,11 @@ def interruptible() -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted` while the context lasts."""
 
     def stop(signal_number: int, _frame: FrameType | None) -> None:
-        for number in numbers:  # the second Ctrl-C of an impatient user must not cut the clean-up short
+        for number in STOPPING:  # the second Ctrl-C of an impatient user must not cut the clean-up short
             signal.signal(number, signal.SIG_IGN)
         raise Interrupted(signal_number)
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, stop) for number in numbers}
+    before = {number: signal.signal(number, stop) for number in STOPPING}
     try:
         yield
     finally:
@@ -93,13 +94,17 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
             f"{cell.parent.parent}: holds what was measured elsewhere and unpacked from an archive. Give the drive that"
             " is measured here another name in config/drives.yaml, or delete that folder."
         )
-    if not _missing(raw_files):
-        messages.say(f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again")
+    all_there = f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again"
+    if not _missing(raw_files) and not journal.is_noted(root, specification["drive"]["name"]):
+        messages.say(all_there)
         return 0
 
     drive = drives.open_drive(root, specification)
     with drive.hold():
         missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
+        if not missing:
+            messages.say(all_there)
+            return 0
         cell.mkdir(parents=True, exist_ok=True)
         for leftover in cell.glob(".*.partial"):
             leftover.unlink()

@@ -6,13 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from iopatterns import files, machine, messages
+from iopatterns import files, machine, messages, signals
 from iopatterns.errors import IoPatternsError
 from iopatterns.tuning import mode_page, queue
+
+_NAME = "journal.json"
 
 
 class RestoreError(IoPatternsError):
     """A setting could not be put back; the message names it, and says how to do it by hand."""
+
+
+def is_noted(root: Path, drive: str) -> bool:
+    """Return whether a run has left settings of a drive changed."""
+    return (root / "data/raw" / drive / ".restore" / _NAME).exists()
 
 
 class Journal:
@@ -24,7 +31,7 @@ class Journal:
     """
 
     def __init__(self, folder: Path, device: Path | None = None) -> None:
-        self._file = folder / "journal.json"
+        self._file = folder / _NAME
         self._device = device
 
     def record_file(self, file: Path, value: str) -> None:
@@ -47,9 +54,13 @@ class Journal:
     def restore(self) -> list[str]:
         """Put back all that is noted, in the order in which it was set, and return it.
 
-        In that order since a scheduler brings values of its own, which are put right after it. Raises RestoreError; the
-        note stays then.
+        In that order since a scheduler brings values of its own, which are put right after it. A signal to stop waits
+        until all is back. Raises RestoreError; the note stays then.
         """
+        with signals.held_back():
+            return self._restore()
+
+    def _restore(self) -> list[str]:
         entries = self._entries()
         for entry in entries:
             if _is_another_disk(entry):
