@@ -104,9 +104,17 @@ def _job(command: str, log: Path | None, *, die_with_parent: bool) -> Iterator[N
         except IoPatternsError as error:
             messages.say(f"iopatterns {command}: {error}")
             sys.exit(error.exit_status)
+        except OSError as error:
+            messages.say(f"iopatterns {command}: {_of_the_system(error)}")
+            sys.exit(1)
         except Interrupted as interrupt:
             messages.say(f"iopatterns {command}: stopped by {interrupt}; what is finished is kept")
             sys.exit(128 + interrupt.signal_number)
+
+
+def _of_the_system(error: OSError) -> str:
+    """Return what a call of the system has failed with, and on which file where that is known."""
+    return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
 
 
 @commands.command()
@@ -200,3 +208,6 @@ def main() -> None:
     except IoPatternsError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_status)
+    except OSError as error:
+        print(_of_the_system(error), file=sys.stderr)
+        sys.exit(1)

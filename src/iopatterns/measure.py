@@ -82,9 +82,17 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
 
     The number of an execution is the stem of its raw file. A raw file that is there with its sidecar is kept as it is.
     Where the drive does not take the cell's settings, nothing is measured: each raw file then says so in place of what
-    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError or MeasureError;
-    finished executions stay.
+    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError, MeasureError, or
+    NoRoomError where the raw files' file system is full; finished executions stay.
     """
+    try:
+        return _measure(root, specification, raw_files)
+    except (OSError, fio.FioError):
+        files.require_room(raw_files[0].parent)  # if that is what it came of, nothing else is worth saying
+        raise
+
+
+def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
     cell = raw_files[0].parent
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
     if not cell.name.endswith(f"-{cells.digest(specification)[:8]}"):
@@ -192,6 +200,7 @@ def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any]) -> None:
         try:
             moved_bytes = fio.check(temporary, specification)
         except fio.FioError as error:
+            files.require_room(raw.parent)
             raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
         sidecar = {
             **about,
