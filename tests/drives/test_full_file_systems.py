@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,16 @@ def fill(folder: Path, left_bytes: int = 0) -> Path:
     with open(ballast, "wb", buffering=0) as file:
         for block_bytes in (MIB, 4096):
             with pytest.raises(OSError, match="No space left"):
-                while True:
-                    file.write(bytes(block_bytes))
-                    os.fsync(file.fileno())
+                write_on_and_on(file, bytes(block_bytes))
         file.truncate(file.tell() - left_bytes)
         os.fsync(file.fileno())
     return ballast
+
+
+def write_on_and_on(file: FileIO, block: bytes) -> None:
+    while True:
+        file.write(block)
+        os.fsync(file.fileno())
 
 
 def attempt(folder: Path, specification: Spec, *options: str) -> tuple["subprocess.CompletedProcess[str]", list[Path]]:

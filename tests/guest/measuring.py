@@ -7,6 +7,17 @@ from guest.guest import Disk
 
 from iopatterns import cells
 
+# A DOS partition table with one partition, as sfdisk writes it, which is not everywhere
+PARTITION = """
+"$PYTHON" - "$1" <<'END'
+import struct, sys
+entry = struct.pack("<BBBBBBBBII", 0, 0, 0, 0, 0x83, 0, 0, 0, 2048, 32768)
+with open(sys.argv[1], "r+b") as disk:
+    disk.seek(446)
+    disk.write(entry + bytes(48) + b"\\x55\\xaa")
+END
+"""
+
 
 def entry(disk: Disk, **changes: Any) -> dict[str, Any]:
     """Return a drive's entry, with consent to writing it."""

@@ -5,23 +5,12 @@ import json
 import pytest
 import yaml
 from guest.guest import Disk, Guest, Section
-from guest.measuring import entry, measuring
+from guest.measuring import PARTITION, entry, measuring
 from support import cell_on_a_disk
 
 LAB = Disk("a", "scsi", "T1", "TWO ALIKE", 32)
 OTHER = Disk("b", "scsi", "T2", "TWO ALIKE", 32)  # differs in its serial number alone
 BYSTANDER = Disk("c", "nvme", "N1", "", 32)
-
-# A DOS partition table with one partition, as sfdisk writes it, which is not everywhere
-PARTITION = """
-"$PYTHON" - "$1" <<'END'
-import struct, sys
-entry = struct.pack("<BBBBBBBBII", 0, 0, 0, 0, 0x83, 0, 0, 0, 2048, 32768)
-with open(sys.argv[1], "r+b") as disk:
-    disk.seek(446)
-    disk.write(entry + bytes(48) + b"\\x55\\xaa")
-END
-"""
 
 TUNED = {**entry(LAB), "tune": ["WCE", "DRA", "scheduler"]}
 CONFIG = {
