@@ -102,7 +102,10 @@ def _job(command: str, log: Path | None, *, die_with_parent: bool) -> Iterator[N
             with interruptible():
                 yield
         except IoPatternsError as error:
-            messages.say(f"iopatterns {command}: {error}")
+            # settings that cannot be put back after a drive has failed must not hide that it has
+            first = None if error.__suppress_context__ else error.__context__
+            told = [str(each) for each in (first, error) if isinstance(each, IoPatternsError)]
+            messages.say(f"iopatterns {command}: " + "\n".join(told))
             sys.exit(error.exit_status)
         except OSError as error:
             messages.say(f"iopatterns {command}: {_of_the_system(error)}")
