@@ -16,9 +16,11 @@ from iopatterns import _twin, units
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 
-_WORKLOADS = ("read", "randread", "write", "randwrite")
+_WORKLOADS = ("read", "randread", "write", "randwrite", "randrw")
 # What a point may be given in, and how the unit turns a rate in requests per second into it.
 _QUANTITIES = ("MB/s", "MiB/s", "IOPS", "us")
+# Quantities that count one direction of a mix.
+_DIRECTIONS = {"read iops": "read", "write iops": "write"}
 _COLUMNS = ("id", "rw", "bs", "value", "unit")
 _REGION_BYTES = 2**30  # where the points' workloads work, as the file of the report's measurements
 _SECONDS = 2  # of each point's workload, as long as an execution of the report
@@ -30,7 +32,9 @@ class Point:
     """One measured figure: a workload, and what it gave.
 
     ``unit`` is one of MB/s, MiB/s, IOPS or us (mean time per request); ``numjobs`` jobs each keep ``iodepth`` requests
-    in flight. ``predicted`` points take no part in the fit; the model's error on them is reported apart.
+    in flight. Of a mix (randrw) ``rwmixread`` percent of the requests are reads, and ``direction`` says whether the
+    figure counts those alone, the writes alone, or (empty) both. ``predicted`` points take no part in the fit; the
+    model's error on them is reported apart.
     """
 
     id: str
@@ -40,7 +44,19 @@ class Point:
     unit: str
     numjobs: int = 1
     iodepth: int = 1
+    rwmixread: int = 50
+    direction: str = ""
     predicted: bool = False
+
+    @property
+    def read_share(self) -> float:
+        """How much of the workload's requests are reads."""
+        return self.rwmixread / 100 if self.rw == "randrw" else float(self.rw.endswith("read"))
+
+    @property
+    def counted_share(self) -> float:
+        """How much of the workload's requests the figure counts."""
+        return {"read": self.read_share, "write": 1 - self.read_share}.get(self.direction, 1.0)
 
 
 @dataclass(frozen=True)
@@ -80,13 +96,13 @@ def simulate(model: models.Model, point: Point, seed: int = 1) -> float:
         step = np.arange(requests, dtype=np.uint64)
         jobs = np.uint64(point.numjobs)
         blocks = step % jobs * np.uint64(part) + step // jobs % np.uint64(part)
-    operation = np.full(requests, 0 if point.rw.endswith("read") else 1, dtype=np.uint8)
+    operation = (numbers.random(requests) >= point.read_share).astype(np.uint8)
     size = np.full(requests, point.bs_bytes, dtype=np.uint64)
     native = _twin.Replay(model.text, point.numjobs, point.iodepth)
     columns = [native.feed(np.empty(0, np.int64), operation, blocks * np.uint64(point.bs_bytes), size), native.finish()]
     if point.unit == "us":
         return float(np.concatenate([latency_ns for _, _, latency_ns in columns]).mean() / 1e3)
-    return requests / native.end_ns * 1e9 * _in_unit(point)
+    return requests / native.end_ns * 1e9 * point.counted_share * _in_unit(point)
 
 
 def _in_unit(point: Point) -> float:
@@ -98,7 +114,7 @@ def _per_second(point: Point) -> float:
     """Return the requests per second that were measured."""
     if point.unit == "us":
         return point.numjobs * point.iodepth * 1e6 / point.value
-    return point.value / _in_unit(point)
+    return point.value / point.counted_share / _in_unit(point)
 
 
 def fit(model: models.Model, points: Sequence[Point], move: Sequence[str]) -> Fit:
@@ -164,8 +180,8 @@ def _rounded(value: float) -> int:
 def read_points(path: Path) -> list[Point]:
     """Return the points of a table (``.csv``) or of a fio JSON file.
 
-    A table has the columns id, rw, bs, value and unit, and may have numjobs, iodepth and use (``fit`` or ``predict``).
-    Of a fio file each job and direction gives a point: its IOPS. Raises TwinError naming file and line.
+    A table has the columns id, rw, bs, value and unit, and may have numjobs, iodepth, rwmixread, quantity (``read iops``
+    and ``write iops`` count one direction of a mix) and use (``fit`` or ``predict``). Of a fio file each job and direction gives a point: its IOPS. Raises TwinError naming file and line.
     """
     return _read_table(path) if path.suffix == ".csv" else _read_fio(path)
 
@@ -192,6 +208,8 @@ def _point(row: Mapping[str, str], where: str) -> Point:
             unit=row["unit"],
             numjobs=int(row.get("numjobs") or 1),
             iodepth=int(row.get("iodepth") or 1),
+            rwmixread=int(row.get("rwmixread") or 50),
+            direction=_DIRECTIONS.get(row.get("quantity") or "", ""),
             predicted=(row.get("use") or "fit") == "predict",
         )
     except ValueError as error:
@@ -206,6 +224,10 @@ def _checked(point: Point, where: str) -> Point:
         raise TwinError(f"{where}: no unit '{point.unit}'. Valid: {', '.join(_QUANTITIES)}.")
     if not point.value > 0 or point.bs_bytes <= 0 or point.bs_bytes % 512 or point.numjobs < 1 or point.iodepth < 1:
         raise TwinError(f"{where}: value, bs (of whole sectors), numjobs and iodepth must be more than 0")
+    if not 0 <= point.rwmixread <= 100 or point.counted_share == 0:
+        raise TwinError(f"{where}: rwmixread is {point.rwmixread}, but must be from 0 to 100, and give what is counted")
+    if point.direction and point.unit == "us":
+        raise TwinError(f"{where}: the time per request of one direction of a mix cannot be fitted. Give its rate.")
     return point
 
 
@@ -246,6 +268,8 @@ def _fio_points(path: Path, job: Mapping[str, Any], options: Mapping[str, str]) 
             unit="IOPS",
             numjobs=int(options.get("numjobs", 1)) if "group_reporting" in options else 1,
             iodepth=int(options.get("iodepth", 1)) if asynchronous else 1,
+            rwmixread=int(options.get("rwmixread", 50)),
+            direction=direction if rw == "randrw" else "",
         )
         found.append(_checked(point, f"{path}, job {job['jobname']}"))
     return found

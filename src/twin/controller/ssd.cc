@@ -16,7 +16,7 @@ constexpr unsigned kWhatBits = 2;
 enum : std::uint64_t {
   kDemand = 0ULL << 60,    // a read command: its index
   kPrefetch = 1ULL << 60,  // read-ahead: a token of ReadAhead below
-  kFill = 2ULL << 60,      // the rest of a unit of which a write has a part: nobody waits
+  kFill = 2ULL << 60,      // the rest of a unit of which a write has a part: index of the write's command
   kThrough = 3ULL << 60,   // a write that waits for the flash: index of the command
   kBatch = 4ULL << 60,     // a batch of the write buffer: its number
   kWho = 15ULL << 60,
@@ -205,8 +205,10 @@ void Ssd::read_done(Nanoseconds now, std::uint64_t token) {
       return part_done(now, *states_[token & ~kWho].command);
     case kPrefetch:
       return piece_arrived(now, token & ~kWho);
+    case kFill:
+      return filled(now, *states_[token & ~kWho].command);
     default:
-      return;  // a unit's other half: in memory, where the write that needs it is
+      return;
   }
 }
 
@@ -218,13 +220,14 @@ void Ssd::begin_write(Nanoseconds now, Command& command) {
   const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
   read_cache_.drop_all(first_unit(request.offset_bytes), end_unit(end_bytes));
   // units of which the command has only a part need the rest from flash
-  if (request.offset_bytes % unit_bytes_ != 0) fill(now, first_unit(request.offset_bytes));
+  command.pending = 1;  // this function itself, until all that is missing is under way
+  if (request.offset_bytes % unit_bytes_ != 0) fill(now, command, first_unit(request.offset_bytes));
   if (end_bytes % unit_bytes_ != 0 &&
       (request.offset_bytes % unit_bytes_ == 0 || first_unit(request.offset_bytes) != first_unit(end_bytes))) {
-    fill(now, first_unit(end_bytes));
+    fill(now, command, first_unit(end_bytes));
   }
   command.cursor_bytes = request.offset_bytes;
-  if (!write_back_) return write_through(now, command);
+  if (!write_back_) return filled(now, command);
   if (waiting_first_ == nullptr && accept(now, command)) return;
   ++counters_.buffer_full_waits;
   command.next = nullptr;
@@ -232,8 +235,15 @@ void Ssd::begin_write(Nanoseconds now, Command& command) {
   waiting_last_ = &command;
 }
 
-void Ssd::fill(Nanoseconds now, std::uint64_t unit) {
-  if (!buffer_.holds(unit)) ftl_->read(now, unit, 1, unit_bytes_, kFill);
+void Ssd::fill(Nanoseconds now, Command& command, std::uint64_t unit) {
+  if (buffer_.holds(unit)) return;
+  if (ftl_->read(now, unit, 1, unit_bytes_, kFill | command.index)) ++command.pending;
+}
+
+// A unit's rest is in memory. In the buffer the write has not waited for it; one that goes to flash has.
+void Ssd::filled(Nanoseconds now, Command& command) {
+  if (write_back_ || --command.pending > 0) return;
+  write_through(now, command);
 }
 
 // Takes as much of the write into the buffer as there is room for; false when some of it has to wait.

@@ -56,7 +56,8 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   void piece_arrived(Nanoseconds now, std::uint64_t token);
 
   void begin_write(Nanoseconds now, Command& command);
-  void fill(Nanoseconds now, std::uint64_t unit);
+  void fill(Nanoseconds now, Command& command, std::uint64_t unit);
+  void filled(Nanoseconds now, Command& command);
   bool accept(Nanoseconds now, Command& command);
   void write_through(Nanoseconds now, Command& command);
   void destage(Nanoseconds now, bool partial);

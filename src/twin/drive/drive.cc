@@ -119,6 +119,8 @@ Nanoseconds Drive::submit_cost_ns(const Request& request) const {
 
 Nanoseconds Drive::complete_cost_ns(const Request&) const { return implementation_->parameters_.host.complete_time; }
 
+bool Drive::blocking_submit() const { return implementation_->parameters_.host.blocking_submit; }
+
 void Drive::submit(Nanoseconds now, const Request& request, std::uint64_t ticket) {
   implementation_->submit(now, request, ticket);
 }

@@ -34,6 +34,9 @@ class Drive {
   [[nodiscard]] Nanoseconds submit_cost_ns(const Request& request) const;
   [[nodiscard]] Nanoseconds complete_cost_ns(const Request& request) const;
 
+  // Whether a thread that submits an asynchronous request gets on only when it is over.
+  [[nodiscard]] bool blocking_submit() const;
+
   // Hands a request to the block layer. `now` must not lie before the time of any earlier call of submit() or run().
   void submit(Nanoseconds now, const Request& request, std::uint64_t ticket);
 

@@ -6,7 +6,7 @@
 namespace twin {
 
 Replay::Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth)
-    : drive_(drive), depth_(depth), threads_(threads) {}
+    : drive_(drive), depth_(drive.blocking_submit() ? std::min(depth, 1U) : depth), threads_(threads) {}
 
 void Replay::submit(Nanoseconds issue_ns, Nanoseconds now, const Request& request) {
   if (free_slots_.empty()) {

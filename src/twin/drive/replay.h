@@ -30,7 +30,8 @@ struct Replayed {
 class Replay {
  public:
   // Closed loop: `threads` threads keep `depth` requests each in flight; each request goes to the thread that is free
-  // first, and takes that thread's CPU time. Open loop (`depth` 0): each request is submitted when it arrives, whatever
+  // first, and takes that thread's CPU time. Where submitting blocks, a thread never has more than one in flight, and a
+  // request is taken back as soon as it is over. Open loop (`depth` 0): each request is submitted when it arrives, whatever
   // has completed by then. The drive must outlive the replay, and be used by nothing else.
   Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth);
 

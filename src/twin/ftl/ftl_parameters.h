@@ -32,6 +32,7 @@ struct PageMappingParameters {
   bool map_batch_fetch = true;
   double gc_start = 0;
   double gc_stop = 0;
+  bool gc_whole_blocks = false;
   Nanoseconds background_gc_idle = 0;
 
   void visit(FieldVisitor& v) {
@@ -44,6 +45,9 @@ struct PageMappingParameters {
              "whether fetching a page of the map brings in all its entries or the one that is wanted");
     v.ratio("gc_start", gc_start, 0, 1, "garbage collection begins when used blocks exceed this share of all");
     v.ratio("gc_stop", gc_stop, 0, 1, "and ends, in the background, when they are down to this share");
+    v.toggle("gc_whole_blocks", gc_whole_blocks,
+             "whether garbage is collected by whole blocks, each within its die, which is busy as long, or row by row to all "
+             "dies in turn");
     v.number("background_gc_idle", background_gc_idle, Unit::kNanoseconds, 0, 3600 * kSecond,
              "idle time after which garbage is collected in the background; 0: never");
   }
@@ -54,6 +58,7 @@ struct LogMappingParameters {
   std::int64_t log_blocks = 1;
   std::int64_t blocks_per_log = 1;
   std::int64_t group = 1;
+  std::int64_t spare_logs = 0;
   Nanoseconds background_merge_idle = 0;
 
   void visit(FieldVisitor& v) {
@@ -61,6 +66,8 @@ struct LogMappingParameters {
     v.number("blocks_per_log", blocks_per_log, Unit::kCount, 1, 65536,
              "data blocks that may share a log block (1: each its own; many: fully associative)");
     v.number("group", group, Unit::kCount, 1, 4096, "flash blocks on different dies that are mapped and erased as one");
+    v.number("spare_logs", spare_logs, Unit::kCount, 0, 65535,
+             "log blocks kept free by merging ahead, so that a write need not wait for its merge; 0: none");
     v.number("background_merge_idle", background_merge_idle, Unit::kNanoseconds, 0, 3600 * kSecond,
              "idle time after which log blocks are merged in the background; 0: never");
   }

@@ -40,6 +40,11 @@ LogBlockFtl::Shape shape_of(const Parameters& parameters) {
         "log_mapping.log_blocks: must be at least 2 where data blocks share log blocks, since "
         "one is for sequential streams");
   }
+  const std::int64_t shared = log.log_blocks - (log.blocks_per_log > 1 ? 1 : 0);
+  if (log.spare_logs >= shared) {
+    throw std::invalid_argument("log_mapping.spare_logs: must be less than the log blocks that take overwrites, " +
+                                std::to_string(shared));
+  }
   LogBlockFtl::Shape shape;
   shape.dies = static_cast<std::uint32_t>(dies);
   shape.group = static_cast<std::uint32_t>(log.group);
@@ -85,6 +90,7 @@ LogBlockFtl::LogBlockFtl(const Parameters& parameters, EventQueue& events, FtlCl
       unit_bytes_(static_cast<std::uint64_t>(parameters.flash.page)),
       units_(static_cast<std::uint32_t>(parameters.capacity.size / parameters.flash.page)),
       blocks_per_log_(static_cast<std::uint32_t>(parameters.log_mapping.blocks_per_log)),
+      spare_logs_(static_cast<std::uint32_t>(parameters.log_mapping.spare_logs)),
       merge_idle_(parameters.log_mapping.background_merge_idle),
       shape_(shape_of(parameters)),
       flash_(parameters.flash, counters),
@@ -114,7 +120,7 @@ void LogBlockFtl::fill_initially(InitialState state) {
 
 // Fills the log blocks with pages as random overwrites would have left them there.
 void LogBlockFtl::fill_logs() {
-  const auto logs = std::min(static_cast<std::uint32_t>(logs_.size()), first_shared() + shape_.data_blocks);
+  const auto logs = std::min(static_cast<std::uint32_t>(logs_.size()) - spare_logs_, first_shared() + shape_.data_blocks);
   for (std::uint32_t number = first_shared(); number < logs; ++number) {
     std::uint32_t block = kNone;
     for (std::uint32_t page = 0; page < shape_.block_units; ++page) {
@@ -261,6 +267,7 @@ void LogBlockFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32
   written_until_ = now;
   for (std::uint32_t i = 0; i < count; ++i) append(now, static_cast<std::uint32_t>(units[i]));
   program_run();
+  merge_ahead(now);
   counters_.units_host += count;
   counters_.units_programmed += count;
   const std::uint32_t number = take_slot(writings_, free_writings_, Writing{token, count});
@@ -358,15 +365,24 @@ std::uint32_t LogBlockFtl::block_for(Nanoseconds now, std::uint32_t unit, Nanose
       data.log = sharing_;
       return next_of(sharing_);
     }
-    const auto unused =
-        std::find_if(logs_.begin() + first_shared(), logs_.end(), [](const Log& log) { return log.block == kNone; });
-    if (unused != logs_.end()) {
-      data.log = static_cast<std::uint32_t>(unused - logs_.begin());
-      if (blocks_per_log_ > 1) sharing_ = data.log;
-      return open_log(data.log, data_block, ready);
+    if (const std::uint32_t unused = unused_log(); unused != kNone) {
+      data.log = unused;
+      if (blocks_per_log_ > 1) sharing_ = unused;
+      ready = std::max(ready, logs_[unused].ready);
+      return open_log(unused, data_block, ready);
     }
     make_room(oldest_log(true));
   }
+}
+
+// The log that is free, or will be first; kNone without any.
+std::uint32_t LogBlockFtl::unused_log() const {
+  std::uint32_t first = kNone;
+  for (std::uint32_t number = first_shared(); number < logs_.size(); ++number) {
+    const Log& log = logs_[number];
+    if (log.block == kNone && (first == kNone || log.ready < logs_[first].ready)) first = number;
+  }
+  return first;
 }
 
 std::uint32_t LogBlockFtl::open_log(std::uint32_t number, std::uint32_t data_block, Nanoseconds ready) {
@@ -426,6 +442,18 @@ std::uint32_t LogBlockFtl::oldest_log(bool growing_too) const {
     oldest_turn = turn;
   }
   return oldest;
+}
+
+// Merges until as many logs are free as are kept spare. They are free from then on for the map, and when the flash is
+// done for writes.
+void LogBlockFtl::merge_ahead(Nanoseconds now) {
+  if (spare_logs_ == 0) return;
+  const auto spare = [](const Log& log) { return log.block == kNone; };
+  while (std::count_if(logs_.begin() + first_shared(), logs_.end(), spare) < spare_logs_) {
+    const std::uint32_t log = oldest_log(true);
+    ++counters_.gc_runs_background;
+    logs_[log].ready = merge(now, log);
+  }
 }
 
 // Merges the log and frees it; returns when that is done.

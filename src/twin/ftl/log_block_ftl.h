@@ -16,7 +16,8 @@
 //   full     the newest pages of each data block it has pages of are copied to a free block, the old data blocks and
 //            the log block are erased.
 // switch_merges, partial_merges and full_merges count data blocks. A merge's flash operations are reserved at once; the
-// write that needs the log block is programmed after them. Pages of a block are programmed in order, so pages that are
+// write that needs the log block is programmed after them. With spare_logs, merging begins as soon as fewer log blocks
+// are free: a write takes one that has been merged before, and what comes next finds dies and channels busy. Pages of a block are programmed in order, so pages that are
 // not mapped and have mapped ones behind them are programmed as padding when a block is copied. A data block of which
 // only the beginning is written takes the pages that come next directly.
 //
@@ -99,7 +100,7 @@ class LogBlockFtl final : public Ftl, private EventHandler {
     std::uint32_t sharers = 0;  // data blocks that it serves
     bool in_order = true;       // each page lies where it would lie in its data block
     std::uint64_t opened = 0, written = 0;
-    Nanoseconds ready = 0;  // the merges that made room for it are over
+    Nanoseconds ready = 0;  // the merges that made room for it are over, or will be for the next one
   };
 
   // A block of the logical space.
@@ -149,6 +150,7 @@ class LogBlockFtl final : public Ftl, private EventHandler {
   void put(std::uint32_t unit, std::uint32_t block);
   void program_run();
   std::uint32_t block_for(Nanoseconds now, std::uint32_t unit, Nanoseconds& ready);
+  [[nodiscard]] std::uint32_t unused_log() const;
   std::uint32_t open_log(std::uint32_t number, std::uint32_t data_block, Nanoseconds ready);
   std::uint32_t take_free();
   Nanoseconds erase(Nanoseconds now, std::uint32_t block);
@@ -156,6 +158,7 @@ class LogBlockFtl final : public Ftl, private EventHandler {
   [[nodiscard]] bool is_prefix(const Log& log) const;
   [[nodiscard]] std::uint32_t first_shared() const { return blocks_per_log_ > 1 ? 1 : 0; }
   [[nodiscard]] std::uint32_t oldest_log(bool growing_too) const;
+  void merge_ahead(Nanoseconds now);
   Nanoseconds merge(Nanoseconds now, std::uint32_t number);
   Nanoseconds take_over(Nanoseconds now, std::uint32_t number);
   Nanoseconds full_merge(Nanoseconds now, std::uint32_t data_block);
@@ -168,6 +171,7 @@ class LogBlockFtl final : public Ftl, private EventHandler {
   std::uint64_t unit_bytes_;
   std::uint32_t units_;
   std::uint32_t blocks_per_log_;
+  std::uint32_t spare_logs_;
   Nanoseconds merge_idle_;
   Shape shape_;
   Flash flash_;

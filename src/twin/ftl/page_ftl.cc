@@ -76,6 +76,7 @@ PageFtl::PageFtl(const Parameters& parameters, EventQueue& events, FtlClient& cl
       shape_(shape_of(parameters)),
       start_collecting_(start_of(parameters, shape_, units_)),
       stop_collecting_(std::max(start_collecting_, least_free(shape_, parameters.page_mapping.gc_stop))),
+      collect_whole_blocks_(parameters.page_mapping.gc_whole_blocks),
       initial_(static_cast<InitialState>(parameters.ftl.initial_state), shape_, units_, start_collecting_),
       pool_(shape_, initial_),
       flash_(parameters.flash, counters),
@@ -276,7 +277,7 @@ void PageFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32_t c
       }
     }
   }
-  const std::uint32_t first_place = open_row(host_);
+  const std::uint32_t first_place = open_row(host_, next_die(host_));
   moving_.clear();
   for (std::uint32_t i = 0; i < count; ++i) moving_.push_back(static_cast<std::uint32_t>(units[i]));
   place_units(moving_.data(), count, first_place);
@@ -294,10 +295,14 @@ void PageFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32_t c
   if (pool_.free_blocks() < start_collecting_) collect(now, shape_.row_units);
 }
 
-// Returns the first place of the row that the frontier programs next.
-std::uint32_t PageFtl::open_row(Frontier& frontier) {
-  const std::uint32_t die =
-      die_in_turn(shape_, frontier.programs / shape_.dies, static_cast<std::uint32_t>(frontier.programs % shape_.dies));
+// The die whose turn it is.
+std::uint32_t PageFtl::next_die(const Frontier& frontier) const {
+  return die_in_turn(shape_, frontier.programs / shape_.dies,
+                     static_cast<std::uint32_t>(frontier.programs % shape_.dies));
+}
+
+// Returns the first place of the row that the frontier programs next on the die.
+std::uint32_t PageFtl::open_row(Frontier& frontier, std::uint32_t die) {
   ++frontier.programs;
   std::uint32_t& block = frontier.block[die];
   if (block == BlockPool::kNoBlock) {
@@ -346,16 +351,19 @@ void PageFtl::discard(Nanoseconds now, std::uint64_t unit, std::uint64_t count) 
 
 // ---- collecting
 
-// Frees as many units as the host has just taken: a write pays for what it takes and waits for no more than that.
+// Frees as many units as the host has just taken: a write pays for what it takes and waits for no more than that. By
+// whole blocks, one pays for those that follow it.
 void PageFtl::collect(Nanoseconds now, std::uint32_t units) {
   ++counters_.gc_runs_foreground;
   owed_ += static_cast<std::int64_t>(units) * kOwedParts;
   // whatever is owed, the frontiers must find blocks to open
   while (owed_ > 0 || pool_.free_blocks() <= 2 * shape_.dies) {
-    if (!collect_row(now)) {
-      owed_ = 0;
-      return;
-    }
+    do {
+      if (!collect_row(now)) {
+        owed_ = 0;
+        return;
+      }
+    } while (collect_whole_blocks_ && victim_ != BlockPool::kNoBlock);
   }
 }
 
@@ -385,7 +393,7 @@ bool PageFtl::collect_row(Nanoseconds now) {
   const auto moved = static_cast<std::uint32_t>(moving_.size());
   if (moved > 0) {
     flash_.fetch(now, die, static_cast<std::uint64_t>(moved) * unit_bytes_);
-    const std::uint32_t first_place = open_row(moved_);
+    const std::uint32_t first_place = open_row(moved_, collect_whole_blocks_ ? die : next_die(moved_));
     place_units(moving_.data(), moved, first_place);
     counters_.units_moved += moved;
     const std::uint32_t target = shape_.die_of(first_place / shape_.block_units());

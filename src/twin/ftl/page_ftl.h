@@ -70,7 +70,8 @@ class PageFtl final : public Ftl, private EventHandler {
   void unmap(std::uint32_t unit);
   [[nodiscard]] bool is_valid(std::uint32_t place) const;
   [[nodiscard]] std::uint32_t owner_of(std::uint32_t place) const;
-  std::uint32_t open_row(Frontier& frontier);
+  [[nodiscard]] std::uint32_t next_die(const Frontier& frontier) const;
+  std::uint32_t open_row(Frontier& frontier, std::uint32_t die);
   void place_units(const std::uint32_t* units, std::uint32_t count, std::uint32_t first_place);
 
   void look_up(Nanoseconds now, std::uint64_t unit, std::uint64_t count, bool change, std::uint64_t& hits,
@@ -87,6 +88,7 @@ class PageFtl final : public Ftl, private EventHandler {
   BlockShape shape_;
   std::uint32_t start_collecting_;  // when fewer blocks are free than this
   std::uint32_t stop_collecting_;   // in the background: when as many are free
+  bool collect_whole_blocks_;
   InitialLayout initial_;
   BlockPool pool_;
   Flash flash_;

@@ -15,6 +15,7 @@ struct HostParameters {
   int scheduler = 0;
   std::int64_t nr_requests = 0;
   std::int64_t max_request = 0;
+  bool blocking_submit = false;
 
   void visit(FieldVisitor& v) {
     v.number("submit_time", submit_time, Unit::kNanoseconds, 0, kSecond,
@@ -29,6 +30,9 @@ struct HostParameters {
              "how many requests may wait in the block layer before submitters have to");
     v.number("max_request", max_request, Unit::kBytes, 4096, 1 << 30,
              "the largest request sent to the drive; larger ones are split, merging stops here");
+    v.toggle("blocking_submit", blocking_submit,
+             "whether submitting an asynchronous request waits until it is done, as on a file system without asynchronous "
+             "direct I/O");
   }
 };
 

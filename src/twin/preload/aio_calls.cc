@@ -81,12 +81,16 @@ int set_up(unsigned room, void** handle) {
   return 0;
 }
 
+// Lets the time pass until the operation is over.
+void wait_for(const Slot& slot, const Context& context) {
+  while (slot.done_ns == twin::kNever) twin::timeline().wait(*twin::self, &context, twin::kNever);
+}
+
 int destroy(void* handle) {
   Context* context = find(handle);
   if (context == nullptr) return -EINVAL;
   while (!context->under_way.empty()) {  // the kernel waits for what is under way, too
-    Slot* slot = context->under_way.back();
-    while (slot->done_ns == twin::kNever) twin::timeline().wait(*twin::self, context, twin::kNever);
+    wait_for(*context->under_way.back(), *context);
     context->under_way.pop_back();
   }
   contexts.erase(std::find(contexts.begin(), contexts.end(), context));
@@ -152,6 +156,7 @@ int start(Context& context, Iocb* iocb) {
     slot->done_ns = twin::self->now();  // at the end of the drive
   } else {
     twin::submit(slot->request, &context, &slot->done_ns);
+    if (twin::drive().blocking_submit()) wait_for(*slot, context);
   }
   return 0;
 }

@@ -7,6 +7,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <string>
+
 #include "preload/drive_file.h"
 #include "preload/process.h"
 #include "preload/real.h"
@@ -36,6 +38,20 @@ namespace {
     va_end(arguments);                                  \
   }
 
+// Whether the path is the drive's. A job of fio that is about to open another file, as a log to replay may name one,
+// is refused: its requests would go to whatever lies there.
+bool is_drive(const char* path, int flags) {
+  if (twin::is_drive_path(path)) return true;
+  if (twin::self == nullptr || !twin::is_fio()) return false;
+  // what a job writes about itself, such as the state of verifying, it does not open for reading as well
+  const bool writes = (flags & O_ACCMODE) == O_RDWR && twin::self->number() != 0;
+  if (writes || (flags & O_DIRECT) != 0) {
+    twin::refuse((std::string("I/O on ") + path).c_str(), "only the drive is simulated",
+                 "Give {drive} as the file; for a replay add --replay_redirect={drive}");
+  }
+  return false;
+}
+
 ssize_t read_at(int descriptor, void* buffer, size_t size, off_t offset) {
   const iovec part{buffer, size};
   return twin::transfer(descriptor, Operation::kRead, &part, 1, offset);
@@ -59,38 +75,38 @@ ssize_t transfer_v2(int descriptor, Operation operation, const iovec* parts, int
 
 TWIN_EXPORT int open(const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return twin::is_drive_path(path) ? twin::open_drive(flags) : TWIN_REAL(open)(path, flags, mode);
+  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(open)(path, flags, mode);
 }
 
 TWIN_EXPORT int open64(const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return twin::is_drive_path(path) ? twin::open_drive(flags) : TWIN_REAL(open64)(path, flags, mode);
+  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(open64)(path, flags, mode);
 }
 
 TWIN_EXPORT int openat(int folder, const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return twin::is_drive_path(path) ? twin::open_drive(flags) : TWIN_REAL(openat)(folder, path, flags, mode);
+  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(openat)(folder, path, flags, mode);
 }
 
 TWIN_EXPORT int openat64(int folder, const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return twin::is_drive_path(path) ? twin::open_drive(flags) : TWIN_REAL(openat64)(folder, path, flags, mode);
+  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(openat64)(folder, path, flags, mode);
 }
 
 TWIN_EXPORT int __open_2(const char* path, int flags) {
-  return twin::is_drive_path(path) ? twin::open_drive(flags) : TWIN_REAL(__open_2)(path, flags);
+  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(__open_2)(path, flags);
 }
 
 TWIN_EXPORT int __open64_2(const char* path, int flags) {
-  return twin::is_drive_path(path) ? twin::open_drive(flags) : TWIN_REAL(__open64_2)(path, flags);
+  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(__open64_2)(path, flags);
 }
 
 TWIN_EXPORT int __openat_2(int folder, const char* path, int flags) {
-  return twin::is_drive_path(path) ? twin::open_drive(flags) : TWIN_REAL(__openat_2)(folder, path, flags);
+  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(__openat_2)(folder, path, flags);
 }
 
 TWIN_EXPORT int __openat64_2(int folder, const char* path, int flags) {
-  return twin::is_drive_path(path) ? twin::open_drive(flags) : TWIN_REAL(__openat64_2)(folder, path, flags);
+  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(__openat64_2)(folder, path, flags);
 }
 
 TWIN_EXPORT int close(int descriptor) {
