@@ -13,7 +13,8 @@ from typing import Any
 
 from iopatterns import cells, drives, files, fio, health, iologs, machine, messages, progress, tuning
 from iopatterns.errors import IoPatternsError
-from iopatterns.tuning import disk
+from iopatterns.signals import STOPPING
+from iopatterns.tuning import disk, journal
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
 _OTHERS_SHARE = 0.05
@@ -39,12 +40,11 @@ def interruptible() -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted` while the context lasts."""
 
     def stop(signal_number: int, _frame: FrameType | None) -> None:
-        for number in numbers:  # the second Ctrl-C of an impatient user must not cut the clean-up short
+        for number in STOPPING:  # the second Ctrl-C of an impatient user must not cut the clean-up short
             signal.signal(number, signal.SIG_IGN)
         raise Interrupted(signal_number)
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, stop) for number in numbers}
+    before = {number: signal.signal(number, stop) for number in STOPPING}
     try:
         yield
     finally:
@@ -82,9 +82,17 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
 
     The number of an execution is the stem of its raw file. A raw file that is there with its sidecar is kept as it is.
     Where the drive does not take the cell's settings, nothing is measured: each raw file then says so in place of what
-    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError or MeasureError;
-    finished executions stay.
+    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError, MeasureError, or
+    NoRoomError where the raw files' file system is full; finished executions stay.
     """
+    try:
+        return _measure(root, specification, raw_files)
+    except (OSError, fio.FioError):
+        files.require_room(raw_files[0].parent)  # if that is what it came of, nothing else is worth saying
+        raise
+
+
+def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
     cell = raw_files[0].parent
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
     if not cell.name.endswith(f"-{cells.digest(specification)[:8]}"):
@@ -94,14 +102,18 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
             f"{cell.parent.parent}: holds what was measured elsewhere and unpacked from an archive. Give the drive that"
             " is measured here another name in config/drives.yaml, or delete that folder."
         )
-    if not _missing(raw_files):
-        messages.say(f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again")
+    all_there = f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again"
+    if not _missing(raw_files) and not journal.is_noted(root, specification["drive"]["name"]):
+        messages.say(all_there)
         return 0
 
     log = _own_log(root, specification)
     drive = drives.open_drive(root, specification)
     with drive.hold():
         missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
+        if not missing:
+            messages.say(all_there)
+            return 0
         cell.mkdir(parents=True, exist_ok=True)
         for leftover in cell.glob(".*.partial"):
             leftover.unlink()
@@ -227,6 +239,7 @@ def _execute(
         try:
             moved_bytes = fio.check(temporary, specification, None if requests is None else iologs.moved(requests))
         except fio.FioError as error:
+            files.require_room(raw.parent)
             raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
         sidecar = {
             **about,

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 import yaml
 from loops import Loop, loop_device, run, undone
+from support import cell_on_a_disk
 
 from iopatterns import cells, machine
 from iopatterns.drives import DriveError
 from iopatterns.measure import measure, read_sidecar
 
-Spec = dict[str, Any]
 MIB = 2**20
 
 
@@ -49,17 +49,7 @@ def attempt(folder: Path, drive: dict[str, Any], rw: str = "randwrite", *, direc
     """Measure a short cell on a disk described so, and return its raw file."""
     (folder / "config").mkdir(exist_ok=True)
     (folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": drive}))
-    identity = {key: value for key, value in drive.items() if key not in {"destroy", "expendable"}}
-    specification: Spec = {
-        "protocol": 1,
-        "runtime_ms": 100,
-        "warmup_ms": 0,
-        "seed": 1,
-        "drive": {**identity, "name": "disk", "file_size_bytes": 8 * MIB},
-        "fio": {"rw": rw, "bs": 4096, "ioengine": "psync", "direct": direct, "group_reporting": 1},
-    }
-    if settings:
-        specification["settings"] = settings
+    specification = cell_on_a_disk(drive, "disk", rw, direct=direct, **settings)
     raw = folder / f"raw/disk/study/x-{cells.digest(specification)[:8]}/01.json"
     measure(folder, specification, [raw])
     return raw

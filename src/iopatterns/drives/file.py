@@ -56,9 +56,9 @@ class FileDrive:
         try:
             file = open(lock, "a+", encoding="utf-8")  # noqa: SIM115 - closed below, after the work that it guards
         except OSError as error:
-            raise self._refusal(
-                f"its lock file {lock} cannot be opened: {error.strerror}", "Does it belong to another user? Delete it."
-            ) from None
+            denied = isinstance(error, PermissionError)
+            remedy = "Does it belong to another user? Delete it." if denied else "Does the disk under it still answer?"
+            raise self._refusal(f"its lock file {lock} cannot be opened: {error.strerror}", remedy) from None
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
