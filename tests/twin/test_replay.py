@@ -230,11 +230,13 @@ def test_a_point_may_count_one_direction_of_a_mix(tmp_path: Path) -> None:
     points = tmp_path / "points.csv"
     points.write_text(
         "id,rw,bs,value,unit,rwmixread,quantity\n"
-        "both,randrw,4k,1000,IOPS,75,iops\nreads,randrw,4k,1000,IOPS,75,read iops\nwrites,randrw,4k,1000,IOPS,75,write iops\n"
+        "both,randrw,4k,1000,IOPS,75,iops\n"
+        "reads,randrw,4k,750,IOPS,75,read iops\n"
+        "writes,randrw,4k,250,IOPS,75,write iops\n"
     )
     both, reads, writes = (simulate(MODEL, point) for point in read_points(points))
-    assert reads == pytest.approx(0.75 * both, rel=0.02)
-    assert writes == pytest.approx(0.25 * both, rel=0.06)  # of fewer requests
+    assert reads == pytest.approx(0.75 * both)
+    assert writes == pytest.approx(0.25 * both)
     for mix, quantity in ((75, "share"), (101, "iops"), (100, "write iops")):
         points.write_text(f"id,rw,bs,value,unit,rwmixread,quantity\na,randrw,4k,1000,IOPS,{mix},{quantity}\n")
         if quantity == "share":
