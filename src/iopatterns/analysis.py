@@ -8,26 +8,30 @@ from typing import Any, cast
 
 import pandas as pd
 
-from iopatterns import claims, comparisons, tuning
-from iopatterns.comparisons import drive_label
-from iopatterns.published import load, load_drives, with_uses
+from iopatterns import claims, comparisons, measures, tuning
+from iopatterns.errors import IoPatternsError
+from iopatterns.published import conditions, load, load_drives, with_uses
 from iopatterns.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
 from iopatterns.steadiness import doubts
 from iopatterns.tables import block_label
-from iopatterns.units import format_size
 
-BANDWIDTH = claims.BANDWIDTH
+BANDWIDTH = measures.MEASURES["bandwidth"].column
 _CELL = ("drive", "rw", "bs_bytes")
+_ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", "drive_kind", "tuned"})
+
+
+class AnalysisError(IoPatternsError):
+    """A notebook asks for what was not measured, or for a mean over different cells."""
 
 
 @dataclass(frozen=True)
 class Study:
     """The measurements of one study beside what its source published.
 
-    ``executions``: as ``collect.measurements`` returns it, with the column bandwidth_mb_per_s. ``steps``: as
-    ``collect.tuned`` returns it. ``values``: as ``published.load`` returns it, with the columns ``numjobs`` (from its
-    conditions) and ``use`` (fitted or predicted, where a twin of the drive was measured). ``source_drives``: as
-    ``published.load_drives`` returns it.
+    ``executions``: as ``measures.read_executions`` returns it. ``steps``: as ``collect.tuned`` returns it. ``values``:
+    as ``published.load`` returns it, with a column for each factor that its conditions name, as the executions have it
+    (numjobs, set_DRA …), and ``use`` (fitted or predicted, where a twin of the drive was measured).
+    ``source_drives``: as ``published.load_drives`` returns it.
     """
 
     executions: pd.DataFrame
@@ -50,12 +54,15 @@ class Study:
         method: str = "t",
         seed: int = 1,
     ) -> "Study":
-        """Read the files of a study. ``twins`` is the folder of models, which say what they were fitted to."""
-        executions = claims.read_executions(measurements)
-        values = with_uses(load(published), twins, claims.kinds(executions))
-        values["numjobs"] = values["conditions"].str.extract(r"\bnumjobs=(\d+)", expand=False).astype("Int64")
+        """Read the files of a study: what was measured, and the folder of what its source ``published``.
+
+        ``twins`` is the folder of models, which say what they were fitted to.
+        """
+        executions = measures.read_executions(measurements)
+        values = _published_values(published, twins, executions)
         steps = json.loads(tuning.read_text(encoding="utf-8"))
-        return cls(executions, steps, values, load_drives(published), confidence, cast("Method", method), seed)
+        drives = load_drives(published)
+        return cls(executions, steps, values, drives, confidence, cast("Method", method), seed)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -88,22 +95,38 @@ class Study:
         names = [*self.rows(*experiments)["drive"], *(step["drive"] for step in self.tuned(*experiments))]
         return list(dict.fromkeys(names))
 
+    def factors(self, experiment: str) -> list[str]:
+        """Return the columns that tell an experiment's cells apart, beside drive, rw and bs_bytes."""
+        rows = self.rows(experiment)
+        asked = rows.columns[: rows.columns.get_loc("bandwidth_bytes_per_s")]
+        others = [name for name in asked if name not in _ABOUT_A_CELL]
+        return [name for name in others if rows[name].nunique(dropna=False) > 1]
+
     def why_not(self, experiment: str, drive: str) -> str:
         """Return in two lines why a drive did not take a setting that an experiment asks for."""
         return comparisons.reasons(self.tuned(experiment), drive) or "not measured"
 
-    def summary(self, experiment: str, by: Sequence[str] = ()) -> pd.DataFrame:
-        """Return ``statistics.summarise`` of an experiment's bandwidth in MB/s, and the I/O depth reached.
+    def summary(self, experiment: str, by: Sequence[str] = (), of: str = "bandwidth") -> pd.DataFrame:
+        """Return ``statistics.summarise`` of a quantity in an experiment, in its unit, and the I/O depth reached.
 
-        One row per drive, rw, bs_bytes and level of ``by``; two cells of the grid are never averaged over.
+        ``of``: a quantity of ``measures``. One row per drive, rw, bs_bytes and level of ``by`` (columns of the
+        executions); two cells of the grid are never averaged over. Raises AnalysisError.
         """
-        rows, keys = self.rows(experiment), [*_CELL, *by]
+        measure = measures.get(of)
+        rows, keys = self.rows(experiment), list(dict.fromkeys([*_CELL, *by]))
         if rows.empty:
             head = [*keys, "executions", "mean", "low", "high", "cv", "method", "confidence", "iodepth_reached"]
             return pd.DataFrame(columns=head)
-        assert rows.groupby(keys)["cell"].nunique().max() == 1, f"{experiment}: two cells share {', '.join(keys)}"
-        table = summarise(rows, keys, BANDWIDTH, **self._how())
-        return table.merge(rows.groupby(keys)["iodepth_reached"].max().reset_index())
+        missing = [name for name in (*keys, measure.column) if name not in rows]
+        if missing:
+            raise AnalysisError(f"experiment '{experiment}': its executions have no column '{missing[0]}'")
+        if rows.groupby(keys, dropna=False)["cell"].nunique().max() > 1:
+            raise AnalysisError(
+                f"experiment '{experiment}': two cells share {', '.join(keys)}. Name the factor that tells them apart."
+            )
+        rows = rows[rows[measure.column].notna()]  # what only writes has no latency of reads
+        table = summarise(rows, keys, measure.column, **self._how())
+        return table.merge(rows.groupby(keys, dropna=False)["iodepth_reached"].max().reset_index())
 
     def ratios(self, experiment: str) -> pd.DataFrame:
         """Return ``statistics.random_to_sequential`` of an experiment, by drive and block size."""
@@ -112,47 +135,67 @@ class Study:
     def _how(self) -> dict[str, Any]:
         return {"confidence": self.confidence, "method": self.method, "seed": self.seed}
 
-    def published(self, experiment: str, drive: str | None = None, rw: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return the published values that an experiment measures, of one drive and of some workloads where given."""
-        wanted = self.values["experiment"] == experiment
+    def published(
+        self, experiment: str, drive: str | None = None, rw: Sequence[str] | None = None, of: str = "bandwidth"
+    ) -> pd.DataFrame:
+        """Return the published values of a quantity that an experiment measures, of one drive or some workloads.
+
+        The column ``value`` is in the quantity's unit here, whatever the source prints.
+        """
+        measure = measures.get(of)
+        wanted = (self.values["experiment"] == experiment) & (self.values["quantity"] == of)
         if drive is not None:
             wanted &= self.values["drive_key"] == drive
         if rw is not None:
             wanted &= self.values["rw"].isin(rw)
-        return self.values[wanted].reset_index(drop=True)
+        found = self.values[wanted].reset_index(drop=True)
+        found["value"] *= pd.Series([measure.from_unit(unit) or 1.0 for unit in found["unit"]], dtype="float64")
+        return found
 
-    # ---- The numbers of the report's text
+    def measured(self, experiment: str, by: Sequence[str] = (), of: Sequence[str] = ("bandwidth",)) -> pd.DataFrame:
+        """Return some quantities of an experiment side by side, with what the source published of each.
 
-    def numbers(self, initial: pd.DataFrame, ratios: pd.DataFrame, limit: str) -> dict[str, Any]:
-        """Return the numbers of the report's text, as JSON has them.
-
-        ``initial`` and ``ratios`` are summary and ratios of the experiment of that name; ``limit`` is the id of the
-        published limit of the difference between sequential and random writes, in MB/s.
+        One row per drive, rw, bs_bytes and level of ``by``. Columns: study, these, executions, confidence,
+        interval_method, iodepth_reached, use; and for each quantity, under the name of its column in the executions:
+        <name>_mean, <name>_low, <name>_high, <name>_cv_percent, published_<name> (in the same unit; the first where the
+        source has several) and error_<name>_percent, missing where it has none. Raises AnalysisError.
         """
-        limit_mb_per_s = float(self.values.loc[self.values["id"] == limit, "value"].iloc[0])
-        source = self.published("initial")
-        source_ratios = random_to_sequential(source, ["drive_key", "bs_bytes"], "value")
-        reads = source_ratios[source_ratios["operation"] == "read"]
-        halved = reads[reads["drive_key"].isin(["px05smb040", "c400"])]
-        writes = source_ratios[source_ratios["operation"] == "write"]
-        gap = _widest(writes)
+        keys, table = [*_CELL, *by], pd.DataFrame()
+        for number, name in enumerate(of):
+            summary = self.summary(experiment, by, name)
+            column = measures.get(name).column
+            part = summary[keys].assign(**{f"{column}_{stat}": summary[stat] for stat in ("mean", "low", "high")})
+            part[f"{column}_cv_percent"] = (100 * summary["cv"]).round(
+                9
+            )  # of equal values the noise of arithmetic is left
+            values = self.published(experiment, of=name)
+            there = values.drop(columns="drive").rename(columns={"drive_key": "drive", "value": f"published_{column}"})
+            there = there.reindex(columns=[*keys, f"published_{column}", "use"]).drop_duplicates(keys)
+            use = "use" if number == 0 else f"use_{number}"
+            part = part.merge(there.rename(columns={"use": use}), on=keys, how="left", validate="one_to_one")
+            part[f"error_{column}_percent"] = 100 * (part[f"{column}_mean"] / part[f"published_{column}"] - 1)
+            if number == 0:
+                about = summary[[*keys, "executions", "confidence", "iodepth_reached"]]
+                table = about.assign(study=experiment, interval_method=summary["method"]).merge(part, on=keys)
+            else:
+                table = table.merge(part, on=keys, how="left", validate="one_to_one")
+                table["use"] = table["use"].where(table["use"].fillna("").ne(""), table.pop(use))
+        table["use"] = table["use"].fillna("")
+        return table
+
+    def facts(self) -> dict[str, Any]:
+        """Return the numbers that the report tells of any study, as JSON has them.
+
+        Keys: experiments (the drives of each), drives, block_sizes, left_out, doubts, executions and interval.
+        """
         per_cell = self.executions.groupby(["drive", "cell"], sort=False).size()
         cells = summarise(self.executions, ["drive", "cell"], BANDWIDTH)
         methods = dict.fromkeys(method_for(int(count), self.method) for count in per_cell)
         return {
             "experiments": {name: self.drives(name) for name in self.experiments},
-            "block_sizes": _labels(self.executions["bs_bytes"]),
-            "initial_block_sizes": _labels(initial["bs_bytes"]),
-            "jobs": sorted(int(jobs) for jobs in set(self.rows("concurrency")["numjobs"])),
-            "margins_percent": {
-                "settings": 100 * comparisons.MARGIN,
-                "schedulers": 100 * comparisons.SCHEDULER_MARGIN,
-            },
-            "drives": [
-                _drive_numbers(drive, initial, ratios, limit_mb_per_s) for drive in dict.fromkeys(initial["drive"])
-            ],
-            "gaps": {name: self._gaps(name, by) for name, by in _GAPS.items()},
-            "left_out": self._left_out(),
+            "drives": list(dict.fromkeys([*self.executions["drive"], *(step["drive"] for step in self.steps)])),
+            "block_sizes": block_labels(self.executions["bs_bytes"]),
+            "left_out": self.left_out(),
             "doubts": self.doubts(),
             "executions": {
                 "per_cell_smallest": per_cell.min(),
@@ -165,46 +208,10 @@ class Study:
                 "confidence_percent": 100 * self.confidence,
                 "method": " and ".join(METHOD_NAMES[name] for name in methods),
             },
-            "published": {
-                "block_sizes": _labels(source["bs_bytes"]),
-                "drives": [drive_label(key) for key in dict.fromkeys(source["drive_key"])],
-                "read_ratio_smallest": reads["ratio"].min(),
-                "read_ratio_largest": reads["ratio"].max(),
-                "halved_read_ratio_smallest": halved["ratio"].min(),
-                "halved_read_ratio_largest": halved["ratio"].max(),
-                "write_gap_limit_mb_per_s": limit_mb_per_s,
-                "write_gap": _gap_numbers(gap, limit_mb_per_s) | {"drive": drive_label(gap["drive_key"])},
-            },
         }
 
-    def _gaps(self, experiment: str, by: Sequence[str]) -> list[dict[str, Any]]:
-        """Return random over sequential bandwidth at each level of an experiment, and the two bandwidths in MB/s."""
-        summary = self.summary(experiment, by)
-        found = []
-        for _, rows in summary.groupby(["drive", "bs_bytes", *by], sort=False):
-            means = dict(zip(rows["rw"], rows["mean"], strict=True))
-            key = rows.iloc[0]
-            for operation in ("read", "write"):
-                if not {operation, f"rand{operation}"} <= set(means):
-                    continue
-                sequential, random = float(means[operation]), float(means[f"rand{operation}"])
-                levels = {name.removeprefix("set_"): key[name] for name in by}
-                found.append(
-                    {
-                        "drive": key["drive"],
-                        "bs_bytes": key["bs_bytes"],
-                        "block_size": block_label(int(key["bs_bytes"])),
-                        **levels,
-                        "operation": operation,
-                        "random_to_sequential": random / sequential,
-                        "sequential_mb_per_s": sequential,
-                        "random_mb_per_s": random,
-                    }
-                )
-        return found
-
-    def _left_out(self) -> list[dict[str, Any]]:
-        """Return each setting that a drive did not take, once."""
+    def left_out(self) -> list[dict[str, Any]]:
+        """Return each setting that a drive did not take, once: drive, setting, wanted, outcome, reason."""
         steps = tuning.not_taken(self.steps)
         keys = ("drive", "setting", "wanted", "outcome", "reason")
         return [
@@ -229,73 +236,18 @@ class Study:
             for (drive, doubt), count in found.items()
         ]
 
-    def findings(self, ratios: pd.DataFrame) -> list[str]:
-        """Return what came out of the initial experiment, and which settings were not taken, as lines of Markdown."""
-        lines = []
-        for row in ratios.sort_values(["drive", "operation", "bs_bytes"], kind="stable").to_dict("records"):
-            where = f"{row['drive']}, {row['operation']}, {block_label(row['bs_bytes'])}"
-            value = f"{row['ratio']:.2f} of sequential (interval {row['low']:.2f} to {row['high']:.2f})"
-            lines.append(f"- {where}: random is {value}: {_verdict(row['low'], row['high'])}")
-        for step in self._left_out():
-            lines.append(f"- {step['drive']}, {step['setting']}={step['wanted']}: {step['outcome']}, {step['reason']}")
-        return lines
 
-
-# The levels, beside drive and block size, at which the report tells the gap of each experiment
-_GAPS: dict[str, tuple[str, ...]] = {"block-size": (), "concurrency": ("numjobs",), "read-ahead": ("set_DRA",)}
-
-
-def _labels(sizes_bytes: pd.Series) -> list[str]:
+def block_labels(sizes_bytes: pd.Series) -> list[str]:
+    """Return block sizes as they are printed, each once, from the smallest to the largest."""
     return [block_label(int(size)) for size in sorted(set(sizes_bytes.dropna()))]
 
 
-def _verdict(low: float, high: float) -> str:
-    return "slower" if high < 1 else "faster" if low > 1 else "not told apart"
-
-
-def _drive_numbers(drive: str, initial: pd.DataFrame, ratios: pd.DataFrame, limit_mb_per_s: float) -> dict[str, Any]:
-    cells, shape = initial[initial["drive"] == drive], ratios[ratios["drive"] == drive]
-    writes = shape[shape["operation"] == "write"]
-    return {
-        "name": drive,
-        "cells": {
-            f"{row['rw']}_{format_size(row['bs_bytes'])}": _cell_numbers(row) for row in cells.to_dict("records")
-        },
-        "ratios": [_ratio_numbers(row) for row in shape.sort_values(["operation", "bs_bytes"]).to_dict("records")],
-        "write_gap": None if writes.empty else _gap_numbers(_widest(writes), limit_mb_per_s),
-    }
-
-
-def _widest(ratios: pd.DataFrame) -> dict[Any, Any]:
-    """Return the row with the largest difference between sequential and random bandwidth."""
-    return max(ratios.to_dict("records"), key=lambda row: abs(row["gap"]))
-
-
-def _cell_numbers(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {
-        "bandwidth_mean_mb_per_s": row["mean"],
-        "bandwidth_low_mb_per_s": row["low"],
-        "bandwidth_high_mb_per_s": row["high"],
-        "cv_percent": 100 * row["cv"],
-        "executions": row["executions"],
-        "iodepth_reached": row["iodepth_reached"],
-    }
-
-
-def _ratio_numbers(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {
-        "block_size": block_label(row["bs_bytes"]),
-        "operation": row["operation"],
-        "random_is": _verdict(row["low"], row["high"]),
-        "random_to_sequential": row["ratio"],
-        "random_to_sequential_low": row["low"],
-        "random_to_sequential_high": row["high"],
-    }
-
-
-def _gap_numbers(row: Mapping[Any, Any], limit_mb_per_s: float) -> dict[str, Any]:
-    return {
-        "block_size": block_label(row["bs_bytes"]),
-        "difference_mb_per_s": abs(row["gap"]),
-        "holds": abs(row["gap"]) <= limit_mb_per_s,
-    }
+def _published_values(folder: Path, twins: Path, executions: pd.DataFrame) -> pd.DataFrame:
+    """Return the published values of a study with their use and the factors that their conditions name."""
+    values = with_uses(load(folder), twins, folder.name, claims.kinds(executions))
+    named = [conditions(text) for text in values["conditions"]]
+    for factor in dict.fromkeys(name for each in named for name in each):
+        column = pd.Series([each.get(factor) for each in named], dtype="object")
+        whole = column.dropna().map(lambda level: isinstance(level, int)).all()
+        values[claims.column_of(factor)] = column.astype("Int64") if whole else column
+    return values

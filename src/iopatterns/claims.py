@@ -10,15 +10,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iopatterns import config
+from iopatterns import config, measures
 from iopatterns.errors import IoPatternsError
-from iopatterns.statistics import difference_interval, equivalence, product_interval
+from iopatterns.formulas import Formula, FormulaError
+from iopatterns.statistics import (
+    EQUIVALENCE_ALPHA,
+    Interval,
+    difference_interval,
+    equivalence_of,
+    function_interval,
+    product_interval,
+)
 from iopatterns.tables import block_label
 from iopatterns.tuning.queue import SETTINGS as QUEUE_SETTINGS
 from iopatterns.units import size_bytes
 
 SCHEMA = "workflow/schemas/claims.schema.yaml"
-BANDWIDTH = "bandwidth_mb_per_s"
 
 REPRODUCED = "reproduced"
 WITHIN = "within tolerance"
@@ -32,8 +39,11 @@ _ORDER = (REPRODUCED, WITHIN, UNDECIDED, DEVIATES)
 # A published number counts as reproduced up to this relative error, and as within tolerance up to the second
 EXACT, TOLERANCE = 0.05, 0.20
 
-_STATISTICS = ("ratio", "difference", "mean", "growth", "column", "outcome")
+_STATISTICS = ("ratio", "difference", "mean", "growth", "value", "column", "outcome")
 _EXPECTATIONS = ("at_most", "at_least", "equals", "within", "is")
+
+# What a selection may say beside levels by factor: the quantity, and the experiment where it is not the check's own
+_NO_FACTORS = frozenset({"of", "experiment"})
 
 Selection = Mapping[str, Any]
 
@@ -61,10 +71,76 @@ class Part:
 
 
 @dataclass(frozen=True)
+class _Product:
+    """The product of the means ``above`` over that of the means ``below``."""
+
+    above: list[Any]
+    below: list[Any]
+
+    @property
+    def groups(self) -> list[Any]:
+        return [*self.above, *self.below]
+
+    def value(self) -> float:
+        return math.prod(float(g.mean()) for g in self.above) / math.prod(float(g.mean()) for g in self.below)
+
+    def interval(self, confidence: float, method: str, seed: int) -> Interval:
+        return product_interval(self.above, self.below, confidence, method, seed)
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """The mean of the first group minus that of the second."""
+
+    groups: list[Any]
+
+    def value(self) -> float:
+        return float(self.groups[0].mean() - self.groups[1].mean())
+
+    def interval(self, confidence: float, _method: str, _seed: int) -> Interval:
+        return difference_interval(self.groups[0], self.groups[1], confidence)
+
+
+@dataclass(frozen=True)
+class _Largest:
+    """The largest value of the one group: no estimate, so its interval is the value."""
+
+    groups: list[Any]
+
+    def value(self) -> float:
+        return float(self.groups[0].max())
+
+    def interval(self, _confidence: float, _method: str, _seed: int) -> Interval:
+        return Interval(self.value(), self.value(), "none")
+
+
+@dataclass(frozen=True)
+class _Function:
+    """What a formula comes to for the groups' means, named in their order, and constants."""
+
+    formula: Formula
+    names: list[str]
+    groups: list[Any]
+    constants: Mapping[str, float]
+
+    def _at(self, means: Sequence[float]) -> float:
+        return self.formula({**self.constants, **dict(zip(self.names, means, strict=True))})
+
+    def value(self) -> float:
+        return self._at([float(group.mean()) for group in self.groups])
+
+    def interval(self, confidence: float, _method: str, _seed: int) -> Interval:
+        return function_interval(self._at, self.groups, confidence)
+
+
+_Statistic = _Product | _Difference | _Largest | _Function
+
+
+@dataclass(frozen=True)
 class Judge:
     """All that the claims of one study are held against.
 
-    ``executions``: as ``collect.measurements`` returns it, with the column bandwidth_mb_per_s. ``tuned``: as
+    ``executions``: as ``measures.read_executions`` returns it. ``tuned``: as
     ``collect.tuned`` returns it. ``values``: as ``published.load`` returns it.
     """
 
@@ -83,10 +159,9 @@ class Judge:
         where = {factor: self._levels(rows, factor, level) for factor, level in check.get("where", {}).items()}
         found = []
         for levels in _combinations(where):
-            here = select(rows, levels)
-            for label, above, below in self._groups(check, here, levels):
-                if all(len(group) for group in [*above, *below]):
-                    found.append(self._part(check, label, above, below))
+            for label, statistic in self._statistics(check, rows, levels):
+                if all(len(group) for group in statistic.groups):
+                    found.append(self._part(check, label, statistic))
         return found
 
     def _levels(self, rows: pd.DataFrame, factor: str, level: Any) -> list[Any]:
@@ -95,59 +170,68 @@ class Judge:
         column = column_of(factor)
         return sorted(rows[column].dropna().unique().tolist()) if column in rows else []
 
-    def _groups(
+    def _values(self, check: Mapping[str, Any], rows: pd.DataFrame, levels: Selection, selection: Selection) -> Any:
+        """Return the quantity of a check, or that of the selection, in the executions that the selection names."""
+        if "experiment" in selection:
+            rows = of_experiment(self.executions, selection["experiment"])
+        measure = measures.get(selection.get("of", check.get("of", "bandwidth")))
+        asked = {name: level for name, level in selection.items() if name not in _NO_FACTORS}
+        values = select(rows, {**levels, **asked}).get(measure.column, pd.Series(dtype="float64"))
+        return values.dropna().to_numpy(dtype=np.float64)
+
+    def _statistics(
         self, check: Mapping[str, Any], rows: pd.DataFrame, levels: Selection
-    ) -> Iterator[tuple[str, list[Any], list[Any]]]:
-        """Yield (label, groups above, groups below the fraction line) of each statistic at one combination."""
+    ) -> Iterator[tuple[str, "_Statistic"]]:
+        """Yield (label, statistic) at one combination of levels."""
         first = next(name for name in _STATISTICS if name in check)
 
-        def take(selection: Selection, among: pd.DataFrame = rows) -> Any:
-            return select(among, selection)[BANDWIDTH].to_numpy(dtype=np.float64)
+        def take(selection: Selection, at: Selection = levels) -> Any:
+            return self._values(check, rows, at, selection)
 
         if "growth" in check:
             factor = check["growth"]
-            if column_of(factor) not in rows:
+            here = select(rows, levels)
+            if column_of(factor) not in here:
                 return
-            steps = sorted(rows[column_of(factor)].dropna().unique().tolist())
+            steps = sorted(here[column_of(factor)].dropna().unique().tolist())
             for lower, upper in itertools.pairwise(steps):
                 label = _label({**levels, factor: f"{_text(factor, lower)} to {_text(factor, upper)}"})
-                before, after = (rows[rows[column_of(factor)] == step] for step in (lower, upper))
+                before, after = {**levels, factor: lower}, {**levels, factor: upper}
                 if "ratio" in check:
                     above = [take(check["ratio"], after), take(check["to"], before)]
-                    yield label, above, [take(check["to"], after), take(check["ratio"], before)]
+                    yield label, _Product(above, [take(check["to"], after), take(check["ratio"], before)])
                 else:
-                    yield label, [take({}, after)], [take({}, before)]
-        elif first == "column" and check["column"] not in rows:
-            return
+                    yield label, _Product([take({}, after)], [take({}, before)])
         elif first == "column":
-            yield _label(levels), [rows[check["column"]].to_numpy(dtype=np.float64)], []
+            here = select(rows, levels)
+            if check["column"] in here:
+                yield _label(levels), _Largest([here[check["column"]].to_numpy(dtype=np.float64)])
+        elif first == "value":
+            formula, given = Formula(check["value"]), check.get("with", {})
+            constants = {name: float(levels[name]) for name in formula.names if name not in given}
+            names = [name for name in formula.names if name in given]
+            yield _label(levels), _Function(formula, names, [take(given[name]) for name in names], constants)
         else:
             given = {name: self._levels(rows, name, level) for name, level in check[first].items()}
             for selection in _combinations(given):
                 varied = {name: level for name, level in selection.items() if check[first][name] != level}
-                above, below = [take(selection)], [take(check["to"])] if "to" in check else []
+                label, above = _label({**levels, **varied}), [take(selection)]
+                below = [take(check["to"])] if "to" in check else []
                 if "over_ratio" in check:
                     above.append(take(check["over_to"]))
                     below.append(take(check["over_ratio"]))
-                yield _label({**levels, **varied}), above, below
+                yield label, _Difference([*above, *below]) if first == "difference" else _Product(above, below)
 
-    def _part(self, check: Mapping[str, Any], label: str, above: list[Any], below: list[Any]) -> Part:
-        if "difference" in check:
-            value = float(above[0].mean() - below[0].mean())
-            low, high, _ = difference_interval(above[0], below[0], self.confidence)
-        elif "column" in check:
-            value = float(above[0].max())
-            low = high = value
-        else:
-            value = math.prod(float(g.mean()) for g in above) / math.prod(float(g.mean()) for g in below)
-            low, high, _ = product_interval(above, below, self.confidence, self.method, self.seed)
+    def _part(self, check: Mapping[str, Any], label: str, statistic: "_Statistic") -> Part:
+        value = statistic.value()
         if "within" in check:
-            test = equivalence(above, below, check["within"])
+            test = equivalence_of(statistic.interval(1 - 2 * EQUIVALENCE_ALPHA, "t", self.seed), check["within"])
             margin = 1 + check["within"]
-            off = max(value / margin, 1 / (value * margin)) - 1
+            off = max(value / margin, 1 / (value * margin)) - 1 if value > 0 else math.inf
             status = {"equivalent": REPRODUCED, "undecided": UNDECIDED}.get(test.verdict)
             status = status or (DEVIATES if test.high < 1 / margin or test.low > margin else UNDECIDED)
             return Part(label, value, test.low, test.high, status, max(off, 0.0))
+        low, high, _ = statistic.interval(self.confidence, self.method, self.seed)
         if "equals" in check:
             error = value / self.bound(check["equals"]) - 1
             return Part(label, value, low, high, of_error(error, check.get("tolerance", TOLERANCE)), abs(error))
@@ -203,13 +287,6 @@ def of_error(error: float, tolerance: float = TOLERANCE) -> str:
 def status_of(parts: Sequence[Part]) -> str:
     """Return the status of a claim: that of its worst part, or not testable without any."""
     return max((part.status for part in parts), key=_ORDER.index, default=UNTESTABLE)
-
-
-def read_executions(path: Path) -> pd.DataFrame:
-    """Return the measurements of a study, as ``collect.measurements`` made them, with the bandwidth in MB/s."""
-    executions = pd.read_parquet(path)
-    executions[BANDWIDTH] = executions["bandwidth_bytes_per_s"] / 1e6
-    return executions
 
 
 def kinds(executions: pd.DataFrame) -> dict[str, str]:
@@ -300,12 +377,36 @@ def _check_check(check: Mapping[str, Any], values: pd.DataFrame, where: str) -> 
         raise ClaimsError(f"{where}: over_ratio and over_to belong together, and to a ratio")
     if (statistics == ["outcome"]) != (expectations == ["is"]):
         raise ClaimsError(f"{where}: an outcome is held against 'is', and nothing else is")
-    if "within" in check and statistics not in (["ratio"], ["growth"]):
-        raise ClaimsError(f"{where}: 'within' is a margin around 1, for ratio and growth alone")
+    if "within" in check and statistics not in (["ratio"], ["growth"], ["value"]):
+        raise ClaimsError(f"{where}: 'within' is a margin around 1, for ratio, growth and value alone")
+    if ("with" in check) and statistics != ["value"]:
+        raise ClaimsError(f"{where}: 'with' names the means of a 'value', and belongs to nothing else")
+    if "value" in check:
+        _check_formula(check, where)
+    selections = [check.get(name, {}) for name in ("ratio", "to", "over_ratio", "over_to", "difference", "mean")]
+    for each in [check, *selections, *check.get("with", {}).values()]:
+        try:
+            measures.get(each.get("of", "bandwidth") if isinstance(each, dict) else "bandwidth")
+        except measures.QuantityError as error:
+            raise ClaimsError(f"{where}: of: {error}") from None
     _check_selections(check, where)
     bound = check.get("at_most", check.get("at_least", check.get("equals", 0)))
     if isinstance(bound, str) and bound not in set(values["id"]):
         raise ClaimsError(f"{where}: no published value has the id '{bound}'.{_near(bound, values['id'])}")
+
+
+def _check_formula(check: Mapping[str, Any], where: str) -> None:
+    """Raise ClaimsError unless each name of a formula is a mean of ``with`` or a factor of ``where``."""
+    try:
+        names = Formula(check["value"]).names
+    except FormulaError as error:
+        raise ClaimsError(f"{where}: value: {error}") from None
+    known = {**check.get("with", {}), **check.get("where", {})}
+    for name in names:
+        if name not in known:
+            raise ClaimsError(f"{where}: value: '{name}' is neither under with nor under where.{_near(name, known)}")
+    if not set(names) & set(check.get("with", {})):
+        raise ClaimsError(f"{where}: value: it needs a mean from what was measured; name one under with")
 
 
 def _check_selections(check: Mapping[str, Any], where: str) -> None:
@@ -318,8 +419,8 @@ def _check_selections(check: Mapping[str, Any], where: str) -> None:
         ):
             raise ClaimsError(f"{where}: an outcome's 'to' is a value, and its 'where' has drives alone, by name")
         return
-    for name in ("to", "over_ratio", "over_to"):
-        selection = check.get(name, {})
+    named = {f"with.{name}": selection for name, selection in check.get("with", {}).items()}
+    for name, selection in {**{name: check.get(name, {}) for name in ("to", "over_ratio", "over_to")}, **named}.items():
         if not isinstance(selection, dict) or any(
             isinstance(level, list) or level == "all" for level in selection.values()
         ):

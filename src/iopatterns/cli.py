@@ -173,6 +173,17 @@ def scorecard_command(expect: bool) -> None:
     click.echo("Everything that is expected to hold does.")
 
 
+@commands.command("study")
+@click.argument("name")
+def study_command(name: str) -> None:
+    """Begin a study of that NAME: write a notebook and a section of the report that work with any grid."""
+    from iopatterns import skeleton
+
+    for path in skeleton.write(Path.cwd(), name):
+        click.echo(f"{path}: written")
+    click.echo(skeleton.what_else(name))
+
+
 @commands.command("manifest")
 @click.option("--write", is_flag=True, help="Make the present results what the committed manifest says.")
 def manifest_command(write: bool) -> None:

@@ -1,13 +1,14 @@
 """The report's tables: measured against published, random against sequential, one setting against another."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from iopatterns import tuning
+from iopatterns import measures, tuning
+from iopatterns.factors import scale
 from iopatterns.statistics import equivalence, product_interval, random_to_sequential
 from iopatterns.tables import (
     NOTHING,
@@ -18,6 +19,7 @@ from iopatterns.tables import (
     between,
     block_label,
     fixed,
+    rounded,
 )
 
 # A setting or scheduler counts as without effect where a bandwidth, or the gap between random and sequential access,
@@ -138,25 +140,96 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
     return Table(data, columns, "drive")
 
 
-def drive_table(drives: pd.DataFrame, number: int, measured: Mapping[str, str]) -> Table:
+def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) -> Table:
+    """Return the table of some quantities at each level of some factors, with published values and errors beside.
+
+    ``measured``: as ``analysis.Study.measured`` returns it for the same ``by`` and ``of``. One row per drive, workload
+    and level, with all columns of it. Drive, workload and block size are printed where there are several.
+    """
+    first = by[0] if by else "bs_bytes"
+    shown = [name for name in ("drive", "rw", "bs_bytes") if name in by or measured[name].nunique() > 1]
+    shown += [name for name in by if name not in shown]
+    heads = {"drive": "Drive", "rw": "Workload"}
+    columns = []
+    for name in shown:
+        texts = scale(name, measured[name])
+        level = WORKLOAD_NAMES.__getitem__ if name == "rw" else texts.texts.__getitem__
+        columns.append(
+            Column((name,), heads.get(name, texts.label), level, right=name not in heads, once=name in heads)
+        )
+    for name in of:
+        measure = measures.get(name)
+        over, stem = f"{measure.label} ({measure.unit})", measure.column
+        form = rounded(measured[f"{stem}_mean"])
+        limits = (f"{stem}_low", f"{stem}_high")
+        columns.append(Column((f"{stem}_mean",), "Mean", form, over=over))
+        columns.append(Column(limits, f"{100 * measured['confidence'].iloc[0]:g} % interval", _range(form), over=over))
+        if measured[f"published_{stem}"].notna().any():
+            columns.append(Column((f"published_{stem}",), "Published", _as_published, over=over))
+            columns.append(Column((f"error_{stem}_percent",), "Error (%)", _signed, over=over))
+    cv = f"{stem}_cv_percent"
+    columns.append(Column((cv,), "CV (%)", fixed(1)))
+    if measured["use"].any():
+        columns.append(Column(("use",), "Use", right=False))
+    group = next((name for name in ("drive", "rw") if name in shown), first)
+    return Table(measured, tuple(columns), group if measured[group].nunique() < len(measured) else "study")
+
+
+def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
+    """Return the table of one quantity with a column for each workload: a row per drive and level of a factor.
+
+    ``summary``: as ``analysis.Study.summary`` returns it by ``factor``. Columns of the data: drive, the factor, and
+    <workload>_mean, <workload>_low, <workload>_high for each workload, in the quantity's unit.
+    """
+    measure = measures.get(of)
+    workloads = [rw for rw in WORKLOAD_NAMES if rw in set(summary["rw"])]
+    keys = ["drive", factor]
+    data = summary[keys].drop_duplicates().reset_index(drop=True)
+    for rw in workloads:
+        part = summary[summary["rw"] == rw][[*keys, "mean", "low", "high"]]
+        names = {name: f"{rw}_{name}" for name in ("mean", "low", "high")}
+        data = data.merge(part.rename(columns=names), on=keys, how="left", validate="one_to_one")
+    texts = scale(factor, data[factor])
+    columns = [
+        Column(("drive",), "Drive", right=False, once=True),
+        Column((factor,), texts.label, texts.texts.__getitem__),
+    ]
+    for rw in workloads:
+        form = rounded(data[f"{rw}_mean"])
+        columns.append(Column((f"{rw}_mean",), "Mean", form, measure.unit, WORKLOAD_NAMES[rw]))
+        columns.append(
+            Column((f"{rw}_low", f"{rw}_high"), _interval_head(summary), _range(form), measure.unit, WORKLOAD_NAMES[rw])
+        )
+    return Table(data, tuple(columns), "drive")
+
+
+def _range(form: Callable[[float], str]) -> Callable[[float, float], str]:
+    return lambda low, high: NOTHING if pd.isna(low) else f"{form(low)}–{form(high)}"
+
+
+def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str, str]) -> Table:
     """Return one of a source's tables of its drives, as printed there, with what was measured of each.
 
-    ``drives``: as ``published.load_drives`` returns it; ``number``: of the table in the source; ``measured``: the kind
+    ``drives``: as ``published.load_drives`` returns it; ``number``: of the table in the source, None where it has none;
+    ``measured``: the kind
     (twin, file …) of each drive measured, by name. Columns of the data: those of ``drives``, and measured_as.
     """
-    data = drives[drives["table"] == str(number)].drop(columns="table").reset_index(drop=True)
+    data = drives[drives["table"] == ("" if number is None else str(number))]
+    data = data.drop(columns="table").reset_index(drop=True)
     data["measured_as"] = [measured.get(key, "not measured") for key in data["drive_key"]]
     heads = {
-        "drive": "SSD model",
+        "drive": "Drive",
         "cell": "SSD type",
-        "size": "Size",
-        "optimized_for": "Optimized for",
-        "manufacturer": "Manufacturer",
         "year": "Year",
         "measured_as": "Here",
     }
-    columns = tuple(Column((name,), head, right=name in {"size", "year"}) for name, head in heads.items())
-    return Table(data, columns, "cell" if data["cell"].nunique() == 1 else "drive")
+    printed = [str(name) for name in data if name != "drive_key"]
+    columns = tuple(
+        Column((name,), heads.get(name, name.replace("_", " ").capitalize()), right=name in {"size", "year"})
+        for name in printed
+    )
+    group = "cell" if "cell" in data and data["cell"].nunique() == 1 else "drive"
+    return Table(data, columns, group)
 
 
 def scheduler_table(executions: pd.DataFrame, tuned: Tuned, value: str) -> Table:

@@ -1,7 +1,8 @@
 """Reads config/: closed schemas, and messages that name the file, the key and the nearest valid choice."""
 
 import difflib
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
-from iopatterns import units
+from iopatterns import iologs, units
 from iopatterns.errors import IoPatternsError
 
 CONFIG_FILE = "config/config.yaml"
@@ -28,12 +29,17 @@ class ConfigError(IoPatternsError):
 class Config:
     """All of config/, checked, with units resolved.
 
-    ``drives`` and ``studies`` hold the entries that the configuration names, in its order. ``fio_options`` and
-    ``settings`` are the schemas of each fio option and each setting of a drive that a study may use.
+    ``drives`` and ``studies`` hold the entries that the configuration names, in its order; each experiment of a study
+    has the drives that it names, or else those that its study does. ``source_drives`` are the drives that any study in
+    config/studies names, configured or not; all others are the user's own. ``iologs`` are the logs that studies have
+    replayed, by path. ``fio_options`` and ``settings`` are the schemas of each fio option and each setting of a drive
+    that a study may use.
     """
 
     drives: Mapping[str, Mapping[str, Any]]
+    source_drives: frozenset[str]
     studies: Mapping[str, Mapping[str, Any]]
+    iologs: Mapping[str, iologs.Log]
     fio_options: Mapping[str, Mapping[str, Any]]
     settings: Mapping[str, Mapping[str, Any]]
     repetitions: int
@@ -115,21 +121,21 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     studies = {}
     for name in main["studies"]:
         file = f"{STUDIES_FOLDER}/{name}.yaml"
-        studies[name] = _with_levels(file, read_yaml(root, file))
-        check(file, studies[name], study_schema)
-        for experiment, body in studies[name]["experiments"].items():
-            _check_names(
-                body.get("drives", ()),
-                "drives",
-                drives,
-                f"described in {DRIVES_FILE}",
-                file=file,
-                place=f"experiments.{experiment}.",
-            )
+        study = studies[name] = _with_levels(file, read_yaml(root, file))
+        check(file, study, study_schema)
+        where = f"described in {DRIVES_FILE}"
+        _check_names(study.get("drives", ()), "drives", drives, where, file=file)
+        for experiment, body in study["experiments"].items():
+            place = f"experiments.{experiment}."
+            _check_names(body.get("drives", ()), "drives", drives, where, file=file, place=place)
+            if "drives" in study:
+                body.setdefault("drives", study["drives"])
 
     return Config(
         drives={name: _resolved_drive(root, name, drives[name]) for name in main["drives"]},
+        source_drives=frozenset(_source_drives(root, known)),
         studies=studies,
+        iologs=_iologs(root, studies),
         fio_options=study_schema["$defs"]["options"]["properties"],
         settings=study_schema["$defs"]["settings"]["properties"],
         repetitions=main["repetitions"],
@@ -142,6 +148,41 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         interval=main["interval"],
         confidence=main["confidence"],
     )
+
+
+def _source_drives(root: Path, studies: Iterable[str]) -> Iterator[str]:
+    """Yield the drives that study files name, whatever else is in them: a mistake in one that is not asked for is none.
+
+    A file that is asked for has been checked by then.
+    """
+    for study in studies:
+        try:
+            content = read_yaml(root, f"{STUDIES_FOLDER}/{study}.yaml")
+        except ConfigError:
+            continue
+        if not isinstance(content, dict):
+            continue
+        experiments = content.get("experiments")
+        bodies = experiments.values() if isinstance(experiments, dict) else ()
+        for place in (content, *bodies):
+            named = place.get("drives") if isinstance(place, dict) else None
+            yield from (drive for drive in named if isinstance(drive, str)) if isinstance(named, list) else ()
+
+
+def _iologs(root: Path, studies: Mapping[str, Mapping[str, Any]]) -> dict[str, iologs.Log]:
+    """Return the logs that studies have replayed, by path. Raises ConfigError for one that is missing or malformed."""
+    found: dict[str, iologs.Log] = {}
+    for study, content in studies.items():
+        for experiment, body in content["experiments"].items():
+            options = {**content["fio"], **body.get("fio", {})}
+            named = [*body["vary"].get("read_iolog", []), *([options["read_iolog"]] if "read_iolog" in options else [])]
+            for path in map(os.path.normpath, named):
+                try:
+                    found[path] = found.get(path) or iologs.read(root / path)
+                except iologs.IologError as error:
+                    place = f"{STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: read_iolog"
+                    raise ConfigError(f"{place}: {error}") from None
+    return found
 
 
 def _milliseconds(main: Mapping[str, Any], key: str, at_least: int) -> int:
@@ -347,11 +388,16 @@ def _reference(schema: dict[str, Any], node: Mapping[str, Any]) -> Any:
     return target
 
 
-_UNITS: dict[str, Callable[[Any], int]] = {"size": units.size_bytes, "duration": units.duration_us}
+_UNITS: dict[str, Callable[[Any], Any]] = {
+    "size": units.size_bytes,
+    "signed size": units.signed_size_bytes,
+    "duration": units.duration_us,
+    "path": os.path.normpath,
+}
 
 
 def read_value(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return ``value`` in its canonical unit: bytes for ``x-unit: size``, microseconds for ``duration``."""
+    """Return ``value`` in its canonical unit: bytes for ``x-unit: size``, microseconds for ``duration``, a path."""
     unit = schema.get("x-unit")
     return value if unit is None else _UNITS[unit](value)
 
@@ -371,7 +417,8 @@ def _unit_problems(content: Any, node: Mapping[str, Any], schema: dict[str, Any]
             problems += _unit_problems(value, node.get("items", {}), schema, f"{place}[{index}]")
     elif "x-unit" in node and isinstance(content, str):
         try:
-            if read_value(content, node) < node.get("minimum", 0):
+            value = read_value(content, node)
+            if "minimum" in node and value < node["minimum"]:
                 raise ValueError(f"{content!r} is too small")
         except ValueError as error:
             problems.append(f"{place}: {error}.{_unit_help(content)} Expected: {node['x-hint']}.")

@@ -17,6 +17,10 @@ from typing import Any
 from fio_parser_json.documents import FioParseError, read_documents
 from iopatterns.errors import IoPatternsError
 
+# Options of cells that fio does not know; `command` and `iologs` say what is made of them
+_OUR_OPTIONS = ("skip", "partitions", "replay", "read_iolog")
+# A direction of a mix may have had no request where chance alone makes that this likely
+_LEAST_LIKELIHOOD = 1e-6
 # An execution whose I/O ran for less than this share of the runtime asked for was cut short by something
 _LEAST_RUNTIME_SHARE = 0.9
 # fio that has not ended so long after it should have hangs (a dead disk, a stuck kernel)
@@ -50,18 +54,33 @@ def version() -> str:
         raise FioError(f"fio --version failed: {error.stderr.strip()}") from None
 
 
-def command(specification: Mapping[str, Any], target: str, randseed: int, runtime_ms: int, output: str) -> list[str]:
+def command(
+    specification: Mapping[str, Any],
+    target: str,
+    randseed: int,
+    runtime_ms: int,
+    output: str,
+    *,
+    iolog: str | None = None,
+) -> list[str]:
     """Return fio's command line for one run of a cell's workload.
 
-    ``target`` is the path of the drive, ``output`` that of the json+ file. The options that follow the cell's own are
+    ``target`` is the path of the drive, ``output`` that of the json+ file, ``iolog`` that of the log to replay, whose
+    requests all go to the drive. The options that follow the cell's own are
     what every measurement needs: one process whose death ends all jobs (``thread``), offsets that differ between
     executions and repeat with the seed (``randrepeat=0`` with ``randseed``; fio's default ignores the seed), and no
     file made by mistake (``allow_file_create=0``).
     """
     options = specification["fio"]
-    argv = ["fio", f"--name={options['rw']}", f"--filename={target.replace(':', chr(92) + ':')}"]
-    options = {"size": specification["drive"]["file_size_bytes"], **options}
-    argv += [f"--{option}={options[option]}" for option in sorted(options)]
+    argv = ["fio", f"--name={options['rw']}", f"--filename={_escaped(target)}"]
+    given = {"size": specification["drive"]["file_size_bytes"], **options}
+    for ours in _OUR_OPTIONS:
+        given.pop(ours, None)
+    if options.get("skip"):
+        given["rw"] = f"{options['rw']}:{options['skip']}"
+    if iolog is not None:
+        given |= {"read_iolog": _escaped(iolog), "replay_redirect": target}
+    argv += [f"--{option}={given[option]}" for option in sorted(given)]
     argv += [
         "--time_based=1",
         f"--runtime={runtime_ms}ms",
@@ -75,9 +94,17 @@ def command(specification: Mapping[str, Any], target: str, randseed: int, runtim
     return argv
 
 
+def _escaped(path: str) -> str:
+    """Return a path as fio takes it where several may stand, with colons between."""
+    return path.replace(":", "\\:")
+
+
 def only_reads(options: Mapping[str, Any]) -> bool:
-    """Return whether a cell's workload writes nothing."""
-    return options["rw"] in {"read", "randread"}
+    """Return whether a cell's workload writes nothing.
+
+    Of a cell that replays a user's log, ``rw`` says what that log does, and the log is held against it when it is read.
+    """
+    return options["rw"] in {"read", "randread"} and "write" not in options.get("replay", "")
 
 
 def lay_out(path: str, size_bytes: int) -> None:
@@ -116,8 +143,7 @@ def _writing(path: str, size_bytes: int, randseed: int = 1) -> list[str]:
     how = ["--direct=1", "--end_fsync=1", "--thread=1"]
     # without refill_buffers fio writes the same block over and over, which a drive may compress or deduplicate
     data = ["--refill_buffers=1", "--randrepeat=0", f"--randseed={randseed}", "--eta=never"]
-    name = f"--filename={path.replace(':', chr(92) + ':')}"
-    return ["fio", "--name=prepare", name, f"--size={size_bytes}", *how, *data]
+    return ["fio", "--name=prepare", f"--filename={_escaped(path)}", f"--size={size_bytes}", *how, *data]
 
 
 def run(argv: list[str], expected_s: float) -> Outcome:
@@ -203,11 +229,13 @@ def _preamble(argv: list[str]) -> str:
     return ""
 
 
-def check(output: Path, specification: Mapping[str, Any]) -> int:
+def check(output: Path, specification: Mapping[str, Any], requests: int | None = None) -> int:
     """Return how many bytes an execution moved. Raises FioError unless ``output`` is a whole, valid one of the cell.
 
     fio exits with 0 in several cases in which it measured nothing; so: one document, no error, the expected number of
-    jobs, I/O in each direction, and a runtime near what was asked.
+    jobs, I/O in each direction, and a runtime near what was asked. A replay, of a log with so many ``requests``, may
+    come no further than its first direction, and ends before the runtime once it has done them all. A direction of a
+    mix may have had no request where so few were made that chance explains it.
     """
     try:
         documents = read_documents(output)
@@ -226,21 +254,27 @@ def check(output: Path, specification: Mapping[str, Any]) -> int:
     for job in jobs:
         if job["error"]:
             raise FioError(f"fio reported error {job['error']} ({os.strerror(job['error'])}).{said}")
-        for direction in _directions(options):
+        shares = _shares(options)
+        total_ios = sum(job[direction]["total_ios"] for direction in shares)
+        for direction, share in shares.items():
             done = job[direction]
             moved_bytes += done["io_bytes"]
             if done["io_bytes"] <= 0:
+                if total_ios and (requests is not None or (1 - share) ** total_ios >= _LEAST_LIKELIHOOD):
+                    continue
                 raise FioError(f"fio ended well but did no {direction} I/O.{said}")
-            if done["runtime"] < _LEAST_RUNTIME_SHARE * specification["runtime_ms"]:
+            is_done = requests is not None and total_ios >= requests
+            if not is_done and done["runtime"] < _LEAST_RUNTIME_SHARE * specification["runtime_ms"]:
                 raise FioError(
                     f"fio ran for {done['runtime']} ms where {specification['runtime_ms']} ms were asked for.{said}"
                 )
     return moved_bytes
 
 
-def _directions(options: Mapping[str, Any]) -> list[str]:
+def _shares(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return the directions of a workload, each with the share of the requests that fio draws for it."""
     rw = options["rw"]
     if rw in {"readwrite", "randrw"}:
-        share = options.get("rwmixread", 50)
-        return [name for name, used in (("read", share > 0), ("write", share < 100)) if used]
-    return ["read" if rw.endswith("read") else "write"]
+        share = options.get("rwmixread", 50) / 100
+        return {name: part for name, part in (("read", share), ("write", 1 - share)) if part > 0}
+    return {"read" if rw.endswith("read") else "write": 1.0}

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from iopatterns import cells, drives, files, fio, machine, messages, progress, tuning
+from iopatterns import cells, drives, files, fio, iologs, machine, messages, progress, tuning
 from iopatterns.errors import IoPatternsError
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
@@ -97,6 +97,7 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
         messages.say(f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again")
         return 0
 
+    log = _own_log(root, specification)
     drive = drives.open_drive(root, specification)
     with drive.hold():
         missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
@@ -116,9 +117,9 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
             return 0
         about["fio_version"] = fio.version()
         started = time.monotonic()
-        _warm_up(drive, specification, cell)
+        _warm_up(drive, specification, log, cell)
         for raw in missing:
-            _execute(drive, raw, about)
+            _execute(drive, raw, about, log)
             progress.advance()
         messages.say(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
     return len(missing)
@@ -132,23 +133,48 @@ def _missing(raw_files: Sequence[Path]) -> list[Path]:
     return missing
 
 
-def _warm_up(drive: drives.Drive, specification: Mapping[str, Any], cell: Path) -> None:
+def _own_log(root: Path, specification: Mapping[str, Any]) -> iologs.Log | None:
+    """Return the user's log that a cell replays, if it does. Raises MeasureError where it is not as it was planned."""
+    options = specification["fio"]
+    if "read_iolog" not in options:
+        return None
+    path = options["read_iolog"]
+    log = iologs.read(root / path)
+    # what was planned decides whether the drive may be written
+    if (log.sha256, log.rw) != (specification.get("iolog", {}).get("sha256"), options["rw"]):
+        raise MeasureError(f"{path}: has changed since the run was planned. Run again.")
+    return log
+
+
+def _warm_up(drive: drives.Drive, specification: Mapping[str, Any], log: iologs.Log | None, cell: Path) -> None:
     """Run the workload once for nothing, so that the first execution finds the drive as the others do."""
     if specification["warmup_ms"]:
-        _run(drive, specification, 0, specification["warmup_ms"], files.partial(cell / "warmup.json"))
-        files.partial(cell / "warmup.json").unlink(missing_ok=True)
+        raw = cell / "00.json"
+        _run(drive, specification, specification["warmup_ms"], raw, log)
+        files.partial(raw).unlink(missing_ok=True)
 
 
 def _run(
-    drive: drives.Drive, specification: Mapping[str, Any], execution: int, runtime_ms: int, output: Path
-) -> tuple[list[str], fio.Outcome]:
-    seed = cells.randseed(specification, execution)
-    argv = drive.prefix + fio.command(specification, drive.target, seed, runtime_ms, str(output))
+    drive: drives.Drive, specification: Mapping[str, Any], runtime_ms: int, raw: Path, log: iologs.Log | None
+) -> tuple[list[str], fio.Outcome, Sequence[iologs.Request] | None]:
+    """Run fio into the temporary file of ``raw``; return its command line, how it went, and what it replayed if it did.
+
+    ``log`` is the one that the cell names. Whatever log is replayed lies beside the raw file for as long as fio runs.
+    """
+    seed = cells.randseed(specification, int(raw.stem))
+    output, iolog = files.partial(raw), files.partial(raw.with_suffix(".iolog"))
+    requests = iologs.requests_of(specification, log, seed, runtime_ms)
+    path = None if requests is None else str(iolog)
+    argv = drive.prefix + fio.command(specification, drive.target, seed, runtime_ms, str(output), iolog=path)
     try:
-        return argv, fio.run(argv, expected_s=runtime_ms / 1000)
+        if requests is not None:
+            iolog.write_text(iologs.text(requests), encoding="utf-8")
+        return argv, fio.run(argv, expected_s=runtime_ms / 1000), requests
     except BaseException:
         output.unlink(missing_ok=True)
         raise
+    finally:
+        iolog.unlink(missing_ok=True)
 
 
 def is_measured(sidecar: Mapping[str, Any]) -> bool:
@@ -174,7 +200,7 @@ def _keep(temporary: Path, raw: Path, sidecar: Mapping[str, Any]) -> None:
     files.commit(temporary, raw)
 
 
-def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any]) -> None:
+def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iologs.Log | None) -> None:
     """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share."""
     specification = about["specification"]
     execution = int(raw.stem)
@@ -183,9 +209,9 @@ def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any]) -> None:
     traffic_bytes = machine.disk_traffic_bytes(device)
     temporary = files.partial(raw)
     try:
-        argv, outcome = _run(drive, specification, execution, specification["runtime_ms"], temporary)
+        argv, outcome, requests = _run(drive, specification, specification["runtime_ms"], raw, log)
         try:
-            moved_bytes = fio.check(temporary, specification)
+            moved_bytes = fio.check(temporary, specification, None if requests is None else iologs.moved(requests))
         except fio.FioError as error:
             raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
         sidecar = {

@@ -43,8 +43,15 @@ class Plan:
             study: {cell.folder: cell for cell in grid.expand(self.config, study)} for study in self.config.studies
         }
         empty = [study for study, found in self._cells.items() if not found]
-        if empty:  # so it can be where all drives are archives of other studies
-            raise grid.GridError(f"{config.CONFIG_FILE}: drives: none has a cell of the study {empty[0]}. Add one.")
+        if empty:
+            raise grid.GridError(f"{config.CONFIG_FILE}: drives: {self._no_drive(empty[0])}")
+
+    def _no_drive(self, study: str) -> str:
+        """Return why a study has no cell, and what to do."""
+        experiments = self.config.studies[study]["experiments"].values()
+        named = list(dict.fromkeys(drive for body in experiments for drive in body.get("drives", ())))
+        remedy = f"Add one of those that it names ({', '.join(named)})" if named else "Name drives in its file"
+        return f"none has a cell of the study {study}. {remedy}, or one of your own, which no study names."
 
     @classmethod
     def or_exit(cls, root: Path, overrides: Mapping[str, Any] | None = None) -> "Plan":
@@ -174,7 +181,11 @@ class Plan:
     def forecast(self) -> str:
         """Return for people what is still to be measured: how many executions, how long, how much is written."""
         lines, forecasts = [], self.forecasts()
+        in_use = {cell.drive for found in self._cells.values() for cell in found.values()}
         for each in forecasts:
+            if each.drive not in in_use:
+                lines.append(f"{each.drive}: named by no experiment of {', '.join(self.studies)}: nothing to measure")
+                continue
             line = f"{each.drive}: {each.executions} executions, about {units.format_duration(each.seconds)}"
             if each.written_bytes:
                 line += f", at most {each.written_bytes / 1e9:.1f} GB written (at 1 GB/s){self._wear(each)}"

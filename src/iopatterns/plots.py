@@ -1,7 +1,7 @@
 """Draws the report's figures: one style, legible in grey, the same bytes each time."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from iopatterns import files
+from iopatterns import files, measures
 from iopatterns.comparisons import drive_label
 from iopatterns.errors import IoPatternsError
+from iopatterns.factors import scale
 from iopatterns.tables import WORKLOAD_NAMES, block_label
 
 STYLE = Path(__file__).with_name("report.mplstyle")
@@ -27,6 +28,8 @@ _LEGEND_COLUMNS = 4  # as many as the width holds
 _PANELS_PER_ROW = 4
 _NOTE_WIDTH = 44  # letters that fit into the narrowest panel
 _MARKERS = "osD^vP"
+# From this ratio of the largest to the smallest level on, an axis is logarithmic
+_SPREAD = 8
 _PAIRS = (("read", "randread"), ("write", "randwrite"))
 
 
@@ -90,22 +93,34 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
 class Panel:
     """One panel of a figure of curves.
 
-    ``rows``: columns ``rw``, the x of the figure, and ``mean``, ``low``, ``high`` in MB/s; and ``variant`` where a
-    workload has several curves in the panel. ``published``: rows of the source's values with ``rw``, x and ``value``,
-    or None. ``note``: what is written in a panel without rows.
+    ``rows``: columns ``rw``, the x of the figure, and ``mean``, ``low``, ``high`` of its quantity; and ``variant``
+    where a workload has several curves in it. ``published``: rows of the source's values with ``rw``, x and
+    ``value``, or None. ``note``: what is written in a panel without rows. ``of``: the quantity, see ``measures``.
     """
 
     title: str
     rows: pd.DataFrame
     published: pd.DataFrame | None = None
     note: str = "not measured"
+    of: str = "bandwidth"
 
 
-def curves_figure(panels: Sequence[Panel], x: str, columns: int, height_inch: float = 2.35) -> Figure:
-    """Return a figure of bandwidth over block size (``x`` is bs_bytes) or jobs (numjobs), a curve for each workload.
+def curves_figure(
+    panels: Sequence[Panel],
+    x: str,
+    columns: int,
+    *,
+    height_inch: float = 2.35,
+    logarithmic: bool = False,
+) -> Figure:
+    """Return a figure of quantities over the levels of a factor, a curve for each workload.
 
-    Markers are means with their intervals as error bars; hollow markers, larger, are published values. Panels share
-    both axes and stand in rows of ``columns``. Raises PlotError for no panels at all, or more than two variants.
+    ``x`` is the factor's column in the executions (bs_bytes, numjobs, iodepth …). Levels above 0 that span a factor
+    of eight or more stand on a logarithmic axis, others as far apart as their numbers say; where some are 0 or
+    below and they span much, and where they are names, they stand side by side. ``logarithmic`` is about the axes
+    of the quantities, which else begin at 0. Markers are means with their intervals as error bars; hollow markers,
+    larger, are published values. Panels stand in rows of ``columns`` and share x, and y where all show one
+    quantity. Raises PlotError for no panels at all, or more than two variants, QuantityError.
     """
     variants = list(dict.fromkeys(name for panel in panels for name in panel.rows.get("variant", ())))
     if not panels:
@@ -115,43 +130,94 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, height_inch: fl
     with styled():
         rows = -(-len(panels) // columns)
         figure = Figure(figsize=(WIDTH_INCH, rows * height_inch + 0.3), layout="constrained")
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        grid = figure.subplots(
+            rows, columns, sharex=True, sharey=len({panel.of for panel in panels}) == 1, squeeze=False
+        )
         drawn = [rows for panel in panels for rows in (panel.rows, panel.published) if rows is not None]
-        levels = sorted({int(level) for rows in drawn for level in rows[x].dropna()})
+        axis = _Axis.of(x, [level for rows in drawn for level in rows[x].dropna()])
         handles: dict[str, Any] = {}
         for axes, panel in zip(grid.flat, panels, strict=False):
             axes.set_title(panel.title, loc="left")
-            _curves(axes, panel, x, variants or [""], handles)
+            _curves(axes, panel, axis, variants or [""], handles)
             if panel.rows.empty:
-                note = "\n".join(textwrap.fill(line, _NOTE_WIDTH) for line in panel.note.splitlines())
+                width = max(12, 2 * _NOTE_WIDTH // columns) if columns > 1 else _NOTE_WIDTH
+                note = "\n".join(textwrap.fill(line, width) for line in panel.note.splitlines())
                 axes.text(0.5, 0.5, note, transform=axes.transAxes, ha="center", va="center")
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
-        _axes_of_curves(grid.flat[0], x, levels)
-        for axes in grid[:, 0]:
-            axes.set_ylabel("Bandwidth (MB/s)")
+        axis.apply(grid.flat[0])
+        for number, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
+            if logarithmic:
+                axes.set_yscale("log")
+                axes.yaxis.set_minor_locator(NullLocator())
+                axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            else:
+                axes.set_ylim(bottom=0)
+            if number % columns == 0 or panel.of != panels[number - 1].of:
+                measure = measures.get(panel.of)
+                axes.set_ylabel(f"{measure.label} ({measure.unit})")
         for axes in list(grid.flat)[max(0, len(panels) - columns) : len(panels)]:
             axes.tick_params(labelbottom=True)  # the lowest of each column, also above an empty place
-            axes.set_xlabel({"bs_bytes": "Block size (KiB)", "numjobs": "Number of jobs"}[x])
+            axes.set_xlabel(axis.label)
         if handles:
             columns_of_legend = min(len(handles), _LEGEND_COLUMNS)
             figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns_of_legend)
     return figure
 
 
-def _curves(axes: Axes, panel: Panel, x: str, variants: Sequence[str], handles: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class _Axis:
+    """Where the levels of a factor stand: ``places`` by level; ``base`` of a logarithmic axis, 0 for none."""
+
+    factor: str
+    label: str
+    places: Mapping[Any, float]
+    texts: Mapping[Any, str]
+    base: int = 0
+
+    @classmethod
+    def of(cls, factor: str, levels: Iterable[Any]) -> "_Axis":
+        names = list(dict.fromkeys(levels))
+        shown = scale(factor, names)
+        if any(isinstance(level, str) for level in names):
+            return cls(factor, shown.label, {level: float(at) for at, level in enumerate(names)}, shown.texts)
+        names.sort()
+        side_by_side = {level: float(at) for at, level in enumerate(names)}
+        as_they_are = {level: float(level) for level in names}
+        if names and names[0] > 0:
+            return cls(factor, shown.label, as_they_are, shown.texts, 2 if names[-1] >= _SPREAD * names[0] else 0)
+        wide = len(names) > 1 and names[-1] - names[0] >= _SPREAD * min(np.diff(names))
+        return cls(factor, shown.label, side_by_side if wide else as_they_are, shown.texts)
+
+    def at(self, levels: Iterable[Any]) -> list[float]:
+        return [self.places[level] for level in levels]
+
+    def apply(self, axes: Axes) -> None:
+        """Scale x and name its levels; of block sizes the powers of two alone, since 28 has no room beside 32."""
+        if self.base:
+            axes.set_xscale("log", base=self.base)
+        named = list(self.places)
+        if self.factor == "bs_bytes":
+            named = [level for level in named if int(level) & (int(level) - 1) == 0] or named
+        axes.set_xticks([self.places[level] for level in named], [self.texts[level] for level in named])
+        axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _curves(axes: Axes, panel: Panel, axis: _Axis, variants: Sequence[str], handles: dict[str, Any]) -> None:
     """Draw the curves of one panel, and add those that are new to the figure's legend."""
+    x = axis.factor
     for rw in [rw for rw in WORKLOAD_NAMES if rw in set(panel.rows["rw"])]:
         for number, variant in enumerate(variants):
             part = panel.rows[panel.rows["rw"] == rw]
-            part = (part[part["variant"] == variant] if "variant" in part else part).sort_values(x)
+            part = part[part["variant"] == variant] if "variant" in part else part
             if part.empty:
                 continue
+            part = part.assign(at=axis.at(part[x])).sort_values("at")
             label = f"{WORKLOAD_NAMES[rw]}, {variant}" if variant else WORKLOAD_NAMES[rw]
             error = [(part["mean"] - part["low"]).fillna(0), (part["high"] - part["mean"]).fillna(0)]
             look = _curve_look(rw, number)
             drawn = axes.errorbar(
-                part[x].astype(float),
+                part["at"],
                 part["mean"],
                 yerr=error,
                 label=label,
@@ -165,7 +231,7 @@ def _curves(axes: Axes, panel: Panel, x: str, variants: Sequence[str], handles: 
         for rw in dict.fromkeys(panel.published["rw"]):
             values = panel.published[panel.published["rw"] == rw]
             look = _curve_look(rw, 0) | {"linestyle": "none", "markerfacecolor": "none", "markersize": 8}
-            (points,) = axes.plot(values[x].astype(float), values["value"], zorder=1, **look)
+            (points,) = axes.plot(axis.at(values[x]), values["value"], zorder=1, **look)
             handles.setdefault(f"{WORKLOAD_NAMES[rw]}, published", points)
 
 
@@ -184,15 +250,6 @@ def _curve_look(rw: str, variant: int) -> dict[str, Any]:
         "markerfacecolor": "white" if variant else f"C{number}",
         "markeredgewidth": 0.7,
     }
-
-
-def _axes_of_curves(axes: Axes, x: str, levels: Sequence[int]) -> None:
-    """Scale x by powers of two, name its powers of two alone (28 has no room beside 32), and begin y at 0."""
-    axes.set_xscale("log", base=2)
-    named = [level for level in levels if level & (level - 1) == 0] or list(levels)
-    unit = 1024 if x == "bs_bytes" else 1
-    axes.set_xticks(named, [f"{level / unit:g}" for level in named])
-    axes.set_ylim(bottom=0)
 
 
 def _head(axes: Axes, drive: str, measured: bool, published: bool) -> None:
@@ -240,5 +297,6 @@ def _scale(axes: Axes) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     # two lines each, so that all stand on one base line
-    axes.set_xticks(range(4), [f"{name} ".replace(" ", "\n", 1) for name in WORKLOAD_NAMES.values()])
+    names = [WORKLOAD_NAMES[rw] for pair in _PAIRS for rw in pair]
+    axes.set_xticks(range(4), [f"{name} ".replace(" ", "\n", 1) for name in names])
     axes.set_xlim(-0.5, 3.5)

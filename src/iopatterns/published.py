@@ -31,7 +31,8 @@ RELATIONS = ("=", "<", "<=", ">", ">=", "~")
 _REQUIRED = ("id", "place", "quantity", "relation", "value", "quote")
 # Small numbers that a source may print as a word
 _WORDS = {"1": ("one", "single"), "2": ("two",), "3": ("three",), "4": ("four",), "10": ("ten",)}
-DRIVE_COLUMNS = ("table", "drive", "drive_key", "cell", "size", "optimized_for", "manufacturer", "year")
+# What says which drive a row is about; what else a source tells of its drives, its table may have in columns of its own
+DRIVE_COLUMNS = ("table", "drive", "drive_key")
 
 
 class PublishedError(IoPatternsError):
@@ -65,15 +66,20 @@ def load(folder: Path | str) -> pd.DataFrame:
 def load_drives(folder: Path | str) -> pd.DataFrame:
     """Return the drives that a study's source describes: ``drives.csv``, all columns as printed there.
 
-    Columns: table (its number in the source), drive, drive_key, cell, size, optimized_for, manufacturer, year. Raises
+    Columns: table (its number in the source), drive, drive_key, and those that the file has besides. Raises
     PublishedError.
     """
-    path = Path(folder) / "drives.csv"
-    return pd.DataFrame([row for _, row in _read(path, DRIVE_COLUMNS)], columns=list(DRIVE_COLUMNS))
+    return pd.DataFrame([row for _, row in _read(Path(folder) / "drives.csv", DRIVE_COLUMNS, more=True)])
 
 
-def fit_uses(folder: Path | str) -> dict[str, str]:
-    """Return what the twins' models have made of published values: ``fitted`` or ``predicted``, by the value's id.
+def conditions(text: str) -> dict[str, int | str]:
+    """Return the levels that a value's conditions name, by factor: ``numjobs=16; DRA=1``."""
+    pairs = (part.strip().partition("=") for part in text.split(";") if part.strip())
+    return {name: int(level) if level.isdecimal() else level for name, _, level in pairs}
+
+
+def fit_uses(folder: Path | str, study: str) -> dict[str, str]:
+    """Return what the twins' models have made of a study's values: ``fitted`` or ``predicted``, by the value's id.
 
     ``folder`` holds the model files, whose section ``fit`` says it. Files that are no models are passed over.
     """
@@ -81,36 +87,39 @@ def fit_uses(folder: Path | str) -> dict[str, str]:
     for path in sorted(Path(folder).glob("*.yaml")):
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
         fit = content.get("fit", {}) if isinstance(content, dict) else {}
+        if Path(fit.get("points", "")).parent.name != study:
+            continue
         for use in ("fitted", "predicted"):
             uses |= dict.fromkeys(fit.get(use, {}), use)
     return uses
 
 
-def with_uses(values: pd.DataFrame, twins: Path | str, kinds: Mapping[str, str]) -> pd.DataFrame:
+def with_uses(values: pd.DataFrame, twins: Path | str, study: str, kinds: Mapping[str, str]) -> pd.DataFrame:
     """Return published values with the column ``use``: what a twin of the drive has made of each that was measured.
 
     ``fitted`` or ``predicted``, nothing where no experiment measures it or the drive was no twin. ``twins`` is the
     folder of models; ``kinds`` has the kind of each drive measured, by name.
     """
     by_twin = values["drive_key"].map(dict(kinds)).eq("twin") & values["experiment"].ne("")
-    return values.assign(use=values["id"].map(fit_uses(twins)).fillna("predicted").where(by_twin, ""))
+    return values.assign(use=values["id"].map(fit_uses(twins, study)).fillna("predicted").where(by_twin, ""))
 
 
-def _read(path: Path, columns: tuple[str, ...] = COLUMNS) -> list[tuple[int, dict[str, str]]]:
-    """Return (line number, row) for each row of the file, after its head has been checked."""
+def _read(path: Path, columns: tuple[str, ...] = COLUMNS, *, more: bool = False) -> list[tuple[int, dict[str, str]]]:
+    """Return (line number, row) for each row of the file, its head checked: ``more`` columns may follow."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.reader(file, strict=True)
             head = next(reader, [])
-            if tuple(head) != columns:
-                raise PublishedError(f"{path}, line 1: the columns must be {','.join(columns)}")
+            if tuple(head[: len(columns)] if more else head) != columns:
+                begin = "begin with" if more else "be"
+                raise PublishedError(f"{path}, line 1: the columns must {begin} {','.join(columns)}")
             rows = []
             for fields in reader:
-                if len(fields) != len(columns):
+                if len(fields) != len(head):
                     raise PublishedError(
-                        f"{path}, line {reader.line_num}: {len(fields)} fields for {len(columns)} columns"
+                        f"{path}, line {reader.line_num}: {len(fields)} fields for {len(head)} columns"
                     )
-                rows.append((reader.line_num, dict(zip(columns, fields, strict=True))))
+                rows.append((reader.line_num, dict(zip(head, fields, strict=True))))
     except FileNotFoundError:
         raise PublishedError(f"{path}: no such file; each study's published values are in one") from None
     except (csv.Error, UnicodeDecodeError) as error:

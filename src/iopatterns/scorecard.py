@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
-from iopatterns import claims, files, published
+from iopatterns import claims, files, measures, published
 from iopatterns.claims import CONTRADICTED, DEVIATES, REPRODUCED, UNDECIDED, UNTESTABLE, WITHIN
 from iopatterns.errors import IoPatternsError
 
@@ -38,8 +39,8 @@ def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t"
     ClaimsError, PublishedError.
     """
     folder = root / "data/published" / study
-    executions = claims.read_executions(root / f"results/measurements/{study}.parquet")
-    values = published.with_uses(published.load(folder), root / "data/twins", claims.kinds(executions))
+    executions = measures.read_executions(root / f"results/measurements/{study}.parquet")
+    values = published.with_uses(published.load(folder), root / "data/twins", study, claims.kinds(executions))
     content = claims.load(root, f"data/published/{study}/claims.yaml", values)
     tuned = json.loads((root / f"results/measurements/{study}.tuning.json").read_text(encoding="utf-8"))
     judge_ = claims.Judge(executions, tuned, values, confidence, method)
@@ -78,7 +79,11 @@ def _counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 def _errors(values: Sequence[Mapping[str, Any]], use: str) -> dict[str, Any]:
     """Return how well twins meet the values that they were fitted to, or predict; contradicted ones are left out."""
-    rows = [value for value in values if value["use"] == use and value["status"] != CONTRADICTED]
+    rows = [
+        value
+        for value in values
+        if value["use"] == use and value["status"] != CONTRADICTED and value["error_percent"] is not None
+    ]
     if not rows:
         return {"values": 0}
     worst = max(rows, key=lambda value: abs(value["error_percent"]))
@@ -86,7 +91,7 @@ def _errors(values: Sequence[Mapping[str, Any]], use: str) -> dict[str, Any]:
         "values": len(rows),
         "mean_absolute_percent": _rounded(sum(abs(value["error_percent"]) for value in rows) / len(rows)),
         "largest_percent": worst["error_percent"],
-        "largest_at": f"{worst['drive']}, {worst['rw']}, {worst['bs']}",
+        "largest_at": ", ".join(filter(None, (worst[key] for key in ("drive", "quantity", "rw", "bs", "conditions")))),
     }
 
 
@@ -95,7 +100,8 @@ def _of_drive(claim: Mapping[str, Any], drive: str) -> dict[str, Any] | None:
     check = claim.get("check")
     if check is None or "equals" in check or "outcome" in check:
         return None
-    if any("drive" in check.get(name, {}) for name in ("ratio", "over_ratio", "difference", "mean")):
+    selections = [check.get(name, {}) for name in ("ratio", "over_ratio", "difference", "mean")]
+    if any("drive" in selection for selection in [*selections, *check.get("with", {}).values()]):
         return None
     return {**check, "where": {**check.get("where", {}), "drive": drive}}
 
@@ -105,7 +111,14 @@ def _claim(
 ) -> dict[str, Any]:
     entry = {key: claim[key] for key in ("id", "place", "quote", "says")} | {"drive": drive}
     if "untestable" in claim:
-        return {**entry, "status": UNTESTABLE, "finding": UNTESTABLE, "because": claim["untestable"], "parts": []}
+        nothing: dict[str, Any] = {
+            "status": UNTESTABLE,
+            "finding": UNTESTABLE,
+            "bounds": [],
+            "compared": None,
+            "parts": [],
+        }
+        return {**entry, **nothing, "because": claim["untestable"]}
     check = (_of_drive(claim, drive) if drive else None) or claim["check"]
     parts = judge_.parts(check)
     finding = claims.status_of(parts)
@@ -121,6 +134,10 @@ def _claim(
         "holding": sum(part.status in _HOLDS for part in parts),
         "worst": None if worst is None or not worst.off else worst.label,
         "off_percent": None if worst is None else 100 * worst.off,
+        # the published values that the statistic is held against; of the set-up, which a column tells, they are none
+        "bounds": [check[name] for name in _OPERATORS if isinstance(check.get(name), str) and "column" not in check],
+        # what is held against a published value that it should equal
+        "compared": _rounded(parts[0].value) if "equals" in check and len(parts) == 1 else None,
         "because": because,
         "assumed": "" if drive else claim.get("assumed", ""),
         "parts": [_plain(part) for part in parts],
@@ -148,36 +165,64 @@ def _found(check: Mapping[str, Any], parts: Sequence[claims.Part]) -> str:
         return ", ".join(texts)
     if not numbers:
         return "–"
-    unit = " MB/s" if "difference" in check or "mean" in check else ""
-    digits = 0 if "column" in check or "mean" in check else 1 if unit else 3
-    low, high = (f"{value:.{digits}f}" for value in (min(numbers), max(numbers)))
+    unit = _unit(check)
+    low, high = (_printed(value, unit, "column" in check) for value in (min(numbers), max(numbers)))
     return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
+
+
+def _unit(check: Mapping[str, Any]) -> str:
+    """Return the unit of a check's statistic, with a space before it; nothing for a ratio or what arithmetic gives."""
+    if "difference" not in check and "mean" not in check:
+        return ""
+    measure = measures.find(check.get("of", "bandwidth"))
+    return f" {measure.unit}" if measure else ""
+
+
+def _printed(value: float, unit: str, counted: bool) -> str:
+    """Return a statistic as text: ratios with three decimals, amounts with four digits or more."""
+    if counted:
+        return f"{value:.0f}"
+    if not unit or not value:
+        return f"{value:.3f}"
+    return f"{value:.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
 
 
 def describe(check: Mapping[str, Any]) -> str:
     """Return the statistic of a check in words: what is divided by what, and where."""
+    mean = f"mean {check.get('of', 'bandwidth')}"
     if "outcome" in check:
         text = f"outcome of setting {check['outcome']} to {check['to']}"
     elif "column" in check:
         text = f"largest {check['column'].replace('_', ' ')}"
+    elif "value" in check:
+        given = [f"{name}: mean {_of(selection, check)}" for name, selection in check.get("with", {}).items()]
+        text = f"{check['value']} ({'; '.join(given)})"
     elif "difference" in check:
-        text = f"mean bandwidth, {_selected(check['difference'])} − {_selected(check['to'])}"
+        text = f"{mean}, {_selected(check['difference'])} − {_selected(check['to'])}"
     elif "mean" in check:
-        text = f"mean bandwidth, {_selected(check['mean'])}"
+        text = f"{mean}, {_selected(check['mean'])}"
     else:
-        ratio = f"{_selected(check['ratio'])} / {_selected(check['to'])}" if "ratio" in check else "bandwidth"
+        ratio = f"{_selected(check['ratio'])} / {_selected(check['to'])}" if "ratio" in check else ""
         if "over_ratio" in check:
             ratio = f"({ratio}) / ({_selected(check['over_ratio'])} / {_selected(check['over_to'])})"
-        text = f"mean bandwidth, {ratio}" if "ratio" in check else "mean bandwidth"
+        text = f"{mean}, {ratio}" if "ratio" in check else mean
         if "growth" in check:
             text += f", from each {check['growth']} to the next"
     where = check.get("where", {})
     return f"{text}; {_selected(where)}" if where else text
 
 
+def _of(selection: Mapping[str, Any], check: Mapping[str, Any]) -> str:
+    """Return the quantity of a selection and its levels, in words."""
+    quantity = selection.get("of", check.get("of", "bandwidth"))
+    return ", ".join(filter(None, (quantity, _selected(selection))))
+
+
 def _selected(levels: Mapping[str, Any]) -> str:
     texts = []
     for factor, level in levels.items():
+        if factor == "of":
+            continue
         named = {"numjobs": "{} jobs", "bs": "{}", "rw": "{}", "drive": "{}", "scheduler": "{}"}.get(
             factor, factor + " {}"
         )
@@ -196,8 +241,7 @@ def expected(check: Mapping[str, Any], judge_: claims.Judge) -> str:
     if "within" in check:
         return f"1 ± {100 * check['within']:g} % (equivalence)"
     name = next(name for name in _OPERATORS if name in check)
-    unit = " MB/s" if "difference" in check or "mean" in check else ""
-    text = f"{_OPERATORS[name]} {judge_.bound(check[name]):g}{unit}"
+    text = f"{_OPERATORS[name]} {judge_.bound(check[name]):g}{_unit(check)}"
     return text + (f", tolerance {100 * check['tolerance']:g} %" if "tolerance" in check else "")
 
 
@@ -210,37 +254,48 @@ def _value(
     keys = ("id", "place", "quantity", "drive", "rw", "bs", "conditions", "relation", "printed", "unit", "quote")
     entry = {key: row[key] for key in keys}
     measured = _measured(judge_, row)
+    through = None if measured is not None else next((claim for claim in judged if _is_bound(claim, row)), None)
+    because = ""
+    if measured is None and through and through["compared"] is not None:
+        measured = through["compared"]
+        because = f"See the claim {through['id']}."
     if measured is None:
-        # the limit of a claim: it is judged there
-        through = next((claim for claim in judged if claim["drive"] is None and _limits(claim, row)), None)
         finding = through["finding"] if through else UNTESTABLE
         because = f"See the claim {through['id']}." if through else _NOT_MEASURED if row["experiment"] else _SET_UP
         numbers: dict[str, Any] = {"measured": None, "error_percent": None, "use": ""}
     else:
-        error = measured / row["value"] - 1
+        error = measured / row["value"] - 1 if row["value"] else 0.0 if not measured else math.inf
         on_the_right_side = {"<": error < 0, "<=": error <= 0, ">": error > 0, ">=": error >= 0}.get(row["relation"])
         finding = REPRODUCED if on_the_right_side else claims.of_error(error)
-        because = ""
-        numbers = {"measured": _rounded(measured), "error_percent": _rounded(100 * error), "use": row["use"]}
+        shown = _rounded(100 * error) if math.isfinite(error) else None
+        numbers = {"measured": _rounded(measured), "error_percent": shown, "use": row["use"]}
     status = CONTRADICTED if row["id"] in contradicted and finding != UNTESTABLE else finding
     return {**entry, **numbers, "finding": finding, "status": status, "because": because}
 
 
-def _limits(claim: Mapping[str, Any], row: Mapping[Any, Any]) -> bool:
-    """Return whether a value is the limit of a claim: of the same quantity, in the same words."""
-    return bool(row["quantity"] == "bandwidth difference" and claim["quote"] in row["quote"])
+def _is_bound(claim: Mapping[str, Any], row: Mapping[Any, Any]) -> bool:
+    """Return whether a value is what a claim about the source's drives is held against."""
+    return claim["drive"] is None and row["id"] in claim["bounds"]
 
 
 def _measured(judge_: claims.Judge, row: Mapping[Any, Any]) -> float | None:
-    """Return the mean bandwidth in MB/s where a published value was measured, None where it was not."""
+    """Return the mean, in the unit printed, where a published value was measured; None where it was not.
+
+    Raises PublishedError for a value that an experiment measures and whose quantity or unit is not known.
+    """
     if not row["experiment"]:
         return None
-    levels: dict[str, Any] = {"drive": row["drive_key"], "rw": row["rw"], "bs": row["bs"]}
-    for condition in filter(None, row["conditions"].split(";")):
-        name, _, level = condition.strip().partition("=")
-        levels[name] = int(level) if level.isdecimal() else level
+    measure = measures.find(row["quantity"])
+    scale = measure.from_unit(row["unit"]) if measure else None
+    if measure is None or scale is None:
+        raise published.PublishedError(
+            f"{row['id']}: no experiment measures '{row['quantity']}' in '{row['unit']}'. Valid are"
+            f" {', '.join(measures.MEASURES)} and as in 'clat p99.9', in MB/s, IOPS, ms or us."
+        )
+    levels = {"drive": row["drive_key"], "rw": row["rw"], "bs": row["bs"], **published.conditions(row["conditions"])}
     rows = claims.select(claims.of_experiment(judge_.executions, row["experiment"]), levels)
-    return float(rows[claims.BANDWIDTH].mean()) if len(rows) else None
+    values = rows.get(measure.column, pd.Series(dtype="float64")).dropna()
+    return float(values.mean()) / scale if len(values) else None
 
 
 def write(root: Path, studies: Mapping[str, Mapping[str, Any]]) -> None:

@@ -16,6 +16,9 @@ Floats = npt.NDArray[np.float64]
 
 METHOD_NAMES = {"t": "Student’s t", "bca": "BCa bootstrap", "none": "no interval"}
 
+# Level of each of the two one-sided tests of an equivalence
+EQUIVALENCE_ALPHA = 0.05
+
 # Below this many executions the BCa bootstrap is markedly too narrow (Hesterberg 2015), and its
 # acceleration, a third moment from a jackknife, is mostly noise.
 BCA_MIN_EXECUTIONS = 8
@@ -137,6 +140,33 @@ def difference_interval(
     return Interval(difference - half, difference + half, "t")
 
 
+def function_interval(
+    function: Callable[[Sequence[float]], float], groups: Sequence[Sequence[float] | Floats], confidence: float = 0.95
+) -> Interval:
+    """Return the confidence interval of a function of the means of independent groups.
+
+    The delta method: its variance is Σ (∂f/∂mᵢ)² sᵢ²/nᵢ to first order, the derivatives taken by central differences,
+    with the degrees of freedom of Welch (1947). A group of one execution gives no interval. Raises StatisticsError as
+    ``interval`` does.
+    """
+    _check(confidence, "t")
+    samples = [_sample(group) for group in groups]
+    means = [float(sample.mean()) for sample in samples]
+    value = function(means)
+    if min(sample.size for sample in samples) < 2:
+        return Interval(math.nan, math.nan, "none")
+    parts = []
+    for number, sample in enumerate(samples):
+        step = 1e-6 * (abs(means[number]) or 1.0)
+        up, down = ([*means[:number], means[number] + sign * step, *means[number + 1 :]] for sign in (1, -1))
+        slope = (function(up) - function(down)) / (2 * step)
+        parts.append(slope**2 * float(sample.var(ddof=1)) / sample.size if np.ptp(sample) else 0.0)
+    if not any(parts):
+        return Interval(value, value, "t")
+    half = _student(_freedom(parts, samples), confidence) * math.sqrt(sum(parts))
+    return Interval(value - half, value + half, "t")
+
+
 class Equivalence(NamedTuple):
     """A test of equivalence: the interval that was held against the margin, and ``verdict``.
 
@@ -153,16 +183,21 @@ def equivalence(
     above: Sequence[Sequence[float] | Floats],
     below: Sequence[Sequence[float] | Floats],
     margin: float,
-    alpha: float = 0.05,
+    alpha: float = EQUIVALENCE_ALPHA,
 ) -> Equivalence:
     """Return whether a product of means (see `product_interval`) is 1 but for a ``margin``: 0.1 is 1/1.1 to 1.1.
 
     Two one-sided tests (Schuirmann 1987), each at level ``alpha``: equivalence is shown where the interval of
     confidence 1 − 2·alpha lies within the margin. That nothing significant was found would show nothing.
     """
+    return equivalence_of(product_interval(above, below, 1 - 2 * alpha), margin)
+
+
+def equivalence_of(found: Interval, margin: float) -> Equivalence:
+    """Return what an interval of confidence 1 − 2·alpha says of equivalence with 1, see `equivalence`."""
     if not margin > 0:
         raise StatisticsError(f"a margin of equivalence lies above 0, {margin} does not")
-    low, high, method = product_interval(above, below, 1 - 2 * alpha)
+    low, high, method = found
     if method == "none":
         return Equivalence(low, high, "undecided")
     if 1 / (1 + margin) <= low and high <= 1 + margin:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +14,14 @@ from iopatterns import files
 from iopatterns.errors import IoPatternsError
 from iopatterns.units import format_size
 
-WORKLOAD_NAMES = {"read": "Read", "randread": "Rand. read", "write": "Write", "randwrite": "Rand. write"}
+WORKLOAD_NAMES = {
+    "read": "Read",
+    "randread": "Rand. read",
+    "write": "Write",
+    "randwrite": "Rand. write",
+    "readwrite": "Mixed",
+    "randrw": "Rand. mixed",
+}
 NOTHING = "–"  # printed where there is no value
 # Of numbers in JSON: fewer than where processors differ, and so many that rounding once more for print gives what
 # rounding the number itself gives (with six, 1.044997 became 1.045 here, and 1.05 in the text beside 1.04 in a table).
@@ -68,6 +75,16 @@ class Table:
 def fixed(digits: int) -> Callable[[float], str]:
     """Return a form that prints a number with so many decimals, and a dash for none."""
     return lambda value: NOTHING if pd.isna(value) else f"{value:.{digits}f}"
+
+
+def rounded(values: Iterable[float]) -> Callable[[float], str]:
+    """Return a form that prints numbers of one column with so many decimals as its smallest needs for three digits.
+
+    Never more than three decimals; from 100 on none.
+    """
+    smallest = min((abs(value) for value in values if not pd.isna(value) and value), default=1.0)
+    digits = min(3, max(0, 2 - math.floor(math.log10(smallest))))
+    return fixed(digits)
 
 
 def between(digits: int) -> Callable[[float, float], str]:

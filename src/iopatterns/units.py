@@ -34,6 +34,13 @@ def size_bytes(value: str | int) -> int:
     return _whole(number * _SIZE_BYTES[unit.lower()], value, "bytes")
 
 
+def signed_size_bytes(value: str | int) -> int:
+    """Return a size in bytes that may be negative: ``'-8k'``. Raises ValueError for anything else."""
+    if isinstance(value, str) and value.startswith("-"):
+        return -size_bytes(value[1:])
+    return size_bytes(value)
+
+
 def duration_us(value: str) -> int:
     """Return a duration in microseconds: ``'500 ms'``, ``'2 s'``. Raises ValueError without a unit."""
     number, unit = _split(value, DURATION_PATTERN, "duration")
@@ -41,7 +48,7 @@ def duration_us(value: str) -> int:
 
 
 def format_size(value_bytes: int) -> str:
-    """Return the shortest exact fio spelling of a size: 4096 is ``'4k'``, 4097 is ``'4097'``."""
+    """Return the shortest exact fio spelling of a size: 4096 is ``'4k'``, 4097 is ``'4097'``, -8192 is ``'-8k'``."""
     for suffix, factor in (("t", 2**40), ("g", 2**30), ("m", 2**20), ("k", 2**10)):
         if value_bytes and value_bytes % factor == 0:
             return f"{value_bytes // factor}{suffix}"

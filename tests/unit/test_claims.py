@@ -725,7 +725,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     [
         ({"outcome": "DRA", "to": 1, "at_most": 1}, "an outcome is held against 'is'"),
         ({"ratio": {"rw": "read"}, "to": {"rw": "write"}, "is": ["refused"]}, "an outcome is held against 'is'"),
-        ({"difference": {"rw": "read"}, "to": {"rw": "write"}, "within": 0.1}, "for ratio and growth alone"),
+        ({"difference": {"rw": "read"}, "to": {"rw": "write"}, "within": 0.1}, "for ratio, growth and value alone"),
         ({"ratio": {"rw": "read"}, "to": 3, "at_most": 1}, "'to' needs one level for each factor"),
         ({"ratio": {"rw": "read"}, "to": {"rw": ["read", "write"]}, "at_most": 1}, "'to' needs one level"),
         ({"mean": {"rw": "a"}, "over_ratio": {"rw": "c"}, "over_to": {"rw": "d"}, "at_least": 1}, "belong together"),

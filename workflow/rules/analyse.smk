@@ -38,9 +38,12 @@ for study in PLAN.studies:
             twins=PLAN.models(),
             code=multiext(
                 "src/iopatterns/",
+                "access_gap.py",
                 "analysis.py",
                 "claims.py",
                 "comparisons.py",
+                "factors.py",
+                "measures.py",
                 "notebooks.py",
                 "plots.py",
                 "published.py",

@@ -2,6 +2,11 @@
 rule report:
     input:
         source="paper/report.typ",
+        parts=[
+            "paper/common.typ",
+            "paper/scorecard.typ",
+            *expand("paper/studies/{study}.typ", study=PLAN.studies),
+        ],
         references="paper/references.yml",
         tables=[table for study in PLAN.studies for table in PLAN.tables(study)],
         figures=[figure for study in PLAN.studies for figure in PLAN.figures(study)],

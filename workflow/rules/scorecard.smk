@@ -16,6 +16,8 @@ rule judge:
         code=multiext(
             "src/iopatterns/",
             "claims.py",
+            "formulas.py",
+            "measures.py",
             "published.py",
             "scorecard.py",
             "statistics.py",

@@ -1,0 +1,143 @@
+"""The gap between random and sequential access: the numbers and findings that the report tells of RR-9319."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from iopatterns import comparisons
+from iopatterns.analysis import Study, block_labels
+from iopatterns.comparisons import drive_label
+from iopatterns.statistics import random_to_sequential
+from iopatterns.tables import block_label
+from iopatterns.units import format_size
+
+# The levels, beside drive and block size, at which the report tells the gap of each experiment
+_GAPS: dict[str, tuple[str, ...]] = {"block-size": (), "concurrency": ("numjobs",), "read-ahead": ("set_DRA",)}
+
+
+def numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, limit: str) -> dict[str, Any]:
+    """Return the numbers of the report's text, as JSON has them.
+
+    ``initial`` and ``ratios`` are summary and ratios of the experiment of that name; ``limit`` is the id of the
+    published limit of the difference between sequential and random writes, in MB/s.
+    """
+    limit_mb_per_s = float(study.values.loc[study.values["id"] == limit, "value"].iloc[0])
+    source = study.published("initial")
+    source_ratios = random_to_sequential(source, ["drive_key", "bs_bytes"], "value")
+    reads = source_ratios[source_ratios["operation"] == "read"]
+    halved = reads[reads["drive_key"].isin(["px05smb040", "c400"])]
+    writes = source_ratios[source_ratios["operation"] == "write"]
+    gap = _widest(writes)
+    return {
+        "facts": study.facts(),
+        "initial_block_sizes": block_labels(initial["bs_bytes"]),
+        "jobs": sorted(int(jobs) for jobs in set(study.rows("concurrency")["numjobs"])),
+        "margins_percent": {
+            "settings": 100 * comparisons.MARGIN,
+            "schedulers": 100 * comparisons.SCHEDULER_MARGIN,
+        },
+        "drives": [_drive_numbers(drive, initial, ratios, limit_mb_per_s) for drive in dict.fromkeys(initial["drive"])],
+        "gaps": {name: _gaps(study, name, by) for name, by in _GAPS.items()},
+        "published": {
+            "block_sizes": block_labels(source["bs_bytes"]),
+            "drives": [drive_label(key) for key in dict.fromkeys(source["drive_key"])],
+            "read_ratio_smallest": reads["ratio"].min(),
+            "read_ratio_largest": reads["ratio"].max(),
+            "halved_read_ratio_smallest": halved["ratio"].min(),
+            "halved_read_ratio_largest": halved["ratio"].max(),
+            "write_gap_limit_mb_per_s": limit_mb_per_s,
+            "write_gap": _gap_numbers(gap, limit_mb_per_s) | {"drive": drive_label(gap["drive_key"])},
+        },
+    }
+
+
+def _gaps(study: Study, experiment: str, by: Sequence[str]) -> list[dict[str, Any]]:
+    """Return random over sequential bandwidth at each level of an experiment, and the two bandwidths in MB/s."""
+    summary = study.summary(experiment, by)
+    found = []
+    for _, rows in summary.groupby(["drive", "bs_bytes", *by], sort=False):
+        means = dict(zip(rows["rw"], rows["mean"], strict=True))
+        key = rows.iloc[0]
+        for operation in ("read", "write"):
+            if not {operation, f"rand{operation}"} <= set(means):
+                continue
+            sequential, random = float(means[operation]), float(means[f"rand{operation}"])
+            levels = {name.removeprefix("set_"): key[name] for name in by}
+            found.append(
+                {
+                    "drive": key["drive"],
+                    "bs_bytes": key["bs_bytes"],
+                    "block_size": block_label(int(key["bs_bytes"])),
+                    **levels,
+                    "operation": operation,
+                    "random_to_sequential": random / sequential,
+                    "sequential_mb_per_s": sequential,
+                    "random_mb_per_s": random,
+                }
+            )
+    return found
+
+
+def findings(study: Study, ratios: pd.DataFrame) -> list[str]:
+    """Return what came out of the initial experiment, and which settings were not taken, as lines of Markdown."""
+    lines = []
+    for row in ratios.sort_values(["drive", "operation", "bs_bytes"], kind="stable").to_dict("records"):
+        where = f"{row['drive']}, {row['operation']}, {block_label(row['bs_bytes'])}"
+        value = f"{row['ratio']:.2f} of sequential (interval {row['low']:.2f} to {row['high']:.2f})"
+        lines.append(f"- {where}: random is {value}: {_verdict(row['low'], row['high'])}")
+    for step in study.left_out():
+        lines.append(f"- {step['drive']}, {step['setting']}={step['wanted']}: {step['outcome']}, {step['reason']}")
+    return lines
+
+
+def _verdict(low: float, high: float) -> str:
+    return "slower" if high < 1 else "faster" if low > 1 else "not told apart"
+
+
+def _drive_numbers(drive: str, initial: pd.DataFrame, ratios: pd.DataFrame, limit_mb_per_s: float) -> dict[str, Any]:
+    cells, shape = initial[initial["drive"] == drive], ratios[ratios["drive"] == drive]
+    writes = shape[shape["operation"] == "write"]
+    return {
+        "name": drive,
+        "cells": {
+            f"{row['rw']}_{format_size(row['bs_bytes'])}": _cell_numbers(row) for row in cells.to_dict("records")
+        },
+        "ratios": [_ratio_numbers(row) for row in shape.sort_values(["operation", "bs_bytes"]).to_dict("records")],
+        "write_gap": None if writes.empty else _gap_numbers(_widest(writes), limit_mb_per_s),
+    }
+
+
+def _widest(ratios: pd.DataFrame) -> dict[Any, Any]:
+    """Return the row with the largest difference between sequential and random bandwidth."""
+    return max(ratios.to_dict("records"), key=lambda row: abs(row["gap"]))
+
+
+def _cell_numbers(row: Mapping[Any, Any]) -> dict[str, Any]:
+    return {
+        "bandwidth_mean_mb_per_s": row["mean"],
+        "bandwidth_low_mb_per_s": row["low"],
+        "bandwidth_high_mb_per_s": row["high"],
+        "cv_percent": 100 * row["cv"],
+        "executions": row["executions"],
+        "iodepth_reached": row["iodepth_reached"],
+    }
+
+
+def _ratio_numbers(row: Mapping[Any, Any]) -> dict[str, Any]:
+    return {
+        "block_size": block_label(row["bs_bytes"]),
+        "operation": row["operation"],
+        "random_is": _verdict(row["low"], row["high"]),
+        "random_to_sequential": row["ratio"],
+        "random_to_sequential_low": row["low"],
+        "random_to_sequential_high": row["high"],
+    }
+
+
+def _gap_numbers(row: Mapping[Any, Any], limit_mb_per_s: float) -> dict[str, Any]:
+    return {
+        "block_size": block_label(row["bs_bytes"]),
+        "difference_mb_per_s": abs(row["gap"]),
+        "holds": abs(row["gap"]) <= limit_mb_per_s,
+    }

@@ -1,0 +1,61 @@
+"""How the levels of a study's factors are printed, in tables and along axes: label, unit, text of each level."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["number", "percent", "size", "duration", "text"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A factor's levels as they are printed: ``label`` with the unit in it, and the text of each level."""
+
+    label: str
+    texts: Mapping[Hashable, str]
+
+
+# By the column of the executions. A factor that is not here is printed under its own name, its levels as they are.
+_FACTORS: dict[str, tuple[str, Kind]] = {
+    "bs_bytes": ("Block size", "size"),
+    "iodepth": ("I/O depth", "number"),
+    "numjobs": ("Number of jobs", "number"),
+    "rwmixread": ("Share of reads", "percent"),
+    "percentage_random": ("Share of random requests", "percent"),
+    "offset": ("Offset", "size"),
+    "blockalign": ("Alignment", "size"),
+    "size": ("Target size", "size"),
+    "skip": ("Step beyond the last request", "size"),
+    "partitions": ("Partitions", "number"),
+    "thinktime": ("Pause", "duration"),
+    "thinktime_blocks": ("Requests in a burst", "number"),
+    "replay": ("Replay", "text"),
+    "set_scheduler": ("Scheduler", "text"),
+}
+
+
+def scale(factor: str, levels: Iterable[Any]) -> Scale:
+    """Return how the levels of a factor are printed, in one unit that makes the numbers short.
+
+    ``factor`` is a column of the executions; sizes are bytes there, durations microseconds.
+    """
+    wanted = list(dict.fromkeys(levels))
+    name = factor.removeprefix("set_")
+    label, kind = _FACTORS.get(factor, (name if name.isupper() else name.replace("_", " ").capitalize(), "number"))
+    numbers = [abs(level) for level in wanted if isinstance(level, int | float)]
+    largest = max(numbers, default=0)
+    unit, divisor = "", 1
+    if kind == "percent":
+        unit = "%"
+    elif kind == "size":
+        unit, divisor = ("MiB", 2**20) if largest > 2**23 else ("KiB", 2**10) if largest >= 2**12 else ("B", 1)
+    elif kind == "duration":
+        unit, divisor = ("s", 10**6) if largest > 10**7 else ("ms", 10**3) if largest >= 10**3 else ("µs", 1)
+    texts = {level: _text(level, divisor) for level in wanted}
+    return Scale(f"{label} ({unit})" if unit else label, texts)
+
+
+def _text(level: Any, divisor: int) -> str:
+    if isinstance(level, bool) or not isinstance(level, int | float):
+        return str(level)
+    return f"{level / divisor:g}".replace("-", "−")

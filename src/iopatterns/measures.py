@@ -1,0 +1,118 @@
+"""What was measured of each execution: the quantities that tables, figures, claims and published values are about."""
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+import pandas as pd
+
+from iopatterns.errors import IoPatternsError
+
+
+class QuantityError(IoPatternsError):
+    """No quantity has the name that a claim, a published value or a notebook gives."""
+
+
+# How many of a quantity's own unit one of a unit is that a source may print
+_UNITS = {
+    "MB/s": {"MB/s": 1.0, "MiB/s": 2**20 / 1e6},
+    "IOPS": {"IOPS": 1.0},
+    "ms": {"ms": 1.0, "us": 1e-3, "s": 1e3},
+    "requests": {"requests": 1.0},
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A quantity: the column of the executions that holds it, its name on an axis, and its unit."""
+
+    column: str
+    label: str
+    unit: str
+
+    def from_unit(self, unit: str) -> float | None:
+        """Return how many of this quantity's unit one of ``unit`` is; None where they measure different things."""
+        return _UNITS[self.unit].get(unit)
+
+
+# By the name that published values (column quantity) and claims (key of) have for them
+MEASURES = {
+    "bandwidth": Measure("bandwidth_mb_per_s", "Bandwidth", "MB/s"),
+    "iops": Measure("iops", "Rate", "IOPS"),
+    "read iops": Measure("read_iops", "Rate of reads", "IOPS"),
+    "write iops": Measure("write_iops", "Rate of writes", "IOPS"),
+    "latency": Measure("latency_ms", "Mean latency", "ms"),
+    "read latency": Measure("read_latency_ms", "Mean latency of reads", "ms"),
+    "write latency": Measure("write_latency_ms", "Mean latency of writes", "ms"),
+    # by Little's law: the rate times the time that a request takes
+    "requests under way": Measure("under_way", "Requests under way", "requests"),
+}
+# What fio tells of the time that submitting takes (slat), of the time from then on (clat), and of both together (lat)
+_OF_FIO = re.compile(r"(slat|clat|lat) (min|max|mean|stddev|p[0-9.]+)")
+
+
+def find(name: str) -> Measure | None:
+    """Return the quantity of that name, or None: one of `MEASURES`, or as in ``clat mean`` and ``clat p99.9``."""
+    if match := _OF_FIO.fullmatch(name):
+        column = "_".join(match.groups()).replace(".", "_")
+        return Measure(f"{column}_ms", name, "ms")
+    return MEASURES.get(name)
+
+
+def get(name: str) -> Measure:
+    """Return the quantity of that name, see `find`. Raises QuantityError."""
+    measure = find(name)
+    if measure is None:
+        near = get_close_matches(name, MEASURES, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"valid are {', '.join(MEASURES)} and as in 'clat p99.9'"
+        raise QuantityError(f"there is no quantity '{name}'; {hint}")
+    return measure
+
+
+def read_executions(path: Path) -> pd.DataFrame:
+    """Return one row per execution from the measurements of a study, as ``collect.measurements`` made them.
+
+    What an execution read and wrote, and its jobs, are taken together. Columns: those of the measurements that say what
+    was asked for; and of what came out bandwidth_mb_per_s, iops, read_iops, write_iops (sums); latency_ms,
+    read_latency_ms, write_latency_ms (means over requests of fio's ``lat``); under_way; iodepth_reached; fio's own
+    slat_*, clat_* and lat_* in ms (e.g. clat_p99_9_ms), missing where an execution both read and wrote; and
+    bandwidth_bytes_per_s.
+    """
+    rows = pd.read_parquet(path)
+    keys = ["drive", "cell", "execution"]
+    reading = rows["direction"] == "read"
+    weight = rows["total_ios"] * rows["lat_mean_ns"] / 1e6
+    parts = rows[keys].assign(
+        bandwidth_bytes_per_s=rows["bandwidth_bytes_per_s"],
+        iops=rows["iops"],
+        read_iops=rows["iops"].where(reading, 0.0),
+        write_iops=rows["iops"].where(~reading, 0.0),
+        requests=rows["total_ios"],
+        reads=rows["total_ios"].where(reading, 0),
+        time_ms=weight,
+        read_time_ms=weight.where(reading, 0.0),
+    )
+    sums = parts.groupby(keys, sort=False).sum()
+    writes, write_time_ms = sums["requests"] - sums["reads"], sums["time_ms"] - sums["read_time_ms"]
+    times = [name for name in rows.columns if re.fullmatch(r"(slat|clat|lat)_.*_ns", name)]
+    first = rows.groupby(keys, sort=False).first()
+    alone = rows.groupby(keys, sort=False).size() == 1
+    in_ms = (first[times].astype("float64") / 1e6).where(alone)
+    outcome = pd.DataFrame(
+        {
+            "bandwidth_bytes_per_s": sums["bandwidth_bytes_per_s"],
+            "bandwidth_mb_per_s": sums["bandwidth_bytes_per_s"] / 1e6,
+            "iops": sums["iops"].astype("float64"),
+            "read_iops": sums["read_iops"].astype("float64"),
+            "write_iops": sums["write_iops"].astype("float64"),
+            "latency_ms": (sums["time_ms"] / sums["requests"]).astype("float64"),
+            "read_latency_ms": (sums["read_time_ms"] / sums["reads"].where(sums["reads"] > 0)).astype("float64"),
+            "write_latency_ms": (write_time_ms / writes.where(writes > 0)).astype("float64"),
+            "iodepth_reached": rows.groupby(keys, sort=False)["iodepth_reached"].max(),
+        }
+    )
+    outcome["under_way"] = outcome["iops"] * outcome["latency_ms"] / 1e3
+    in_ms.columns = [f"{name.removesuffix('_ns')}_ms" for name in in_ms.columns]
+    asked = first[list(first.columns[: first.columns.get_loc("document")])]
+    return pd.concat([asked, outcome, in_ms], axis=1).reset_index()

@@ -1,0 +1,43 @@
+"""Begins a study: a notebook and a section of the report that show each experiment of any grid."""
+
+import re
+from pathlib import Path
+
+from iopatterns.errors import IoPatternsError
+
+_TEMPLATES = Path(__file__).with_name("templates")
+# Where each template goes; {study} is the study's name
+_FILES = {"study.ipynb": "notebooks/{study}.ipynb", "study.typ": "paper/studies/{study}.typ"}
+_NAME = "the-study"  # what stands for the study's name in the templates
+
+
+class SkeletonError(IoPatternsError):
+    """A study cannot be begun under a name."""
+
+    exit_status = 2
+
+
+def write(root: Path, study: str) -> list[Path]:
+    """Write the notebook and the section of a new study below ``root``; return their paths from there.
+
+    Raises SkeletonError for a name that is none, and where one of the files is there already: nothing is overwritten.
+    """
+    if not re.fullmatch("[a-z0-9][a-z0-9_-]*", study):
+        raise SkeletonError(f"'{study}' is no name for a study. Use small letters, digits, '-' and '_', such as zhou.")
+    paths = {template: Path(path.format(study=study)) for template, path in _FILES.items()}
+    there = [str(path) for path in paths.values() if (root / path).exists()]
+    if there:
+        raise SkeletonError(f"{' and '.join(there)} exist already. Choose another name, or delete what is there.")
+    for template, path in paths.items():
+        text = (_TEMPLATES / template).read_text(encoding="utf-8")
+        (root / path).write_text(text.replace(_NAME, study), encoding="utf-8")
+    return list(paths.values())
+
+
+def what_else(study: str) -> str:
+    """Return what a study needs besides, for people."""
+    return (
+        f"Now write config/studies/{study}.yaml (each experiment with tables and figures of its own name), and what its"
+        f" source published: values.csv, drives.csv and claims.yaml in data/published/{study}/. CONTRIBUTING.md goes"
+        " through an example."
+    )
