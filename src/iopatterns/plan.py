@@ -147,6 +147,10 @@ class Plan:
         files = sorted((self._root / "data/twins").glob("*.yaml"))
         return [file.stem for file in files if "\nfit:" in file.read_text(encoding="utf-8")]
 
+    def fitted_to(self, model: str) -> str:
+        """Return the table of published values to which a model of `fitted_models` has been fitted."""
+        return str(config.read_yaml(self._root, f"data/twins/{model}.yaml")["fit"]["points"])
+
     def models(self) -> list[str]:
         """Return the files of the models of twins that are measured."""
         models = {drive["model"] for drive in self.config.drives.values() if drive["kind"] == "twin"}
