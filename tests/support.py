@@ -18,7 +18,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ("Snakefile", "config", "envs", "notebooks", "paper", "profiles", "pyproject.toml", "src", "workflow")
 
 # Little of everything, on a real file: what tests of the workflow measure unless they are about twins.
-TINY = {"drives": ["scratch"], "repetitions": 2, "runtime": "100 ms", "warmup": "0 s", "file_size": "8 MiB"}
+TINY = {
+    "drives": ["scratch"],
+    "studies": ["saif2020"],
+    "repetitions": 2,
+    "runtime": "100 ms",
+    "warmup": "0 s",
+    "file_size": "8 MiB",
+}
 # And of the study's experiments the first alone
 TINY_EXPERIMENTS = ("initial",)
 
