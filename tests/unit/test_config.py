@@ -12,7 +12,7 @@ MAIN, DRIVES, STUDY = config.CONFIG_FILE, config.DRIVES_FILE, "config/studies/sa
 
 
 def test_shipped_configuration_is_valid() -> None:
-    assert list(config.load(ROOT).studies) == ["saif2020"]
+    assert list(config.load(ROOT).studies) == ["saif2020", "clarke2024", "zhou"]
 
 
 def test_every_key_of_the_schema_stands_in_the_shipped_file_under_a_comment() -> None:
@@ -38,6 +38,9 @@ def test_every_key_of_the_schema_stands_in_the_shipped_file_under_a_comment() ->
         ({"drives": ["scratsh"]}, ["drives[0]: no drive 'scratsh'", DRIVES, "Did you mean 'scratch'?"]),
         ({"drives": []}, ["drives: must not be empty"]),
         ({"drives": "scratch"}, ["drives: 'scratch' is not valid", "a list of drives"]),
+        ({"independent_drives": ["c400"]}, ["independent_drives[0]: 'c400' is of kind 'twin'", "Leave it out"]),
+        ({"independent_drives": ["scratsh"]}, ["independent_drives[0]: no drive 'scratsh'", "Did you mean 'scratch'?"]),
+        ({"independent_drives": "scratch"}, ["independent_drives: 'scratch' is not valid", "a list of real drives"]),
         ({"studies": ["saif2002"]}, ["studies[0]: no study 'saif2002'", "Did you mean 'saif2020'?"]),
         ({"repetitions": 0}, ["repetitions: 0 is not valid", "from 1 to 9999"]),
         ({"interval": "T"}, ["interval: 'T' is not valid", "bca"]),
@@ -88,6 +91,14 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
             ["experiments.block-size.vary.bs: no list 'block_size'", "Did you mean 'block_sizes'?"],
         ),
         (STUDY, "{DRA: [0, 1], rw: reads", "{DRA: [0, 2], rw: reads", ["read-ahead.vary.DRA[1]: 2", "0 or 1"]),
+        (STUDY, "{DRA: [0, 1], rw: reads", "{look_ahead: [2], rw: reads", ["look_ahead[0]: 2", "hdparm"]),
+        (
+            STUDY,
+            "{DRA: [0, 1], rw: reads",
+            "{write_cache: [back], rw: reads",
+            ["write_cache[0]: 'back'", "write through"],
+        ),
+        (DRIVES, "\n  kind: file", "\n  tune: [lookahead]\n  kind: file", ["tune[0]: 'lookahead'", "'look_ahead'"]),
         (STUDY, "noop, deadline", "noop, deadlin", ["vary.scheduler[2]: 'deadlin'", "Did you mean 'deadline'?"]),
         (
             STUDY,

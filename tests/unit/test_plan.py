@@ -1,11 +1,13 @@
 """What a plan says before anything runs: how many executions, how long, how much is written."""
 
+import os
 from pathlib import Path
 
 import pytest
 import yaml
 from support import Project, copy_project
 
+from iopatterns import health, progress
 from iopatterns.grid import GridError
 from iopatterns.plan import Plan
 
@@ -52,6 +54,40 @@ def test_snakemake_plan_prints_it_and_measures_nothing(fresh: Project) -> None:
     assert not list((fresh.root / "data/raw").glob("*/*"))
 
 
+def test_independent_drives_take_a_resource_each_and_all_others_every_one(fresh: Project) -> None:
+    paths = {name: f"{fresh.root}/{name}.bin" for name in ("one", "two", "three")}
+    fresh.edit("config/drives.yaml", **{name: {"kind": "file", "path": path} for name, path in paths.items()})
+
+    def taken(independent: list[str], *drives: str) -> dict[str, list[int]]:
+        plan = Plan(fresh.root, {"drives": list(drives), "independent_drives": independent})
+        return {drive: [plan.occupies(drive, resource) for resource in plan.resources] for drive in drives}
+
+    assert taken([], "one", "two", "c400") == {"one": [1], "two": [1], "c400": [0]}
+    assert taken(["one"], "one", "three") == {"one": [0, 1], "three": [1, 1]}
+    # one that is not measured in this run takes no part in it
+    assert taken(["one", "two"], "three") == {"three": [1]}
+
+
+def test_the_forecast_says_what_is_measured_at_the_same_time(fresh: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh.edit("config/drives.yaml", second={"kind": "file", "path": "second.bin"})
+    monkeypatch.setattr(Plan, "_disks", lambda plan, drive: [drive])  # as if they were on two
+    overrides = {"drives": ["scratch", "second"], "independent_drives": ["scratch", "second"]}
+    said = Plan(fresh.root, overrides).forecast()
+    assert said.endswith("less with --cores 2: scratch, second are measured at the same time then.")
+
+
+@pytest.mark.parametrize(("drive", "told"), [("scratch", 1), ("c400", 0)])
+def test_that_health_is_not_recorded_is_told_once_a_run(
+    fresh: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drive: str, told: int
+) -> None:
+    for variable in ("PATH", progress.VARIABLE):  # which a run sets for its jobs
+        monkeypatch.setenv(variable, os.environ.get(variable, ""))
+    for tool, times in (("smartctl", 0), (None, told)):
+        monkeypatch.setattr(health, "tool", lambda tool=tool: tool)
+        Plan(fresh.root, {"drives": [drive]}).begin()
+        assert "".join(capfd.readouterr()).count("apt-get install smartmontools") == times
+
+
 def test_a_drive_that_no_configured_study_names_has_nothing_to_do_and_the_plan_says_so(fresh: Project) -> None:
     said = Plan(fresh.root, {"drives": ["c400", "px05smb040", "scratch"]})
     assert "named by no experiment" not in said.forecast()
@@ -87,7 +123,7 @@ def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> Non
         assert asked == set(content["experiments"])
 
 
-@pytest.mark.parametrize(("study", "most_cells"), [("zhou", 70), ("clarke2024", 15)])
+@pytest.mark.parametrize(("study", "most_cells"), [("zhou", 80), ("clarke2024", 15)])
 def test_cells_of_a_study_are_as_few_as_the_run_can_afford(fresh: Project, study: str, most_cells: int) -> None:
     fresh.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
     plan = Plan(fresh.root, {"drives": ["mine"], "studies": [study], "file_size": "1 GiB", "runtime": "1 s"})
