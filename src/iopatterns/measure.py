@@ -11,10 +11,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from iopatterns import cells, drives, files, fio, iologs, machine, messages, progress, tuning
+from iopatterns import cells, drives, files, fio, health, iologs, machine, messages, progress, tuning
 from iopatterns.errors import IoPatternsError
 from iopatterns.signals import STOPPING
-from iopatterns.tuning import journal
+from iopatterns.tuning import disk, journal
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
 _OTHERS_SHARE = 0.05
@@ -120,7 +120,7 @@ def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[P
         drive.guard()
         drive.prepare()
         steps = [step.record() for step in drive.tune(specification.get("settings", {}))]
-        about = {"specification": specification, "drive": drive.identify(), "tuning": steps}
+        about: dict[str, Any] = {"specification": specification, "drive": drive.identify(), "tuning": steps}
         if tuning.not_taken(steps):
             for raw in missing:
                 _leave_out(raw, about)
@@ -129,10 +129,12 @@ def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[P
             messages.say(f"{label}: not measured, for the drive does not take its settings: {reasons}")
             return 0
         about["fio_version"] = fio.version()
+        real = specification["drive"]["kind"] != "twin"
+        condition = _condition(about["drive"]["device"]) if real else {}
         started = time.monotonic()
         _warm_up(drive, specification, log, cell)
         for raw in missing:
-            _execute(drive, raw, about, log)
+            _execute(drive, raw, about, log, condition)
             progress.advance()
         messages.say(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
     return len(missing)
@@ -213,8 +215,19 @@ def _keep(temporary: Path, raw: Path, sidecar: Mapping[str, Any]) -> None:
     files.commit(temporary, raw)
 
 
-def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iologs.Log | None) -> None:
-    """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share."""
+def _condition(device: str | None) -> dict[str, Any]:
+    """Return what a real drive says of itself before its cell's first execution: health, and its write cache."""
+    seen = disk.write_cache(device) if device else {"drive": None, "kernel": None}
+    return {"health": {"before": health.read(device)}, "write_cache": seen}
+
+
+def _execute(
+    drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iologs.Log | None, condition: Mapping[str, Any]
+) -> None:
+    """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share.
+
+    ``condition`` is that of a real drive before the first of them, as `_condition` returned it; nothing for a twin.
+    """
     specification = about["specification"]
     execution = int(raw.stem)
     before = machine.moment()
@@ -239,32 +252,37 @@ def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iolo
             "ended": _timestamp(outcome.ended_s),
             "wall_s": round(outcome.wall_s, 6),
         }
-        if specification["drive"]["kind"] != "twin":
+        if condition:
             traffic = (traffic_bytes, machine.disk_traffic_bytes(device))
-            sidecar |= _doubts(specification["fio"], before, traffic, moved_bytes)
+            seen = {**condition["health"], "after": health.read(device)}
+            sidecar |= {**condition, "health": seen, **_traffic_of_others(traffic, moved_bytes)}
+            sidecar["doubts"] = _doubts(sidecar, moved_bytes)
         _keep(temporary, raw, sidecar)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _doubts(
-    options: Mapping[str, Any], before: Mapping[str, Any], traffic: tuple[int | None, int | None], moved_bytes: int
-) -> dict[str, Any]:
-    """Return what makes an execution on a real drive doubtful (``doubts``), and the bytes that others moved meanwhile.
+def _traffic_of_others(traffic: tuple[int | None, int | None], moved_bytes: int) -> dict[str, int | None]:
+    """Return the bytes that others moved meanwhile; ``traffic`` is what the disk had moved before, and has after."""
+    before, after = traffic
+    return {"others_bytes": None if before is None or after is None else max(0, after - before - moved_bytes)}
 
-    ``before``: as `machine.moment` returned it; ``traffic``: what the disk has moved before and after, in bytes.
-    """
-    others_bytes = None if None in traffic else max(0, traffic[1] - traffic[0] - moved_bytes)  # type: ignore[operator]
+
+def _doubts(sidecar: Mapping[str, Any], moved_bytes: int) -> list[str]:
+    """Return what makes an execution on a real drive doubtful, by its sidecar."""
+    specification, before = sidecar["specification"], sidecar["before"]
     found = []
-    if others_bytes is not None and others_bytes > max(_OTHERS_SHARE * moved_bytes, _OTHERS_LEAST_BYTES):
+    if (sidecar["others_bytes"] or 0) > max(_OTHERS_SHARE * moved_bytes, _OTHERS_LEAST_BYTES):
         found.append("other I/O on the disk")
-    if not options.get("direct"):
+    if not specification["fio"].get("direct"):
         found.append("through the page cache")
     if before["cpu_governor"] not in {None, "performance"}:
         found.append(f"CPU governor {before['cpu_governor']}")
     if before["load_average"][0] > (os.cpu_count() or 1):
         found.append("a busy machine")
-    return {"doubts": found, "others_bytes": others_bytes}
+    if disk.disagree(sidecar["write_cache"]) and "write_cache" not in specification.get("settings", {}):
+        found.append("drive and kernel disagree on the write cache")
+    return found + health.doubts(sidecar["health"]["before"], sidecar["health"]["after"])
 
 
 def _timestamp(seconds: float) -> str:

@@ -270,3 +270,19 @@ def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeyp
     assert (disk_folder / "notes/journal.json").exists()
     notes.restore()
     assert not (disk_folder / "notes/journal.json").exists()
+
+
+@pytest.mark.parametrize(("setting", "wanted"), [("write_cache", "write through"), ("look_ahead", 0), ("WCE", 0)])
+def test_the_caches_of_a_disk_that_serves_others_are_left_alone(
+    disk: Disk, disk_folder: Path, setting: str, wanted: int | str
+) -> None:
+    view = disk.scheduler.with_name("write_cache")
+    before = view.read_text()
+    spec = specification(disk, **{setting: wanted})
+    spec["drive"]["tune"] = [setting]
+    drive = open_drive(disk_folder, spec)
+    with drive.hold():
+        (step,) = drive.tune(spec["settings"])
+        assert step.outcome == "not applicable"
+        assert "serves others too" in step.reason
+        assert view.read_text() == before

@@ -1,10 +1,14 @@
 """What a plan says before anything runs: how many executions, how long, how much is written."""
 
+import os
 from pathlib import Path
 
 import pytest
+import yaml
 from support import Project, copy_project
 
+from iopatterns import health, progress
+from iopatterns.grid import GridError
 from iopatterns.plan import Plan
 
 
@@ -48,3 +52,79 @@ def test_snakemake_plan_prints_it_and_measures_nothing(fresh: Project) -> None:
     assert said.returncode == 0, said.stdout
     assert "c400: 16 executions" in said.stdout
     assert not list((fresh.root / "data/raw").glob("*/*"))
+
+
+def test_independent_drives_take_a_resource_each_and_all_others_every_one(fresh: Project) -> None:
+    paths = {name: f"{fresh.root}/{name}.bin" for name in ("one", "two", "three")}
+    fresh.edit("config/drives.yaml", **{name: {"kind": "file", "path": path} for name, path in paths.items()})
+
+    def taken(independent: list[str], *drives: str) -> dict[str, list[int]]:
+        plan = Plan(fresh.root, {"drives": list(drives), "independent_drives": independent})
+        return {drive: [plan.occupies(drive, resource) for resource in plan.resources] for drive in drives}
+
+    assert taken([], "one", "two", "c400") == {"one": [1], "two": [1], "c400": [0]}
+    assert taken(["one"], "one", "three") == {"one": [0, 1], "three": [1, 1]}
+    # one that is not measured in this run takes no part in it
+    assert taken(["one", "two"], "three") == {"three": [1]}
+
+
+def test_the_forecast_says_what_is_measured_at_the_same_time(fresh: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh.edit("config/drives.yaml", second={"kind": "file", "path": "second.bin"})
+    monkeypatch.setattr(Plan, "_disks", lambda plan, drive: [drive])  # as if they were on two
+    overrides = {"drives": ["scratch", "second"], "independent_drives": ["scratch", "second"]}
+    said = Plan(fresh.root, overrides).forecast()
+    assert said.endswith("less with --cores 2: scratch, second are measured at the same time then.")
+
+
+@pytest.mark.parametrize(("drive", "told"), [("scratch", 1), ("c400", 0)])
+def test_that_health_is_not_recorded_is_told_once_a_run(
+    fresh: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drive: str, told: int
+) -> None:
+    for variable in ("PATH", progress.VARIABLE):  # which a run sets for its jobs
+        monkeypatch.setenv(variable, os.environ.get(variable, ""))
+    for tool, times in (("smartctl", 0), (None, told)):
+        monkeypatch.setattr(health, "tool", lambda tool=tool: tool)
+        Plan(fresh.root, {"drives": [drive]}).begin()
+        assert "".join(capfd.readouterr()).count("apt-get install smartmontools") == times
+
+
+def test_a_drive_that_no_configured_study_names_has_nothing_to_do_and_the_plan_says_so(fresh: Project) -> None:
+    said = Plan(fresh.root, {"drives": ["c400", "px05smb040", "scratch"]})
+    assert "named by no experiment" not in said.forecast()
+    study = yaml.safe_load((fresh.root / "config/studies/saif2020.yaml").read_text())
+    other = {**study, "experiments": {"initial": {**study["experiments"]["initial"], "drives": ["px05smb040"]}}}
+    (fresh.root / "config/studies/other.yaml").write_text(yaml.safe_dump(other))
+    plan = Plan(fresh.root, {"drives": ["c400", "px05smb040"], "studies": ["other"]})
+    assert "c400: named by no experiment of other: nothing to measure" in plan.forecast()
+    assert {path.split("/")[2] for path in plan.raw_files("other")} == {"px05smb040"}
+
+
+def test_a_study_without_a_cell_says_which_drives_it_is_for(fresh: Project) -> None:
+    study = yaml.safe_load((fresh.root / "config/studies/saif2020.yaml").read_text())
+    for body in study["experiments"].values():
+        body["drives"] = ["px05smb040"]
+    (fresh.root / "config/studies/other.yaml").write_text(yaml.safe_dump(study))
+    with pytest.raises(GridError, match=r"none has a cell of the study other\. Add one of those .* \(px05smb040\)"):
+        Plan(fresh.root, {"drives": ["c400"], "studies": ["saif2020", "other"]})
+    (fresh.root / "config/studies/other.yaml").write_text(
+        yaml.safe_dump({**study, "experiments": {"e": {"vary": {"rw": ["read"], "bs": ["4k"]}}}})
+    )
+    with pytest.raises(GridError, match=r"none has a cell of the study other\. Name drives in its file"):
+        Plan(fresh.root, {"drives": ["c400"], "studies": ["other"]})
+
+
+def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> None:
+    fresh.edit("config/drives.yaml", **{"my-c400": {"kind": "twin", "model": "c400"}})
+    overrides = {"drives": ["my-c400"], "studies": ["saif2020", "zhou", "clarke2024"], "file_size": "1 GiB"}
+    plan = Plan(fresh.root, {**overrides, "runtime": "1 s"})
+    for study in plan.studies:
+        content = plan.config.studies[study]
+        asked = {name for names in plan.experiments(study).values() for name in names.split()}
+        assert asked == set(content["experiments"])
+
+
+@pytest.mark.parametrize(("study", "most_cells"), [("zhou", 80), ("clarke2024", 15)])
+def test_cells_of_a_study_are_as_few_as_the_run_can_afford(fresh: Project, study: str, most_cells: int) -> None:
+    fresh.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
+    plan = Plan(fresh.root, {"drives": ["mine"], "studies": [study], "file_size": "1 GiB", "runtime": "1 s"})
+    assert len(plan.experiments(study)) <= most_cells

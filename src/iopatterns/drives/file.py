@@ -178,6 +178,9 @@ class FileDrive:
     def _set(self, setting: str, wanted: int | str) -> tuning.Step:
         if setting not in queue.SETTINGS:
             return tuning.not_applicable(setting, wanted, "a file has no mode pages; its disk serves others too")
+        if setting == "write_cache":
+            reason = "the disk serves others too, who may lose data when the kernel sends it no flushes"
+            return tuning.not_applicable(setting, wanted, reason)
         disk = machine.disk_under(self._path.parent)["device"]
         if setting not in self._tunable or disk is None:
             reason = f"the disk serves others too; config/drives.yaml has no `tune: [{setting}]` for it"

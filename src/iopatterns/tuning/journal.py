@@ -8,7 +8,7 @@ from typing import Any
 
 from iopatterns import files, machine, messages, signals
 from iopatterns.errors import IoPatternsError
-from iopatterns.tuning import mode_page, queue
+from iopatterns.tuning import disk, queue
 
 _NAME = "journal.json"
 
@@ -25,9 +25,9 @@ def is_noted(root: Path, drive: str) -> bool:
 class Journal:
     """The settings of one disk as they were, in a folder of one drive; empty where nothing is changed.
 
-    A setting is a file of the kernel, or a bit of the caching mode page. ``device`` is the disk's node: after a restart
-    another disk may have its name, so that the serial number goes with each note and is looked at before anything is
-    set.
+    A setting is a file of the kernel, or a bit that the disk keeps itself. ``device`` is the disk's node: after a
+    restart another disk may have its name, so that the serial number goes with each note and is looked at before
+    anything is set.
     """
 
     def __init__(self, folder: Path, device: Path | None = None) -> None:
@@ -39,7 +39,7 @@ class Journal:
         self._record({"file": str(file), "value": value})
 
     def record_bit(self, setting: str, value: int) -> None:
-        """Note a bit of the caching mode page, likewise."""
+        """Note a setting that the disk keeps itself, likewise."""
         self._record({"bit": setting, "value": value})
 
     def _record(self, entry: dict[str, Any]) -> None:
@@ -54,8 +54,8 @@ class Journal:
     def restore(self) -> list[str]:
         """Put back all that is noted, in the order in which it was set, and return it.
 
-        In that order since a scheduler brings values of its own, which are put right after it. A signal to stop waits
-        until all is back. Raises RestoreError; the note stays then.
+        In that order since a scheduler brings values of its own, and WCE the kernel's view, which are put right after
+        them. A signal to stop waits until all is back. Raises RestoreError; the note stays then.
         """
         with signals.held_back():
             return self._restore()
@@ -119,8 +119,9 @@ def _put_back(entry: dict[str, Any], noted: Path) -> str:
         by_hand = f"echo {entry['value']} > {entry['file']}"
         problem = _write(Path(entry["file"]), entry["value"])
     else:
-        by_hand = f"sdparm --set={entry['bit']}={entry['value']} {entry['device']}"
-        step = mode_page.set_bit([], entry["device"], entry["bit"], entry["value"])
+        device = Path(entry["device"])
+        by_hand = disk.by_hand(device, entry["bit"], entry["value"])
+        step = disk.set_on_disk(device, entry["bit"], entry["value"])
         problem = "" if step.taken else step.reason
     if not problem:
         return ""
