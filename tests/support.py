@@ -4,15 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-
-from iopatterns import scorecard
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -100,6 +98,8 @@ def lay_out_recorded(project: Path) -> Path:
     for file in ("saif2020.parquet", "saif2020.tuning.json"):
         shutil.copy(recorded / file, project / "results/measurements")
     shutil.copy(recorded / "colophon.json", project / "results")
+    from iopatterns import scorecard  # pandas with it, which few tests need
+
     scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020")})
     return project
 
@@ -119,6 +119,22 @@ def cell_on_a_file(folder: Path) -> dict[str, Any]:
         },
         "fio": {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1},
     }
+
+
+def cell_on_a_disk(
+    entry: Mapping[str, Any], name: str, rw: str, runtime_ms: int = 100, *, direct: int = 1, **settings: Any
+) -> dict[str, Any]:
+    """Return the specification of a short run on the disk that an entry of config/drives.yaml describes."""
+    identity = {key: value for key, value in entry.items() if key not in {"destroy", "expendable"}}
+    found: dict[str, Any] = {
+        "protocol": 1,
+        "runtime_ms": runtime_ms,
+        "warmup_ms": 0,
+        "seed": 1,
+        "drive": {**identity, "name": name, "file_size_bytes": 8 * 2**20},
+        "fio": {"rw": rw, "bs": 4096, "ioengine": "psync", "direct": direct, "group_reporting": 1},
+    }
+    return {**found, "settings": settings} if settings else found
 
 
 @contextmanager

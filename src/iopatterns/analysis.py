@@ -13,7 +13,7 @@ from iopatterns.errors import IoPatternsError
 from iopatterns.published import conditions, load, load_drives, with_uses
 from iopatterns.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
 from iopatterns.steadiness import doubts
-from iopatterns.tables import block_label
+from iopatterns.tables import WORKLOAD_NAMES, block_label
 
 BANDWIDTH = measures.MEASURES["bandwidth"].column
 _CELL = ("drive", "rw", "bs_bytes")
@@ -113,7 +113,7 @@ class Study:
         executions); two cells of the grid are never averaged over. Raises AnalysisError.
         """
         measure = measures.get(of)
-        rows, keys = self.rows(experiment), [*_CELL, *by]
+        rows, keys = self.rows(experiment), list(dict.fromkeys([*_CELL, *by]))
         if rows.empty:
             head = [*keys, "executions", "mean", "low", "high", "cv", "method", "confidence", "iodepth_reached"]
             return pd.DataFrame(columns=head)
@@ -155,10 +155,10 @@ class Study:
     def measured(self, experiment: str, by: Sequence[str] = (), of: Sequence[str] = ("bandwidth",)) -> pd.DataFrame:
         """Return some quantities of an experiment side by side, with what the source published of each.
 
-        One row per drive, rw, bs_bytes and level of ``by``. Columns: study, these, executions, confidence,
+        One row per drive, rw, bs_bytes and level of ``by``, in order. Columns: study, these, executions, confidence,
         interval_method, iodepth_reached, use; and for each quantity, under the name of its column in the executions:
-        <name>_mean, <name>_low, <name>_high, <name>_cv_percent, published_<name> (in the same unit) and
-        error_<name>_percent, missing where the source has no such value. Raises AnalysisError.
+        <name>_mean, <name>_low, <name>_high, <name>_cv_percent, published_<name> (in the same unit; the first where the
+        source has several) and error_<name>_percent, missing where it has none. Raises AnalysisError.
         """
         keys, table = [*_CELL, *by], pd.DataFrame()
         for number, name in enumerate(of):
@@ -169,8 +169,8 @@ class Study:
                 9
             )  # of equal values the noise of arithmetic is left
             values = self.published(experiment, of=name)
-            there = values.rename(columns={"drive_key": "drive", "value": f"published_{column}"})
-            there = there.reindex(columns=[*keys, f"published_{column}", "use"])
+            there = values.drop(columns="drive").rename(columns={"drive_key": "drive", "value": f"published_{column}"})
+            there = there.reindex(columns=[*keys, f"published_{column}", "use"]).drop_duplicates(keys)
             use = "use" if number == 0 else f"use_{number}"
             part = part.merge(there.rename(columns={"use": use}), on=keys, how="left", validate="one_to_one")
             part[f"error_{column}_percent"] = 100 * (part[f"{column}_mean"] / part[f"published_{column}"] - 1)
@@ -181,7 +181,9 @@ class Study:
                 table = table.merge(part, on=keys, how="left", validate="one_to_one")
                 table["use"] = table["use"].where(table["use"].fillna("").ne(""), table.pop(use))
         table["use"] = table["use"].fillna("")
-        return table
+        drives, workloads = list(dict.fromkeys(table["drive"])), list(WORKLOAD_NAMES)
+        order = table[keys].assign(drive=table["drive"].map(drives.index), rw=table["rw"].map(workloads.index))
+        return table.loc[order.sort_values(keys, kind="stable").index].reset_index(drop=True)
 
     def facts(self) -> dict[str, Any]:
         """Return the numbers that the report tells of any study, as JSON has them.

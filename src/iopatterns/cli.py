@@ -102,11 +102,22 @@ def _job(command: str, log: Path | None, *, die_with_parent: bool) -> Iterator[N
             with interruptible():
                 yield
         except IoPatternsError as error:
-            messages.say(f"iopatterns {command}: {error}")
+            # settings that cannot be put back after a drive has failed must not hide that it has
+            first = None if error.__suppress_context__ else error.__context__
+            told = [str(each) for each in (first, error) if isinstance(each, IoPatternsError)]
+            messages.say(f"iopatterns {command}: " + "\n".join(told))
             sys.exit(error.exit_status)
+        except OSError as error:
+            messages.say(f"iopatterns {command}: {_of_the_system(error)}")
+            sys.exit(1)
         except Interrupted as interrupt:
             messages.say(f"iopatterns {command}: stopped by {interrupt}; what is finished is kept")
             sys.exit(128 + interrupt.signal_number)
+
+
+def _of_the_system(error: OSError) -> str:
+    """Return what a call of the system has failed with, and on which file where that is known."""
+    return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
 
 
 @commands.command()
@@ -211,3 +222,6 @@ def main() -> None:
     except IoPatternsError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_status)
+    except OSError as error:
+        print(_of_the_system(error), file=sys.stderr)
+        sys.exit(1)

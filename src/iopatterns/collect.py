@@ -104,7 +104,7 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
         "left_out": len(cells) - sum(cells.values()),
         "executions": len(sidecars),
         "real_executions": len(real),
-        "doubts": dict(sorted(Counter(doubt for sidecar in real for doubt in sidecar.get("doubts", ())).items())),
+        "doubts": dict(sorted(doubts_of(real).items())),
         "fio_seconds": round(sum(sidecar["wall_s"] for sidecar in real), 3),
         "started": min((sidecar["started"] for sidecar in real), default=None),
         "ended": max((sidecar["ended"] for sidecar in real), default=None),
@@ -115,6 +115,18 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
         "machines": _distinct(sidecar["machine"] for sidecar in real),
         "drives": _distinct(_identity(raw, sidecar) for raw, sidecar in zip(raw_files, all_sidecars, strict=True)),
     }
+
+
+def doubts_of(real: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Return how many executions on real drives have which doubt; one shows only beside the others: newer firmware."""
+    found: Counter[str] = Counter()
+    first: dict[str, str | None] = {}
+    for sidecar in sorted(real, key=lambda sidecar: str(sidecar["started"])):
+        found.update(sidecar.get("doubts", ()))
+        name, firmware = sidecar["drive"]["name"], sidecar["drive"].get("firmware")
+        if first.setdefault(name, firmware) != firmware:
+            found["other firmware than at first"] += 1
+    return found
 
 
 def _identity(raw: Path, sidecar: Mapping[str, Any]) -> dict[str, Any]:

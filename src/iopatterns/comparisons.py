@@ -20,12 +20,15 @@ from iopatterns.tables import (
     block_label,
     fixed,
     rounded,
+    significant,
 )
 
 # A setting or scheduler counts as without effect where a bandwidth, or the gap between random and sequential access,
 # changes by less than this, shown by a test of equivalence.
 MARGIN = 0.10
 SCHEDULER_MARGIN = 0.05
+# How many quantities of a table have room for their intervals
+_WITH_INTERVALS = 2
 # Records of `collect.tuned`
 Tuned = Sequence[Mapping[str, Any]]
 
@@ -144,7 +147,8 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
     """Return the table of some quantities at each level of some factors, with published values and errors beside.
 
     ``measured``: as ``analysis.Study.measured`` returns it for the same ``by`` and ``of``. One row per drive, workload
-    and level, with all columns of it. Drive, workload and block size are printed where there are several.
+    and level, with all columns of it. Drive, workload and block size are printed where there are several, and intervals
+    where there is room: of two quantities at most.
     """
     first = by[0] if by else "bs_bytes"
     shown = [name for name in ("drive", "rw", "bs_bytes") if name in by or measured[name].nunique() > 1]
@@ -163,7 +167,9 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
         form = rounded(measured[f"{stem}_mean"])
         limits = (f"{stem}_low", f"{stem}_high")
         columns.append(Column((f"{stem}_mean",), "Mean", form, over=over))
-        columns.append(Column(limits, f"{100 * measured['confidence'].iloc[0]:g} % interval", _range(form), over=over))
+        if len(of) <= _WITH_INTERVALS:
+            head = f"{100 * measured['confidence'].iloc[0]:g} % interval"
+            columns.append(Column(limits, head, _range(form), over=over))
         if measured[f"published_{stem}"].notna().any():
             columns.append(Column((f"published_{stem}",), "Published", _as_published, over=over))
             columns.append(Column((f"error_{stem}_percent",), "Error (%)", _signed, over=over))
@@ -173,6 +179,34 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
         columns.append(Column(("use",), "Use", right=False))
     group = next((name for name in ("drive", "rw") if name in shown), first)
     return Table(measured, tuple(columns), group if measured[group].nunique() < len(measured) else "study")
+
+
+def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
+    """Return the table of one cell's quantities, a row for each, with published values and errors.
+
+    ``measured``: as ``analysis.Study.measured`` returns it for the same ``of``; its first row of each drive is shown.
+    Columns of the data: drive, quantity, unit, mean, low, high, cv_percent, published, error_percent and use.
+    """
+    rows = []
+    for cell in measured.drop_duplicates("drive").to_dict("records"):
+        for name in of:
+            measure = measures.get(name)
+            stats = [cell[f"{measure.column}_{stat}"] for stat in ("mean", "low", "high", "cv_percent")]
+            published = [cell[f"published_{measure.column}"], cell[f"error_{measure.column}_percent"]]
+            rows.append((cell["drive"], name, measure.unit, *stats, *published, cell["use"]))
+    names = ["drive", "quantity", "unit", "mean", "low", "high", "cv_percent", "published", "error_percent", "use"]
+    data = pd.DataFrame(rows, columns=names)
+    columns = (
+        Column(("drive",), "Drive", right=False, once=True),
+        Column(("quantity", "unit"), "Quantity", "{} ({})".format, right=False),
+        Column(("mean",), "Mean", significant),
+        Column(("low", "high"), f"{100 * measured['confidence'].iloc[0]:g} % interval", _range(significant)),
+        Column(("cv_percent",), "CV (%)", fixed(1)),
+        Column(("published",), "Published", _as_published),
+        Column(("error_percent",), "Error (%)", _signed),
+        Column(("use",), "Use", right=False),
+    )
+    return Table(data, columns, "drive")
 
 
 def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:

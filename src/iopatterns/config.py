@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,15 @@ class Config:
     """All of config/, checked, with units resolved.
 
     ``drives`` and ``studies`` hold the entries that the configuration names, in its order; each experiment of a study
-    has the drives that it names, or else those that its study does. ``source_drives`` are the drives that any study in
-    config/studies names, configured or not; all others are the user's own. ``iologs`` are the logs that studies have
-    replayed, by path. ``fio_options`` and ``settings`` are the schemas of each fio option and each setting of a drive
-    that a study may use.
+    has the drives that it names, or else those that its study does. ``independent_drives`` are those of the drives that
+    may be measured at the same time. ``source_drives`` are the drives that any study in config/studies names,
+    configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path.
+    ``fio_options`` and ``settings`` are the schemas of each fio option and each setting of a drive that a study may
+    use.
     """
 
     drives: Mapping[str, Mapping[str, Any]]
+    independent_drives: Sequence[str]
     source_drives: frozenset[str]
     studies: Mapping[str, Mapping[str, Any]]
     iologs: Mapping[str, iologs.Log]
@@ -115,6 +117,8 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     _check_kinds(drives)
     _check_names(main["drives"], "drives", drives, f"described in {DRIVES_FILE}")
 
+    _check_independent(main["independent_drives"], drives)
+
     known = {path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml")}
     _check_names(main["studies"], "studies", known, f"in {STUDIES_FOLDER}/")
     study_schema = _schema(root, "study")
@@ -133,6 +137,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
     return Config(
         drives={name: _resolved_drive(root, name, drives[name]) for name in main["drives"]},
+        independent_drives=[name for name in main["independent_drives"] if name in main["drives"]],
         source_drives=frozenset(_source_drives(root, known)),
         studies=studies,
         iologs=_iologs(root, studies),
@@ -252,6 +257,18 @@ def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
         raise ConfigError("\n".join(problems))
 
 
+def _check_independent(names: Iterable[str], drives: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError for an independent drive that is not described, or is no real one."""
+    _check_names(names, "independent_drives", drives, f"described in {DRIVES_FILE}")
+    for index, name in enumerate(names):
+        kind = drives[name]["kind"]
+        if kind not in {"file", "block"}:
+            raise ConfigError(
+                f"{CONFIG_FILE}: independent_drives[{index}]: '{name}' is of kind '{kind}', which disturbs no other"
+                " drive. Leave it out."
+            )
+
+
 def _kind_with(key: str) -> str:
     return next(kind for kind, allowed in _ALLOWED_BY_KIND.items() if key in allowed)
 
@@ -309,9 +326,13 @@ def _check_names(
     for index, name in enumerate(names):
         if name not in valid:
             raise ConfigError(
-                f"{file}: {place}[{index}]: no {key.rstrip('s').replace('studie', 'study')} '{name}' is {where}."
+                f"{file}: {place}[{index}]: no {_singular(key)} '{name}' is {where}."
                 f"{nearest(name, valid)} There: {', '.join(valid)}."
             )
+
+
+def _singular(key: str) -> str:
+    return {"studies": "study"}.get(key, "drive")
 
 
 def check(file: str, content: Any, schema: dict[str, Any]) -> None:

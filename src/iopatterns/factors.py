@@ -29,7 +29,7 @@ _FACTORS: dict[str, tuple[str, Kind]] = {
     "offset": ("Offset", "size"),
     "blockalign": ("Alignment", "size"),
     "size": ("Target size", "size"),
-    "skip": ("Step beyond the last request", "size"),
+    "skip": ("Gap", "size"),
     "partitions": ("Partitions", "number"),
     "thinktime": ("Pause", "duration"),
     "thinktime_blocks": ("Requests in a burst", "number"),

@@ -3,9 +3,34 @@
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from iopatterns.errors import IoPatternsError
+
+# With less than that nothing of ours can be written: raw files are some 100 kB
+_ROOM_BYTES = 2**20
+
+
+class NoRoomError(IoPatternsError):
+    """A file system takes no more files of ours; the message names the folder."""
+
+
+def require_room(folder: Path) -> None:
+    """Raise NoRoomError unless something can be written to ``folder``, or to what there is of the way to it.
+
+    It is tried, for quotas, reserved blocks and file systems that became read-only show in no number of free bytes.
+    """
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there) as file:
+            os.posix_fallocate(file.fileno(), 0, _ROOM_BYTES)
+    except OSError as error:
+        raise NoRoomError(
+            f"{there}: {error.strerror}. Make room there, or make it writable, and run again; what is finished is kept."
+        ) from None
 
 
 def partial(path: Path) -> Path:

@@ -16,6 +16,7 @@ from typing import Any
 
 from fio_parser_json.documents import FioParseError, read_documents
 from iopatterns.errors import IoPatternsError
+from iopatterns.signals import STOPPING
 
 # Options of cells that fio does not know; `command` and `iologs` say what is made of them
 _OUR_OPTIONS = ("skip", "partitions", "replay", "read_iolog")
@@ -26,9 +27,6 @@ _LEAST_RUNTIME_SHARE = 0.9
 # fio that has not ended so long after it should have hangs (a dead disk, a stuck kernel)
 _PATIENCE_S = 120.0
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-
-
-_STOPPING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
 class FioError(IoPatternsError):
@@ -155,7 +153,7 @@ def run(argv: list[str], expected_s: float) -> Outcome:
     started_s, clock = time.time(), time.monotonic()
     with tempfile.TemporaryFile() as words:
         # a signal that comes while fio is started waits until fio can be stopped
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         try:
             process = subprocess.Popen(
                 argv,
@@ -163,7 +161,7 @@ def run(argv: list[str], expected_s: float) -> Outcome:
                 stdout=words,
                 stderr=subprocess.STDOUT,
                 process_group=0,
-                preexec_fn=functools.partial(_begin, mask),  # noqa: PLW1509 - no threads here
+                preexec_fn=functools.partial(_begin, os.getpid(), mask),  # noqa: PLW1509 - no threads here
             )
         except FileNotFoundError:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -188,9 +186,11 @@ def run(argv: list[str], expected_s: float) -> Outcome:
     return Outcome(started_s, time.time(), time.monotonic() - clock)
 
 
-def _begin(mask: set[int | signal.Signals]) -> None:
-    """Make ready the process in which fio starts: it dies with this one, and takes signals as this one did."""
+def _begin(parent: int, mask: set[int | signal.Signals]) -> None:
+    """Make ready the process in which fio starts: it dies with its parent, and takes signals as that did."""
     die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:  # killed before the kernel was asked
+        os._exit(1)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 

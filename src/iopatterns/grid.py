@@ -327,7 +327,7 @@ class _Tags:
             if text is None:
                 text = self._known[option, value] = self._tag[option] + self._text(option, value)
             parts.append(text)
-        parts += [f"{self._settings[setting]}{settings[setting]}" for setting in sorted(settings)]
+        parts += [f"{self._settings[name]}{settings[name]}".replace(" ", "-") for name in sorted(settings)]
         return "-".join(parts)
 
     def _text(self, option: str, value: Any) -> str:

@@ -146,7 +146,17 @@ def sysfs_of(node: Path) -> Path | None:
 
 def disks_under(folder: Path) -> list[Path]:
     """Return the sysfs folders of all whole disks that ``folder`` lies on, LVM, RAID and encryption looked through."""
-    found, waiting = [], [_sysfs_disk(folder)]
+    return _whole_disks(_sysfs_disk(folder))
+
+
+def physical_disks(device: str) -> list[str]:
+    """Return the kernel's names of the whole disks that a device of the kernel's is made of, itself where of none."""
+    entry = Path("/sys/block") / device
+    return sorted(disk.name for disk in _whole_disks(entry.resolve() if entry.exists() else None))
+
+
+def _whole_disks(entry: Path | None) -> list[Path]:
+    found, waiting = [], [entry]
     while waiting:
         entry = waiting.pop()
         if entry is None:

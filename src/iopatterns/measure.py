@@ -11,8 +11,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from iopatterns import cells, drives, files, fio, iologs, machine, messages, progress, tuning
+from iopatterns import cells, drives, files, fio, health, iologs, machine, messages, progress, tuning
 from iopatterns.errors import IoPatternsError
+from iopatterns.signals import STOPPING
+from iopatterns.tuning import disk, journal
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
 _OTHERS_SHARE = 0.05
@@ -38,12 +40,11 @@ def interruptible() -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted` while the context lasts."""
 
     def stop(signal_number: int, _frame: FrameType | None) -> None:
-        for number in numbers:  # the second Ctrl-C of an impatient user must not cut the clean-up short
+        for number in STOPPING:  # the second Ctrl-C of an impatient user must not cut the clean-up short
             signal.signal(number, signal.SIG_IGN)
         raise Interrupted(signal_number)
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, stop) for number in numbers}
+    before = {number: signal.signal(number, stop) for number in STOPPING}
     try:
         yield
     finally:
@@ -81,9 +82,17 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
 
     The number of an execution is the stem of its raw file. A raw file that is there with its sidecar is kept as it is.
     Where the drive does not take the cell's settings, nothing is measured: each raw file then says so in place of what
-    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError or MeasureError;
-    finished executions stay.
+    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError, MeasureError, or
+    NoRoomError where the raw files' file system is full; finished executions stay.
     """
+    try:
+        return _measure(root, specification, raw_files)
+    except (OSError, fio.FioError):
+        files.require_room(raw_files[0].parent)  # if that is what it came of, nothing else is worth saying
+        raise
+
+
+def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
     cell = raw_files[0].parent
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
     if not cell.name.endswith(f"-{cells.digest(specification)[:8]}"):
@@ -93,21 +102,25 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
             f"{cell.parent.parent}: holds what was measured elsewhere and unpacked from an archive. Give the drive that"
             " is measured here another name in config/drives.yaml, or delete that folder."
         )
-    if not _missing(raw_files):
-        messages.say(f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again")
+    all_there = f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again"
+    if not _missing(raw_files) and not journal.is_noted(root, specification["drive"]["name"]):
+        messages.say(all_there)
         return 0
 
     log = _own_log(root, specification)
     drive = drives.open_drive(root, specification)
     with drive.hold():
         missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
+        if not missing:
+            messages.say(all_there)
+            return 0
         cell.mkdir(parents=True, exist_ok=True)
         for leftover in cell.glob(".*.partial"):
             leftover.unlink()
         drive.guard()
         drive.prepare()
         steps = [step.record() for step in drive.tune(specification.get("settings", {}))]
-        about = {"specification": specification, "drive": drive.identify(), "tuning": steps}
+        about: dict[str, Any] = {"specification": specification, "drive": drive.identify(), "tuning": steps}
         if tuning.not_taken(steps):
             for raw in missing:
                 _leave_out(raw, about)
@@ -116,10 +129,12 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
             messages.say(f"{label}: not measured, for the drive does not take its settings: {reasons}")
             return 0
         about["fio_version"] = fio.version()
+        real = specification["drive"]["kind"] != "twin"
+        condition = _condition(about["drive"]["device"]) if real else {}
         started = time.monotonic()
         _warm_up(drive, specification, log, cell)
         for raw in missing:
-            _execute(drive, raw, about, log)
+            _execute(drive, raw, about, log, condition)
             progress.advance()
         messages.say(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
     return len(missing)
@@ -200,8 +215,19 @@ def _keep(temporary: Path, raw: Path, sidecar: Mapping[str, Any]) -> None:
     files.commit(temporary, raw)
 
 
-def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iologs.Log | None) -> None:
-    """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share."""
+def _condition(device: str | None) -> dict[str, Any]:
+    """Return what a real drive says of itself before its cell's first execution: health, and its write cache."""
+    seen = disk.write_cache(device) if device else {"drive": None, "kernel": None}
+    return {"health": {"before": health.read(device)}, "write_cache": seen}
+
+
+def _execute(
+    drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iologs.Log | None, condition: Mapping[str, Any]
+) -> None:
+    """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share.
+
+    ``condition`` is that of a real drive before the first of them, as `_condition` returned it; nothing for a twin.
+    """
     specification = about["specification"]
     execution = int(raw.stem)
     before = machine.moment()
@@ -213,6 +239,7 @@ def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iolo
         try:
             moved_bytes = fio.check(temporary, specification, None if requests is None else iologs.moved(requests))
         except fio.FioError as error:
+            files.require_room(raw.parent)
             raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
         sidecar = {
             **about,
@@ -225,32 +252,37 @@ def _execute(drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iolo
             "ended": _timestamp(outcome.ended_s),
             "wall_s": round(outcome.wall_s, 6),
         }
-        if specification["drive"]["kind"] != "twin":
+        if condition:
             traffic = (traffic_bytes, machine.disk_traffic_bytes(device))
-            sidecar |= _doubts(specification["fio"], before, traffic, moved_bytes)
+            seen = {**condition["health"], "after": health.read(device)}
+            sidecar |= {**condition, "health": seen, **_traffic_of_others(traffic, moved_bytes)}
+            sidecar["doubts"] = _doubts(sidecar, moved_bytes)
         _keep(temporary, raw, sidecar)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _doubts(
-    options: Mapping[str, Any], before: Mapping[str, Any], traffic: tuple[int | None, int | None], moved_bytes: int
-) -> dict[str, Any]:
-    """Return what makes an execution on a real drive doubtful (``doubts``), and the bytes that others moved meanwhile.
+def _traffic_of_others(traffic: tuple[int | None, int | None], moved_bytes: int) -> dict[str, int | None]:
+    """Return the bytes that others moved meanwhile; ``traffic`` is what the disk had moved before, and has after."""
+    before, after = traffic
+    return {"others_bytes": None if before is None or after is None else max(0, after - before - moved_bytes)}
 
-    ``before``: as `machine.moment` returned it; ``traffic``: what the disk has moved before and after, in bytes.
-    """
-    others_bytes = None if None in traffic else max(0, traffic[1] - traffic[0] - moved_bytes)  # type: ignore[operator]
+
+def _doubts(sidecar: Mapping[str, Any], moved_bytes: int) -> list[str]:
+    """Return what makes an execution on a real drive doubtful, by its sidecar."""
+    specification, before = sidecar["specification"], sidecar["before"]
     found = []
-    if others_bytes is not None and others_bytes > max(_OTHERS_SHARE * moved_bytes, _OTHERS_LEAST_BYTES):
+    if (sidecar["others_bytes"] or 0) > max(_OTHERS_SHARE * moved_bytes, _OTHERS_LEAST_BYTES):
         found.append("other I/O on the disk")
-    if not options.get("direct"):
+    if not specification["fio"].get("direct"):
         found.append("through the page cache")
     if before["cpu_governor"] not in {None, "performance"}:
         found.append(f"CPU governor {before['cpu_governor']}")
     if before["load_average"][0] > (os.cpu_count() or 1):
         found.append("a busy machine")
-    return {"doubts": found, "others_bytes": others_bytes}
+    if disk.disagree(sidecar["write_cache"]) and "write_cache" not in specification.get("settings", {}):
+        found.append("drive and kernel disagree on the write cache")
+    return found + health.doubts(sidecar["health"]["before"], sidecar["health"]["after"])
 
 
 def _timestamp(seconds: float) -> str:

@@ -1,15 +1,15 @@
 """What a running command says to the person who waits: lines on standard error, copied into a log file if wanted."""
 
+import contextlib
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 _log: TextIO | None = None
 
 
-@contextmanager
+@contextlib.contextmanager
 def copied_to(path: Path | None) -> Iterator[None]:
     """Copy all that is said while the context lasts into a new file at ``path``."""
     global _log  # noqa: PLW0603 - a process has one standard error and one log
@@ -17,15 +17,18 @@ def copied_to(path: Path | None) -> Iterator[None]:
         yield
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as _log:
-        try:
-            yield
-        finally:
-            _log = None
+    _log = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed below, whether or not the disk is full by then
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            _log.close()
+        _log = None
 
 
 def say(text: str) -> None:
     """Print a line on standard error at once."""
     print(text, file=sys.stderr, flush=True)
     if _log is not None:
-        print(text, file=_log, flush=True)
+        with contextlib.suppress(OSError):  # that the disk is full is told where it matters
+            print(text, file=_log, flush=True)

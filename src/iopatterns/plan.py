@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from iopatterns import cells, config, fio, grid, machine, messages, progress, units
+from iopatterns import cells, config, fio, grid, health, machine, messages, progress, units
 from iopatterns.drives.precondition import MOST_ROUNDS
 from iopatterns.measure import UNPACKED
 from iopatterns.twin.state import find_model
@@ -43,6 +43,7 @@ class Plan:
             study: {cell.folder: cell for cell in grid.expand(self.config, study)} for study in self.config.studies
         }
         empty = [study for study, found in self._cells.items() if not found]
+        self._check_disks()
         if empty:
             raise grid.GridError(f"{config.CONFIG_FILE}: drives: {self._no_drive(empty[0])}")
 
@@ -85,8 +86,43 @@ class Plan:
         """Return which experiments ask for each cell of a study: their names, spaces between, by the cell's folder."""
         return {folder: " ".join(cell.experiments) for folder, cell in self._cells[study].items()}
 
+    def _check_disks(self) -> None:
+        """Raise ConfigError where two drives that are said to be independent lie on one disk."""
+        on: dict[str, str] = {}
+        for drive in self.config.independent_drives:
+            for disk in self._disks(drive):
+                if disk in on:
+                    raise config.ConfigError(
+                        f"{config.CONFIG_FILE}: independent_drives: '{on[disk]}' and '{drive}' are both on {disk}, and"
+                        f" disturb each other. Leave one of them out."
+                    )
+                on[disk] = drive
+
+    def _disks(self, drive: str) -> list[str]:
+        """Return the kernel's names of the disks under a real drive; none where there is nothing yet."""
+        entry = self.config.drives[drive]
+        place = self._root / entry["path"]
+        try:
+            if entry["kind"] == "block":
+                return machine.physical_disks(place.resolve().name)
+            folder = next(folder for folder in place.resolve().parents if folder.exists())
+            return sorted(disk.name for disk in machine.disks_under(folder))
+        except OSError:
+            return []
+
+    @property
+    def resources(self) -> list[str]:
+        """The resources, one of each, that keep drives from being measured at the same time."""
+        return ["real_drive", *(f"real_drive_{drive}" for drive in self.config.independent_drives)]
+
+    def occupies(self, drive: str, resource: str) -> int:
+        """Return how much of a resource measuring a drive takes: an independent one its own, another real one all."""
+        if drive in self.config.independent_drives:
+            return int(resource == f"real_drive_{drive}")
+        return int(self.is_real(drive))
+
     def is_real(self, drive: str) -> bool:
-        """Return whether a drive is one of this machine, that only one measurement may use at a time."""
+        """Return whether a drive is one of this machine."""
         return self.config.drives[drive]["kind"] not in {"twin", "archive"}
 
     def measured_drives(self) -> list[str]:
@@ -110,6 +146,10 @@ class Plan:
         """Return the names of the models in data/twins that record a fit."""
         files = sorted((self._root / "data/twins").glob("*.yaml"))
         return [file.stem for file in files if "\nfit:" in file.read_text(encoding="utf-8")]
+
+    def fitted_to(self, model: str) -> str:
+        """Return the table of published values to which a model of `fitted_models` has been fitted."""
+        return str(config.read_yaml(self._root, f"data/twins/{model}.yaml")["fit"]["points"])
 
     def models(self) -> list[str]:
         """Return the files of the models of twins that are measured."""
@@ -187,8 +227,12 @@ class Plan:
                 line += f", at most {each.written_bytes / 1e9:.1f} GB written (at 1 GB/s){self._wear(each)}"
             lines.append(line + ("" if self.is_real(each.drive) else ", simulated: nothing is written"))
         lines += [f"{drive}: measured elsewhere, out of {self.archive(drive)[0]}" for drive in self.archived_drives()]
-        seconds = sum(each.seconds for each in forecasts)
-        return "\n".join([*lines, f"In all about {units.format_duration(seconds)}, one drive after the other."])
+        total = f"In all about {units.format_duration(sum(each.seconds for each in forecasts))}"
+        together = self.config.independent_drives
+        total += ", one drive after the other"
+        if len(together) > 1:
+            total += f"; less with --cores {len(together)}: {', '.join(together)} are measured at the same time then"
+        return "\n".join([*lines, f"{total}."])
 
     def _wear(self, forecast: Forecast) -> str:
         """Return what the bytes written are of a disk's capacity: how often the run fills it."""
@@ -216,6 +260,11 @@ class Plan:
         if executions:
             drives = ", ".join(self.measured_drives())
             messages.say(f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.")
+        if any(each.executions and self.is_real(each.drive) for each in forecasts) and health.tool() is None:
+            messages.say(
+                "Temperature and health of drives are not recorded, for neither smartctl nor nvme is installed:"
+                " apt-get install smartmontools"
+            )
 
 
 def _lock_folder(folder: Path) -> TextIO:

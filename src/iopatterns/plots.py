@@ -95,7 +95,8 @@ class Panel:
 
     ``rows``: columns ``rw``, the x of the figure, and ``mean``, ``low``, ``high`` of its quantity; and ``variant``
     where a workload has several curves in it. ``published``: rows of the source's values with ``rw``, x and
-    ``value``, or None. ``note``: what is written in a panel without rows. ``of``: the quantity, see ``measures``.
+    ``value``, or None. ``note``: what is written in a panel without rows. ``of``: the quantity, see ``measures``; its
+    axis begins at 0, unless it is ``logarithmic``.
     """
 
     title: str
@@ -103,6 +104,7 @@ class Panel:
     published: pd.DataFrame | None = None
     note: str = "not measured"
     of: str = "bandwidth"
+    logarithmic: bool = False
 
 
 def curves_figure(
@@ -111,16 +113,15 @@ def curves_figure(
     columns: int,
     *,
     height_inch: float = 2.35,
-    logarithmic: bool = False,
 ) -> Figure:
     """Return a figure of quantities over the levels of a factor, a curve for each workload.
 
     ``x`` is the factor's column in the executions (bs_bytes, numjobs, iodepth …). Levels above 0 that span a factor
     of eight or more stand on a logarithmic axis, others as far apart as their numbers say; where some are 0 or
-    below and they span much, and where they are names, they stand side by side. ``logarithmic`` is about the axes
-    of the quantities, which else begin at 0. Markers are means with their intervals as error bars; hollow markers,
-    larger, are published values. Panels stand in rows of ``columns`` and share x, and y where all show one
-    quantity. Raises PlotError for no panels at all, or more than two variants, QuantityError.
+    below and they span much, and where they are names, they stand side by side. Markers are means with their
+    intervals as error bars; hollow markers, larger, are published values. Panels stand in rows of ``columns`` and
+    share x, and y where all show one quantity. Raises PlotError for no panels at all, or more than two variants,
+    QuantityError.
     """
     variants = list(dict.fromkeys(name for panel in panels for name in panel.rows.get("variant", ())))
     if not panels:
@@ -147,7 +148,7 @@ def curves_figure(
             axes.set_visible(False)
         axis.apply(grid.flat[0])
         for number, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
-            if logarithmic:
+            if panel.logarithmic:
                 axes.set_yscale("log")
                 axes.yaxis.set_minor_locator(NullLocator())
                 axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -1,5 +1,6 @@
 """How far a run is and how long it will still take, shared by the measuring commands of one run through a file."""
 
+import contextlib
 import json
 import os
 import time
@@ -23,7 +24,8 @@ def advance() -> None:
     """Note that one execution is done."""
     path = os.environ.get(VARIABLE)
     if path and Path(path).exists():
-        with open(path, "a", encoding="utf-8") as file:
+        # an outlook that is wrong on a full disk is better than a run that ends
+        with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
             file.write("done\n")
 
 

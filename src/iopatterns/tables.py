@@ -87,6 +87,11 @@ def rounded(values: Iterable[float]) -> Callable[[float], str]:
     return fixed(digits)
 
 
+def significant(value: float) -> str:
+    """Print a number with three significant digits, or all of its whole ones; a dash for none."""
+    return NOTHING if pd.isna(value) else rounded([value])(value)
+
+
 def between(digits: int) -> Callable[[float, float], str]:
     """Return a form that prints an interval as ``low–high``, and a dash for none."""
     return lambda low, high: NOTHING if pd.isna(low) else f"{low:.{digits}f}–{high:.{digits}f}"

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 import yaml
 from loops import Loop, loop_device, run, undone
+from support import cell_on_a_disk
 
-from iopatterns import cells
+from iopatterns import cells, machine
 from iopatterns.drives import DriveError
 from iopatterns.measure import measure, read_sidecar
 
-Spec = dict[str, Any]
 MIB = 2**20
 
 
@@ -45,21 +45,11 @@ def entry(loop: Loop, **changes: Any) -> dict[str, Any]:
     return {key: value for key, value in {**usual, **changes}.items() if value is not None}
 
 
-def attempt(folder: Path, drive: dict[str, Any], rw: str = "randwrite", **settings: Any) -> Path:
+def attempt(folder: Path, drive: dict[str, Any], rw: str = "randwrite", *, direct: int = 1, **settings: Any) -> Path:
     """Measure a short cell on a disk described so, and return its raw file."""
     (folder / "config").mkdir(exist_ok=True)
     (folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": drive}))
-    identity = {key: value for key, value in drive.items() if key not in {"destroy", "expendable"}}
-    specification: Spec = {
-        "protocol": 1,
-        "runtime_ms": 100,
-        "warmup_ms": 0,
-        "seed": 1,
-        "drive": {**identity, "name": "disk", "file_size_bytes": 8 * MIB},
-        "fio": {"rw": rw, "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1},
-    }
-    if settings:
-        specification["settings"] = settings
+    specification = cell_on_a_disk(drive, "disk", rw, direct=direct, **settings)
     raw = folder / f"raw/disk/study/x-{cells.digest(specification)[:8]}/01.json"
     measure(folder, specification, [raw])
     return raw
@@ -394,3 +384,50 @@ def test_check_tells_the_serial_number_of_a_disk_whose_entry_has_none(disk: Loop
     said = checked(disk_folder, entry(disk, serial=None))
     assert said.returncode == 1
     assert f"gives no serial, the device says '{disk.serial}'" in said.stdout
+
+
+def view_of(disk: Loop) -> Path:
+    return disk.scheduler.with_name("write_cache")
+
+
+@pytest.mark.parametrize("rw", ["randread", "randwrite"])
+def test_the_kernel_s_view_of_the_write_cache_is_set_and_put_back(disk: Loop, disk_folder: Path, rw: str) -> None:
+    before = view_of(disk).read_text()
+    raw = attempt(disk_folder, entry(disk, tune=["write_cache"]), rw, write_cache="write through")
+    sidecar = read_sidecar(raw)
+    assert sidecar["tuning"][0]["after"] == sidecar["write_cache"]["kernel"] == "write through"
+    assert view_of(disk).read_text() == before == "write back\n"
+
+
+def test_the_kernel_s_view_of_a_mounted_disk_is_left_alone(disk: Loop, disk_folder: Path) -> None:
+    point = mounted(disk.device, disk_folder)
+    with undone("umount", point):
+        drive = entry(disk, tune=["write_cache"])
+        raw = attempt(disk_folder, drive, "randread", write_cache="write through")
+    (step,) = read_sidecar(raw)["tuning"]
+    assert step["outcome"] == "not applicable"
+    assert "may lose its data" in step["reason"]
+
+
+def test_a_disk_without_health_has_the_reason_and_no_doubt_in_its_sidecar(disk: Loop, disk_folder: Path) -> None:
+    sidecar = read_sidecar(attempt(disk_folder, entry(disk), "randread"))
+    for moment in ("before", "after"):
+        assert list(sidecar["health"][moment]) == ["not available"]
+    assert sidecar["write_cache"] == {"drive": None, "kernel": "write back"}
+    assert not [doubt for doubt in sidecar["doubts"] if doubt.startswith("drive")]
+
+
+def test_without_direct_io_what_lay_in_memory_is_read_anew_and_doubted_all_the_same(
+    disk: Loop, disk_folder: Path
+) -> None:
+    disk.image.write_bytes(os.urandom(64 * MIB))
+    with open(disk.device, "rb") as held:  # the kernel keeps a disk's pages while somebody has it open
+        held.read(8 * MIB)
+        before = machine.disk_traffic_bytes(disk.device.name)
+        assert before is not None
+        held.seek(0)
+        held.read(8 * MIB)
+        assert machine.disk_traffic_bytes(disk.device.name) == before
+        sidecar = read_sidecar(attempt(disk_folder, entry(disk), "randread", direct=0))
+        assert (machine.disk_traffic_bytes(disk.device.name) or 0) > before + MIB
+    assert "through the page cache" in sidecar["doubts"]

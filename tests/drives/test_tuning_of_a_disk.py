@@ -151,6 +151,46 @@ def test_the_next_measurement_puts_back_what_a_killed_one_left(disk: Disk, disk_
     assert disk.present() == "none"
 
 
+def test_a_cell_that_is_all_there_puts_back_what_a_killed_run_left(disk: Disk, disk_folder: Path) -> None:
+    spec = specification(disk, scheduler="deadline")
+    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
+    Journal(disk_folder / "data/raw/loop/.restore").record_file(disk.scheduler, "none")
+    disk.scheduler.write_text("mq-deadline")
+    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 0
+    assert disk.present() == "none"
+
+
+# Says which process it is, puts back what is noted, and ends as a measurement does that is asked to stop.
+_RESTORING = """
+import sys
+from pathlib import Path
+from iopatterns.measure import Interrupted, interruptible
+from iopatterns.tuning.journal import Journal
+try:
+    with interruptible(), Journal(Path(sys.argv[1])).kept():
+        pass
+except Interrupted as interrupt:
+    sys.exit(128 + interrupt.signal_number)
+"""
+
+
+def test_a_signal_while_settings_are_put_back_waits_until_all_are(disk_folder: Path) -> None:
+    settings = [disk_folder / f"setting{number}" for number in range(10_000)]
+    for file in settings:
+        file.write_text("changed")
+    noted = [{"file": str(file), "value": "before"} for file in settings]
+    (disk_folder / "journal.json").write_text(json.dumps(noted))
+    process = subprocess.Popen([sys.executable, "-c", _RESTORING, str(disk_folder)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while settings[0].read_text() != "before":
+        assert time.monotonic() < deadline, "nothing was put back"
+    process.send_signal(signal.SIGTERM)
+    assert settings[-1].read_text() == "changed", "the signal came too late to show anything"
+    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert {file.read_text() for file in settings} == {"before"}
+    assert not (disk_folder / "journal.json").exists()
+
+
 def test_what_cannot_be_put_back_is_told_and_stays_noted(disk_folder: Path) -> None:
     journal = Journal(disk_folder)
     journal.record_file(disk_folder / "gone/scheduler", "none")
@@ -230,3 +270,19 @@ def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeyp
     assert (disk_folder / "notes/journal.json").exists()
     notes.restore()
     assert not (disk_folder / "notes/journal.json").exists()
+
+
+@pytest.mark.parametrize(("setting", "wanted"), [("write_cache", "write through"), ("look_ahead", 0), ("WCE", 0)])
+def test_the_caches_of_a_disk_that_serves_others_are_left_alone(
+    disk: Disk, disk_folder: Path, setting: str, wanted: int | str
+) -> None:
+    view = disk.scheduler.with_name("write_cache")
+    before = view.read_text()
+    spec = specification(disk, **{setting: wanted})
+    spec["drive"]["tune"] = [setting]
+    drive = open_drive(disk_folder, spec)
+    with drive.hold():
+        (step,) = drive.tune(spec["settings"])
+        assert step.outcome == "not applicable"
+        assert "serves others too" in step.reason
+        assert view.read_text() == before

@@ -156,3 +156,10 @@ def test_the_queue_of_the_model_is_set_and_the_page_cache_s_is_not_applicable(di
     steps = {step.setting: step for step in tuned(disk_folder, "px05smb040", nr_requests=32, read_ahead_kb=64)}
     assert (steps["nr_requests"].before, steps["nr_requests"].outcome) == (128, "changed")
     assert steps["read_ahead_kb"].outcome == "not applicable"
+
+
+@pytest.mark.parametrize(("setting", "wanted", "why"), [("look_ahead", 0, "DRA"), ("write_cache", "write back", "WCE")])
+def test_a_twin_says_which_setting_it_has_instead(disk_folder: Path, setting: str, wanted: int | str, why: str) -> None:
+    (step,) = tuned(disk_folder, "px05smb040", **{setting: wanted})
+    assert step.outcome == "not applicable"
+    assert why in step.reason

@@ -1,56 +1,16 @@
 """The gate and the settings on real SCSI, SATA and NVMe drives of a kernel of their own."""
 
 import json
-from typing import Any
 
 import pytest
 import yaml
 from guest.guest import Disk, Guest, Section
-
-from iopatterns import cells
+from guest.measuring import PARTITION, entry, measuring
+from support import cell_on_a_disk
 
 LAB = Disk("a", "scsi", "T1", "TWO ALIKE", 32)
 OTHER = Disk("b", "scsi", "T2", "TWO ALIKE", 32)  # differs in its serial number alone
 BYSTANDER = Disk("c", "nvme", "N1", "", 32)
-
-# A DOS partition table with one partition, as sfdisk writes it, which is not everywhere
-PARTITION = """
-"$PYTHON" - "$1" <<'END'
-import struct, sys
-entry = struct.pack("<BBBBBBBBII", 0, 0, 0, 0, 0x83, 0, 0, 0, 2048, 32768)
-with open(sys.argv[1], "r+b") as disk:
-    disk.seek(446)
-    disk.write(entry + bytes(48) + b"\\x55\\xaa")
-END
-"""
-
-
-def entry(disk: Disk, **changes: Any) -> dict[str, Any]:
-    usual = {"kind": "block", "path": f"/dev/disk/by-id/{disk.by_id}", "serial": disk.serial, "destroy": disk.serial}
-    return {**usual, "expendable": ["ext4", "dos", "swap"], **changes}
-
-
-def specification(drive: dict[str, Any], name: str, rw: str, runtime_ms: int = 300, **settings: Any) -> dict[str, Any]:
-    identity = {key: value for key, value in drive.items() if key not in {"destroy", "expendable"}}
-    found: dict[str, Any] = {
-        "protocol": 1,
-        "runtime_ms": runtime_ms,
-        "warmup_ms": 0,
-        "seed": 1,
-        "drive": {**identity, "name": name, "file_size_bytes": 8 * 2**20},
-        "fio": {"rw": rw, "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1},
-    }
-    return {**found, "settings": settings} if settings else found
-
-
-def measuring(found: dict[str, Any]) -> str:
-    """Return the command that measures a cell; its sidecar is printed behind it."""
-    folder = f"raw/{found['drive']['name']}/study/x-{cells.digest(found)[:8]}"
-    return (
-        f"\"$PYTHON\" -m iopatterns measure --specification '{json.dumps(found)}' {folder}/01.json;"
-        f" s=$?; cat {folder}/01.sidecar.json; (exit $s)"
-    )
-
 
 TUNED = {**entry(LAB), "tune": ["WCE", "DRA", "scheduler"]}
 CONFIG = {
@@ -100,15 +60,15 @@ SECTIONS = {
     "serial": CHECK + "wrong",
     "unconsented": CHECK + "unconsented",
     "mistyped": CHECK + "mistyped",
-    "reading": HERE + measuring(specification(CONFIG["lab"], "lab", "randread")),
-    "refused": HERE + measuring(specification(CONFIG["unconsented"], "unconsented", "randwrite")),
+    "reading": HERE + measuring(cell_on_a_disk(CONFIG["lab"], "lab", "randread", 300)),
+    "refused": HERE + measuring(cell_on_a_disk(CONFIG["unconsented"], "unconsented", "randwrite", 300)),
     "write cache": HERE
     + f"{WCE}; "
-    + measuring(specification(TUNED, "tuned", "randread", WCE=0))
+    + measuring(cell_on_a_disk(TUNED, "tuned", "randread", 300, WCE=0))
     + f"; s=$?; {WCE}; exit $s",
-    "read-ahead": HERE + measuring(specification(TUNED, "tuned", "randread", DRA=1)),
+    "read-ahead": HERE + measuring(cell_on_a_disk(TUNED, "tuned", "randread", 300, DRA=1)),
     "killed": HERE
-    + f"({measuring(specification(TUNED, 'tuned', 'read', 60_000, WCE=0))}) &"
+    + f"({measuring(cell_on_a_disk(TUNED, 'tuned', 'read', 60_000, WCE=0))}) &"
     + f" for i in $(seq 90); do {WCE} | grep -q 0 && break; sleep 1; done; {WCE};"
     + f' pkill -9 python; sleep 1; {WCE}; "$PYTHON" -m iopatterns restore; {WCE}',
     "swap": 'mkswap "$A" >/dev/null; swapon "$A"; ' + CHECK + 'lab; s=$?; swapoff "$A"; exit $s',
@@ -134,7 +94,7 @@ def boots(guests: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[
     guest = Guest(tmp_path_factory.mktemp("guest"), disks=[LAB, OTHER, BYSTANDER])
     before = guest.checksums()
     (guest.share / "drives.yaml").write_text(yaml.safe_dump(CONFIG))
-    gone = specification(CONFIG["gone"], "gone", "randread", 30_000)
+    gone = cell_on_a_disk(CONFIG["gone"], "gone", "randread", 30_000)
     (guest.share / "vanishing.json").write_text(json.dumps(gone))
     found = guest.run_sections(SECTIONS, timeout_s=300)
     for name, section in found.items():

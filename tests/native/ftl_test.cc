@@ -317,6 +317,9 @@ TEST_CASE("page mapping finds every unit where the newest write put it") {
     parameters = page_drive(state);
     parameters.page_mapping.map_cache_coverage = 0.05;
     run_against_reference<PageFtl, PageProbe>(parameters, 4, 3000);
+    parameters = page_drive(state, 2);
+    parameters.page_mapping.gc_whole_blocks = true;
+    run_against_reference<PageFtl, PageProbe>(parameters, 8, 3000);
   }
 }
 
@@ -331,6 +334,9 @@ TEST_CASE("log blocks lead to every unit where the newest write put it") {
       parameters.log_mapping.background_merge_idle = kMillisecond;
       parameters.capacity.size = (16 << 20) - 5 * 4096;  // the last data block is not complete
       run_against_reference<LogBlockFtl, LogProbe>(parameters, 7, 3000);
+      parameters = log_drive(state, sharers, 1, 2);
+      parameters.log_mapping.spare_logs = 2;
+      run_against_reference<LogBlockFtl, LogProbe>(parameters, 9, 3000);
     }
   }
 }
@@ -608,6 +614,62 @@ TEST_CASE("a random initial state has to merge at once, and the background makes
     CHECK(rested.write({8 * 3 + 1}) == transfer + parameters.flash.program_time);
     CHECK(rested.counters().full_merges == merges);
   }
+}
+
+TEST_CASE("with a spare log a write does not wait for its merge, and what comes next does") {
+  Parameters parameters = tiny_drive(InitialState::kSequential, 2, 1);
+  parameters.flash.channels = 2;
+  const Nanoseconds alone = transfer_ns(4096, parameters.flash.channel_rate) + parameters.flash.program_time;
+  Bench<LogBlockFtl> late(parameters);
+  late.write({1});
+  late.write({8 + 1});
+  CHECK(late.counters().full_merges == 0);
+  CHECK(late.write({16 + 1}) > 8 * parameters.flash.program_time);
+  CHECK(late.counters().gc_runs_foreground == 1);
+
+  parameters.log_mapping.spare_logs = 1;
+  Bench<LogBlockFtl> ahead(parameters);
+  ahead.write({1});
+  CHECK(ahead.counters().full_merges == 0);
+  CHECK(ahead.write({8 + 1}) == alone);  // the other log; the first one is merged
+  CHECK(ahead.counters().full_merges == 1);
+  CHECK(ahead.counters().gc_runs_foreground == 0);
+  const std::uint32_t merged = ahead.ftl().shape().die_of(ahead.ftl().place_of(2));
+  std::uint64_t unit = 24;
+  while (ahead.ftl().shape().die_of(ahead.ftl().place_of(static_cast<std::uint32_t>(unit))) != merged) unit += 8;
+  CHECK(ahead.read(unit) > parameters.flash.program_time);  // on the die that merges
+}
+
+TEST_CASE("spare logs must leave one to write to") {
+  Parameters parameters = tiny_drive(InitialState::kSequential, 2, 1);
+  parameters.log_mapping.spare_logs = 2;
+  CHECK_THROWS_WITH_AS(Bench<LogBlockFtl>{parameters}, doctest::Contains("log_mapping.spare_logs"),
+                       std::invalid_argument);
+  parameters = tiny_drive(InitialState::kSequential, 2, 100);
+  parameters.log_mapping.spare_logs = 1;
+  CHECK_THROWS_AS(Bench<LogBlockFtl>{parameters}, std::invalid_argument);
+}
+
+TEST_CASE("collection by whole blocks keeps a die busy, moves as much, and pays for the writes that follow") {
+  Parameters parameters = page_drive(InitialState::kRandom);
+  parameters.capacity.size = 256 << 20;
+  parameters.flash.pages_per_block = 64;
+  Counters counters[2];
+  Nanoseconds longest[2] = {0, 0};
+  for (const bool whole : {false, true}) {
+    parameters.page_mapping.gc_whole_blocks = whole;
+    Bench<PageFtl> bench(parameters);
+    std::mt19937_64 random(5);
+    for (int i = 0; i < 3000; ++i) {
+      const std::uint64_t unit = random() % bench.units();
+      bench.ftl().write(bench.now, &unit, 1, 1);
+      longest[whole] = std::max(longest[whole], bench.read(random() % bench.units()));
+    }
+    counters[whole] = bench.counters();
+  }
+  CHECK(counters[1].units_moved == doctest::Approx(counters[0].units_moved).epsilon(0.05));
+  CHECK(counters[1].gc_runs_foreground == counters[0].gc_runs_foreground);
+  CHECK(longest[1] > 4 * longest[0]);
 }
 
 TEST_CASE("a data block of which nothing is left is erased when it is written again") {

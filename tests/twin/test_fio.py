@@ -1,48 +1,15 @@
 """Unmodified fio on twins: every engine and workload that is served, the same bytes each time; refusals in words."""
 
-import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import loaded_machine
+from twins import JOB, TWIN, fio, run
 
 from iopatterns import twin
 from iopatterns.twin.running import prepare
-
-TWIN = [sys.executable, "-m", "iopatterns.twin"]
-JOB = ["fio", "--name=job", "--filename={drive}", "--size=256m", "--bs=4k", "--randrepeat=0", "--randseed=7"]
-
-
-def run(
-    state: Path, *words: str, keep_data: bool = False, model: str = "px05smb040"
-) -> subprocess.CompletedProcess[str]:
-    options = ["--state", str(state), *(["--keep-data"] if keep_data else [])]
-    return subprocess.run(
-        [*TWIN, "run", model, *options, "--", *words], capture_output=True, text=True, timeout=120, check=False
-    )
-
-
-def fio(state: Path, *options: str, model: str = "px05smb040", keep_data: bool = False) -> dict[str, Any]:
-    """Run fio with json+ output, and return what it wrote."""
-    raw = state / "raw.json"
-    state.mkdir(parents=True, exist_ok=True)
-    done = run(
-        state,
-        *JOB,
-        "--direct=1",
-        "--output-format=json+",
-        f"--output={raw}",
-        *options,
-        model=model,
-        keep_data=keep_data,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    text = raw.read_text()
-    content: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]
-    return content
 
 
 def mean_us(content: dict[str, Any], direction: str = "read") -> float:
@@ -168,6 +135,21 @@ def test_counters_are_written_as_a_table(tmp_path: Path) -> None:
     reads = series[series["series"] == "read_commands"]["value"]
     assert reads.is_monotonic_increasing
     assert reads.iloc[-1] == len(depth) / 2
+
+
+@pytest.mark.parametrize("direct", [0, 1])
+def test_a_log_that_names_another_file_is_refused_and_the_file_is_left_alone(tmp_path: Path, direct: int) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"precious" * 1024)
+    log = tmp_path / "io.log"
+    log.write_text(f"fio version 2 iolog\n{other} add\n{other} open\n{other} write 0 4096\n{other} close\n")
+    replay = [*JOB, f"--direct={direct}", f"--read_iolog={log}", "--ioengine=psync"]
+    refused = run(tmp_path, *replay)
+    assert refused.returncode == 2
+    assert "only the drive is simulated" in refused.stderr
+    assert "--replay_redirect={drive}" in refused.stderr
+    assert run(tmp_path, *replay, "--replay_redirect={drive}").returncode == 0
+    assert other.read_bytes() == b"precious" * 1024
 
 
 REFUSED = {

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from support import ROOT
 
 from iopatterns import twin
-from iopatterns.twin.fitting import published_points, simulate
+from iopatterns.twin.fitting import published_points, read_points, simulate
 
 # without the read cache, so that every read is one of the flash
 MODEL = twin.load("px05smb040").overridden(["read_cache.enabled=off"])
 SMALL = MODEL.overridden(["capacity.size=1GiB", "flash.pages_per_block=16", "flash.dies_per_channel=1"])
-FITTED = ["px02ssf020", "px05smb040", "c400"]
+FITTED = ["px02ssf020", "px05smb040", "c400"]  # to RR-9319
+FITTED_TO_OTHERS = ["pqi", "intel", "wsl-ssd"]
 
 
 def trace(count: int, operation: int = 0, seed: int = 1, span_bytes: int = 2**28, gap_ns: int = 0) -> pd.DataFrame:
@@ -194,7 +195,7 @@ def test_bad_traces_are_told(tmp_path: Path) -> None:
     assert "no such file" in command("replay", "px05smb040", str(tmp_path / "none.csv")).stderr
 
 
-@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("name", [*FITTED, *FITTED_TO_OTHERS])
 def test_fitting_a_shipped_model_again_gives_its_values(name: str) -> None:
     model = twin.load(name)
     found = twin.fit(model, published_points(ROOT, model.fit), model.fit["moved"])
@@ -211,6 +212,46 @@ def test_errors_of_the_fitted_and_the_predicted_values_of_tables_2_and_3_are_sma
     assert (len(errors[False]), len(errors[True])) == (20, 4)
     assert np.mean(errors[False]) <= 0.05
     assert np.mean(errors[True]) <= 0.20
+
+
+@pytest.mark.parametrize(
+    ("name", "fitted", "predicted"), [("pqi", 0.01, 0.10), ("intel", 0.01, 0.10), ("wsl-ssd", 0.01, 0.05)]
+)
+def test_errors_of_the_other_sources_values_are_small(name: str, fitted: float, predicted: float) -> None:
+    model = twin.load(name)
+    errors: dict[bool, list[float]] = {False: [], True: []}
+    for point in published_points(ROOT, model.fit):
+        errors[point.predicted].append(abs(simulate(model, point) / point.value - 1))
+    assert np.mean(errors[False]) <= fitted
+    assert np.mean(errors[True]) <= predicted
+
+
+def test_a_point_may_count_one_direction_of_a_mix(tmp_path: Path) -> None:
+    points = tmp_path / "points.csv"
+    points.write_text(
+        "id,rw,bs,value,unit,rwmixread,quantity\n"
+        "both,randrw,4k,1000,IOPS,75,iops\n"
+        "reads,randrw,4k,750,IOPS,75,read iops\n"
+        "writes,randrw,4k,250,IOPS,75,write iops\n"
+    )
+    both, reads, writes = (simulate(MODEL, point) for point in read_points(points))
+    assert reads == pytest.approx(0.75 * both)
+    assert writes == pytest.approx(0.25 * both)
+    for mix, quantity in ((75, "share"), (101, "iops"), (100, "write iops")):
+        points.write_text(f"id,rw,bs,value,unit,rwmixread,quantity\na,randrw,4k,1000,IOPS,{mix},{quantity}\n")
+        if quantity == "share":
+            assert read_points(points)[0].direction == ""
+            continue
+        with pytest.raises(twin.TwinError, match="rwmixread"):
+            read_points(points)
+
+
+def test_where_submitting_blocks_a_thread_has_one_request_in_flight() -> None:
+    model = MODEL.overridden(["host.blocking_submit=on"])
+    one, many = (twin.replay(model, trace(500), depth=depth) for depth in (1, 32))
+    assert many.duration_ns == one.duration_ns
+    assert many.counters["queue_depth_max"] == 1
+    assert twin.replay(MODEL, trace(500), depth=32).duration_ns < one.duration_ns / 2
 
 
 def test_a_fit_finds_the_parameters_that_made_the_points(tmp_path: Path) -> None:

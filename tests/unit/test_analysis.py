@@ -329,7 +329,8 @@ def test_an_experiment_that_was_not_run_has_no_gaps() -> None:
 
 
 def test_each_setting_that_was_not_taken_is_left_out_once() -> None:
-    found = [(step["drive"], step["setting"], step["wanted"], step["outcome"]) for step in numbers()["facts"]["left_out"]]
+    keys = ("drive", "setting", "wanted", "outcome")
+    found = [tuple(step[key] for key in keys) for step in numbers()["facts"]["left_out"]]
     assert found == [
         ("mz7km240", "DRA", 1, "not changeable"),
         ("ssdsc2bb300g4", "DRA", 1, "ignored"),

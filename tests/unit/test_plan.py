@@ -1,10 +1,12 @@
 """What a plan says before anything runs: how many executions, how long, how much is written."""
 
+import os
 from pathlib import Path
 
 import pytest
 from support import Project, copy_project
 
+from iopatterns import health, progress
 from iopatterns.plan import Plan
 
 
@@ -48,3 +50,37 @@ def test_snakemake_plan_prints_it_and_measures_nothing(fresh: Project) -> None:
     assert said.returncode == 0, said.stdout
     assert "c400: 16 executions" in said.stdout
     assert not list((fresh.root / "data/raw").glob("*/*"))
+
+
+def test_independent_drives_take_a_resource_each_and_all_others_every_one(fresh: Project) -> None:
+    paths = {name: f"{fresh.root}/{name}.bin" for name in ("one", "two", "three")}
+    fresh.edit("config/drives.yaml", **{name: {"kind": "file", "path": path} for name, path in paths.items()})
+
+    def taken(independent: list[str], *drives: str) -> dict[str, list[int]]:
+        plan = Plan(fresh.root, {"drives": list(drives), "independent_drives": independent})
+        return {drive: [plan.occupies(drive, resource) for resource in plan.resources] for drive in drives}
+
+    assert taken([], "one", "two", "c400") == {"one": [1], "two": [1], "c400": [0]}
+    assert taken(["one"], "one", "three") == {"one": [0, 1], "three": [1, 1]}
+    # one that is not measured in this run takes no part in it
+    assert taken(["one", "two"], "three") == {"three": [1]}
+
+
+def test_the_forecast_says_what_is_measured_at_the_same_time(fresh: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh.edit("config/drives.yaml", second={"kind": "file", "path": "second.bin"})
+    monkeypatch.setattr(Plan, "_disks", lambda plan, drive: [drive])  # as if they were on two
+    overrides = {"drives": ["scratch", "second"], "independent_drives": ["scratch", "second"]}
+    said = Plan(fresh.root, overrides).forecast()
+    assert said.endswith("less with --cores 2: scratch, second are measured at the same time then.")
+
+
+@pytest.mark.parametrize(("drive", "told"), [("scratch", 1), ("c400", 0)])
+def test_that_health_is_not_recorded_is_told_once_a_run(
+    fresh: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drive: str, told: int
+) -> None:
+    for variable in ("PATH", progress.VARIABLE):  # which a run sets for its jobs
+        monkeypatch.setenv(variable, os.environ.get(variable, ""))
+    for tool, times in (("smartctl", 0), (None, told)):
+        monkeypatch.setattr(health, "tool", lambda tool=tool: tool)
+        Plan(fresh.root, {"drives": [drive]}).begin()
+        assert "".join(capfd.readouterr()).count("apt-get install smartmontools") == times

@@ -10,7 +10,7 @@ rule calibrate:
 rule fit_model:
     input:
         model="data/twins/{model}.yaml",
-        published=expand("data/published/{study}/values.csv", study=PLAN.studies),
+        published=lambda wildcards: PLAN.fitted_to(wildcards.model),
     output:
         "results/twins/{model}.yaml",
     log:

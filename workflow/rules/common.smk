@@ -7,6 +7,11 @@ from iopatterns.plan import RAW, Plan
 # Values given with --config or --configfile replace those of config/config.yaml.
 PLAN = Plan.or_exit(Path(workflow.basedir), config)
 
+# Real drives are measured one at a time, whatever --cores and the profile say: two at once disturb each other, unless
+# the configuration says that they do not.
+for resource in PLAN.resources:
+    workflow.register_resource(resource, 1)
+
 
 # `snakemake plan`: what a run would measure, how long that would take, and how much it would write.
 rule plan:

@@ -20,7 +20,12 @@ for study in PLAN.studies:
         conda:
             "../../envs/environment.yaml"
         resources:
-            real_drive=lambda wildcards: int(PLAN.is_real(wildcards.drive)),
+            **{
+                resource: lambda wildcards, resource=resource: PLAN.occupies(
+                    wildcards.drive, resource
+                )
+                for resource in PLAN.resources
+            },
         params:
             specification=lambda wildcards, study=study: PLAN.specification(
                 wildcards.drive, study, wildcards.cell

@@ -12,7 +12,7 @@ from iopatterns import files, fio, machine, messages, tuning
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.gate import Gate
 from iopatterns.drives.precondition import precondition
-from iopatterns.tuning import mode_page, queue
+from iopatterns.tuning import disk, queue
 from iopatterns.tuning.journal import Journal
 
 
@@ -39,6 +39,7 @@ class BlockDrive:
         self._folder = root / "data/raw" / self._drive["name"]
         self._note = self._folder / ".preconditioned.json"
         self._held = contextlib.ExitStack()
+        self._claimed = False
 
     @property
     def target(self) -> str:
@@ -69,7 +70,13 @@ class BlockDrive:
         """Raise DriveError unless the drive may be measured with this workload; a drive to be written is claimed."""
         self._refuse_unless_passed(writing=self._writing)
         if self._writing:
+            self._claim()
+
+    def _claim(self) -> None:
+        """Keep everybody else from mounting the device while it is held. Raises OSError where it is in use."""
+        if not self._claimed:
             self._held.enter_context(self._gate.claimed())
+            self._claimed = True
 
     def _refuse_unless_passed(self, *, writing: bool) -> None:
         name = f"drive '{self._drive['name']}'"
@@ -99,7 +106,7 @@ class BlockDrive:
         self._note.unlink(missing_ok=True)
         if not self._writing:  # else it is past the gate, and claimed
             self._refuse_unless_passed(writing=True)
-            self._held.enter_context(self._gate.claimed())
+            self._claim()
         size_bytes, output = self._drive["file_size_bytes"], self._folder / ".precondition.json"
         record = precondition(self.target, size_bytes, wanted["mode"], wanted["round_ms"], output)
         files.write_json(self._note, {**record, **same})
@@ -120,9 +127,15 @@ class BlockDrive:
         if setting not in self._drive.get("tune", ()):
             reason = f"config/drives.yaml does not have {setting} under `tune` of this drive"
             return tuning.not_applicable(setting, wanted, reason)
-        if setting in queue.SETTINGS:
-            return queue.set_attribute(self._gate.device.name, setting, wanted, self._journal.record_file)
-        return mode_page.set_bit([], self.target, setting, int(wanted), note=self._journal.record_bit)
+        if setting not in queue.SETTINGS:
+            return disk.set_on_disk(self._gate.device, setting, int(wanted), self._journal)
+        if setting == "write_cache":
+            try:
+                self._claim()
+            except OSError as error:
+                reason = f"without flushes what else uses {self._gate.device} may lose its data: {error.strerror}"
+                return tuning.not_applicable(setting, wanted, reason)
+        return queue.set_attribute(self._gate.device.name, setting, wanted, self._journal.record_file)
 
     def identify(self) -> dict[str, Any]:
         """Return what the kernel says of the disk; see `machine.disk`."""

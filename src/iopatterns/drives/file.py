@@ -56,9 +56,9 @@ class FileDrive:
         try:
             file = open(lock, "a+", encoding="utf-8")  # noqa: SIM115 - closed below, after the work that it guards
         except OSError as error:
-            raise self._refusal(
-                f"its lock file {lock} cannot be opened: {error.strerror}", "Does it belong to another user? Delete it."
-            ) from None
+            denied = isinstance(error, PermissionError)
+            remedy = "Does it belong to another user? Delete it." if denied else "Does the disk under it still answer?"
+            raise self._refusal(f"its lock file {lock} cannot be opened: {error.strerror}", remedy) from None
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -178,6 +178,9 @@ class FileDrive:
     def _set(self, setting: str, wanted: int | str) -> tuning.Step:
         if setting not in queue.SETTINGS:
             return tuning.not_applicable(setting, wanted, "a file has no mode pages; its disk serves others too")
+        if setting == "write_cache":
+            reason = "the disk serves others too, who may lose data when the kernel sends it no flushes"
+            return tuning.not_applicable(setting, wanted, reason)
         disk = machine.disk_under(self._path.parent)["device"]
         if setting not in self._tunable or disk is None:
             reason = f"the disk serves others too; config/drives.yaml has no `tune: [{setting}]` for it"

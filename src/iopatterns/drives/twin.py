@@ -14,6 +14,11 @@ from iopatterns.twin.error import TwinError
 
 # Settings of the kernel's queue that the model's own block layer has
 _OF_THE_MODEL = frozenset({"scheduler", "nr_requests"})
+_NOT_OF_THE_MODEL = {
+    "read_ahead_kb": "the model has none: its I/O passes no page cache",
+    "write_cache": "the model's kernel has no view of its own: it knows what WCE is",
+    "look_ahead": "twins speak SCSI, and hdparm speaks to SATA disks; their read-ahead is DRA",
+}
 
 
 class TwinDrive:
@@ -67,7 +72,7 @@ class TwinDrive:
                 found = before if isinstance(before, int) else str(before)
                 steps.append(tuning.Step(setting, wanted, found, wanted, True, outcome, "a parameter of the model"))
             elif setting not in mode_page.BITS:
-                steps.append(tuning.not_applicable(setting, wanted, "the model has none: its I/O passes no page cache"))
+                steps.append(tuning.not_applicable(setting, wanted, _NOT_OF_THE_MODEL[setting]))
             else:
                 steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, wanted))
         return steps

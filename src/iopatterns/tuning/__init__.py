@@ -48,8 +48,12 @@ def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
 
 
 def in_order(settings: Iterable[str]) -> list[str]:
-    """Return settings in the order in which they are set: the scheduler first, which brings values of its own."""
-    return sorted(settings, key=lambda setting: (setting != "scheduler", setting))
+    """Return settings in the order in which they are set.
+
+    The scheduler comes first, which brings values of its own, and WCE before the kernel's view of the write cache,
+    which follows it.
+    """
+    return sorted(settings, key=lambda setting: (setting != "scheduler", setting == "write_cache", setting))
 
 
 def not_taken(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

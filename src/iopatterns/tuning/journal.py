@@ -6,25 +6,32 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from iopatterns import files, machine, messages
+from iopatterns import files, machine, messages, signals
 from iopatterns.errors import IoPatternsError
-from iopatterns.tuning import mode_page, queue
+from iopatterns.tuning import disk, queue
+
+_NAME = "journal.json"
 
 
 class RestoreError(IoPatternsError):
     """A setting could not be put back; the message names it, and says how to do it by hand."""
 
 
+def is_noted(root: Path, drive: str) -> bool:
+    """Return whether a run has left settings of a drive changed."""
+    return (root / "data/raw" / drive / ".restore" / _NAME).exists()
+
+
 class Journal:
     """The settings of one disk as they were, in a folder of one drive; empty where nothing is changed.
 
-    A setting is a file of the kernel, or a bit of the caching mode page. ``device`` is the disk's node: after a restart
-    another disk may have its name, so that the serial number goes with each note and is looked at before anything is
-    set.
+    A setting is a file of the kernel, or a bit that the disk keeps itself. ``device`` is the disk's node: after a
+    restart another disk may have its name, so that the serial number goes with each note and is looked at before
+    anything is set.
     """
 
     def __init__(self, folder: Path, device: Path | None = None) -> None:
-        self._file = folder / "journal.json"
+        self._file = folder / _NAME
         self._device = device
 
     def record_file(self, file: Path, value: str) -> None:
@@ -32,7 +39,7 @@ class Journal:
         self._record({"file": str(file), "value": value})
 
     def record_bit(self, setting: str, value: int) -> None:
-        """Note a bit of the caching mode page, likewise."""
+        """Note a setting that the disk keeps itself, likewise."""
         self._record({"bit": setting, "value": value})
 
     def _record(self, entry: dict[str, Any]) -> None:
@@ -47,18 +54,26 @@ class Journal:
     def restore(self) -> list[str]:
         """Put back all that is noted, in the order in which it was set, and return it.
 
-        In that order since a scheduler brings values of its own, which are put right after it. Raises RestoreError; the
-        note stays then.
+        In that order since a scheduler brings values of its own, and WCE the kernel's view, which are put right after
+        them. A signal to stop waits until all is back. Raises RestoreError; the note stays then.
         """
+        with signals.held_back():
+            return self._restore()
+
+    def _restore(self) -> list[str]:
         entries = self._entries()
-        for entry in entries:
-            if _is_another_disk(entry):
-                raise RestoreError(
-                    f"{self._file}: {entry['device']} is no longer the disk with the serial {entry['serial']!r}, whose"
-                    f" {_told(entry)} was changed. If that disk has been without power since, its settings are back:"
-                    f" delete {self._file}."
-                )
-            _put_back(entry, self._file)
+        others = [entry for entry in entries if _is_another_disk(entry)]
+        if others:
+            told = ", ".join(f"{_told(entry)} (it was {entry['value']})" for entry in others)
+            raise RestoreError(
+                f"{self._file}: {others[0]['device']} is no longer the disk with the serial {others[0]['serial']!r}, of"
+                f" which was changed: {told}. If that disk has been without power since, its settings are back;"
+                f" otherwise put them back by hand. Then delete {self._file}."
+            )
+        # what can be put back is, whatever else cannot
+        problems = [problem for entry in entries if (problem := _put_back(entry, self._file))]
+        if problems:
+            raise RestoreError("\n".join(problems))
         self._file.unlink(missing_ok=True)
         return [f"{_told(entry)}: {entry['value']}" for entry in entries]
 
@@ -95,20 +110,25 @@ def _is_another_disk(entry: dict[str, Any]) -> bool:
         return True
 
 
-def _put_back(entry: dict[str, Any], noted: Path) -> None:
-    """Set what is noted, unless it is so: a disk that refused a value refuses to have it put back too."""
+def _put_back(entry: dict[str, Any], noted: Path) -> str:
+    """Set what is noted, unless it is so: a disk that refused a value refuses to have it put back too.
+
+    Returns what is in the way and what to do by hand, nothing where it is put back.
+    """
     if "file" in entry:
         by_hand = f"echo {entry['value']} > {entry['file']}"
         problem = _write(Path(entry["file"]), entry["value"])
     else:
-        by_hand = f"sdparm --set={entry['bit']}={entry['value']} {entry['device']}"
-        step = mode_page.set_bit([], entry["device"], entry["bit"], entry["value"])
+        device = Path(entry["device"])
+        by_hand = disk.by_hand(device, entry["bit"], entry["value"])
+        step = disk.set_on_disk(device, entry["bit"], entry["value"])
         problem = "" if step.taken else step.reason
-    if problem:
-        raise RestoreError(
-            f"{_told(entry)} could not be set back to {entry['value']}: {problem}."
-            f" As root: {by_hand}, then delete {noted}."
-        )
+    if not problem:
+        return ""
+    return (
+        f"{_told(entry)} could not be set back to {entry['value']}: {problem}."
+        f" As root: {by_hand}, then delete {noted}."
+    )
 
 
 def _write(file: Path, value: str) -> str:

@@ -1,12 +1,11 @@
-"""The queue of a disk in the kernel: I/O scheduler, read-ahead and number of requests, read and set through sysfs."""
+"""The queue of a disk in the kernel: scheduler, read-ahead, requests, view of the write cache, set through sysfs."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 from iopatterns.tuning import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, REFUSED, Step
 
-# In this order they are set: another scheduler brings its own number of requests
-SETTINGS = ("scheduler", "nr_requests", "read_ahead_kb")
+SETTINGS = ("scheduler", "nr_requests", "read_ahead_kb", "write_cache")
 
 # Since Linux 5.0 all queues are multi-queue: what took the place of the schedulers before
 _SUCCESSORS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
@@ -57,8 +56,8 @@ def _read(file: Path) -> str:
 
 
 def present(file: Path) -> int | str | None:
-    """Return a file's number, or of several words the one in brackets: ``none [mq-deadline] kyber``."""
+    """Return a file's number, of several words the one in brackets (``none [mq-deadline] kyber``), or else its text."""
     text = _read(file)
     if text.isdecimal():
         return int(text)
-    return next((word[1:-1] for word in text.split() if word.startswith("[")), None)
+    return next((word[1:-1] for word in text.split() if word.startswith("[")), text or None)

@@ -180,8 +180,9 @@ def _rounded(value: float) -> int:
 def read_points(path: Path) -> list[Point]:
     """Return the points of a table (``.csv``) or of a fio JSON file.
 
-    A table has the columns id, rw, bs, value and unit, and may have numjobs, iodepth, rwmixread, quantity (``read iops``
-    and ``write iops`` count one direction of a mix) and use (``fit`` or ``predict``). Of a fio file each job and direction gives a point: its IOPS. Raises TwinError naming file and line.
+    A table has the columns id, rw, bs, value and unit, and may have numjobs, iodepth, rwmixread, quantity (``read
+    iops`` and ``write iops`` count one direction of a mix) and use (``fit`` or ``predict``). Of a fio file each job and
+    direction gives a point: its IOPS. Raises TwinError naming file and line.
     """
     return _read_table(path) if path.suffix == ".csv" else _read_fio(path)
 

@@ -31,8 +31,8 @@ class Replay {
  public:
   // Closed loop: `threads` threads keep `depth` requests each in flight; each request goes to the thread that is free
   // first, and takes that thread's CPU time. Where submitting blocks, a thread never has more than one in flight, and a
-  // request is taken back as soon as it is over. Open loop (`depth` 0): each request is submitted when it arrives, whatever
-  // has completed by then. The drive must outlive the replay, and be used by nothing else.
+  // request is taken back as soon as it is over. Open loop (`depth` 0): each request is submitted when it arrives,
+  // whatever has completed by then. The drive must outlive the replay, and be used by nothing else.
   Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth);
 
   // Submits the requests of the piece; appends to `done` those that are over by then, of this or earlier pieces.

@@ -46,7 +46,8 @@ struct PageMappingParameters {
     v.ratio("gc_start", gc_start, 0, 1, "garbage collection begins when used blocks exceed this share of all");
     v.ratio("gc_stop", gc_stop, 0, 1, "and ends, in the background, when they are down to this share");
     v.toggle("gc_whole_blocks", gc_whole_blocks,
-             "whether garbage is collected by whole blocks, each within its die, which is busy as long, or row by row to all "
+             "whether garbage is collected by whole blocks, each within its die, which is busy as long, or row by row "
+             "to all "
              "dies in turn");
     v.number("background_gc_idle", background_gc_idle, Unit::kNanoseconds, 0, 3600 * kSecond,
              "idle time after which garbage is collected in the background; 0: never");

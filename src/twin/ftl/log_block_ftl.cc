@@ -120,7 +120,8 @@ void LogBlockFtl::fill_initially(InitialState state) {
 
 // Fills the log blocks with pages as random overwrites would have left them there.
 void LogBlockFtl::fill_logs() {
-  const auto logs = std::min(static_cast<std::uint32_t>(logs_.size()) - spare_logs_, first_shared() + shape_.data_blocks);
+  const auto logs =
+      std::min(static_cast<std::uint32_t>(logs_.size()) - spare_logs_, first_shared() + shape_.data_blocks);
   for (std::uint32_t number = first_shared(); number < logs; ++number) {
     std::uint32_t block = kNone;
     for (std::uint32_t page = 0; page < shape_.block_units; ++page) {

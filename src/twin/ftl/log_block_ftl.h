@@ -17,9 +17,10 @@
 //            the log block are erased.
 // switch_merges, partial_merges and full_merges count data blocks. A merge's flash operations are reserved at once; the
 // write that needs the log block is programmed after them. With spare_logs, merging begins as soon as fewer log blocks
-// are free: a write takes one that has been merged before, and what comes next finds dies and channels busy. Pages of a block are programmed in order, so pages that are
-// not mapped and have mapped ones behind them are programmed as padding when a block is copied. A data block of which
-// only the beginning is written takes the pages that come next directly.
+// are free: a write takes one that has been merged before, and what comes next finds dies and channels busy. Pages of a
+// block are programmed in order, so pages that are not mapped and have mapped ones behind them are programmed as
+// padding when a block is copied. A data block of which only the beginning is written takes the pages that come next
+// directly.
 //
 // Initial states: fresh; sequential, data block by data block; random, which is sequential with every log block full of
 // pages of random offsets in data blocks spread over the drive, so that the first overwrite elsewhere has to merge.

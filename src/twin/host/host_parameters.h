@@ -30,9 +30,10 @@ struct HostParameters {
              "how many requests may wait in the block layer before submitters have to");
     v.number("max_request", max_request, Unit::kBytes, 4096, 1 << 30,
              "the largest request sent to the drive; larger ones are split, merging stops here");
-    v.toggle("blocking_submit", blocking_submit,
-             "whether submitting an asynchronous request waits until it is done, as on a file system without asynchronous "
-             "direct I/O");
+    v.toggle(
+        "blocking_submit", blocking_submit,
+        "whether submitting an asynchronous request waits until it is done, as on a file system without asynchronous "
+        "direct I/O");
   }
 };
 

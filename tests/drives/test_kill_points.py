@@ -1,0 +1,25 @@
+"""Signals at random moments of tuning and measuring a disk: its settings are back, raw files whole, fio gone."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from kill_points import Lab, shoot
+from loops import loop_device
+from support import cell_on_a_disk
+
+POINTS = 10
+FOUND = {"scheduler": "none", "nr_requests": "100", "read_ahead_kb": "64"}
+ASKED_FOR = {"scheduler": "mq-deadline", "nr_requests": 32, "read_ahead_kb": 256}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_signal_at_any_moment_leaves_the_disk_as_it_was(number: signal.Signals, disk_folder: Path) -> None:
+    with loop_device(disk_folder) as loop:
+        if "mq-deadline" not in loop.scheduler.read_text():
+            pytest.skip("this kernel offers no mq-deadline")
+        entry = {"kind": "block", "path": str(loop.device), "serial": loop.serial, "tune": list(ASKED_FOR)}
+        cell = {**cell_on_a_disk(entry, "disk", "randwrite", 50, **ASKED_FOR), "warmup_ms": 50}
+        lab = Lab(loop.device, disk_folder, {**entry, "destroy": loop.serial}, cell, FOUND)
+        lab.set_up()
+        shoot(lab, number, POINTS)

@@ -1,0 +1,140 @@
+"""Signals at random moments of measuring a disk, and whether it is then as it was. As a program it runs in guests."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from support import processes_with
+
+from iopatterns import cells, machine
+from iopatterns.measure import read_sidecar
+from iopatterns.tuning import queue
+
+
+@dataclass
+class Lab:
+    """A disk with settings of its user, ``found``, and the folder of a project in which a cell changes all of them."""
+
+    device: Path
+    folder: Path
+    entry: dict[str, Any]
+    cell: dict[str, Any]
+    found: dict[str, str]
+
+    def set_up(self) -> None:
+        """Have the disk as its user has it, and the project know it."""
+        (self.folder / "config").mkdir(parents=True, exist_ok=True)
+        (self.folder / "config/drives.yaml").write_text(yaml.safe_dump({self._name: self.entry}))
+        for name, value in self.found.items():
+            if name in queue.SETTINGS:
+                self._attribute(name).write_text(value)
+        assert self.settings() == self.found
+
+    @property
+    def _name(self) -> str:
+        return str(self.cell["drive"]["name"])
+
+    def _attribute(self, name: str) -> Path:
+        return Path("/sys/block") / self.device.name / "queue" / name
+
+    def settings(self) -> dict[str, str]:
+        return {name: self._present(name) for name in self.found}
+
+    def _present(self, name: str) -> str:
+        if name in queue.SETTINGS:
+            return str(queue.present(self._attribute(name)))
+        # its exit status is not 0 on drives that save no values
+        asked = subprocess.run(["sdparm", f"--get={name}", self.device], capture_output=True, text=True, check=False)
+        return next(line.split()[1] for line in asked.stdout.splitlines() if line.startswith(name))
+
+    def raws(self, point: int) -> list[Path]:
+        folder = self.folder / f"raw{point}/{self._name}/study/x-{cells.digest(self.cell)[:8]}"
+        return [folder / f"{execution:02d}.json" for execution in (1, 2)]
+
+    def start(self, point: int) -> "subprocess.Popen[str]":
+        """Start measuring; the process holds the disk when this returns, and has changed nothing yet, or little."""
+        raws = [str(raw.relative_to(self.folder)) for raw in self.raws(point)]
+        words = ["measure", "--specification", json.dumps(self.cell), *raws]
+        command = [sys.executable, "-m", "iopatterns", *words]
+        process = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        while process.poll() is None and str(process.pid) not in self._owner():
+            time.sleep(0.001)
+        return process
+
+    def _owner(self) -> str:
+        try:
+            return (self.folder / f"data/raw/{self._name}/.owner").read_text()
+        except FileNotFoundError:
+            return ""
+
+    def run(self, point: int) -> float:
+        """Measure without being disturbed, and return for how many seconds the disk was held."""
+        process = self.start(point)
+        started = time.monotonic()
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+        return time.monotonic() - started
+
+    def check_raw_files(self, point: int) -> int:
+        """Return how many raw files there are; each is whole, and was measured on the disk as its user had it."""
+        there = [raw for raw in self.raws(point) if raw.exists()]
+        for raw in there:
+            assert json.loads(raw.read_text())["jobs"]
+            first, *_ = read_sidecar(raw)["tuning"]  # what comes later may start from what the first brings
+            assert str(first["before"]) == self.found[first["setting"]]
+        return len(there)
+
+
+def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
+    """Measure so many times, each time with a signal at a moment of its own, spread over all that is done.
+
+    After SIGKILL, `iopatterns restore` puts settings back, or the next measurement, by turns.
+    """
+    chance = random.Random(f"{number.name} {lab.device}")
+    lasts_s = lab.run(0)
+    for point in range(1, points + 1):
+        process = lab.start(point)
+        time.sleep(lasts_s * (point - chance.random()) / points)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=20)
+        told = f"{number.name}, point {point} of {points}, status {process.returncode}: {said}"
+        assert "Traceback" not in said, told
+        assert process.returncode in {0, -number, 128 + number}, told  # 0 and -N: it had all but ended
+        if number == signal.SIGKILL:
+            before = lab.check_raw_files(point)
+            if point % 2:
+                words = [sys.executable, "-m", "iopatterns", "restore"]
+                subprocess.run(words, cwd=lab.folder, capture_output=True, check=True)
+            else:
+                lab.run(point)
+                assert lab.check_raw_files(point) == 2, told
+            assert before <= lab.check_raw_files(point), told
+        assert lab.settings() == lab.found, told
+        assert not (lab.folder / f"data/raw/{lab.cell['drive']['name']}/.restore/journal.json").exists(), told
+        end = time.monotonic() + 5
+        while processes_with(f"--filename={lab.device}"):  # one that is killed takes a moment to be gone
+            assert number == signal.SIGKILL, told
+            assert time.monotonic() < end, told
+            time.sleep(0.02)
+        lab.check_raw_files(point)
+
+
+if __name__ == "__main__":  # a device, a folder, a description of a lab as JSON, signals and how many points each has
+    device, folder, described, *shots = sys.argv[1:]
+    about = json.loads(described)
+    known = {"path": device, "serial": machine.disk(Path(device))["serial"]}
+    about["cell"]["drive"] |= known
+    about["entry"] |= {**known, "destroy": known["serial"]}
+    lab = Lab(Path(device), Path(folder), **about)
+    lab.set_up()
+    for shot in shots:
+        name, _, points = shot.partition("=")
+        shoot(lab, signal.Signals[name], int(points))
+        print(f"AS FOUND after {name}", flush=True)

@@ -1,0 +1,185 @@
+"""The twins of the drives of clarke2024 and zhou, through fio: published values, and what the sources say of them."""
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import ROOT
+from twins import fio
+
+from iopatterns import published
+
+PUBLISHED = {
+    row["id"]: float(row["value"])
+    for study in ("clarke2024", "zhou")
+    for row in published.load(ROOT / "data/published" / study).to_dict("records")
+    if row["quantity"] in {"iops", "read iops", "latency"}
+}
+DIRECT = ["pqi", "ocz"]  # drives that write directly into flash
+SSDS = [*DIRECT, "intel"]
+
+
+def measured(state: Path, model: str, rw: str, *options: str) -> dict[str, Any]:
+    """Return the one job of a second of 4 KiB requests, one at a time, in the first GiB."""
+    content = fio(
+        state, "--ioengine=psync", "--size=1g", f"--rw={rw}", "--time_based=1", "--runtime=1s", *options, model=model
+    )
+    (job,) = content["jobs"]
+    assert job["error"] == 0
+    return dict(job)
+
+
+def iops(state: Path, model: str, rw: str, *options: str) -> float:
+    job = measured(state, model, rw, *options)
+    return float(job["read"]["iops"] + job["write"]["iops"])
+
+
+def mean_iops(state: Path, model: str, rw: str, *options: str) -> float:
+    return math.fsum(iops(state, model, rw, *options, f"--randseed={seed}") for seed in range(10)) / 10
+
+
+def write_us(state: Path, model: str, rw: str, *options: str) -> float:
+    return float(measured(state, model, rw, *options)["write"]["lat_ns"]["mean"] / 1000)
+
+
+# ---- one serial server behind an asynchronous interface: clarke2024
+
+
+@pytest.mark.parametrize("depth", [1, 4, 16, 64, 256, 1024])
+def test_depth_raises_the_latency_and_not_the_rate_where_submitting_blocks(tmp_path: Path, depth: int) -> None:
+    job = measured(tmp_path, "wsl-ssd", "randread", "--ioengine=libaio", f"--iodepth={depth}", "--runtime=8s")
+    read = job["read"]
+    service_us = 1e6 / read["iops"]
+    assert read["iops"] == pytest.approx(PUBLISHED[f"depth-{depth}-iops"], rel=0.05)
+    assert read["lat_ns"]["mean"] / 1e6 == pytest.approx(PUBLISHED[f"depth-{depth}-latency"], rel=0.05)
+    # the time goes by inside io_submit(); what is over waits until the others have been submitted
+    assert read["slat_ns"]["mean"] / 1000 == pytest.approx(service_us, rel=0.03)
+    if depth > 1:
+        assert read["clat_ns"]["mean"] / 1000 == pytest.approx((depth - 1) * service_us, rel=0.03)
+
+
+@pytest.mark.parametrize("size", ["4k", "16k", "32k", "128k"])
+def test_a_large_request_goes_in_several_messages(tmp_path: Path, size: str) -> None:
+    mix = ["--ioengine=libaio", "--iodepth=32", f"--bs={size}", "--runtime=4s"]
+    job = measured(tmp_path, "wsl-ssd", "randrw", *mix)
+    assert job["read"]["iops"] == pytest.approx(PUBLISHED[f"size-{size}-iops"], rel=0.10)
+    assert job["read"]["lat_ns"]["mean"] / 1e6 == pytest.approx(PUBLISHED[f"size-{size}-latency"], rel=0.10)
+
+
+def test_jobs_that_submit_blocking_share_the_one_server(tmp_path: Path) -> None:
+    one = iops(tmp_path, "wsl-ssd", "randread", "--ioengine=libaio", "--iodepth=8")
+    four = iops(tmp_path, "wsl-ssd", "randread", "--ioengine=libaio", "--iodepth=8", "--numjobs=4", "--group_reporting")
+    assert one <= four < 1.1 * one
+
+
+# ---- SSDs of 2008 and a hard disk: zhou
+
+
+@pytest.mark.parametrize(("model", "rw"), [(m, rw) for m in ("pqi", "intel") for rw in ("randread", "randwrite")])
+def test_the_rates_that_were_fitted_to_come_out_of_fio(tmp_path: Path, model: str, rw: str) -> None:
+    assert mean_iops(tmp_path, model, rw) == pytest.approx(PUBLISHED[f"mix-{model}-{rw}"], rel=0.02)
+
+
+@pytest.mark.parametrize("model", ["pqi", "intel"])
+def test_one_write_among_a_hundred_reads_costs_more_than_its_own_time(tmp_path: Path, model: str) -> None:
+    read, write = (mean_iops(tmp_path, model, rw) for rw in ("randread", "randwrite"))
+    mixed = mean_iops(tmp_path, model, "randrw", "--rwmixread=99")
+    assert mixed < 0.95 / (0.99 / read + 0.01 / write)  # what arithmetic gives
+    assert mixed == pytest.approx(PUBLISHED[f"mix-{model}-mixed"], rel=0.10)
+
+
+@pytest.mark.parametrize("model", DIRECT)
+def test_without_a_cache_a_random_write_takes_a_merge_of_milliseconds(tmp_path: Path, model: str) -> None:
+    random_us = write_us(tmp_path, model, "randwrite")
+    assert 3000 < random_us < 20_000
+    assert write_us(tmp_path, model, "write") < random_us / 5
+    assert write_us(tmp_path, model, "randwrite", "--size=4m") < random_us / 5  # its log blocks suffice
+
+
+def test_with_a_cache_a_random_write_takes_a_fraction_of_a_millisecond(tmp_path: Path) -> None:
+    assert write_us(tmp_path, "intel", "randwrite") < 300
+    assert write_us(tmp_path, "intel", "write:-4k") < 100  # in place: what is in the cache is written again
+
+
+@pytest.mark.parametrize("shift", ["512", "1k", "2k"])
+def test_misaligned_writes_cost_two_units_on_ssds_and_nothing_on_a_disk(tmp_path: Path, shift: str) -> None:
+    def ratio(model: str, rw: str) -> float:
+        return iops(tmp_path, model, rw, f"--offset={shift}") / iops(tmp_path, model, rw)
+
+    assert 0.45 < ratio("intel", "randwrite") < 0.65
+    assert 0.60 < ratio("pqi", "randwrite") < 1.0  # one merge as before
+    assert ratio("pqi", "write") < 0.5
+    assert ratio("ocz", "write") < 0.6
+    for rw in ("write", "randwrite", "read", "randread"):
+        assert ratio("hard-disk", rw) == pytest.approx(1, abs=0.01)
+
+
+def test_gaps_make_sequential_writes_of_a_disk_like_random_ones(tmp_path: Path) -> None:
+    sequential, gaps, scattered = (iops(tmp_path, "hard-disk", rw) for rw in ("write", "write:4k", "randwrite"))
+    assert gaps < 0.5 * sequential
+    assert gaps < 1.5 * scattered
+
+
+def test_read_ahead_serves_a_sequential_reader_and_nobody_else(tmp_path: Path) -> None:
+    scattered = iops(tmp_path, "intel", "randread")
+    sequential = iops(tmp_path, "intel", "read")
+    assert sequential > 2 * scattered
+    assert iops(tmp_path, "intel", "read:4k") == pytest.approx(scattered, rel=0.02)
+    half = iops(tmp_path, "intel", "randread", "--percentage_random=50")
+    assert half < 0.8 * 2 / (1 / scattered + 1 / sequential)  # each random read costs the next ones what was fetched
+    for model in DIRECT:
+        assert iops(tmp_path, model, "read") == pytest.approx(iops(tmp_path, model, "randread"), rel=0.01)
+
+
+def test_pauses_between_bursts_help_drives_that_have_a_cache(tmp_path: Path) -> None:
+    bursts = ["--thinktime=100ms", "--thinktime_blocks=32"]
+
+    def gain(model: str) -> float:
+        return write_us(tmp_path, model, "randwrite") / write_us(tmp_path, model, "randwrite", *bursts)
+
+    assert gain("intel") > 2
+    assert gain("hard-disk") > 2
+    for model in DIRECT:
+        assert 1 < gain(model) < 1.3
+
+
+OPTIONS: dict[str, list[str]] = {
+    "sectors": ["--rw=randrw", "--bs=512"],
+    "any sector": ["--rw=randrw", "--blockalign=512"],
+    "gaps": ["--rw=write:4k"],
+    "reverse": ["--rw=write:-8k"],
+    "in place": ["--rw=write:-4k"],
+    "semi-random": ["--rw=randread", "--percentage_random=50"],
+    "pause": ["--rw=randwrite", "--thinktime=1ms"],
+    "bursts": ["--rw=randwrite", "--thinktime=20ms", "--thinktime_blocks=8"],
+    "16 jobs": ["--rw=randrw", "--numjobs=16", "--group_reporting"],
+}
+
+
+@pytest.mark.parametrize("model", [*SSDS, "hard-disk"])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_workloads_of_the_slides_repeat_to_the_byte(tmp_path: Path, model: str, name: str) -> None:
+    options = ["--ioengine=psync", "--time_based=1", "--runtime=200ms", *OPTIONS[name]]
+    first = fio(tmp_path, *options, model=model)
+    assert first == fio(tmp_path, *options, model=model)
+    (job,) = first["jobs"]
+    assert job["error"] == 0
+    assert job["read"]["total_ios"] + job["write"]["total_ios"] > 10
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("model", SSDS)
+def test_writes_and_then_the_same_reads_are_replayed(tmp_path: Path, model: str, version: int) -> None:
+    numbers = random.Random(5)
+    offsets = [512 * numbers.randrange(2**21) for _ in range(200)]
+    time = "0 " if version == 3 else ""
+    lines = [f"fio version {version} iolog", f"{time}/dev/elsewhere add", f"{time}/dev/elsewhere open"]
+    lines += [f"{time}/dev/elsewhere {action} {offset} 4096" for action in ("write", "read") for offset in offsets]
+    log = tmp_path / "io.log"
+    log.write_text("\n".join([*lines, f"{time}/dev/elsewhere close"]) + "\n")
+    options = [f"--read_iolog={log}", "--replay_redirect={drive}", "--replay_no_stall=1", "--ioengine=psync"]
+    (job,) = fio(tmp_path, *options, model=model)["jobs"]
+    assert (job["write"]["total_ios"], job["read"]["total_ios"]) == (200, 200)
+    assert (job["write"]["io_bytes"], job["read"]["io_bytes"]) == (200 * 4096, 200 * 4096)

@@ -1,0 +1,39 @@
+"""Runs fio on twins, for tests."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+TWIN = [sys.executable, "-m", "iopatterns.twin"]
+JOB = ["fio", "--name=job", "--filename={drive}", "--size=256m", "--bs=4k", "--randrepeat=0", "--randseed=7"]
+
+
+def run(
+    state: Path, *words: str, keep_data: bool = False, model: str = "px05smb040"
+) -> subprocess.CompletedProcess[str]:
+    options = ["--state", str(state), *(["--keep-data"] if keep_data else [])]
+    return subprocess.run(
+        [*TWIN, "run", model, *options, "--", *words], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def fio(state: Path, *options: str, model: str = "px05smb040", keep_data: bool = False) -> dict[str, Any]:
+    """Run fio with json+ output, and return what it wrote."""
+    raw = state / "raw.json"
+    state.mkdir(parents=True, exist_ok=True)
+    done = run(
+        state,
+        *JOB,
+        "--direct=1",
+        "--output-format=json+",
+        f"--output={raw}",
+        *options,
+        model=model,
+        keep_data=keep_data,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = raw.read_text()
+    content: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]
+    return content

@@ -1,0 +1,92 @@
+"""Which program sets what on which disk, by what the kernel shows of it in /sys."""
+
+from pathlib import Path
+
+import pytest
+
+from iopatterns import tuning
+from iopatterns.tuning import disk
+
+
+@pytest.fixture
+def block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that stands for /sys/block, with nothing in it."""
+    monkeypatch.setattr(disk, "_SYS_BLOCK", tmp_path / "block")
+    (tmp_path / "block").mkdir()
+    return tmp_path / "block"
+
+
+def namespaces(block: Path, *names: str, controllers: int = 1) -> None:
+    """Lay out NVMe disks as the kernel shows them: below their controller, or below a subsystem with several."""
+    above = block.parent / ("nvme0" if controllers == 1 else "nvme-subsys0")
+    for number in range(controllers if controllers > 1 else 0):
+        (above / f"nvme{number}").mkdir(parents=True)
+    for name in names:
+        (above / name).mkdir(parents=True)
+        (above / name / "size").write_text("8\n")
+        (above / name / "device").symlink_to(above)
+        (block / name).symlink_to(above / name)
+
+
+def reason(device: str, setting: str) -> str:
+    step = disk.set_on_disk(Path(device), setting, 0)
+    assert step.outcome == tuning.NOT_APPLICABLE
+    assert step.exchange == []  # nothing was asked of the disk
+    return step.reason
+
+
+def test_a_write_cache_that_other_disks_share_is_left_alone(block: Path) -> None:
+    namespaces(block, "nvme0n1", "nvme0n2")
+    assert "serves other disks too: nvme0n1, nvme0n2" in reason("/dev/nvme0n1", "WCE")
+
+
+def test_a_disk_behind_two_controllers_has_no_write_cache_of_its_own(block: Path) -> None:
+    namespaces(block, "nvme0n1", controllers=2)
+    assert "through 2 controllers" in reason("/dev/nvme0n1", "WCE")
+
+
+def test_the_controller_is_asked_and_not_the_disk(block: Path) -> None:
+    namespaces(block, "nvme0n1")
+    assert disk.by_hand(Path("/dev/nvme0n1"), "WCE", 1) == "nvme set-feature /dev/nvme0 --feature-id=6 --value=1"
+
+
+@pytest.mark.parametrize("vendor", ["SEAGATE", None])
+def test_only_a_sata_disk_has_look_ahead(block: Path, vendor: str | None) -> None:
+    (block / "sda/device").mkdir(parents=True)
+    if vendor:
+        (block / "sda/device/vendor").write_text(f"{vendor}\n")
+    assert "no SATA disk" in reason("/dev/sda", "look_ahead")
+
+
+def test_what_is_set_by_hand_is_said_with_the_right_program(block: Path) -> None:
+    (block / "sda/device").mkdir(parents=True)
+    (block / "sda/device/vendor").write_text("ATA     \n")
+    assert disk.by_hand(Path("/dev/sda"), "look_ahead", 1) == "hdparm -A1 /dev/sda"
+    assert disk.by_hand(Path("/dev/sda"), "WCE", 0) == "sdparm --set=WCE=0 /dev/sda"
+
+
+@pytest.mark.parametrize(
+    ("drive", "kernel", "disagree"),
+    [
+        (1, "write back", False),
+        (0, "write through", False),
+        (1, "write through", True),
+        (0, "write back", True),
+        (None, "write back", False),
+        (1, None, False),
+    ],
+)
+def test_drive_and_kernel_disagree_only_where_both_say_something(
+    drive: int | None, kernel: str | None, disagree: bool
+) -> None:
+    assert disk.disagree({"drive": drive, "kernel": kernel}) == disagree
+
+
+def test_settings_that_bring_others_are_set_before_them() -> None:
+    assert tuning.in_order(["write_cache", "nr_requests", "look_ahead", "WCE", "scheduler"]) == [
+        "scheduler",
+        "WCE",
+        "look_ahead",
+        "nr_requests",
+        "write_cache",
+    ]

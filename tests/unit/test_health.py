@@ -1,0 +1,148 @@
+"""What a drive's own words come to, as smartctl and nvme print them, and what of it raises doubts."""
+
+import json
+from typing import Any
+
+import pytest
+
+from iopatterns import health
+from iopatterns.collect import doubts_of
+
+NVME = {
+    "smartctl": {"exit_status": 0},
+    "device": {"name": "/dev/nvme0n1", "protocol": "NVMe"},
+    "firmware_version": "7.2.22",
+    "smart_status": {"passed": True, "nvme": {"value": 0}},
+    "nvme_smart_health_information_log": {
+        "critical_warning": 0,
+        "media_errors": 3,
+        "warning_temp_time": 2,
+        "critical_comp_time": 1,
+    },
+    "temperature": {"current": 50},
+}
+SATA = {
+    "smartctl": {"exit_status": 64},  # the error log holds errors: it is a bit, no failure to ask
+    "device": {"name": "/dev/sda", "protocol": "ATA"},
+    "firmware_version": "GXT5404Q",
+    "smart_status": {"passed": False},
+    "ata_smart_attributes": {
+        "table": [
+            {"id": 5, "raw": {"value": 4}},
+            {"id": 9, "raw": {"value": 12000}},
+            {"id": 197, "raw": {"value": 1}},
+        ]
+    },
+    "temperature": {"current": 31, "op_limit_max": 70},
+}
+SCSI = {
+    "smartctl": {"exit_status": 4},
+    "device": {"name": "/dev/sdb", "protocol": "SCSI"},
+    "scsi_revision": "0503",
+    "smart_status": {"passed": True},
+    "scsi_grown_defect_list": 2,
+    "scsi_error_counter_log": {"read": {"total_uncorrected_errors": 1}, "write": {"total_uncorrected_errors": 0}},
+    "temperature": {"current": 0, "drive_trip": 65},
+}
+# As nvme-cli 2.3 prints it: small numbers as such, counters of 128 bits as text
+BY_NVME = {
+    "critical_warning": 2,
+    "temperature": 323,
+    "media_errors": "5",
+    "warning_temp_time": 0,
+    "critical_comp_time": 0,
+    "thm_temp1_trans_count": 7,
+    "thm_temp2_trans_count": 1,
+}
+
+
+def answer(said: Any, stderr: str = "") -> dict[str, Any]:
+    text = said if isinstance(said, str) else json.dumps(said)
+    return {"command": ["smartctl"], "exit_status": 1, "stdout": text, "stderr": stderr}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (NVME, {"temperature_c": 50, "passed": True, "critical_warning": 0, "media_errors": 3, "overheated": 3}),
+        (SATA, {"temperature_c": 31, "warning_c": 70, "passed": False, "media_errors": 5, "overheated": None}),
+        (SCSI, {"temperature_c": None, "critical_c": 65, "media_errors": 3, "firmware": "0503"}),
+    ],
+    ids=["NVMe", "SATA", "SCSI"],
+)
+def test_each_transport_has_its_own_words(said: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = health.from_smartctl(answer(said))
+    assert {key: found[key] for key in expected} == expected
+
+
+def test_nvme_tells_kelvin() -> None:
+    found = health.from_nvme(answer(BY_NVME), "2B4QGXA7")
+    assert (found["temperature_c"], found["overheated"], found["firmware"]) == (50, 8, "2B4QGXA7")
+    assert found["passed"] is None
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (health.from_smartctl(answer("", "smartctl: killed")), "smartctl: smartctl: killed"),
+        (health.from_smartctl(answer({"smartctl": {"exit_status": 2}})), "smartctl: no answer from the drive"),
+        (health.from_nvme(answer("", "smart log: Invalid argument"), None), "nvme: smart log: Invalid argument"),
+        (health.from_nvme(answer({"temperature": 323}), None), "nvme: "),
+    ],
+)
+def test_what_cannot_be_had_has_a_reason(found: dict[str, Any], reason: str) -> None:
+    assert list(found) == ["not available"]
+    assert found["not available"].startswith(reason)
+
+
+HEALTHY = {
+    "program": "smartctl",
+    "temperature_c": 40,
+    "warning_c": 70,
+    "critical_c": 80,
+    "passed": True,
+    "critical_warning": 0,
+    "media_errors": 0,
+    "overheated": 0,
+    "firmware": "1",
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "doubts"),
+    [
+        ({}, {}, []),
+        ({}, {"temperature_c": 49}, []),
+        ({}, {"temperature_c": 50}, ["drive 10 °C hotter, or more, than when the cell began"]),
+        ({"temperature_c": 62}, {"temperature_c": 69}, []),
+        ({"temperature_c": 70}, {"temperature_c": 69}, ["drive at its warning temperature"]),
+        ({"temperature_c": 75}, {"temperature_c": 80}, ["drive at its critical temperature"]),
+        ({"temperature_c": None}, {"temperature_c": 79, "warning_c": None}, []),
+        ({}, {"overheated": 1}, ["drive too hot meanwhile, or throttling"]),
+        ({}, {"passed": False}, ["drive failing by its own SMART judgement"]),
+        ({}, {"passed": None}, []),
+        ({}, {"critical_warning": 4}, ["drive with a critical warning"]),
+        ({"media_errors": 3}, {"media_errors": 3}, []),
+        ({"media_errors": 3}, {"media_errors": 4}, ["media errors on the drive meanwhile"]),
+        ({"media_errors": None}, {"media_errors": 4}, []),
+        ({}, {"firmware": "2"}, ["other firmware than when the cell began"]),
+        ({"firmware": None}, {}, []),
+    ],
+)
+def test_doubts_are_those_of_the_words(before: dict[str, Any], after: dict[str, Any], doubts: list[str]) -> None:
+    assert health.doubts({**HEALTHY, **before}, {**HEALTHY, **after}) == doubts
+
+
+def test_health_that_is_had_only_afterwards_is_still_judged() -> None:
+    unknown = {"not available": "no answer within 30 s"}
+    assert health.doubts(unknown, {**HEALTHY, "temperature_c": 71}) == ["drive at its warning temperature"]
+    assert health.doubts({**HEALTHY, "temperature_c": 71}, unknown) == []
+
+
+def test_newer_firmware_is_a_doubt_about_what_came_after_it() -> None:
+    def sidecar(day: int, firmware: str, name: str = "lab") -> dict[str, Any]:
+        drive = {"name": name, "firmware": firmware}
+        return {"started": f"2026-01-0{day}T00:00:00.000+00:00", "drive": drive, "doubts": ["a busy machine"]}
+
+    real = [sidecar(3, "2"), sidecar(1, "1"), sidecar(2, "1"), sidecar(4, "2"), sidecar(1, "9", "other")]
+    assert doubts_of(real) == {"a busy machine": 5, "other firmware than at first": 2}
