@@ -102,6 +102,11 @@ class Study:
         others = [name for name in asked if name not in _ABOUT_A_CELL]
         return [name for name in others if rows[name].nunique(dropna=False) > 1]
 
+    def quantities(self, experiment: str) -> list[str]:
+        """Return the quantities that the source published of an experiment; without any, rate and mean latency."""
+        values = self.values[self.values["experiment"] == experiment]
+        return list(dict.fromkeys(values["quantity"])) or ["iops", "latency"]
+
     def why_not(self, experiment: str, drive: str) -> str:
         """Return in two lines why a drive did not take a setting that an experiment asks for."""
         return comparisons.reasons(self.tuned(experiment), drive) or "not measured"
@@ -161,9 +166,8 @@ class Study:
         source has several) and error_<name>_percent, missing where it has none or a zero. Raises AnalysisError.
         """
         keys = list(dict.fromkeys([*_CELL, *by]))
-        cells = self.summary(
-            experiment, by
-        )  # all of them: some have none of a quantity, as writes have no latency of reads
+        # all cells, also those that have none of a quantity, as writes have no latency of reads
+        cells = self.summary(experiment, by)
         table = cells[[*keys, "executions", "confidence", "iodepth_reached"]]
         table = table.assign(study=experiment, interval_method=cells["method"], use="")
         for name in of:

@@ -126,8 +126,7 @@ def _put_back(entry: dict[str, Any], noted: Path) -> str:
     if not problem:
         return ""
     return (
-        f"{_told(entry)} could not be set back to {entry['value']}: {problem}."
-        f" As root: {by_hand}, then delete {noted}."
+        f"{_told(entry)} could not be set back to {entry['value']}: {problem}. As root: {by_hand}, then delete {noted}."
     )
 
 
