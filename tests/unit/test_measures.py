@@ -240,7 +240,7 @@ def test_a_mistyped_quantity_is_told_with_the_nearest_one() -> None:
 
 
 def test_a_quantity_that_resembles_none_is_told_with_all_that_are_valid() -> None:
-    with pytest.raises(QuantityError, match="no quantity 'xyz'; valid are bandwidth, .* as in 'clat p99.9'$"):
+    with pytest.raises(QuantityError, match=r"no quantity 'xyz'; valid are bandwidth, .* as in 'clat p99.9'$"):
         get("xyz")
 
 
