@@ -1,10 +1,11 @@
 """What tests of several layers share: the checkout, a copy of the project to run, and a look at processes."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ("Snakefile", "config", "envs", "notebooks", "paper", "profiles", "pyproject.toml", "src", "workflow")
 
 # Little of everything, on a real file: what tests of the workflow measure unless they are about twins.
-TINY = {"drives": ["scratch"], "repetitions": 2, "runtime": "100 ms", "warmup": "0 s", "file_size": "8 MiB"}
+TINY = {
+    "drives": ["scratch"],
+    "studies": ["saif2020"],
+    "repetitions": 2,
+    "runtime": "100 ms",
+    "warmup": "0 s",
+    "file_size": "8 MiB",
+}
 # And of the study's experiments the first alone
 TINY_EXPERIMENTS = ("initial",)
 
@@ -88,19 +96,22 @@ def copy_project(root: Path) -> Project:
     return project
 
 
-def lay_out_recorded(project: Path) -> Path:
-    """Lay out in ``project`` what analysis and report need, on the measurement recorded in tests/notebooks/data."""
+def lay_out_recorded(project: Path, studies: Sequence[str] = ("saif2020",)) -> Path:
+    """Lay out in ``project`` what analysis and report of some studies need, as recorded in tests/notebooks/data."""
     for folder in ("notebooks", "paper", "data/published", "data/twins", "workflow/schemas"):
         shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     (project / "Snakefile").touch()
     recorded = ROOT / "tests/notebooks/data"
     (project / "results/measurements").mkdir(parents=True)
-    for file in ("saif2020.parquet", "saif2020.tuning.json"):
-        shutil.copy(recorded / file, project / "results/measurements")
-    shutil.copy(recorded / "colophon.json", project / "results")
+    for study in studies:
+        for kind in ("parquet", "tuning.json"):
+            shutil.copy(recorded / f"{study}.{kind}", project / "results/measurements")
+    colophon = json.loads((recorded / "colophon.json").read_text(encoding="utf-8"))
+    colophon["studies"] = {study: colophon["studies"][study] for study in studies}
+    (project / "results/colophon.json").write_text(json.dumps(colophon), encoding="utf-8")
     from iopatterns import scorecard  # pandas with it, which few tests need
 
-    scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020")})
+    scorecard.write(project, {study: scorecard.judge(project, study) for study in studies})
     return project
 
 

@@ -121,10 +121,14 @@ def _in_turns(
 
 def text(requests: Sequence[Request]) -> str:
     """Return a log of version 3, which gives fio the time of each request in microseconds."""
-    lines = ["fio version 3 iolog", f"0 {_NAME} add", f"0 {_NAME} open"]
-    lines += [f"{time_us} {_NAME} {action} {offset} {length}" for time_us, action, offset, length in requests]
     end_us = requests[-1].time_us if requests else 0
-    return "\n".join([*lines, f"{end_us} {_NAME} close\n"])
+    # fio takes 0 for no time at all (delay_since_ttime in its iolog.c), and would not wait for the second request
+    start_us = 1 if end_us else 0
+    lines = ["fio version 3 iolog", f"{start_us} {_NAME} add", f"{start_us} {_NAME} open"]
+    lines += [
+        f"{start_us + time_us} {_NAME} {action} {offset} {length}" for time_us, action, offset, length in requests
+    ]
+    return "\n".join([*lines, f"{start_us + end_us} {_NAME} close\n"])
 
 
 def moved(requests: Sequence[Request]) -> int:

@@ -14,7 +14,7 @@ from iopatterns.notebooks import execute
 if __name__ == "__main__":
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         with tempfile.TemporaryDirectory() as folder:
-            project = lay_out_recorded(Path(folder) / "project")
+            project = lay_out_recorded(Path(folder) / "project", [notebook.stem])
             executed = execute(project / "notebooks" / notebook.name, Path(folder) / notebook.name)
             shutil.copyfile(executed, notebook)
         print(notebook.relative_to(ROOT))

@@ -14,6 +14,7 @@ import nbformat
 import pandas as pd
 import pypdf
 import pytest
+import yaml
 from support import ROOT, lay_out_recorded
 
 from iopatterns import scorecard
@@ -21,26 +22,39 @@ from iopatterns.notebooks import execute
 from iopatterns.report import compile_report
 
 RECORDED = Path(__file__).with_name("data")
-NOTEBOOK = ROOT / "notebooks" / "saif2020.ipynb"
-TABLES = ("table1", "table2", "table3", "table4", "ratios", "schedulers", "settings", "refusals")
-FIGURES = ("initial", "figure2", "figure3", "figure3-all", "figure4", "figure5")
-OUTPUTS = [
-    *(f"tables/saif2020/{name}{suffix}" for name in TABLES for suffix in (".csv", ".tex", ".typ")),
-    *(f"figures/saif2020/{name}{suffix}" for name in FIGURES for suffix in (".svg", ".png")),
-    "numbers/saif2020.json",
-]
+STUDIES = yaml.safe_load((ROOT / "config/config.yaml").read_text())["studies"]
+
+
+def outputs(study: str, kind: str, suffixes: tuple[str, ...]) -> list[str]:
+    """Return the tables or figures that a study's notebook makes, below results/, by the study's own file."""
+    content = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text())
+    bodies = [content, *content["experiments"].values()]
+    return [f"{kind}/{study}/{name}{suffix}" for body in bodies for name in body.get(kind, []) for suffix in suffixes]
+
+
+OUTPUTS = {
+    study: [
+        *outputs(study, "tables", (".csv", ".tex", ".typ")),
+        *outputs(study, "figures", (".svg", ".png")),
+        f"numbers/{study}.json",
+    ]
+    for study in STUDIES
+}
+FIGURES = {Path(name).stem for name in outputs("saif2020", "figures", (".svg",))}
 
 
 @pytest.fixture(scope="module")
-def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return a function that lays out a project whose measurement is the recorded one."""
+def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function that lays out a project whose measurement is the recorded one, of saif2020 or other studies."""
 
-    return lambda name: lay_out_recorded(tmp_path_factory.mktemp(name) / "project")
+    return lambda name, *studies: lay_out_recorded(tmp_path_factory.mktemp(name) / "project", studies or ["saif2020"])
 
 
 def report(project: Path, parameters: dict[str, Any] | None = None) -> Path:
-    """Execute the notebook and typeset the report in ``project``."""
-    execute(project / "notebooks/saif2020.ipynb", project / "results/notebooks/saif2020.ipynb", parameters)
+    """Execute the notebooks of the studies in ``project``, and typeset the report."""
+    for measurements in sorted((project / "results/measurements").glob("*.parquet")):
+        notebook = f"{measurements.stem}.ipynb"
+        execute(project / "notebooks" / notebook, project / "results/notebooks" / notebook, parameters)
     return compile_report(project / "paper/report.typ", project / "results/report.pdf")
 
 
@@ -49,13 +63,13 @@ def words(pdf: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def built(make_project: Callable[[str], Path]) -> Path:
-    project = make_project("built")
+def built(make_project: Callable[..., Path]) -> Path:
+    project = make_project("built", *STUDIES)
     report(project)
     return project
 
 
-def hold_against_fresh_execution(project: Path) -> subprocess.CompletedProcess[str]:
+def hold_against_fresh_execution(project: Path, study: str) -> subprocess.CompletedProcess[str]:
     """Compare the committed outputs with those of a fresh execution, started in notebooks/ as JupyterLab does."""
     return subprocess.run(
         [
@@ -67,7 +81,7 @@ def hold_against_fresh_execution(project: Path) -> subprocess.CompletedProcess[s
             "-q",
             "-p",
             "no:cacheprovider",
-            NOTEBOOK.name,
+            f"{study}.ipynb",
         ],
         cwd=project / "notebooks",
         env=os.environ | {"IPYTHONDIR": str(project / "ipython")},
@@ -77,60 +91,74 @@ def hold_against_fresh_execution(project: Path) -> subprocess.CompletedProcess[s
     )
 
 
-def code_cells() -> list[Any]:
-    return [cell for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"]
+def code_cells(study: str) -> list[Any]:
+    return [
+        cell
+        for cell in nbformat.read(ROOT / f"notebooks/{study}.ipynb", as_version=4).cells
+        if cell.cell_type == "code"
+    ]
 
 
-def test_committed_outputs_equal_a_fresh_execution(make_project: Callable[[str], Path]) -> None:
-    result = hold_against_fresh_execution(make_project("same"))
+@pytest.mark.parametrize("study", STUDIES)
+def test_committed_outputs_equal_a_fresh_execution(make_project: Callable[..., Path], study: str) -> None:
+    result = hold_against_fresh_execution(make_project("same", study), study)
     assert result.returncode == 0, result.stdout
-    assert f"{len(code_cells())} passed" in result.stdout
+    assert f"{len(code_cells(study))} passed" in result.stdout
 
 
-def test_committed_outputs_differ_from_those_of_another_measurement(make_project: Callable[[str], Path]) -> None:
+def test_committed_outputs_differ_from_those_of_another_measurement(make_project: Callable[..., Path]) -> None:
     project = make_project("other")
     path = project / "results" / "measurements" / "saif2020.parquet"
     table = pd.read_parquet(path)
     table.loc[table["rw"] == "randread", "bandwidth_bytes_per_s"] //= 2
     table.to_parquet(path, index=False)
-    result = hold_against_fresh_execution(project)
+    result = hold_against_fresh_execution(project, "saif2020")
     assert result.returncode == 1
     assert "FAILED" in result.stdout
 
 
-def test_the_notebook_is_thin() -> None:
-    assert len(code_cells()) <= 15
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_notebook_is_thin(study: str) -> None:
+    assert len(code_cells(study)) <= 15
     functions = [
-        node for cell in code_cells() for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.FunctionDef)
+        node
+        for cell in code_cells(study)
+        for node in ast.walk(ast.parse(cell.source))
+        if isinstance(node, ast.FunctionDef)
     ]
     lengths = {function.name: function.end_lineno - function.lineno + 1 for function in functions}
     assert max(lengths.values()) <= 10, lengths
 
 
-def test_the_notebook_is_committed_executed_without_images_or_paths() -> None:
-    assert [cell.execution_count for cell in code_cells()] == list(range(1, len(code_cells()) + 1))
-    kinds = {kind for cell in code_cells() for output in cell.outputs for kind in output.get("data", {})}
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_notebook_is_committed_executed_without_images_or_paths(study: str) -> None:
+    cells = code_cells(study)
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    kinds = {kind for cell in cells for output in cell.outputs for kind in output.get("data", {})}
     assert "text/html" in kinds
     assert not [kind for kind in kinds if kind.startswith("image/")]
-    text = NOTEBOOK.read_text(encoding="utf-8")
+    text = (ROOT / f"notebooks/{study}.ipynb").read_text(encoding="utf-8")
     assert not re.search(r"(?<![\w.])/(home|root|tmp|usr|work|Users)\b", text)
     assert "papermill" not in text
     assert not re.search(r"\d\d:\d\d:\d\d", text)
 
 
-def test_all_outputs_are_made(built: Path) -> None:
-    missing = [name for name in OUTPUTS if not (built / "results" / name).is_file()]
-    assert missing == []
-    found = {path.stem for path in (built / "results" / "figures").rglob("*.*")}
-    assert found == set(FIGURES)
+@pytest.mark.parametrize("study", STUDIES)
+def test_all_outputs_are_made_and_no_others(built: Path, study: str) -> None:
+    assert [name for name in OUTPUTS[study] if not (built / "results" / name).is_file()] == []
+    for kind in ("tables", "figures"):
+        found = {f"{kind}/{study}/{path.name}" for path in (built / "results" / kind / study).iterdir()}
+        assert found <= set(OUTPUTS[study])
 
 
-def test_a_second_execution_gives_the_same_bytes(built: Path, make_project: Callable[[str], Path]) -> None:
-    again = make_project("again")
+def test_a_second_execution_gives_the_same_bytes(built: Path, make_project: Callable[..., Path]) -> None:
+    again = make_project("again", *STUDIES)
     report(again)
-    names = [*OUTPUTS, "notebooks/saif2020.ipynb", "report.pdf"]
+    names = [name for study in STUDIES for name in (*OUTPUTS[study], f"notebooks/{study}.ipynb")]
     differing = [
-        name for name in names if (built / "results" / name).read_bytes() != (again / "results" / name).read_bytes()
+        name
+        for name in [*names, "report.pdf"]
+        if (built / "results" / name).read_bytes() != (again / "results" / name).read_bytes()
     ]
     assert differing == []
 
@@ -185,9 +213,18 @@ def test_the_report_holds_the_numbers(built: Path) -> None:
     assert "simulated drives, in virtual time" in text
     card = json.loads((built / "results/scorecard.json").read_text())["studies"]["saif2020"]
     assert f"{card['errors']['predicted']['mean_absolute_percent']:.1f} %" in text
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_report_tells_what_became_of_every_claim_and_number(built: Path, study: str) -> None:
+    text = words(built / "results/report.pdf")
+    letters = re.sub(r"\W", "", text)
+    card = json.loads((built / "results/scorecard.json").read_text())["studies"][study]
     assert f"{card['hold']} of {card['checkable']} checkable claims hold" in text
     for claim in card["claims"]:
-        assert re.sub(r"\W", "", claim["says"]) in re.sub(r"\W", "", text)
+        assert re.sub(r"\W", "", claim["says"]) in letters
+    for value in card["values"]:
+        assert re.sub(r"\W", "", f"{value['printed']}{value['unit']}") in letters
 
 
 def measured_on(project: Path, drives: dict[str, str]) -> pd.DataFrame:
@@ -206,7 +243,7 @@ def measured_on(project: Path, drives: dict[str, str]) -> pd.DataFrame:
     return table
 
 
-def test_the_report_of_other_drives_says_that_they_cannot_be_compared(make_project: Callable[[str], Path]) -> None:
+def test_the_report_of_other_drives_says_that_they_cannot_be_compared(make_project: Callable[..., Path]) -> None:
     project = make_project("other drive")
     measured_on(project, {"c400": "scratch"})
     text = words(report(project))
@@ -214,11 +251,11 @@ def test_the_report_of_other_drives_says_that_they_cannot_be_compared(make_proje
     assert "other drives, another machine" in text
 
 
-def test_settings_that_an_own_drive_does_not_offer_are_not_applicable(make_project: Callable[[str], Path]) -> None:
+def test_settings_that_an_own_drive_does_not_offer_are_not_applicable(make_project: Callable[..., Path]) -> None:
     project = make_project("own drive")
     measured_on(project, {"px05smb040": "mydisk"})
     text = words(report(project))
-    assert {path.stem for path in (project / "results/figures").rglob("*.svg")} == set(FIGURES)
+    assert {path.stem for path in (project / "results/figures").rglob("*.svg")} == FIGURES
     for table in ("schedulers", "settings"):
         data = pd.read_csv(project / f"results/tables/saif2020/{table}.csv")
         assert set(data["drive"]) == {"mydisk"}
@@ -231,7 +268,7 @@ def test_settings_that_an_own_drive_does_not_offer_are_not_applicable(make_proje
     assert own["read-ahead-helps-sequential"] == "not testable here"
 
 
-def test_the_report_says_when_a_drive_bears_the_name_of_the_source_s(make_project: Callable[[str], Path]) -> None:
+def test_the_report_says_when_a_drive_bears_the_name_of_the_source_s(make_project: Callable[..., Path]) -> None:
     project = make_project("many")
     path = project / "results" / "measurements" / "saif2020.parquet"
     table = pd.read_parquet(path)

@@ -12,7 +12,7 @@ MAIN, DRIVES, STUDY = config.CONFIG_FILE, config.DRIVES_FILE, "config/studies/sa
 
 
 def test_shipped_configuration_is_valid() -> None:
-    assert list(config.load(ROOT).studies) == ["saif2020"]
+    assert list(config.load(ROOT).studies) == ["saif2020", "clarke2024", "zhou"]
 
 
 def test_every_key_of_the_schema_stands_in_the_shipped_file_under_a_comment() -> None:
@@ -108,6 +108,23 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
         ),
         (STUDY, "bs: small_and_usual", "bs: [4k, 4k]", ["vary.bs", "twice"]),
         (STUDY, "randwrite]", "randwrit]", ["initial.vary.rw[3]: 'randwrit'", "Did you mean 'randwrite'?"]),
+        (STUDY, "direct: 1", "direct: 1\n  offset: -512", ["fio.offset: -512 is not valid", "such as 512 or 1 MiB"]),
+        (STUDY, "direct: 1", "direct: 1\n  skip: 4 KB", ["fio.skip: '4 KB' is no size", "write 'KiB'"]),
+        (STUDY, "direct: 1", "direct: 1\n  size: 0", ["fio.size: 0 is not valid", "up to file_size"]),
+        (STUDY, "direct: 1", "direct: 1\n  replay: write-reed", ["'write-reed'", "Did you mean 'write-read'?"]),
+        (
+            STUDY,
+            "direct: 1",
+            "direct: 1\n  read_iolog: data/none.iolog",
+            ["experiments.initial: read_iolog: ", "data/none.iolog: there is no such file. Put the log there"],
+        ),
+        (
+            STUDY,
+            "direct: 1",
+            "direct: 1\n  read_iolog: config/config.yaml",
+            ["experiments.initial: read_iolog: ", "config.yaml: line 1: the first line of a log must be one of"],
+        ),
+        (STUDY, "experiments:", "drives: [px05smb]\nexperiments:", ["drives[0]", "Did you mean 'px05smb040'?"]),
         (STUDY, "title:", "titel:", ["unknown key 'titel'", "Did you mean 'title'?"]),
         (STUDY, "ioengine: sync", "ioengine: sync\n  filename: /dev/sda", ["fio: unknown key 'filename'"]),
         (STUDY, "  direct: 1", "  direct: 1\n  direct: 0", ["line", "key 'direct' stands twice"]),
@@ -138,3 +155,49 @@ def test_empty_file_is_named(project: Project) -> None:
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(config.ConfigError, match=f"{MAIN}: there is no such file"):
         config.load(tmp_path)
+
+
+def add_study(project: Project, name: str, text: str) -> None:
+    (project.root / f"config/studies/{name}.yaml").write_text(text)
+
+
+def test_drives_that_any_study_names_are_of_a_source_configured_or_not(project: Project) -> None:
+    before = config.load(project.root).source_drives
+    assert {"px02ssf020", "c400", "mz7km240"} - before == {"mz7km240"}  # of the copy only one experiment is left
+    add_study(project, "one", "drives: [one-a]\nexperiments: {e: {drives: [one-b, one-a]}}")
+    assert config.load(project.root).source_drives - before == {"one-a", "one-b"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "drives: [",
+        "- drives",
+        "drives: 7",
+        "drives: [7, {a: b}]",
+        "experiments: [e]",
+        "experiments: {e: 7, f: {drives: x}}",
+    ],
+)
+def test_a_mistake_in_a_study_that_is_not_asked_for_is_none(project: Project, text: str) -> None:
+    before = config.load(project.root)
+    add_study(project, "draft", text)
+    assert config.load(project.root).source_drives == before.source_drives
+
+
+def test_drives_of_a_study_stand_for_experiments_that_name_none(project: Project) -> None:
+    study = yaml.safe_load((project.root / STUDY).read_text())
+    body = study["experiments"]["initial"]
+    project.edit(STUDY, drives=["c400", "scratch"], experiments={"all": {"vary": body["vary"]}, "some": body})
+    experiments = config.load(project.root).studies["saif2020"]["experiments"]
+    assert experiments["all"]["drives"] == ["c400", "scratch"]
+    assert experiments["some"]["drives"] == ["px02ssf020", "px05smb040", "c400"]
+
+
+def test_the_same_log_by_another_path_is_one(project: Project) -> None:
+    (project.root / "x.iolog").write_text("fio version 2 iolog\na read 0 512\n")
+    study = yaml.safe_load((project.root / STUDY).read_text())
+    vary = {"read_iolog": ["x.iolog", "config/../x.iolog"]}
+    project.edit(STUDY, experiments={"own": {"vary": vary}}, fio={**study["fio"], "read_iolog": "./x.iolog"})
+    assert list(config.load(project.root).iologs) == ["x.iolog"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT
 
-from iopatterns import cells, config, grid
+from iopatterns import cells, config, fio, grid, iologs
 
 BASE = config.load(ROOT, {"drives": ["scratch"]})
 FIO = {"ioengine": "sync", "direct": 1}
@@ -155,3 +155,168 @@ def test_each_execution_has_its_own_seed_and_keeps_it(one: int, other: int) -> N
     specification = expand(TWO_BY_TWO)[0].specification
     assert cells.randseed(specification, one) == cells.randseed(dict(reversed(specification.items())), one)
     assert (cells.randseed(specification, one) == cells.randseed(specification, other)) == (one == other)
+
+
+# ---- Order, place and pauses of requests
+
+
+def refused(vary: dict[str, list[Any]], fio: dict[str, Any] = FIO, **changes: Any) -> str:
+    with pytest.raises(grid.GridError) as caught:
+        expand(vary, fio, **changes)
+    assert str(caught.value).startswith("config/studies/study.yaml: experiments.one: ")
+    return str(caught.value)
+
+
+def point(vary: dict[str, list[Any]], **changes: Any) -> dict[str, Any]:
+    (cell,) = expand({"bs": ["4k"], **vary}, **changes)
+    return dict(cell.specification["fio"])
+
+
+def test_new_factors_show_in_specification_and_name() -> None:
+    def named(**vary: Any) -> tuple[str, dict[str, Any]]:
+        (cell,) = expand({"bs": ["4k"], **{option: [level] for option, level in vary.items()}})
+        fio = cell.specification["fio"]
+        return cell.name.rsplit("-", 1)[0], {option: fio[option] for option in vary if option != "rw"}
+
+    assert named(rw="read", skip="-8k") == ("read-4k-j1-skip-8k", {"skip": -8192})
+    assert named(rw="read", skip="4k") == ("read-4k-j1-skip4k", {"skip": 4096})
+    assert named(rw="randread", size="8 MiB") == ("randread-4k-j1-size8m", {"size": 2**23})
+    assert named(rw="write", partitions=4) == ("write-4k-j1-parts4", {"partitions": 4})
+    assert named(rw="randrw", replay="write-read") == ("randrw-4k-j1-write-read", {"replay": "write-read"})
+    assert named(rw="randread", random_distribution="zoned:60/10:40/90")[0] == "randread-4k-j1-zoned_60_10_40_90"
+
+
+def test_an_offset_leaves_what_lies_behind_it_in_whole_mib() -> None:
+    assert point({"rw": ["read"], "offset": [512]})["size"] == BASE.file_size_bytes - 2**20
+    assert point({"rw": ["read"], "offset": ["1 MiB"]})["size"] == BASE.file_size_bytes - 2**20
+    assert "size" not in point({"rw": ["read"], "offset": [0]})
+    assert point({"rw": ["read"], "offset": [512], "size": ["2m"]})["size"] == 2**21
+
+
+def test_a_name_says_a_size_only_where_it_was_asked_for() -> None:
+    (shifted,) = expand({"rw": ["read"], "bs": ["4k"], "offset": [512]})
+    assert shifted.name.startswith("read-4k-j1-off512-")
+
+
+def test_jobs_that_are_set_apart_stay_in_the_file() -> None:
+    found = point({"rw": ["read"], "offset_increment": ["16m"], "numjobs": [4]})
+    assert found["size"] == BASE.file_size_bytes - 3 * 2**24
+
+
+def test_an_offset_within_regions_makes_each_smaller() -> None:
+    experiment = {"regions": 4, "fio": {"offset": 512}, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [4]}}
+    study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
+    (cell,) = grid.expand(replace(BASE, studies={"study": study}, file_size_bytes=2**24), "study")
+    assert (cell.specification["fio"]["size"], cell.specification["fio"]["offset_increment"]) == (3 * 2**20, 2**22)
+    experiment["fio"] = {"size": "1m"}
+    with pytest.raises(grid.GridError, match="regions says already how much"):
+        list(grid.expand(replace(BASE, studies={"study": study}), "study"))
+
+
+@given(
+    st.sampled_from([1, 2, 4]),
+    st.integers(0, 2**23),
+    st.integers(0, 2**21),
+    st.one_of(st.none(), st.integers(4096, 2**23)),
+)
+def test_no_cell_reaches_beyond_the_file(numjobs: int, offset: int, increment: int, size: int | None) -> None:
+    # fio would delete the file, and then refuse to make a new one
+    vary = {"rw": ["read"], "bs": [4096], "numjobs": [numjobs], "offset": [offset], "offset_increment": [increment]}
+    try:
+        (cell,) = expand(vary | ({} if size is None else {"size": [size]}), file_size_bytes=2**23)
+    except grid.GridError:
+        return
+    fio = cell.specification["fio"]
+    assert offset + (numjobs - 1) * increment + fio.get("size", 2**23) <= 2**23
+
+
+@pytest.mark.parametrize(
+    ("vary", "expected"),
+    [
+        ({"rw": ["randread"], "skip": ["4k"]}, "skip is for sequential requests: rw read or write, not randread"),
+        ({"rw": ["readwrite"], "skip": ["4k"]}, "rw read or write, not readwrite"),
+        ({"rw": ["read"], "skip": ["-1 GiB"]}, "skip -1g leads out of the part used of the file"),
+        ({"rw": ["randread"], "partitions": [4]}, "partitions is for sequential requests"),
+        ({"rw": ["read"], "percentage_random": [50]}, "percentage_random is for random requests: rw read has none"),
+        ({"rw": ["write"], "blockalign": [512]}, "blockalign is for random requests: rw write has none"),
+        ({"rw": ["read"], "size": ["2 GiB"]}, "size 2g is larger than the file (config/config.yaml: file_size: 1g)"),
+        ({"rw": ["read"], "size": ["1k"]}, "bs 4k is larger than the part used of the file"),
+        ({"rw": ["read"], "size": ["1g"], "offset": ["512"]}, "size 1g from offset 512 on is more than the file (1g)"),
+        ({"rw": ["read"], "offset": ["1 GiB"]}, "bs 4k is larger than the part used of the file"),
+        ({"rw": ["read"], "thinktime": ["1 s"]}, "thinktime 1000000 us is no shorter than an execution"),
+        ({"rw": ["read"], "thinktime_blocks": [4]}, "thinktime_blocks is the number of requests between pauses"),
+        ({"rw": ["randread"], "replay": ["write-read"]}, "replay write-read is rw randrw, not randread"),
+        ({"rw": ["randrw"], "replay": ["write-write"]}, "replay write-write is rw randwrite, not randrw"),
+        ({"rw": ["randrw"], "replay": ["read-read"]}, "replay read-read is rw randread, not randrw"),
+        ({"rw": ["randrw"], "replay": ["write-read"], "rwmixread": [50]}, "replay and rwmixread do not go together"),
+        ({"rw": ["read"], "partitions": [4], "skip": ["4k"]}, "partitions and skip do not go together"),
+        ({"rw": ["read"], "partitions": [4], "numjobs": [2]}, "partitions is for one job, not for 2"),
+        ({"rw": ["read"], "partitions": [512], "size": ["1m"]}, "a part of 2048 bytes holds no request of 4096"),
+    ],
+)
+def test_what_cannot_be_done_or_has_no_effect_is_refused(vary: dict[str, list[Any]], expected: str) -> None:
+    assert expected in refused({"bs": ["4k"], **vary})
+
+
+OWN_LOG = iologs.Log([iologs.Request(0, "read", 0, 512), iologs.Request(0, "write", 8192, 16384)], "0" * 64)
+
+
+def with_log(log: iologs.Log, vary: dict[str, list[Any]] | None = None, **changes: Any) -> grid.Cell:
+    (cell,) = expand(
+        {"read_iolog": ["data/traces/x.iolog"], **(vary or {})}, iologs={"data/traces/x.iolog": log}, **changes
+    )
+    return cell
+
+
+def test_a_log_says_what_its_cell_does() -> None:
+    cell = with_log(OWN_LOG, {"rw": ["randread"], "bs": ["4k"]})
+    assert cell.name.startswith("randrw-16k-j1-logx-")
+    assert cell.specification["fio"]["rw"] == "randrw"
+    assert not fio.only_reads(cell.specification["fio"])
+    assert fio.only_reads(with_log(replace(OWN_LOG, requests=OWN_LOG.requests[:1])).specification["fio"])
+
+
+def test_another_content_of_a_log_is_another_cell() -> None:
+    assert with_log(OWN_LOG).name != with_log(replace(OWN_LOG, sha256="1" * 64)).name
+
+
+def test_a_log_that_needs_more_than_the_file_is_refused() -> None:
+    long = replace(OWN_LOG, requests=[iologs.Request(0, "read", 2**30, 512)])
+    with pytest.raises(grid.GridError, match=r"x\.iolog goes up to byte 1073742336, and the file .* has 1073741824"):
+        with_log(long)
+    with pytest.raises(grid.GridError, match="read_iolog and offset do not go together"):
+        with_log(OWN_LOG, {"offset": [512]})
+
+
+def test_a_replay_that_writes_never_counts_as_reading() -> None:
+    for replay in ("write-read", "read-write", "write-write"):
+        for rw in ("read", "randread", "randrw", "randwrite"):
+            assert not fio.only_reads({"rw": rw, "replay": replay})
+    assert fio.only_reads({"rw": "randread", "replay": "read-read"})
+
+
+# ---- On which drives a study runs
+
+TWO_SOURCES = {
+    "theirs": {"kind": "file", "path": "a"},
+    "others": {"kind": "file", "path": "b"},
+    "own": {"kind": "file", "path": "c"},
+}
+
+
+def drives_of_study(*named: list[str] | None) -> list[list[str]]:
+    """Return the drives of each experiment, where these drives are named; `theirs` and `others` are of sources."""
+    vary = {"rw": ["read"], "bs": ["4k"]}
+    bodies = {f"e{number}": {"vary": vary, **({"drives": each} if each else {})} for number, each in enumerate(named)}
+    study = {"title": "", "source": "", "fio": FIO, "experiments": bodies}
+    sources = frozenset({"theirs", "others"})
+    conf = replace(BASE, studies={"study": study}, drives=TWO_SOURCES, source_drives=sources)
+    return [grid.drives_of(conf, "study", experiment) for experiment in bodies]
+
+
+def test_a_drive_of_any_source_runs_only_where_it_is_named_and_your_own_everywhere() -> None:
+    assert drives_of_study(["theirs"], ["theirs", "others"], None) == [
+        ["theirs", "own"],
+        ["theirs", "others", "own"],
+        ["own"],
+    ]

@@ -4,9 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 from support import Project, copy_project
 
 from iopatterns import health, progress
+from iopatterns.grid import GridError
 from iopatterns.plan import Plan
 
 
@@ -84,3 +86,45 @@ def test_that_health_is_not_recorded_is_told_once_a_run(
         monkeypatch.setattr(health, "tool", lambda tool=tool: tool)
         Plan(fresh.root, {"drives": [drive]}).begin()
         assert "".join(capfd.readouterr()).count("apt-get install smartmontools") == times
+
+
+def test_a_drive_that_no_configured_study_names_has_nothing_to_do_and_the_plan_says_so(fresh: Project) -> None:
+    said = Plan(fresh.root, {"drives": ["c400", "px05smb040", "scratch"]})
+    assert "named by no experiment" not in said.forecast()
+    study = yaml.safe_load((fresh.root / "config/studies/saif2020.yaml").read_text())
+    other = {**study, "experiments": {"initial": {**study["experiments"]["initial"], "drives": ["px05smb040"]}}}
+    (fresh.root / "config/studies/other.yaml").write_text(yaml.safe_dump(other))
+    plan = Plan(fresh.root, {"drives": ["c400", "px05smb040"], "studies": ["other"]})
+    assert "c400: named by no experiment of other: nothing to measure" in plan.forecast()
+    assert {path.split("/")[2] for path in plan.raw_files("other")} == {"px05smb040"}
+
+
+def test_a_study_without_a_cell_says_which_drives_it_is_for(fresh: Project) -> None:
+    study = yaml.safe_load((fresh.root / "config/studies/saif2020.yaml").read_text())
+    for body in study["experiments"].values():
+        body["drives"] = ["px05smb040"]
+    (fresh.root / "config/studies/other.yaml").write_text(yaml.safe_dump(study))
+    with pytest.raises(GridError, match=r"none has a cell of the study other\. Add one of those .* \(px05smb040\)"):
+        Plan(fresh.root, {"drives": ["c400"], "studies": ["saif2020", "other"]})
+    (fresh.root / "config/studies/other.yaml").write_text(
+        yaml.safe_dump({**study, "experiments": {"e": {"vary": {"rw": ["read"], "bs": ["4k"]}}}})
+    )
+    with pytest.raises(GridError, match=r"none has a cell of the study other\. Name drives in its file"):
+        Plan(fresh.root, {"drives": ["c400"], "studies": ["other"]})
+
+
+def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> None:
+    fresh.edit("config/drives.yaml", **{"my-c400": {"kind": "twin", "model": "c400"}})
+    overrides = {"drives": ["my-c400"], "studies": ["saif2020", "zhou", "clarke2024"], "file_size": "1 GiB"}
+    plan = Plan(fresh.root, {**overrides, "runtime": "1 s"})
+    for study in plan.studies:
+        content = plan.config.studies[study]
+        asked = {name for names in plan.experiments(study).values() for name in names.split()}
+        assert asked == set(content["experiments"])
+
+
+@pytest.mark.parametrize(("study", "most_cells"), [("zhou", 80), ("clarke2024", 15)])
+def test_cells_of_a_study_are_as_few_as_the_run_can_afford(fresh: Project, study: str, most_cells: int) -> None:
+    fresh.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
+    plan = Plan(fresh.root, {"drives": ["mine"], "studies": [study], "file_size": "1 GiB", "runtime": "1 s"})
+    assert len(plan.experiments(study)) <= most_cells

@@ -30,6 +30,17 @@ def test_size_that_could_mean_two_things_is_refused(text: str) -> None:
         units.size_bytes(text)
 
 
+@pytest.mark.parametrize(("text", "expected"), [("-8k", -8192), ("4k", 4096), (-512, -512), ("0", 0)])
+def test_signed_size_may_be_negative(text: str | int, expected: int) -> None:
+    assert units.signed_size_bytes(text) == expected
+
+
+@pytest.mark.parametrize("text", ["--8k", "- 8k", "-8kb", "-"])
+def test_signed_size_has_one_sign_and_a_size(text: str) -> None:
+    with pytest.raises(ValueError, match="is no"):
+        units.signed_size_bytes(text)
+
+
 @pytest.mark.parametrize(("text", "expected"), [("500 ms", 500_000), ("2s", 2_000_000), ("1.5 min", 90_000_000)])
 def test_duration_is_read_in_microseconds(text: str, expected: int) -> None:
     assert units.duration_us(text) == expected
@@ -44,6 +55,7 @@ def test_duration_needs_a_known_unit(text: str) -> None:
 @given(st.integers(min_value=0, max_value=2**50))
 def test_formatted_size_reads_back(value_bytes: int) -> None:
     assert units.size_bytes(units.format_size(value_bytes)) == value_bytes
+    assert units.signed_size_bytes(units.format_size(-value_bytes)) == -value_bytes
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(41.6, "42 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])

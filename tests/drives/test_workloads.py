@@ -1,0 +1,366 @@
+"""Each option that shapes a workload, measured with real fio on a file and on a twin: what requests were made."""
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from loops import loop_device
+from support import ROOT, cell_on_a_file
+
+from iopatterns import cells, collect, config, fio, grid, iologs
+from iopatterns.drives import DriveError
+from iopatterns.measure import MeasureError, measure, read_sidecar
+from iopatterns.twin import models
+
+BASE = config.load(ROOT, {"drives": ["scratch"], "studies": ["saif2020"]})
+MIB = 2**20
+FILE_BYTES = 8 * MIB
+
+
+@dataclass
+class Made:
+    """The requests of one execution in their order, as (action, offset in bytes, bytes), and what fio wrote of them."""
+
+    requests: list[tuple[str, int, int]]
+    raw: Path
+
+    @property
+    def offsets(self) -> list[int]:
+        return [offset for _, offset, _ in self.requests]
+
+    @property
+    def actions(self) -> Counter[str]:
+        return Counter(action for action, _, _ in self.requests)
+
+    @property
+    def job(self) -> dict[str, Any]:
+        (job,) = json.loads(self.raw.read_text())["jobs"]
+        return dict(job)
+
+
+Make = Callable[..., Made]
+
+
+@pytest.fixture(params=["file", "twin"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def make(kind: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Return what measures a cell of these options, as a study would have it, and returns the requests made."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    command = fio.command
+    log = disk_folder / "requests"
+
+    def logging(*arguments: Any, **options: Any) -> list[str]:
+        return [*command(*arguments, **options), f"--write_lat_log={log}", "--log_offset=1"]
+
+    monkeypatch.setattr(fio, "command", logging)
+
+    def measured(runtime_ms: int = 200, own: iologs.Log | None = None, **options: Any) -> Made:
+        specification = a_cell(kind, disk_folder, runtime_ms, own, options)
+        raw = disk_folder / f"raw/test/study/x-{cells.digest(specification)[:8]}/01.json"
+        measure(disk_folder, specification, [raw])
+        assert {path.name for path in raw.parent.iterdir()} == {"01.json", "01.sidecar.json"}
+        lines = [line.split(",") for line in Path(f"{log}_lat.1.log").read_text().splitlines()]
+        requests = [(("read", "write", "trim")[int(words[2])], int(words[4]), int(words[3])) for words in lines]
+        return Made(requests, raw)
+
+    return measured
+
+
+def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.Log | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the specification that the grid gives the one cell of these options."""
+    if kind == "file":
+        drive = {"kind": "file", "path": str(folder / "drive.bin")}
+    else:
+        drive = {"kind": "twin", "model": "px05smb040", "model_digest": models.load("px05smb040").digest}
+    vary = {option: [level] for option, level in {"bs": "4k", **options}.items()}
+    fixed = {"ioengine": "psync", "direct": 1, "group_reporting": 1}
+    study = {
+        "title": "",
+        "source": "",
+        "fio": {option: level for option, level in fixed.items() if option not in vary},
+        "experiments": {"one": {"vary": vary}},
+    }
+    conf = replace(
+        BASE,
+        drives={"test": drive},
+        studies={"study": study},
+        iologs={} if own is None else {options["read_iolog"]: own},
+        file_size_bytes=FILE_BYTES,
+        runtime_ms=runtime_ms,
+        warmup_ms=0,
+    )
+    (cell,) = grid.expand(conf, "study")
+    return dict(cell.specification)
+
+
+def steps(made: Made) -> Counter[int]:
+    return Counter(after - before for before, after in pairwise(made.offsets))
+
+
+@pytest.mark.parametrize("rw", ["read", "write"])
+@pytest.mark.parametrize(("skip", "step"), [("0", 4096), ("4k", 8192), ("-4k", 0), ("-8k", -4096)])
+def test_sequential_requests_leave_gaps_stay_in_place_or_go_backwards(
+    make: Make, rw: str, skip: str, step: int
+) -> None:
+    made = make(rw=rw, skip=skip)
+    assert set(made.actions) == {rw}
+    # all but those that begin again at the other end
+    found = steps(made)
+    assert found[step] >= 0.99 * (sum(found.values()) - 2)
+    assert all(0 <= offset <= FILE_BYTES - 4096 for offset in made.offsets)
+
+
+def test_a_smaller_size_keeps_requests_in_the_first_part(make: Make) -> None:
+    offsets = make(rw="randread", size="1 MiB").offsets
+    assert max(offsets) < MIB
+    assert len(set(offsets)) > 100
+
+
+@pytest.mark.parametrize("rw", ["read", "randread", "write", "randwrite"])
+def test_an_offset_shifts_all_requests_and_they_stay_in_the_file(make: Make, rw: str) -> None:
+    offsets = make(rw=rw, offset=512).offsets
+    assert {offset % 4096 for offset in offsets} == {512}
+    assert max(offsets) + 4096 <= FILE_BYTES
+
+
+def test_half_of_semi_random_requests_follow_the_one_before(make: Make) -> None:
+    found = steps(make(rw="randwrite", percentage_random=50))
+    assert found[4096] / sum(found.values()) == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(("align", "boundaries"), [("512", 8), ("4k", 1)])
+def test_random_requests_begin_at_any_boundary_asked_for(make: Make, align: str, boundaries: int) -> None:
+    offsets = make(rw="randwrite", blockalign=align).offsets
+    assert len({offset % 4096 for offset in offsets}) == boundaries
+    assert max(offsets) + 4096 <= FILE_BYTES
+
+
+def test_a_mix_has_the_share_of_reads_asked_for(make: Make) -> None:
+    actions = make(rw="randrw", rwmixread=75, runtime_ms=400).actions
+    assert actions["read"] / actions.total() == pytest.approx(0.75, abs=0.05)
+
+
+def test_each_direction_of_a_sequential_mix_is_sequential(make: Make) -> None:
+    made = make(rw="readwrite", rwmixread=50)
+    for direction in ("read", "write"):
+        offsets = [offset for action, offset, _ in made.requests if action == direction]
+        assert len(offsets) > 10
+        assert {(after - before) % FILE_BYTES for before, after in pairwise(offsets)} == {4096}
+
+
+def test_some_blocks_are_hot_under_another_distribution(make: Make) -> None:
+    counts = Counter(make(rw="randread", random_distribution="zipf:1.2", runtime_ms=400).offsets)
+    assert counts.most_common(1)[0][1] > 0.05 * counts.total()
+
+
+def test_a_pause_follows_each_request(make: Make) -> None:
+    made = make(rw="randread", thinktime="10 ms", runtime_ms=300)
+    assert 15 <= len(made.requests) <= 31
+    assert made.job["read"]["lat_ns"]["mean"] < 9e6  # of which the pause is no part
+
+
+def test_bursts_are_so_many_requests_between_pauses(make: Make) -> None:
+    made = make(rw="write", thinktime="50 ms", thinktime_blocks=16, runtime_ms=300)
+    assert 48 <= len(made.requests) <= 7 * 16
+
+
+def test_a_pause_as_long_as_all_but_the_end_of_an_execution_is_measured(make: Make) -> None:
+    made = make(rw="randread", thinktime="199 ms")
+    assert 1 <= len(made.requests) <= 2
+    assert made.job["read"]["runtime"] >= 180
+
+
+def test_partitions_are_read_in_turn_by_one_job(make: Make) -> None:
+    made = make(rw="read", partitions=4, runtime_ms=100)
+    part = FILE_BYTES // 4
+    expected = [number % 4 * part + number // 4 * 4096 for number in range(len(made.offsets))]
+    assert made.offsets == [offset % FILE_BYTES for offset in expected]
+    assert made.job["read"]["total_ios"] == len(made.offsets) > 20
+    assert "--readonly" in read_sidecar(made.raw)["command"]
+
+
+def test_a_replay_reads_what_was_just_written_where_it_was_written(make: Make) -> None:
+    made = make(rw="randrw", replay="write-read", runtime_ms=400)
+    turn = 400 // 16
+    assert [action for action, _, _ in made.requests[: 2 * turn]] == ["write"] * turn + ["read"] * turn
+    assert made.offsets[:turn] == made.offsets[turn : 2 * turn]
+    assert made.offsets[2 * turn : 3 * turn] != made.offsets[:turn]
+
+
+def test_a_replay_that_ends_with_its_log_is_a_measurement(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iologs, "MOST_REQUESTS", 40)
+    made = make(rw="read", partitions=4, runtime_ms=400)
+    assert len(made.requests) == 40
+    assert made.job["read"]["runtime"] < 300
+    # one that ended as early without having done them all is none
+    with pytest.raises(fio.FioError, match="400 ms were asked for"):
+        fio.check(made.raw, read_sidecar(made.raw)["specification"], 41)
+
+
+@pytest.mark.parametrize("depth", [32, 1024])
+def test_asynchronous_requests_reach_the_depth_asked_for(make: Make, depth: int) -> None:
+    made = make(rw="randread", ioengine="libaio", iodepth=depth, runtime_ms=300)
+    levels = made.job["iodepth_level"]
+    assert levels["32" if depth == 32 else ">=64"] > 50
+    assert made.job["read"]["total_ios"] > depth
+
+
+# ---- Rare directions
+
+
+def test_a_rare_direction_may_have_had_no_request_where_few_were_made(kind: str, disk_folder: Path, make: Make) -> None:
+    made = make(rw="randrw", rwmixread=99, thinktime="20 ms", runtime_ms=100)
+    done = made.actions.total()
+    assert done <= 6
+    fio.check(made.raw, read_sidecar(made.raw)["specification"])
+    reads = make(rw="randread", runtime_ms=100).raw
+    mixed = {**read_sidecar(reads)["specification"], "fio": {"rw": "randrw", "rwmixread": 50, "group_reporting": 1}}
+    with pytest.raises(fio.FioError, match="did no write I/O"):
+        fio.check(reads, mixed)
+
+
+# pandas 3 announces that the way in which `collect` keeps integers will go
+@pytest.mark.filterwarnings("ignore:The convert_:DeprecationWarning")
+def test_a_mix_is_a_row_for_each_direction_that_was_used(make: Make) -> None:
+    made = make(rw="randrw", rwmixread=50, runtime_ms=300)
+    folder = "/".join(made.raw.parts[-4:-1])
+    table = collect.measurements([made.raw], {folder: "one"})
+    assert list(table["direction"]) == ["read", "write"]
+    assert set(table["rwmixread"]) == {50}
+
+
+# ---- A log of the user's
+
+
+def own_log(folder: Path, *lines: str) -> tuple[str, iologs.Log]:
+    path = folder / "x.iolog"
+    path.write_text("\n".join(["fio version 3 iolog", *lines, ""]))
+    return "x.iolog", iologs.read(path)
+
+
+WRITING = ("0 /dev/sdz write 4096 8192", "100 /dev/sdz sync 0 0", "200 /dev/sdz read 512 512")
+
+
+def test_a_log_is_replayed_on_the_drive_whatever_file_it_names(make: Make, disk_folder: Path) -> None:
+    path, own = own_log(disk_folder, "0 /dev/sdz add", "0 /dev/sdz open", *WRITING, "300 /dev/sdz close")
+    made = make(read_iolog=path, own=own)
+    assert [request for request in made.requests if request[2]] == [("write", 4096, 8192), ("read", 512, 512)]
+    command = read_sidecar(made.raw)["command"]
+    assert "--readonly" not in command
+    assert not any("sdz" in word for word in command)
+
+
+def test_a_log_is_replayed_at_its_times_or_without(make: Make, disk_folder: Path) -> None:
+    path, own = own_log(disk_folder, *(f"{number * 20_000} a read {number * 4096} 4096" for number in range(10)))
+    paced = make(read_iolog=path, own=own, runtime_ms=400)
+    assert 180 <= paced.job["read"]["runtime"] < 360  # nine times 20 ms
+    fast = make(read_iolog=path, own=own, runtime_ms=400, replay_no_stall=1)
+    assert fast.offsets == paced.offsets == [number * 4096 for number in range(10)]
+    assert fast.job["read"]["runtime"] < 100
+    assert "--readonly" in read_sidecar(fast.raw)["command"]
+
+
+def test_what_a_log_has_after_the_runtime_keeps_nobody_waiting(make: Make, disk_folder: Path) -> None:
+    path, own = own_log(disk_folder, "0 a read 0 4096", f"{10**10} a read 0 4096")
+    assert len(make(read_iolog=path, own=own).requests) == 1
+
+
+def test_a_log_that_has_changed_since_the_plan_is_not_replayed(make: Make, disk_folder: Path) -> None:
+    path, planned = own_log(disk_folder, "0 a read 0 4096")
+    own_log(disk_folder, "0 a write 0 4096")
+    with pytest.raises(MeasureError, match=r"x\.iolog: has changed since the run was planned"):
+        make(read_iolog=path, own=planned)
+
+
+def test_a_log_said_to_read_alone_is_held_against_what_it_does(disk_folder: Path) -> None:
+    path, own = own_log(disk_folder, *WRITING)
+    specification = a_cell("file", disk_folder, 100, own, {"read_iolog": path})
+    specification["fio"] = {**specification["fio"], "rw": "randread"}
+    with pytest.raises(MeasureError, match="has changed"):
+        measure(disk_folder, specification, [disk_folder / f"raw/a/b/x-{cells.digest(specification)[:8]}/01.json"])
+    assert not (disk_folder / "drive.bin").exists()
+
+
+# ---- Consent
+
+
+@pytest.mark.parametrize(
+    ("options", "writes"),
+    [
+        ({"rw": "randrw", "replay": "write-read"}, True),
+        ({"rw": "randread", "replay": "read-read"}, False),
+        ({"rw": "write", "partitions": 4}, True),
+        ({"rw": "read", "partitions": 4}, False),
+        ({"read_iolog": WRITING}, True),
+        ({"read_iolog": ("0 a read 0 4096",)}, False),
+    ],
+    ids=str,
+)
+def test_a_replay_that_writes_needs_consent(disk_folder: Path, options: dict[str, Any], writes: bool) -> None:
+    with loop_device(disk_folder) as disk:
+        disk.image.write_bytes(os.urandom(64 * MIB))
+        before = disk.checksum()
+        drive = {"kind": "block", "path": str(disk.device), "serial": disk.serial}
+        (disk_folder / "config").mkdir()
+        (disk_folder / "config/drives.yaml").write_text(yaml.safe_dump({"test": drive}))
+        own = None
+        if "read_iolog" in options:
+            path, own = own_log(disk_folder, *options["read_iolog"])
+            options = {"read_iolog": path}
+        specification = a_cell("file", disk_folder, 100, own, options)
+        specification["drive"] = {**drive, "name": "test", "file_size_bytes": FILE_BYTES}
+        raw = disk_folder / f"raw/test/study/x-{cells.digest(specification)[:8]}/01.json"
+        if writes:
+            with pytest.raises(DriveError, match="refused by the check of consent"):
+                measure(disk_folder, specification, [raw])
+        else:
+            measure(disk_folder, specification, [raw])
+            assert "--readonly" in read_sidecar(raw)["command"]
+        assert disk.checksum() == before
+
+
+# ---- Twins give the same bytes each time, sidecars included
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"rw": "randrw", "replay": "write-read"}, {"rw": "write", "partitions": 16}, {"rw": "read", "skip": "-8k"}],
+    ids=str,
+)
+def test_two_runs_on_a_twin_give_the_same_bytes_and_command(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    specification = a_cell("twin", tmp_path, 200, None, options)
+    found = []
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        raws = [Path(f"data/raw/test/study/x-{cells.digest(specification)[:8]}/0{each}.json") for each in (1, 2)]
+        measure(folder, specification, raws)
+        found.append([(raw.read_bytes(), read_sidecar(raw)["command"]) for raw in raws])
+    assert found[0] == found[1]
+    assert found[0][0][0] != found[0][1][0] or "replay" not in options  # another seed, other requests
+
+
+def test_what_is_replayed_lies_beside_the_raw_file_no_longer_than_fio_runs(disk_folder: Path) -> None:
+    specification = cell_on_a_file(disk_folder)
+    specification["fio"] |= {"rw": "read", "partitions": 4, "ioengine": "nonsense"}
+    raw = disk_folder / f"raw/test/study/x-{cells.digest(specification)[:8]}/01.json"
+    with pytest.raises(fio.FioError, match="nonsense") as caught:
+        measure(disk_folder, specification, [raw])
+    assert f"--read_iolog={raw.parent}/.01.iolog.partial" in str(caught.value)
+    assert list(raw.parent.iterdir()) == []

@@ -1,0 +1,66 @@
+"""Facts about the studies that are nothing but a grid, run on a real file by configuration alone."""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pypdf
+import pytest
+import yaml
+from support import Project, copy_project
+
+STUDIES = ("clarke2024", "zhou")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Run both studies on a file, a few executions of each cell."""
+    made = copy_project(tmp_path_factory.mktemp("grid") / "project")
+    made.edit("config/config.yaml", studies=list(STUDIES), repetitions=2)
+    made.edit("config/studies/zhou.yaml", repetitions=2)
+    # at 8 MiB no part of the file is as large as the source's; what is measured means nothing here
+    zhou = yaml.safe_load((made.root / "config/studies/zhou.yaml").read_text())
+    zhou["experiments"]["locality"]["vary"]["size"] = ["1m", "4m"]
+    zhou["experiments"]["pause"]["vary"]["thinktime"] = ["1 ms"]
+    zhou["experiments"]["bursts"]["fio"] = {"thinktime": "5 ms"}
+    made.edit("config/studies/zhou.yaml", experiments=zhou["experiments"])
+    result = made.snakemake(timeout_s=900)
+    assert result.returncode == 0, result.stdout[-6000:]
+    return made
+
+
+def words(pdf: Path) -> str:
+    return re.sub(r"\s+", " ", " ".join(page.extract_text() for page in pypdf.PdfReader(pdf).pages))
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_cell_is_measured_on_a_real_file(project: Project, study: str) -> None:
+    table = pd.read_parquet(project.root / f"results/measurements/{study}.parquet")
+    assert set(table["drive_kind"]) == {"file"}
+    content = yaml.safe_load((project.root / f"config/studies/{study}.yaml").read_text())
+    run = {name for names in table["experiments"] for name in names.split()}
+    assert run == set(content["experiments"])
+    assert (table["total_ios"] > 0).all()
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_claim_that_can_be_put_to_one_drive_is_judged_for_it(project: Project, study: str) -> None:
+    card = json.loads((project.root / "results/scorecard.json").read_text())["studies"][study]
+    own = [claim for claim in card["claims"] if claim["drive"] == "scratch"]
+    assert len(own) >= 5
+    assert all(claim["parts"] for claim in own)
+    assert card["own"]["scratch"]["checkable"] == len(own)
+
+
+def test_the_report_has_a_section_for_each_study(project: Project) -> None:
+    text = words(project.root / "results/report.pdf")
+    for study in STUDIES:
+        title = yaml.safe_load((project.root / f"config/studies/{study}.yaml").read_text())["title"]
+        assert f"{title} Study {study}" in text
+    assert "On scratch" in text
+    assert "not measured" in text  # of the source's own drives
+
+
+def test_nothing_is_left_to_do(project: Project) -> None:
+    assert "Nothing to be done" in project.snakemake("-n").stdout
