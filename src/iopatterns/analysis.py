@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from iopatterns import claims, comparisons, measures, tuning
+from iopatterns import claims, comparisons, factors, measures, tuning
 from iopatterns.errors import IoPatternsError
 from iopatterns.published import conditions, load, load_drives, with_uses
 from iopatterns.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
@@ -102,6 +102,11 @@ class Study:
         others = [name for name in asked if name not in _ABOUT_A_CELL]
         return [name for name in others if rows[name].nunique(dropna=False) > 1]
 
+    def quantities(self, experiment: str) -> list[str]:
+        """Return the quantities that the source published of an experiment; without any, rate and mean latency."""
+        values = self.values[self.values["experiment"] == experiment]
+        return list(dict.fromkeys(values["quantity"])) or ["iops", "latency"]
+
     def why_not(self, experiment: str, drive: str) -> str:
         """Return in two lines why a drive did not take a setting that an experiment asks for."""
         return comparisons.reasons(self.tuned(experiment), drive) or "not measured"
@@ -149,7 +154,7 @@ class Study:
         if rw is not None:
             wanted &= self.values["rw"].isin(rw)
         found = self.values[wanted].reset_index(drop=True)
-        found["value"] *= pd.Series([measure.from_unit(unit) or 1.0 for unit in found["unit"]], dtype="float64")
+        found["value"] *= pd.Series([measure.from_unit(unit) for unit in found["unit"]], dtype="float64")
         return found
 
     def measured(self, experiment: str, by: Sequence[str] = (), of: Sequence[str] = ("bandwidth",)) -> pd.DataFrame:
@@ -158,29 +163,29 @@ class Study:
         One row per drive, rw, bs_bytes and level of ``by``, in order. Columns: study, these, executions, confidence,
         interval_method, iodepth_reached, use; and for each quantity, under the name of its column in the executions:
         <name>_mean, <name>_low, <name>_high, <name>_cv_percent, published_<name> (in the same unit; the first where the
-        source has several) and error_<name>_percent, missing where it has none. Raises AnalysisError.
+        source has several) and error_<name>_percent, missing where it has none or a zero. Raises AnalysisError.
         """
-        keys, table = [*_CELL, *by], pd.DataFrame()
-        for number, name in enumerate(of):
+        keys = list(dict.fromkeys([*_CELL, *by]))
+        # all cells, also those that have none of a quantity, as writes have no latency of reads
+        cells = self.summary(experiment, by)
+        table = cells[[*keys, "executions", "confidence", "iodepth_reached"]]
+        table = table.assign(study=experiment, interval_method=cells["method"], use="")
+        for name in of:
             summary = self.summary(experiment, by, name)
             column = measures.get(name).column
             part = summary[keys].assign(**{f"{column}_{stat}": summary[stat] for stat in ("mean", "low", "high")})
-            part[f"{column}_cv_percent"] = (100 * summary["cv"]).round(
-                9
-            )  # of equal values the noise of arithmetic is left
+            # of equal values the noise of arithmetic is left
+            part[f"{column}_cv_percent"] = (100 * summary["cv"]).round(9)
             values = self.published(experiment, of=name)
             there = values.drop(columns="drive").rename(columns={"drive_key": "drive", "value": f"published_{column}"})
-            there = there.reindex(columns=[*keys, f"published_{column}", "use"]).drop_duplicates(keys)
-            use = "use" if number == 0 else f"use_{number}"
-            part = part.merge(there.rename(columns={"use": use}), on=keys, how="left", validate="one_to_one")
-            part[f"error_{column}_percent"] = 100 * (part[f"{column}_mean"] / part[f"published_{column}"] - 1)
-            if number == 0:
-                about = summary[[*keys, "executions", "confidence", "iodepth_reached"]]
-                table = about.assign(study=experiment, interval_method=summary["method"]).merge(part, on=keys)
-            else:
-                table = table.merge(part, on=keys, how="left", validate="one_to_one")
-                table["use"] = table["use"].where(table["use"].fillna("").ne(""), table.pop(use))
-        table["use"] = table["use"].fillna("")
+            # a value that names no level of a factor belongs to none of its levels
+            there = there.reindex(columns=[*keys, f"published_{column}", "use"]).dropna(subset=keys)
+            there = there.drop_duplicates(keys).astype(summary[keys].dtypes.to_dict())
+            part = part.merge(there.rename(columns={"use": "its_use"}), on=keys, how="left", validate="one_to_one")
+            reference = part[f"published_{column}"]
+            part[f"error_{column}_percent"] = 100 * (part[f"{column}_mean"] / reference.where(reference != 0) - 1)
+            table = table.merge(part, on=keys, how="left", validate="one_to_one")
+            table["use"] = table["use"].where(table["use"] != "", table.pop("its_use").fillna(""))
         drives, workloads = list(dict.fromkeys(table["drive"])), list(WORKLOAD_NAMES)
         order = table[keys].assign(drive=table["drive"].map(drives.index), rw=table["rw"].map(workloads.index))
         return table.loc[order.sort_values(keys, kind="stable").index].reset_index(drop=True)
@@ -202,7 +207,7 @@ class Study:
             "executions": {
                 "per_cell_smallest": per_cell.min(),
                 "per_cell_largest": per_cell.max(),
-                "iodepth_asked": self.executions["iodepth"].max(),
+                "iodepth_asked": self.executions.get("iodepth", pd.Series([1])).max(),  # 1 is fio's own default
                 "iodepth_reached_largest": self.executions["iodepth_reached"].max(),
                 "cv_largest_percent": 100 * cells["cv"].max(),
             },
@@ -249,7 +254,7 @@ def _published_values(folder: Path, twins: Path, executions: pd.DataFrame) -> pd
     values = with_uses(load(folder), twins, folder.name, claims.kinds(executions))
     named = [conditions(text) for text in values["conditions"]]
     for factor in dict.fromkeys(name for each in named for name in each):
-        column = pd.Series([each.get(factor) for each in named], dtype="object")
+        column = pd.Series([factors.level_of(factor, each.get(factor)) for each in named], dtype="object")
         whole = column.dropna().map(lambda level: isinstance(level, int)).all()
         values[claims.column_of(factor)] = column.astype("Int64") if whole else column
     return values

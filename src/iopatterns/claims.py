@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iopatterns import config, measures
+from iopatterns import config, factors, measures
 from iopatterns.errors import IoPatternsError
 from iopatterns.formulas import Formula, FormulaError
 from iopatterns.statistics import (
     EQUIVALENCE_ALPHA,
     Interval,
+    StatisticsError,
     difference_interval,
     equivalence_of,
     function_interval,
@@ -23,7 +24,6 @@ from iopatterns.statistics import (
 )
 from iopatterns.tables import block_label
 from iopatterns.tuning.queue import SETTINGS as QUEUE_SETTINGS
-from iopatterns.units import size_bytes
 
 SCHEMA = "workflow/schemas/claims.schema.yaml"
 
@@ -152,7 +152,10 @@ class Judge:
     seed: int = 1
 
     def parts(self, check: Mapping[str, Any]) -> list[Part]:
-        """Return the parts of a check for which there are measurements."""
+        """Return the parts of a check for which there are measurements.
+
+        Raises ClaimsError where the statistic does not exist, for it divides by a mean of zero.
+        """
         if "outcome" in check:
             return list(self._outcomes(check))
         rows = of_experiment(self.executions, check["experiment"])
@@ -160,8 +163,12 @@ class Judge:
         found = []
         for levels in _combinations(where):
             for label, statistic in self._statistics(check, rows, levels):
-                if all(len(group) for group in statistic.groups):
+                if not all(len(group) for group in statistic.groups):
+                    continue
+                try:
                     found.append(self._part(check, label, statistic))
+                except (ZeroDivisionError, StatisticsError) as error:
+                    raise ClaimsError(f"{label or 'its statistic'}: {error}") from None
         return found
 
     def _levels(self, rows: pd.DataFrame, factor: str, level: Any) -> list[Any]:
@@ -174,7 +181,7 @@ class Judge:
         """Return the quantity of a check, or that of the selection, in the executions that the selection names."""
         if "experiment" in selection:
             rows = of_experiment(self.executions, selection["experiment"])
-        measure = measures.get(selection.get("of", check.get("of", "bandwidth")))
+        measure = measures.get(quantity_of(check, selection))
         asked = {name: level for name, level in selection.items() if name not in _NO_FACTORS}
         values = select(rows, {**levels, **asked}).get(measure.column, pd.Series(dtype="float64"))
         return values.dropna().to_numpy(dtype=np.float64)
@@ -208,8 +215,9 @@ class Judge:
                 yield _label(levels), _Largest([here[check["column"]].to_numpy(dtype=np.float64)])
         elif first == "value":
             formula, given = Formula(check["value"]), check.get("with", {})
-            constants = {name: float(levels[name]) for name in formula.names if name not in given}
             names = [name for name in formula.names if name in given]
+            numbers = {name: factors.level_of(column_of(name), level) for name, level in levels.items()}
+            constants = {name: float(numbers[name]) for name in formula.names if name not in given}
             yield _label(levels), _Function(formula, names, [take(given[name]) for name in names], constants)
         else:
             given = {name: self._levels(rows, name, level) for name, level in check[first].items()}
@@ -233,7 +241,7 @@ class Judge:
             return Part(label, value, test.low, test.high, status, max(off, 0.0))
         low, high, _ = statistic.interval(self.confidence, self.method, self.seed)
         if "equals" in check:
-            error = value / self.bound(check["equals"]) - 1
+            error = error_of(value, self.bound(check))
             return Part(label, value, low, high, of_error(error, check.get("tolerance", TOLERANCE)), abs(error))
         return self._against_bound(check, label, value, low, high)
 
@@ -241,7 +249,7 @@ class Judge:
         """Judge by the whole interval, or by the value alone where one execution gives none."""
         low_used, high_used = (value, value) if math.isnan(low) else (low, high)
         name = "at_most" if "at_most" in check else "at_least"
-        bound, tolerance = self.bound(check[name]), check.get("tolerance", 0.0)
+        bound, tolerance = self.bound(check), check.get("tolerance", 0.0)
         sign = 1.0 if name == "at_most" else -1.0
         # far from the bound on the wrong side is positive; an interval's ends by how bad they are
         worst, best = sorted((sign * (high_used - bound), sign * (low_used - bound)), reverse=True)
@@ -272,11 +280,42 @@ class Judge:
                 status = REPRODUCED if outcome in check["is"] else DEVIATES
                 yield Part(_label(levels), outcome, math.nan, math.nan, status, 0.0)
 
-    def bound(self, bound: float | str) -> float:
-        """Return a bound: a number, or the published value of that id."""
+    def bound(self, check: Mapping[str, Any]) -> float:
+        """Return the bound of a check in the unit of its statistic: a number, or the published value of that id."""
+        bound = _bound(check)
         if isinstance(bound, str):
-            return float(self.values.loc[self.values["id"] == bound, "value"].iloc[0])
+            return float(self.values.loc[self.values["id"] == bound, "value"].iloc[0]) * self.unit_of_bound(check)
         return float(bound)
+
+    def unit_of_bound(self, check: Mapping[str, Any]) -> float:
+        """Return how many of the statistic's unit one of the unit is in which the bound was published."""
+        measure, bound = measure_of(check), _bound(check)
+        if measure is None or not isinstance(bound, str):
+            return 1.0
+        return measure.from_unit(str(self.values.loc[self.values["id"] == bound, "unit"].iloc[0])) or 1.0
+
+
+def measure_of(check: Mapping[str, Any]) -> measures.Measure | None:
+    """Return the quantity in whose unit a check's statistic is: a mean's or a difference's; all others have no unit."""
+    selection = check.get("mean", check.get("difference"))
+    return None if selection is None else measures.get(quantity_of(check, selection))
+
+
+def quantity_of(check: Mapping[str, Any], selection: Selection) -> str:
+    """Return the name of the quantity that a selection of a check is about."""
+    return str(selection.get("of", check.get("of", "bandwidth")))
+
+
+def _bound(check: Mapping[str, Any]) -> float | str:
+    bound: float | str = next(check[name] for name in ("at_most", "at_least", "equals") if name in check)
+    return bound
+
+
+def error_of(measured: float, published: float) -> float:
+    """Return by what share a published number was missed; infinite for a published zero that is none."""
+    if published:
+        return measured / published - 1
+    return 0.0 if not measured else math.inf
 
 
 def of_error(error: float, tolerance: float = TOLERANCE) -> str:
@@ -308,12 +347,12 @@ def column_of(factor: str) -> str:
 
 
 def select(rows: pd.DataFrame, levels: Selection) -> pd.DataFrame:
-    """Return the rows at some levels, by factor: ``{"rw": "read", "bs": "4k", "DRA": 1}``."""
+    """Return the rows at some levels, by factor: ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``."""
     for factor, level in levels.items():
-        if column_of(factor) not in rows:
+        column = column_of(factor)
+        if column not in rows:
             return rows.iloc[:0]
-        value = size_bytes(level) if factor == "bs" and isinstance(level, str) else level
-        rows = rows[(rows[column_of(factor)] == value).fillna(False).astype(bool)]
+        rows = rows[(rows[column] == factors.level_of(column, level)).fillna(False).astype(bool)]
     return rows
 
 
@@ -328,8 +367,8 @@ def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any
 
 def _text(factor: str, level: Any) -> str:
     if factor == "bs":
-        return block_label(size_bytes(level) if isinstance(level, str) else int(level))
-    return f"{level} jobs" if factor == "numjobs" else f"{factor} {level}" if factor[0].isupper() else str(level)
+        return block_label(int(factors.level_of(column_of(factor), level)))
+    return f"{level} jobs" if factor == "numjobs" else str(level) if isinstance(level, str) else f"{factor} {level}"
 
 
 def _label(levels: Selection) -> str:
@@ -383,16 +422,26 @@ def _check_check(check: Mapping[str, Any], values: pd.DataFrame, where: str) -> 
         raise ClaimsError(f"{where}: 'with' names the means of a 'value', and belongs to nothing else")
     if "value" in check:
         _check_formula(check, where)
-    selections = [check.get(name, {}) for name in ("ratio", "to", "over_ratio", "over_to", "difference", "mean")]
-    for each in [check, *selections, *check.get("with", {}).values()]:
+    for each in [check, *(selection for _, selection in _selections_of(check))]:
         try:
             measures.get(each.get("of", "bandwidth") if isinstance(each, dict) else "bandwidth")
         except measures.QuantityError as error:
             raise ClaimsError(f"{where}: of: {error}") from None
     _check_selections(check, where)
-    bound = check.get("at_most", check.get("at_least", check.get("equals", 0)))
-    if isinstance(bound, str) and bound not in set(values["id"]):
+    if expectations[0] in ("at_most", "at_least", "equals"):
+        _check_bound(check, values, where)
+
+
+def _check_bound(check: Mapping[str, Any], values: pd.DataFrame, where: str) -> None:
+    """Raise ClaimsError unless a bound is a number, or the id of a published value in a unit of the statistic."""
+    bound, measure = _bound(check), measure_of(check)
+    if not isinstance(bound, str):
+        return
+    if bound not in set(values["id"]):
         raise ClaimsError(f"{where}: no published value has the id '{bound}'.{_near(bound, values['id'])}")
+    unit = values.loc[values["id"] == bound, "unit"].iloc[0]
+    if measure is not None and measure.from_unit(unit) is None:
+        raise ClaimsError(f"{where}: '{bound}' was published in '{unit}', what is held against it is in {measure.unit}")
 
 
 def _check_formula(check: Mapping[str, Any], where: str) -> None:
@@ -405,6 +454,8 @@ def _check_formula(check: Mapping[str, Any], where: str) -> None:
     for name in names:
         if name not in known:
             raise ClaimsError(f"{where}: value: '{name}' is neither under with nor under where.{_near(name, known)}")
+        if name not in check.get("with", {}) and factors.is_text(column_of(name)):
+            raise ClaimsError(f"{where}: value: the levels of '{name}' are no numbers to compute with")
     if not set(names) & set(check.get("with", {})):
         raise ClaimsError(f"{where}: value: it needs a mean from what was measured; name one under with")
 
@@ -419,12 +470,30 @@ def _check_selections(check: Mapping[str, Any], where: str) -> None:
         ):
             raise ClaimsError(f"{where}: an outcome's 'to' is a value, and its 'where' has drives alone, by name")
         return
+    for name, selection in _selections_of(check):
+        for factor, level in selection.items() if isinstance(selection, dict) else ():
+            if factor in _NO_FACTORS and name == "where":
+                raise ClaimsError(f"{where}: where has levels by factor; '{factor}' belongs beside it, or to a mean")
+            for each in _listed(level) if factor not in _NO_FACTORS and level != "all" else ():
+                try:
+                    factors.level_of(column_of(factor), each)
+                except ValueError as error:
+                    raise ClaimsError(f"{where}: {name}.{factor}: {error}") from None
     named = {f"with.{name}": selection for name, selection in check.get("with", {}).items()}
     for name, selection in {**{name: check.get(name, {}) for name in ("to", "over_ratio", "over_to")}, **named}.items():
         if not isinstance(selection, dict) or any(
             isinstance(level, list) or level == "all" for level in selection.values()
         ):
             raise ClaimsError(f"{where}: '{name}' needs one level for each factor, such as {{rw: read}}")
+
+
+def _selections_of(check: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield (key, selection) for all that a check selects executions by."""
+    for name in ("where", "ratio", "to", "over_ratio", "over_to", "difference", "mean"):
+        if name in check:
+            yield name, check[name]
+    for name, selection in check.get("with", {}).items():
+        yield f"with.{name}", selection
 
 
 def _near(name: str, known: Any) -> str:

@@ -93,7 +93,8 @@ def _own(data: pd.DataFrame, values: pd.DataFrame) -> tuple[pd.DataFrame, list[C
     own = own.rename(columns={"drive_key": "drive", "value": "published_mb_per_s"}).astype({"bs_bytes": "int64"})
     data = data.merge(own, on=["drive", "rw", "bs_bytes"], how="left", validate="many_to_one")
     data["use"] = data["use"].fillna("")
-    data["error_percent"] = 100 * (data["bandwidth_mean_mb_per_s"] / data["published_mb_per_s"] - 1)
+    reference = data["published_mb_per_s"]
+    data["error_percent"] = 100 * (data["bandwidth_mean_mb_per_s"] / reference.where(reference != 0) - 1)
     if data["published_mb_per_s"].isna().all():
         return data, []
     columns = [
@@ -153,14 +154,12 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
     first = by[0] if by else "bs_bytes"
     shown = [name for name in ("drive", "rw", "bs_bytes") if name in by or measured[name].nunique() > 1]
     shown += [name for name in by if name not in shown]
-    heads = {"drive": "Drive", "rw": "Workload"}
     columns = []
     for name in shown:
         texts = scale(name, measured[name])
         level = WORKLOAD_NAMES.__getitem__ if name == "rw" else texts.texts.__getitem__
-        columns.append(
-            Column((name,), heads.get(name, texts.label), level, right=name not in heads, once=name in heads)
-        )
+        once = name in ("drive", "rw")
+        columns.append(Column((name,), texts.label, level, right=not once, once=once))
     for name in of:
         measure = measures.get(name)
         over, stem = f"{measure.label} ({measure.unit})", measure.column
@@ -173,8 +172,7 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
         if measured[f"published_{stem}"].notna().any():
             columns.append(Column((f"published_{stem}",), "Published", _as_published, over=over))
             columns.append(Column((f"error_{stem}_percent",), "Error (%)", _signed, over=over))
-    cv = f"{stem}_cv_percent"
-    columns.append(Column((cv,), "CV (%)", fixed(1)))
+    columns.append(Column((f"{stem}_cv_percent",), "CV (%)", fixed(1), over=over))  # of the last, beside it
     if measured["use"].any():
         columns.append(Column(("use",), "Use", right=False))
     group = next((name for name in ("drive", "rw") if name in shown), first)

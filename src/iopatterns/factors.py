@@ -1,8 +1,10 @@
-"""How the levels of a study's factors are printed, in tables and along axes: label, unit, text of each level."""
+"""The levels of a study's factors: as people write them, and as tables and axes print them."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from iopatterns.units import duration_us, signed_size_bytes
 
 Kind = Literal["number", "percent", "size", "duration", "text"]
 
@@ -17,6 +19,8 @@ class Scale:
 
 # By the column of the executions. A factor that is not here is printed under its own name, its levels as they are.
 _FACTORS: dict[str, tuple[str, Kind]] = {
+    "drive": ("Drive", "text"),
+    "rw": ("Workload", "text"),
     "bs_bytes": ("Block size", "size"),
     "iodepth": ("I/O depth", "number"),
     "numjobs": ("Number of jobs", "number"),
@@ -32,6 +36,22 @@ _FACTORS: dict[str, tuple[str, Kind]] = {
     "replay": ("Replay", "text"),
     "set_scheduler": ("Scheduler", "text"),
 }
+
+
+def level_of(factor: str, level: Any) -> Any:
+    """Return a level as the executions have it: ``'4k'`` is 4096 bytes, ``'1 ms'`` is 1000 microseconds.
+
+    ``factor`` is a column of the executions. Raises ValueError for text that is no such size or duration.
+    """
+    kind = _FACTORS.get(factor, ("", "number"))[1]
+    if not isinstance(level, str) or kind not in ("size", "duration"):
+        return level
+    return signed_size_bytes(level) if kind == "size" else duration_us(level)
+
+
+def is_text(factor: str) -> bool:
+    """Return whether a factor's levels are names, with which nothing can be computed."""
+    return _FACTORS.get(factor, ("", "number"))[1] == "text"
 
 
 def scale(factor: str, levels: Iterable[Any]) -> Scale:

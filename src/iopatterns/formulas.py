@@ -1,6 +1,7 @@
 """Arithmetic in claims: an expression such as `100 / (99 + cost)` over named numbers, and nothing else."""
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 
@@ -23,17 +24,22 @@ class Formula:
 
     def __init__(self, text: str) -> None:
         """Parse the expression. Raises FormulaError."""
+        names: set[str] = set()
         try:
             self._body = ast.parse(text, mode="eval").body
-        except SyntaxError:
+            self._check(self._body, names, text)
+        except (
+            SyntaxError,
+            ValueError,
+            RecursionError,
+            MemoryError,
+        ):  # the latter of what is nested or long beyond reason
             raise FormulaError(f"'{text}' is no arithmetic expression such as 'read / (99 + write)'") from None
-        names: set[str] = set()
-        self._check(self._body, names, text)
         self.names = sorted(names)
 
     def _check(self, node: ast.expr, names: set[str], text: str) -> None:
         match node:
-            case ast.Constant(value=value) if isinstance(value, int | float) and not isinstance(value, bool):
+            case ast.Constant(value=value) if _is_number(value):
                 pass
             case ast.Name(id=name):
                 names.add(name)
@@ -56,3 +62,10 @@ class Formula:
             case ast.BinOp(left=left, op=op, right=right):
                 return _OPERATIONS[type(op)](self._value(left, numbers), self._value(right, numbers))
         raise AssertionError(ast.dump(node))  # __init__ lets nothing else pass
+
+
+def _is_number(value: object) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond what a float holds
+        return False

@@ -35,6 +35,11 @@ class Measure:
         """Return how many of this quantity's unit one of ``unit`` is; None where they measure different things."""
         return _UNITS[self.unit].get(unit)
 
+    @property
+    def units(self) -> list[str]:
+        """The units in which a source may print it."""
+        return list(_UNITS[self.unit])
+
 
 # By the name that published values (column quantity) and claims (key of) have for them
 MEASURES = {
@@ -76,25 +81,26 @@ def read_executions(path: Path) -> pd.DataFrame:
     What an execution read and wrote, and its jobs, are taken together. Columns: those of the measurements that say what
     was asked for; and of what came out bandwidth_mb_per_s, iops, read_iops, write_iops (sums); latency_ms,
     read_latency_ms, write_latency_ms (means over requests of fio's ``lat``); under_way; iodepth_reached; fio's own
-    slat_*, clat_* and lat_* in ms (e.g. clat_p99_9_ms), missing where an execution both read and wrote; and
-    bandwidth_bytes_per_s.
+    slat_*, clat_* and lat_* in ms (e.g. clat_p99_9_ms), missing where an execution has several rows, for it both read
+    and wrote; and bandwidth_bytes_per_s. Latencies that fio does not tell are missing.
     """
     rows = pd.read_parquet(path)
     keys = ["drive", "cell", "execution"]
     reading = rows["direction"] == "read"
-    weight = rows["total_ios"] * rows["lat_mean_ns"] / 1e6
+    requests, time_ms = rows["total_ios"], rows["total_ios"] * rows["lat_mean_ns"] / 1e6
     parts = rows[keys].assign(
         bandwidth_bytes_per_s=rows["bandwidth_bytes_per_s"],
         iops=rows["iops"],
         read_iops=rows["iops"].where(reading, 0.0),
         write_iops=rows["iops"].where(~reading, 0.0),
-        requests=rows["total_ios"],
-        reads=rows["total_ios"].where(reading, 0),
-        time_ms=weight,
-        read_time_ms=weight.where(reading, 0.0),
+        requests=requests,
+        reads=requests.where(reading),
+        writes=requests.where(~reading),
+        time_ms=time_ms,
+        read_time_ms=time_ms.where(reading),
+        write_time_ms=time_ms.where(~reading),
     )
-    sums = parts.groupby(keys, sort=False).sum()
-    writes, write_time_ms = sums["requests"] - sums["reads"], sums["time_ms"] - sums["read_time_ms"]
+    sums = parts.groupby(keys, sort=False).sum(min_count=1)  # what fio does not tell stays missing, and is no 0
     times = [name for name in rows.columns if re.fullmatch(r"(slat|clat|lat)_.*_ns", name)]
     first = rows.groupby(keys, sort=False).first()
     alone = rows.groupby(keys, sort=False).size() == 1
@@ -106,9 +112,9 @@ def read_executions(path: Path) -> pd.DataFrame:
             "iops": sums["iops"].astype("float64"),
             "read_iops": sums["read_iops"].astype("float64"),
             "write_iops": sums["write_iops"].astype("float64"),
-            "latency_ms": (sums["time_ms"] / sums["requests"]).astype("float64"),
-            "read_latency_ms": (sums["read_time_ms"] / sums["reads"].where(sums["reads"] > 0)).astype("float64"),
-            "write_latency_ms": (write_time_ms / writes.where(writes > 0)).astype("float64"),
+            "latency_ms": _mean(sums["time_ms"], sums["requests"]),
+            "read_latency_ms": _mean(sums["read_time_ms"], sums["reads"]),
+            "write_latency_ms": _mean(sums["write_time_ms"], sums["writes"]),
             "iodepth_reached": rows.groupby(keys, sort=False)["iodepth_reached"].max(),
         }
     )
@@ -116,3 +122,8 @@ def read_executions(path: Path) -> pd.DataFrame:
     in_ms.columns = [f"{name.removesuffix('_ns')}_ms" for name in in_ms.columns]
     asked = first[list(first.columns[: first.columns.get_loc("document")])]
     return pd.concat([asked, outcome, in_ms], axis=1).reset_index()
+
+
+def _mean(total: pd.Series, count: pd.Series) -> pd.Series:
+    """Return the mean of so many, missing where there are none."""
+    return (total / count.where(count > 0)).astype("float64")

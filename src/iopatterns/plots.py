@@ -166,6 +166,28 @@ def curves_figure(
     return figure
 
 
+def level_panels(summary: pd.DataFrame, by: Sequence[str], of: str, published: pd.DataFrame) -> tuple[str, list[Panel]]:
+    """Return the x of a figure of any experiment, and its panels: one for each drive and level of the other factors.
+
+    x is the factor with the most levels, of ``by`` or the block size. ``summary`` and ``published``: as
+    ``analysis.Study`` returns them of the quantity ``of``, by ``by``.
+    """
+    factors = list(dict.fromkeys([*by, "bs_bytes"]))
+    x = max(factors, key=lambda factor: summary[factor].nunique())
+    others = [factor for factor in factors if factor != x and summary[factor].nunique() > 1]
+    texts = {factor: scale(factor, summary[factor]) for factor in others}
+    # a value that does not say its level of a factor has no place
+    values = published.reindex(columns=[*dict.fromkeys([*published.columns, *factors])]).dropna(subset=[x, *others])
+    panels = []
+    for (drive, *levels), rows in summary.groupby(["drive", *others], sort=False):
+        here = values[values["drive_key"] == drive]
+        for factor, level in zip(others, levels, strict=True):
+            here = here[here[factor] == level]
+        told = (f"{texts[name].label}: {texts[name].texts[level]}" for name, level in zip(others, levels, strict=True))
+        panels.append(Panel("\n".join(filter(None, (str(drive), ", ".join(told)))), rows, here, of=of))
+    return x, panels
+
+
 @dataclass(frozen=True)
 class _Axis:
     """Where the levels of a factor stand: ``places`` by level; ``base`` of a logarithmic axis, 0 for none."""

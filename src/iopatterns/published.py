@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
+from iopatterns import factors, measures
 from iopatterns.errors import IoPatternsError
 from iopatterns.units import size_bytes
 
@@ -73,7 +74,7 @@ def load_drives(folder: Path | str) -> pd.DataFrame:
 
 
 def conditions(text: str) -> dict[str, int | str]:
-    """Return the levels that a value's conditions name, by factor: ``numjobs=16; DRA=1``."""
+    """Return the levels that a value's conditions name, by factor: ``numjobs=16; offset=1k; DRA=1``."""
     pairs = (part.strip().partition("=") for part in text.split(";") if part.strip())
     return {name: int(level) if level.isdecimal() else level for name, _, level in pairs}
 
@@ -148,6 +149,23 @@ def _check(row: dict[str, str], where: str) -> None:
             size_bytes(row["bs"])
         except ValueError as error:
             raise PublishedError(f"{where}: bs: {error}") from None
+    for factor, level in conditions(row["conditions"]).items():
+        try:
+            factors.level_of(factor, level)
+        except ValueError as error:
+            raise PublishedError(f"{where}: conditions: {factor}: {error}") from None
+    if row["experiment"]:
+        _check_quantity(row["quantity"], row["unit"], where)
+
+
+def _check_quantity(quantity: str, unit: str, where: str) -> None:
+    """Raise PublishedError unless an experiment can measure a quantity in that unit."""
+    try:
+        measure = measures.get(quantity)
+    except measures.QuantityError as error:
+        raise PublishedError(f"{where}: quantity: {error}; or leave experiment empty") from None
+    if measure.from_unit(unit) is None:
+        raise PublishedError(f"{where}: unit: {quantity} is in {' or '.join(measure.units)}, not in '{unit}'")
 
 
 def _check_choice(value: str, valid: tuple[str, ...], where: str) -> None:

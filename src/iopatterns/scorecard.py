@@ -21,6 +21,7 @@ STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
 _HOLDS = {REPRODUCED, WITHIN}
 _SET_UP = "It describes the source's set-up, or what it tells of drives in general."
 _NOT_MEASURED = "Its drive or experiment was not measured."
+_SELECTIONS = ("ratio", "to", "over_ratio", "over_to", "difference", "mean")
 _OPERATORS = {"at_most": "≤", "at_least": "≥", "equals": "="}
 
 
@@ -48,9 +49,13 @@ def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t"
     own = [drive for drive in dict.fromkeys(executions["drive"]) if drive not in of_source]
     contradictions = content.get("contradictions", [])
     contradicted = {name for each in contradictions for name in each["contradicted"]}
-    judged = [_claim(judge_, claim, contradicted) for claim in content["claims"]]
-    for drive in own:
-        judged += [_claim(judge_, claim, contradicted, drive) for claim in content["claims"] if _of_drive(claim, drive)]
+    judged = []
+    try:
+        for drive in (None, *own):
+            of_drive = [claim for claim in content["claims"] if drive is None or _of_drive(claim, drive)]
+            judged += [_claim(judge_, claim, contradicted, drive) for claim in of_drive]
+    except claims.ClaimsError as error:
+        raise claims.ClaimsError(f"data/published/{study}/claims.yaml: {error}") from None
     numbers = [_value(judge_, row, contradicted, judged) for row in values.to_dict("records")]
     return {
         "claims": judged,
@@ -120,7 +125,10 @@ def _claim(
         }
         return {**entry, **nothing, "because": claim["untestable"]}
     check = (_of_drive(claim, drive) if drive else None) or claim["check"]
-    parts = judge_.parts(check)
+    try:
+        parts = judge_.parts(check)
+    except claims.ClaimsError as error:
+        raise claims.ClaimsError(f"claim '{claim['id']}': {error}") from None
     finding = claims.status_of(parts)
     worst = max(parts, key=lambda part: part.off, default=None)
     because = _NOT_MEASURED if not parts else claim.get("deviation", "") if finding == DEVIATES and not drive else ""
@@ -133,11 +141,11 @@ def _claim(
         "found": _found(check, parts),
         "holding": sum(part.status in _HOLDS for part in parts),
         "worst": None if worst is None or not worst.off else worst.label,
-        "off_percent": None if worst is None else 100 * worst.off,
+        "off_percent": 100 * worst.off if worst and math.isfinite(worst.off) else None,
         # the published values that the statistic is held against; of the set-up, which a column tells, they are none
         "bounds": [check[name] for name in _OPERATORS if isinstance(check.get(name), str) and "column" not in check],
-        # what is held against a published value that it should equal
-        "compared": _rounded(parts[0].value) if "equals" in check and len(parts) == 1 else None,
+        # what is held against a published value that it should equal, in the unit of that
+        "compared": _compared(parts[0], judge_.unit_of_bound(check)) if "equals" in check and len(parts) == 1 else None,
         "because": because,
         "assumed": "" if drive else claim.get("assumed", ""),
         "parts": [_plain(part) for part in parts],
@@ -151,10 +159,14 @@ def _plain(part: claims.Part) -> dict[str, Any]:
 
 
 def _rounded(value: float | str) -> float | str | None:
-    """Return a number as the scorecard has it: twelve digits, as all results, and None for NaN."""
+    """Return a number as the scorecard has it: twelve digits, as all results, and None for what is not finite."""
     if isinstance(value, str):
         return value
-    return None if math.isnan(value) else float(f"{value:.12g}")
+    return float(f"{value:.12g}") if math.isfinite(value) else None
+
+
+def _compared(part: claims.Part, unit: float) -> float | str | None:
+    return part.value if isinstance(part.value, str) else _rounded(part.value / unit)
 
 
 def _found(check: Mapping[str, Any], parts: Sequence[claims.Part]) -> str:
@@ -172,9 +184,7 @@ def _found(check: Mapping[str, Any], parts: Sequence[claims.Part]) -> str:
 
 def _unit(check: Mapping[str, Any]) -> str:
     """Return the unit of a check's statistic, with a space before it; nothing for a ratio or what arithmetic gives."""
-    if "difference" not in check and "mean" not in check:
-        return ""
-    measure = measures.find(check.get("of", "bandwidth"))
+    measure = claims.measure_of(check)
     return f" {measure.unit}" if measure else ""
 
 
@@ -189,7 +199,13 @@ def _printed(value: float, unit: str, counted: bool) -> str:
 
 def describe(check: Mapping[str, Any]) -> str:
     """Return the statistic of a check in words: what is divided by what, and where."""
-    mean = f"mean {check.get('of', 'bandwidth')}"
+    named = [check[name] for name in _SELECTIONS if isinstance(check.get(name), Mapping)]
+    quantities = list(dict.fromkeys(claims.quantity_of(check, selection) for selection in named or [{}]))
+    mean = f"mean {quantities[0]}" if len(quantities) == 1 else "means"
+
+    def told(selection: Mapping[str, Any]) -> str:
+        return _selected(selection) if len(quantities) == 1 else _of(selection, check)
+
     if "outcome" in check:
         text = f"outcome of setting {check['outcome']} to {check['to']}"
     elif "column" in check:
@@ -198,13 +214,13 @@ def describe(check: Mapping[str, Any]) -> str:
         given = [f"{name}: mean {_of(selection, check)}" for name, selection in check.get("with", {}).items()]
         text = f"{check['value']} ({'; '.join(given)})"
     elif "difference" in check:
-        text = f"{mean}, {_selected(check['difference'])} − {_selected(check['to'])}"
+        text = f"{mean}, {told(check['difference'])} − {told(check['to'])}"
     elif "mean" in check:
-        text = f"{mean}, {_selected(check['mean'])}"
+        text = f"{mean}, {told(check['mean'])}"
     else:
-        ratio = f"{_selected(check['ratio'])} / {_selected(check['to'])}" if "ratio" in check else ""
+        ratio = f"{told(check['ratio'])} / {told(check['to'])}" if "ratio" in check else ""
         if "over_ratio" in check:
-            ratio = f"({ratio}) / ({_selected(check['over_ratio'])} / {_selected(check['over_to'])})"
+            ratio = f"({ratio}) / ({told(check['over_ratio'])} / {told(check['over_to'])})"
         text = f"{mean}, {ratio}" if "ratio" in check else mean
         if "growth" in check:
             text += f", from each {check['growth']} to the next"
@@ -214,8 +230,7 @@ def describe(check: Mapping[str, Any]) -> str:
 
 def _of(selection: Mapping[str, Any], check: Mapping[str, Any]) -> str:
     """Return the quantity of a selection and its levels, in words."""
-    quantity = selection.get("of", check.get("of", "bandwidth"))
-    return ", ".join(filter(None, (quantity, _selected(selection))))
+    return ", ".join(filter(None, (claims.quantity_of(check, selection), _selected(selection))))
 
 
 def _selected(levels: Mapping[str, Any]) -> str:
@@ -241,7 +256,7 @@ def expected(check: Mapping[str, Any], judge_: claims.Judge) -> str:
     if "within" in check:
         return f"1 ± {100 * check['within']:g} % (equivalence)"
     name = next(name for name in _OPERATORS if name in check)
-    text = f"{_OPERATORS[name]} {judge_.bound(check[name]):g}{_unit(check)}"
+    text = f"{_OPERATORS[name]} {judge_.bound(check):g}{_unit(check)}"
     return text + (f", tolerance {100 * check['tolerance']:g} %" if "tolerance" in check else "")
 
 
@@ -264,7 +279,7 @@ def _value(
         because = f"See the claim {through['id']}." if through else _NOT_MEASURED if row["experiment"] else _SET_UP
         numbers: dict[str, Any] = {"measured": None, "error_percent": None, "use": ""}
     else:
-        error = measured / row["value"] - 1 if row["value"] else 0.0 if not measured else math.inf
+        error = claims.error_of(measured, row["value"])
         on_the_right_side = {"<": error < 0, "<=": error <= 0, ">": error > 0, ">=": error >= 0}.get(row["relation"])
         finding = REPRODUCED if on_the_right_side else claims.of_error(error)
         shown = _rounded(100 * error) if math.isfinite(error) else None
@@ -279,23 +294,14 @@ def _is_bound(claim: Mapping[str, Any], row: Mapping[Any, Any]) -> bool:
 
 
 def _measured(judge_: claims.Judge, row: Mapping[Any, Any]) -> float | None:
-    """Return the mean, in the unit printed, where a published value was measured; None where it was not.
-
-    Raises PublishedError for a value that an experiment measures and whose quantity or unit is not known.
-    """
+    """Return the mean, in the unit printed, where a published value was measured; None where it was not."""
     if not row["experiment"]:
         return None
-    measure = measures.find(row["quantity"])
-    scale = measure.from_unit(row["unit"]) if measure else None
-    if measure is None or scale is None:
-        raise published.PublishedError(
-            f"{row['id']}: no experiment measures '{row['quantity']}' in '{row['unit']}'. Valid are"
-            f" {', '.join(measures.MEASURES)} and as in 'clat p99.9', in MB/s, IOPS, ms or us."
-        )
+    measure = measures.get(row["quantity"])
     levels = {"drive": row["drive_key"], "rw": row["rw"], "bs": row["bs"], **published.conditions(row["conditions"])}
     rows = claims.select(claims.of_experiment(judge_.executions, row["experiment"]), levels)
     values = rows.get(measure.column, pd.Series(dtype="float64")).dropna()
-    return float(values.mean()) / scale if len(values) else None
+    return float(values.mean()) / (measure.from_unit(row["unit"]) or 1.0) if len(values) else None
 
 
 def write(root: Path, studies: Mapping[str, Mapping[str, Any]]) -> None:

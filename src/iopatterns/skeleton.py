@@ -20,14 +20,17 @@ class SkeletonError(IoPatternsError):
 def write(root: Path, study: str) -> list[Path]:
     """Write the notebook and the section of a new study below ``root``; return their paths from there.
 
-    Raises SkeletonError for a name that is none, and where one of the files is there already: nothing is overwritten.
+    Raises SkeletonError for a name that is none, where one of the files is there already (nothing is overwritten), and
+    for a folder that is not the project's.
     """
     if not re.fullmatch("[a-z0-9][a-z0-9_-]*", study):
         raise SkeletonError(f"'{study}' is no name for a study. Use small letters, digits, '-' and '_', such as zhou.")
     paths = {template: Path(path.format(study=study)) for template, path in _FILES.items()}
-    there = [str(path) for path in paths.values() if (root / path).exists()]
-    if there:
-        raise SkeletonError(f"{' and '.join(there)} exist already. Choose another name, or delete what is there.")
+    for path in paths.values():
+        if not (root / path.parent).is_dir():
+            raise SkeletonError(f"{path.parent}: there is no such folder here. Run this in the project's own folder.")
+        if (root / path).exists():
+            raise SkeletonError(f"{path}: there already. Choose another name for the study, or delete the file.")
     for template, path in paths.items():
         text = (_TEMPLATES / template).read_text(encoding="utf-8")
         (root / path).write_text(text.replace(_NAME, study), encoding="utf-8")

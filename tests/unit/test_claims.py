@@ -33,7 +33,7 @@ from iopatterns.claims import (
 from iopatterns.config import ConfigError
 
 FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
-VALUES = pd.DataFrame({"id": ["table1-read", "table1-limit"], "value": [100.0, 30.0]})
+VALUES = pd.DataFrame({"id": ["table1-read", "table1-limit"], "value": [100.0, 30.0], "unit": "MB/s"})
 RANDOM_TO_SEQUENTIAL = {"ratio": {"rw": "randread"}, "to": {"rw": "read"}, "experiment": "initial"}
 MEAN_OF_READS = {"mean": {"rw": "read"}, "experiment": "initial"}
 bandwidths = st.floats(1.0, 1e4)

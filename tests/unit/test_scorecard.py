@@ -469,7 +469,7 @@ def test_each_statistic_is_described(check: dict[str, Any], text: str) -> None:
     ],
 )
 def test_each_expectation_is_put_in_words(check: dict[str, Any], text: str) -> None:
-    values = pd.DataFrame({"id": ["limit"], "value": [30.0]})
+    values = pd.DataFrame({"id": ["limit"], "value": [30.0], "unit": "MB/s"})
     assert scorecard.expected(check, Judge(pd.DataFrame(), [], values)) == text
 
 

@@ -1,0 +1,272 @@
+"""Facts about what is measured of an execution, held against what fio itself wrote of it."""
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fio_parser_json
+from iopatterns.measures import MEASURES, QuantityError, find, get, read_executions
+
+DATA = Path(__file__).parent / "fio_parser_json/data"
+MIXED = DATA / "fio-3.33-randrw-plus.json"
+READS = DATA / "fio-3.33-randread.json"
+WRITES = DATA / "fio-3.33-group.json"
+# Two jobs of which one writes and then the other reads, and two machines with two such jobs each
+SEVERAL = (DATA / "fio-3.33-stonewall.json", DATA / "fio-3.33-two-servers.json")
+# Of these fio measured no latency
+WITHOUT_LATENCY = DATA / "fio-3.33-gtod-reduce.json"
+EVERY = (MIXED, READS, WRITES, *SEVERAL, WITHOUT_LATENCY)
+
+
+def parquet(path: Path, *raw_files: Path, **options: Any) -> Path:
+    """Write measurements as ``collect.measurements`` makes them, one execution for each raw file."""
+    tables = []
+    for number, raw in enumerate(raw_files, 1):
+        about = {"study": "s", "drive": "d", "cell": "c", "execution": number, "experiments": "initial", **options}
+        rows = fio_parser_json.jobs([raw]).drop(columns="source")
+        tables.append(pd.concat([pd.DataFrame([about] * len(rows)), rows], axis=1))
+    pd.concat(tables, ignore_index=True).to_parquet(path, index=False)
+    return path
+
+
+def executions(folder: Path, *raw_files: Path) -> pd.DataFrame:
+    return read_executions(parquet(folder / "m.parquet", *raw_files))
+
+
+def in_fio(raw: Path, *directions: str) -> list[dict[str, Any]]:
+    """Return what fio's own JSON says of each job in some directions in which it did anything."""
+    text = raw.read_text(encoding="utf-8")
+    content = json.loads(text[text.index("\n{") if text[0] != "{" else 0 :])  # a client's begins with what servers said
+    jobs = content.get("jobs") or [job for job in content["client_stats"] if job["jobname"] != "All clients"]
+    return [job[name] for job in jobs for name in directions if job[name]["total_ios"]]
+
+
+def mean_latency_ms(parts: Iterable[dict[str, Any]]) -> float:
+    """Return the mean over all requests, from the means of each part."""
+    rows = list(parts)
+    total_ns = sum(row["total_ios"] * row["lat_ns"]["mean"] for row in rows)
+    return float(total_ns / sum(row["total_ios"] for row in rows) / 1e6)
+
+
+# ---- One row an execution
+
+
+def test_there_is_one_row_for_each_execution_in_their_order(tmp_path: Path) -> None:
+    table = executions(tmp_path, *EVERY)
+    assert table["execution"].tolist() == list(range(1, len(EVERY) + 1))
+
+
+def test_what_was_asked_for_is_kept(tmp_path: Path) -> None:
+    raw = parquet(tmp_path / "m.parquet", MIXED, READS, rw="randrw", bs_bytes=4096, set_DRA=1)
+    about = read_executions(raw)[["study", "drive", "cell", "experiments", "rw", "bs_bytes", "set_DRA"]]
+    assert about.to_numpy().tolist() == [["s", "d", "c", "initial", "randrw", 4096, 1]] * 2
+
+
+def test_the_same_execution_of_two_cells_is_two(tmp_path: Path) -> None:
+    tables = [pd.read_parquet(parquet(tmp_path / "one", MIXED, cell=name)) for name in ("a", "b")]
+    pd.concat(tables).to_parquet(tmp_path / "both")
+    assert read_executions(tmp_path / "both")["iops"].nunique() == 1
+    assert len(read_executions(tmp_path / "both")) == 2
+
+
+# ---- Sums
+
+
+@pytest.mark.parametrize("raw", EVERY, ids=lambda raw: raw.stem)
+def test_bandwidth_is_the_sum_over_directions_and_jobs(tmp_path: Path, raw: Path) -> None:
+    row = executions(tmp_path, raw).iloc[0]
+    expected = sum(part["bw_bytes"] for part in in_fio(raw, "read", "write"))
+    assert row["bandwidth_bytes_per_s"] == expected
+    assert row["bandwidth_mb_per_s"] == pytest.approx(expected / 1e6)
+
+
+@pytest.mark.parametrize("raw", EVERY, ids=lambda raw: raw.stem)
+def test_rates_are_sums_over_jobs_of_each_direction_and_of_both(tmp_path: Path, raw: Path) -> None:
+    row = executions(tmp_path, raw).iloc[0]
+    reads, writes = (sum(part["iops"] for part in in_fio(raw, name)) for name in ("read", "write"))
+    assert row[["read_iops", "write_iops", "iops"]].tolist() == pytest.approx([reads, writes, reads + writes])
+
+
+def test_what_only_reads_has_a_rate_of_writes_of_zero(tmp_path: Path) -> None:
+    assert executions(tmp_path, READS)["write_iops"].tolist() == [0.0]
+
+
+# ---- Latencies
+
+
+@pytest.mark.parametrize("raw", [MIXED, READS, WRITES, *SEVERAL], ids=lambda raw: raw.stem)
+def test_latency_is_the_mean_over_all_requests(tmp_path: Path, raw: Path) -> None:
+    found = executions(tmp_path, raw)["latency_ms"].iloc[0]
+    assert found == pytest.approx(mean_latency_ms(in_fio(raw, "read", "write")))
+
+
+@pytest.mark.parametrize("raw", [MIXED, *SEVERAL], ids=lambda raw: raw.stem)
+@pytest.mark.parametrize("direction", ["read", "write"])
+def test_the_latency_of_a_direction_is_the_mean_over_its_requests(tmp_path: Path, raw: Path, direction: str) -> None:
+    found = executions(tmp_path, raw)[f"{direction}_latency_ms"].iloc[0]
+    assert found == pytest.approx(mean_latency_ms(in_fio(raw, direction)))
+
+
+def test_the_latency_of_a_mix_lies_between_those_of_its_directions(tmp_path: Path) -> None:
+    row = executions(tmp_path, MIXED).iloc[0]
+    assert row["read_latency_ms"] < row["latency_ms"] < row["write_latency_ms"]
+
+
+@pytest.mark.parametrize(("raw", "missing"), [(READS, "write_latency_ms"), (WRITES, "read_latency_ms")])
+def test_a_direction_without_requests_has_no_latency(tmp_path: Path, raw: Path, missing: str) -> None:
+    row = executions(tmp_path, raw).iloc[0]
+    there = next(name for name in ("read_latency_ms", "write_latency_ms") if name != missing)
+    assert pd.isna(row[missing])
+    assert row[there] == row["latency_ms"]
+
+
+@pytest.mark.parametrize("name", ["latency_ms", "read_latency_ms", "under_way"])
+def test_a_latency_that_fio_did_not_measure_is_missing_and_no_zero(tmp_path: Path, name: str) -> None:
+    table = executions(tmp_path, WITHOUT_LATENCY, READS)
+    assert table[name].isna().tolist() == [True, False]
+
+
+def test_requests_under_way_are_rate_times_latency(tmp_path: Path) -> None:
+    row = executions(tmp_path, MIXED).iloc[0]
+    total_ns = sum(part["total_ios"] * part["lat_ns"]["mean"] for part in in_fio(MIXED, "read", "write"))
+    runtime_ms = max(part["runtime"] for part in in_fio(MIXED, "read", "write"))
+    # Little's law: the time spent by all requests over the time that passed
+    assert row["under_way"] == pytest.approx(total_ns / 1e6 / runtime_ms)
+
+
+def test_fio_s_own_latencies_are_in_milliseconds(tmp_path: Path) -> None:
+    (fio,) = in_fio(READS, "read")
+    row = executions(tmp_path, READS).iloc[0]
+    assert row["clat_mean_ms"] == pytest.approx(fio["clat_ns"]["mean"] / 1e6)
+    assert row["lat_max_ms"] == pytest.approx(fio["lat_ns"]["max"] / 1e6)
+    assert row["clat_p99_9_ms"] == pytest.approx(fio["clat_ns"]["percentile"]["99.900000"] / 1e6)
+
+
+@pytest.mark.parametrize("raw", [MIXED, *SEVERAL], ids=lambda raw: raw.stem)
+def test_percentiles_of_several_rows_are_not_put_together(tmp_path: Path, raw: Path) -> None:
+    table = executions(tmp_path, raw, READS)
+    assert table["clat_p50_ms"].isna().tolist() == [True, False]
+
+
+def test_the_depth_reached_is_the_deepest_of_all_jobs(tmp_path: Path) -> None:
+    rows = pd.read_parquet(parquet(tmp_path / "m.parquet", SEVERAL[0]))
+    rows.assign(iodepth_reached=[4, 16]).to_parquet(tmp_path / "m.parquet")
+    assert read_executions(tmp_path / "m.parquet")["iodepth_reached"].tolist() == [16]
+
+
+@pytest.fixture(scope="module")
+def real_mix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What fio itself writes of three jobs that read and write at random, each job for itself."""
+    folder = tmp_path_factory.mktemp("fio")
+    mix = "--rw=randrw --rwmixread=80 --bs=4k --size=2m --numjobs=3 --ioengine=psync --thread --randrepeat=0"
+    to_file = [f"--filename={folder / 'f'}", "--output-format=json+", f"--output={folder / 'mix.json'}"]
+    subprocess.run(["fio", "--name=mix", *mix.split(), *to_file], check=True, capture_output=True)
+    return folder / "mix.json"
+
+
+def test_three_jobs_of_a_real_mix_are_put_together(tmp_path: Path, real_mix: Path) -> None:
+    assert len(in_fio(real_mix, "read", "write")) == 6
+    row = executions(tmp_path, real_mix).iloc[0]
+    for direction in ("read", "write"):
+        parts = in_fio(real_mix, direction)
+        assert row[f"{direction}_iops"] == pytest.approx(sum(part["iops"] for part in parts))
+        assert row[f"{direction}_latency_ms"] == pytest.approx(mean_latency_ms(parts))
+    assert row["iops"] == pytest.approx(row["read_iops"] + row["write_iops"])
+    assert row["latency_ms"] == pytest.approx(mean_latency_ms(in_fio(real_mix, "read", "write")))
+
+
+requests = st.integers(1, 10**9)
+latencies = st.floats(1.0, 1e12)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from(["read", "write"]), requests, latencies), min_size=1, max_size=6))
+def test_a_mean_latency_lies_between_the_smallest_and_the_largest_of_its_rows(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, int, float]]
+) -> None:
+    path = tmp_path_factory.mktemp("m") / "m.parquet"
+    row = pd.read_parquet(parquet(path, READS))
+    names = ("direction", "total_ios", "lat_mean_ns")
+    table = pd.concat([row.assign(**dict(zip(names, part, strict=True))) for part in parts], ignore_index=True)
+    table.to_parquet(path)
+    found = read_executions(path).iloc[0]
+    for name, directions in {"": ("read", "write"), "read_": ("read",), "write_": ("write",)}.items():
+        of = [latency / 1e6 for direction, _, latency in parts if direction in directions]
+        mean = found[f"{name}latency_ms"]
+        assert pd.isna(mean) if not of else min(of) * (1 - 1e-9) <= mean <= max(of) * (1 + 1e-9)
+
+
+# ---- Quantities by name
+
+
+def test_each_quantity_has_its_column_in_the_executions(tmp_path: Path) -> None:
+    table = executions(tmp_path, MIXED)
+    assert [name for name, measure in MEASURES.items() if table[measure.column].isna().any()] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("slat mean", "slat_mean_ms"),
+        ("clat stddev", "clat_stddev_ms"),
+        ("lat max", "lat_max_ms"),
+        ("clat p50", "clat_p50_ms"),
+        ("clat p99.9", "clat_p99_9_ms"),
+        ("clat p99.99", "clat_p99_99_ms"),
+    ],
+)
+def test_what_fio_tells_of_latencies_is_found_by_fio_s_names(tmp_path: Path, name: str, column: str) -> None:
+    measure = get(name)
+    assert (measure.column, measure.unit) == (column, "ms")
+    assert column in executions(tmp_path, READS)
+
+
+@pytest.mark.parametrize("name", ["clat", "clat median", "p99", "clat p", "clat mean ", "CLAT mean", "mean clat", ""])
+def test_any_other_name_is_none(name: str) -> None:
+    assert find(name) is None
+
+
+def test_a_mistyped_quantity_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(QuantityError) as caught:
+        get("bandwith")
+    assert str(caught.value) == "there is no quantity 'bandwith'; did you mean 'bandwidth'?"
+
+
+def test_a_quantity_that_resembles_none_is_told_with_all_that_are_valid() -> None:
+    with pytest.raises(QuantityError, match=r"no quantity 'xyz'; valid are bandwidth, .* as in 'clat p99.9'$"):
+        get("xyz")
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "factor"),
+    [
+        ("bandwidth", "MB/s", 1),
+        ("bandwidth", "MiB/s", 1.048576),
+        ("iops", "IOPS", 1),
+        ("latency", "us", 1e-3),
+        ("latency", "s", 1e3),
+        ("clat p99", "ms", 1),
+        ("requests under way", "requests", 1),
+    ],
+)
+def test_units_that_sources_print_are_known(name: str, unit: str, factor: float) -> None:
+    assert get(name).from_unit(unit) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize(("name", "unit"), [("bandwidth", "IOPS"), ("iops", "MB/s"), ("latency", ""), ("iops", "%")])
+def test_a_unit_of_something_else_is_none(name: str, unit: str) -> None:
+    assert get(name).from_unit(unit) is None
+
+
+@pytest.mark.parametrize("name", [*MEASURES, "clat p99"])
+def test_each_quantity_is_known_in_its_own_unit(name: str) -> None:
+    measure = get(name)
+    assert measure.from_unit(measure.unit) == 1
+    assert measure.unit in measure.units

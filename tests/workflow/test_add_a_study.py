@@ -1,0 +1,138 @@
+"""What CONTRIBUTING.md tells of adding a study, typed word by word: from nothing to its place in the report."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pypdf
+import pytest
+from support import ROOT, copy_project
+
+STUDY, DRIVE = "gap", "c400"
+# Where the copy of the project differs from a fresh clone: a small configuration, which this is not to be run with
+AS_COMMITTED = ("config/config.yaml", "config/studies/saif2020.yaml")
+
+
+def blocks() -> list[str]:
+    """Return the shell commands of the section, block by block."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## Add a study\n(.*?)^## ", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```sh\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+
+
+def typed(root: Path, block: str) -> str:
+    """Run a block of commands as in a shell in which .venv is active; return what was said."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block],
+        cwd=root,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, f"{block}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def said(module_disk_folder: Path) -> dict[str, str]:
+    """What each block said, in their order; the project lies in `root`."""
+    project = copy_project(module_disk_folder / "project")
+    for file in AS_COMMITTED:
+        shutil.copy(ROOT / file, project.root / file)
+    return {"root": str(project.root)} | {block: typed(project.root, block) for block in _distinct(blocks())}
+
+
+def _distinct(texts: list[str]) -> list[str]:
+    """Return the blocks, one that stands twice with a comment that tells it from the first."""
+    return [text + "# again\n" * texts[:number].count(text) for number, text in enumerate(texts)]
+
+
+@pytest.fixture(scope="module")
+def root(said: dict[str, str]) -> Path:
+    return Path(said["root"])
+
+
+@pytest.fixture(scope="module")
+def card(root: Path) -> dict[str, object]:
+    content = json.loads((root / "results/scorecard.json").read_text(encoding="utf-8"))
+    assert list(content["studies"]) == [STUDY]
+    return dict(content["studies"][STUDY])
+
+
+def output_of(said: dict[str, str], command: str) -> list[str]:
+    """Return what the blocks with a command said, in their order."""
+    return [text for block, text in said.items() if command in block]
+
+
+def test_the_section_needs_no_python() -> None:
+    assert blocks()
+    assert not any(re.search(r"\bpython\b|\.py\b|ipynb", block) for block in blocks())
+
+
+def test_the_notebook_and_the_section_are_begun(said: dict[str, str]) -> None:
+    (text,) = output_of(said, "iopatterns study")
+    assert f"notebooks/{STUDY}.ipynb: written" in text
+    assert f"paper/studies/{STUDY}.typ: written" in text
+
+
+def test_its_cells_alone_are_measured(root: Path) -> None:
+    cells = sorted(path.relative_to(root / "data/raw").parts[:3] for path in root.glob("data/raw/*/*/*/01.json"))
+    assert {cell[:2] for cell in cells} == {(DRIVE, STUDY)}
+    assert [cell[2].rsplit("-", 1)[0] for cell in cells] == [
+        "randread-28k-j1",
+        "randread-4k-j1",
+        "read-28k-j1",
+        "read-4k-j1",
+    ]
+
+
+def test_the_report_has_its_section_and_the_claim_s_verdict(root: Path) -> None:
+    pages = pypdf.PdfReader(root / "results/report.pdf").pages
+    text = re.sub(r"\s+", " ", " ".join(page.extract_text() for page in pages))
+    assert "Sequential and random reads of one drive" in text
+    assert f"Study {STUDY} · A. Saif" in text
+    assert "Experiment reads" in text
+    claim = "On the C400 random reads of 4 KiB have at most half of the bandwidth of sequential ones"
+    assert re.search(rf"{claim} ≤ 0\.5 0\.\d+ reproduced", text)
+    assert "1 of 1 checkable claims hold" in text
+
+
+def test_the_table_has_the_published_values_with_their_errors(root: Path) -> None:
+    lines = (root / f"results/tables/{STUDY}/reads.csv").read_text(encoding="utf-8").splitlines()
+    head, rows = lines[0].split(","), [line.split(",") for line in lines[1:]]
+    table = {(row[head.index("rw")], row[head.index("bs_bytes")]): dict(zip(head, row, strict=True)) for row in rows}
+    for key, published in {("read", "4096"): "61.9", ("randread", "4096"): "25"}.items():
+        row = table.pop(key)
+        error = 100 * (float(row["bandwidth_mb_per_s_mean"]) / float(published) - 1)
+        assert row["published_bandwidth_mb_per_s"] == published
+        assert float(row["error_bandwidth_mb_per_s_percent"]) == pytest.approx(error, abs=1e-6)
+    assert {row["published_bandwidth_mb_per_s"] for row in table.values()} == {""}
+
+
+def test_the_scorecard_has_its_numbers_with_errors(card: dict[str, list[dict[str, object]]]) -> None:
+    values = {value["id"]: value for value in card["values"]}
+    assert list(values) == ["table2-read-4k", "table2-randread-4k"]
+    for value in values.values():
+        error = 100 * (float(str(value["measured"])) / float(str(value["printed"])) - 1)
+        assert value["error_percent"] == pytest.approx(error)
+    assert [claim["status"] for claim in card["claims"]] == ["reproduced"]
+
+
+def test_what_the_section_says_is_seen_is_seen(said: dict[str, str]) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```\n(data/expectations/.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    assert output_of(said, "iopatterns scorecard") == [shown]
+
+
+def test_a_second_run_has_nothing_to_do(said: dict[str, str]) -> None:
+    first, second = output_of(said, "snakemake")
+    assert "Nothing to be done" not in first
+    assert "Nothing to be done" in second
