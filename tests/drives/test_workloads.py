@@ -15,7 +15,7 @@ import yaml
 from loops import loop_device
 from support import ROOT, cell_on_a_file
 
-from iopatterns import cells, collect, config, fio, grid, iologs
+from iopatterns import cells, collect, config, fio, grid, iologs, units
 from iopatterns.drives import DriveError
 from iopatterns.measure import MeasureError, measure, read_sidecar
 from iopatterns.twin import models
@@ -182,12 +182,13 @@ def test_a_pause_as_long_as_all_but_the_end_of_an_execution_is_measured(make: Ma
     assert made.job["read"]["runtime"] >= 180
 
 
-def test_partitions_are_read_in_turn_by_one_job(make: Make) -> None:
-    made = make(rw="read", partitions=4, runtime_ms=100)
-    part = FILE_BYTES // 4
-    expected = [number % 4 * part + number // 4 * 4096 for number in range(len(made.offsets))]
-    assert made.offsets == [offset % FILE_BYTES for offset in expected]
-    assert made.job["read"]["total_ios"] == len(made.offsets) > 20
+@pytest.mark.parametrize("size", ["8 MiB", "64k"], ids=["", "beginning again"])
+def test_partitions_are_read_in_turn_by_one_job(make: Make, size: str) -> None:
+    made = make(rw="read", partitions=4, size=size, runtime_ms=100)
+    part = units.size_bytes(size) // 4
+    # each part begins again at its own first block
+    assert made.offsets == [number % 4 * part + number // 4 * 4096 % part for number in range(len(made.offsets))]
+    assert made.job["read"]["total_ios"] == len(made.offsets) > 16
     assert "--readonly" in read_sidecar(made.raw)["command"]
 
 
@@ -277,9 +278,10 @@ def test_what_a_log_has_after_the_runtime_keeps_nobody_waiting(make: Make, disk_
     assert len(make(read_iolog=path, own=own).requests) == 1
 
 
-def test_a_log_that_has_changed_since_the_plan_is_not_replayed(make: Make, disk_folder: Path) -> None:
+@pytest.mark.parametrize("line", ["0 a read 4096 4096", "0 a write 0 4096"])
+def test_a_log_that_has_changed_since_the_plan_is_not_replayed(make: Make, disk_folder: Path, line: str) -> None:
     path, planned = own_log(disk_folder, "0 a read 0 4096")
-    own_log(disk_folder, "0 a write 0 4096")
+    own_log(disk_folder, line)
     with pytest.raises(MeasureError, match=r"x\.iolog: has changed since the run was planned"):
         make(read_iolog=path, own=planned)
 

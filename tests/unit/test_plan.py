@@ -128,3 +128,20 @@ def test_cells_of_a_study_are_as_few_as_the_run_can_afford(fresh: Project, study
     fresh.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
     plan = Plan(fresh.root, {"drives": ["mine"], "studies": [study], "file_size": "1 GiB", "runtime": "1 s"})
     assert len(plan.experiments(study)) <= most_cells
+
+
+def test_a_changed_log_is_measured_again_and_nothing_else(fresh: Project) -> None:
+    study = yaml.safe_load((fresh.root / "config/studies/saif2020.yaml").read_text())
+    vary = {"read_iolog": ["x.iolog", "y.iolog"]}
+    fresh.edit("config/studies/saif2020.yaml", experiments={**study["experiments"], "own": {"vary": vary}})
+    (fresh.root / "y.iolog").write_text("fio version 2 iolog\na write 0 512\n")
+
+    def raw_files(log: str) -> set[str]:
+        (fresh.root / "x.iolog").write_text(log)
+        return set(Plan(fresh.root, {"drives": ["scratch"]}).raw_files("saif2020"))
+
+    before = raw_files("fio version 2 iolog\na read 0 512\n")
+    after = raw_files("fio version 2 iolog\na read 512 512\n")
+    assert {path.split("/")[4].rsplit("-", 1)[0] for path in before - after} == {"randread-512-j1-logx"}
+    assert len(before - after) == len(after - before) == 2
+    assert any("randwrite-512-j1-logy-" in path for path in before & after)

@@ -21,14 +21,11 @@ def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[Pa
     before = present(file)
     if before is None:
         return Step(setting, wanted, None, None, None, NOT_APPLICABLE, f"{disk} has no {setting}")
-    text, stands_for = str(wanted), ""
+    text, stands_for, offered = str(wanted), "", list[str]()
     if setting == "scheduler":
         offered = [word.strip("[]") for word in _read(file).split()]
         text = text if text in offered else _SUCCESSORS.get(text, text)
         stands_for = "" if text == wanted else f" in place of {wanted}"
-        if text not in offered:
-            reason = f"the kernel offers {', '.join(offered)} for this disk"
-            return Step(setting, wanted, before, before, True, NOT_APPLICABLE, reason)
     if text == str(before):
         return Step(setting, wanted, before, before, True, ALREADY, f"{text}{stands_for} as the disk was found")
     note(file, str(before))
@@ -41,6 +38,9 @@ def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[Pa
         reason = f"{file} cannot be written: {error.strerror}; it takes root"
         return Step(setting, wanted, before, before, True, REFUSED, reason)
     except OSError as error:
+        if setting == "scheduler" and text not in offered:  # asked for all the same: the kernel loads what it has
+            reason = f"the kernel offers {', '.join(offered)} for this disk"
+            return Step(setting, wanted, before, before, True, NOT_APPLICABLE, reason)
         reason = f"the kernel does not take {text} for {setting} of this disk: {error.strerror}"
         return Step(setting, wanted, before, before, True, REFUSED, reason)
     after = present(file)

@@ -1,0 +1,196 @@
+"""The study saif2020 end to end on real block devices, in little: a loop device, and a SCSI disk of another kernel."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pypdf
+import pytest
+import yaml
+from guest.guest import Disk, Guest
+from loops import Loop, loop_device
+from support import ROOT, Project, copy_project
+
+STUDY = "config/studies/saif2020.yaml"
+DISK = Disk("a", "scsi", "T1", "GUEST SSD", 32)
+BYSTANDER = Disk("b", "scsi", "T2", "GUEST SSD", 8)
+BITS = ["RCD", "WCE", "FSW", "DRA"]
+PATTERNS, READS = ["read", "randread", "write", "randwrite"], ["read", "randread"]
+
+
+def little(root: Path, entry: dict[str, Any], experiments: dict[str, dict[str, Any]]) -> Project:
+    """Return a project that measures one drive, with all experiments of the study and few levels of each."""
+    project = copy_project(root)
+    study = yaml.safe_load((ROOT / STUDY).read_text())
+    study["levels"] = {"patterns": PATTERNS, "reads": READS, "block_sizes": ["4k"], "small_and_usual": ["4k"]}
+    for name, vary in {
+        "schedulers": {"scheduler": ["none", "cfq"]},
+        "concurrency": {"numjobs": [1, 2], "bs": ["4k"]},
+    }.items():
+        study["experiments"][name]["vary"] |= vary
+    for name, vary in experiments.items():
+        study["experiments"][name]["vary"] |= vary
+    project.edit(STUDY, **study)
+    project.edit("config/drives.yaml", labdisk=entry)
+    project.edit("config/config.yaml", drives=["labdisk"], file_size="16 MiB")
+    return project
+
+
+def outcomes(project: Project) -> dict[tuple[str, Any], str]:
+    steps = json.loads((project.root / "results/measurements/saif2020.tuning.json").read_text())
+    return {(step["setting"], step["wanted"]): step["outcome"] for step in steps}
+
+
+def executions(project: Project) -> pd.DataFrame:
+    return pd.read_parquet(project.root / "results/measurements/saif2020.parquet")
+
+
+def report(project: Project) -> str:
+    pages = pypdf.PdfReader(project.root / "results/report.pdf").pages
+    return " ".join(" ".join(page.extract_text() for page in pages).split())
+
+
+def refusals(project: Project) -> dict[int, str]:
+    table = pd.read_csv(project.root / "results/tables/saif2020/refusals.csv")
+    return {int(row["wanted"]): row["outcome"] for row in table.to_dict("records")}
+
+
+def settings(project: Project) -> dict[str, str]:
+    """Return what the table of settings says of those that the drive did not take."""
+    table = pd.read_csv(project.root / "results/tables/saif2020/settings.csv")
+    return {row["setting"]: row["verdict"] for row in table.to_dict("records") if "=" in row["setting"]}
+
+
+@dataclass
+class Measured:
+    """A project that went all the way, and the loop device that it measured."""
+
+    project: Project
+    loop: Loop
+    bystander_as_before: bool
+
+
+@pytest.fixture(scope="module")
+def on_a_loop(module_disk_folder: Path) -> Iterator[Measured]:
+    folder = module_disk_folder
+    with loop_device(folder, "disk", 32) as loop, loop_device(folder, "bystander", 8) as bystander:
+        bystander.image.write_bytes(os.urandom(8 * 2**20))
+        before = bystander.checksum()
+        loop.scheduler.write_text("mq-deadline")
+        entry = {"kind": "block", "path": str(loop.device), "serial": loop.serial, "destroy": loop.serial}
+        project = little(folder / "project", {**entry, "tune": ["scheduler", *BITS]}, {})
+        done = project.snakemake()
+        assert done.returncode == 0, done.stdout
+        yield Measured(project, loop, bystander.checksum() == before)
+
+
+def test_a_loop_device_is_measured_through_to_report_and_scorecard(on_a_loop: Measured) -> None:
+    project = on_a_loop.project
+    scorecard = json.loads((project.root / "results/scorecard.json").read_text())
+    assert scorecard
+    assert "labdisk" in report(project)
+    made = {path.stem for path in (project.root / "results/figures/saif2020").glob("*.svg")}
+    assert made == {"initial", "figure2", "figure3", "figure3-all", "figure4", "figure5"}
+    found = executions(project)
+    assert set(found["drive_kind"]) == {"block"}
+    assert set(Counter(found["cell"]).values()) == {2}
+    assert set(found["set_scheduler"].dropna()) == {"none", "cfq"}
+
+
+def test_settings_of_a_loop_device_are_told_as_they_were_taken(on_a_loop: Measured) -> None:
+    found = outcomes(on_a_loop.project)
+    assert found.pop(("scheduler", "none")) == "changed"
+    assert found.pop(("scheduler", "cfq")) == "changed"
+    assert found == {(bit, value): "not applicable" for bit in BITS for value in (0, 1)}
+    assert refusals(on_a_loop.project) == {0: "not applicable", 1: "not applicable"}
+    assert "not applicable" in report(on_a_loop.project)
+
+
+def test_a_loop_device_is_left_as_it_was_and_no_other_is_touched(on_a_loop: Measured) -> None:
+    assert on_a_loop.loop.present_scheduler() == "mq-deadline"
+    assert on_a_loop.bystander_as_before
+    assert not list(on_a_loop.project.root.glob("data/raw/*/.restore/*"))
+
+
+def test_a_second_run_on_a_loop_device_does_nothing(on_a_loop: Measured) -> None:
+    assert "Nothing to be done" in on_a_loop.project.snakemake("-n").stdout
+
+
+# Emulated processors take minutes to import what the analysis needs: the guest measures and packs, the host analyses.
+MEASURE = r"""
+cp -r "$SHARE/project" /run/project && cd /run/project || exit 1
+state() { grep -o '\[.*\]' /sys/block/${A#/dev/}/queue/scheduler; sdparm --get=WCE "$A" | awk '/^WCE/ {print "WCE", $2}'; }
+state >/run/before
+"$PYTHON" -m snakemake --cores 1 --quiet host reason progress --until measure_saif2020 || exit 1
+state | diff - /run/before && echo SETTINGS AS BEFORE
+"$PYTHON" -m iopatterns archive labdisk --output "$SHARE/labdisk.tar.xz"
+"""
+
+
+@dataclass
+class Office:
+    """A project in which the archive of a guest's drive is analysed, and what the guest said."""
+
+    project: Project
+    said: "subprocess.CompletedProcess[str]"
+    as_before: list[str]
+
+
+@pytest.fixture(scope="module")
+def on_a_scsi_disk(guests: None, module_disk_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Office:
+    guest = Guest(tmp_path_factory.mktemp("guest"), disks=[DISK, BYSTANDER])
+    for disk in guest.disks:
+        guest.image(disk.name).write_bytes(os.urandom(disk.size_mb * 2**20))
+    before = guest.checksums()
+    entry = {"kind": "block", "path": f"/dev/disk/by-id/{DISK.by_id}", "serial": DISK.serial, "destroy": DISK.serial}
+    less = {f"toggle-{bit.lower()}": {"rw": READS} for bit in BITS} | {"schedulers": {"rw": READS}}
+    less["schedulers"]["scheduler"] = ["none", "cfq"]
+    lab = little(guest.share / "project", {**entry, "tune": ["scheduler", *BITS]}, less)
+    said = guest.run(MEASURE, timeout_s=600)
+    print(said.stdout)
+    assert said.returncode == 0, said.stdout
+    after = guest.checksums()
+    office = Project(module_disk_folder / "office")
+    shutil.copytree(lab.root, office.root)
+    office.edit("config/drives.yaml", labdisk={"kind": "archive", "path": str(guest.share / "labdisk.tar.xz")})
+    done = office.snakemake()
+    assert done.returncode == 0, done.stdout
+    return Office(office, said, [name for name in before if before[name] == after[name]])
+
+
+def test_a_scsi_disk_is_measured_in_a_guest_and_analysed_here(on_a_scsi_disk: Office) -> None:
+    found = executions(on_a_scsi_disk.project)
+    assert set(found["drive_kind"]) == {"block"}
+    assert set(Counter(found["cell"]).values()) == {2}
+    text = report(on_a_scsi_disk.project)
+    assert "GUEST SSD" in text
+    assert "archive of kind block" in text
+    assert json.loads((on_a_scsi_disk.project.root / "results/scorecard.json").read_text())
+
+
+def test_what_a_scsi_disk_made_of_each_setting_stands_in_the_results(on_a_scsi_disk: Office) -> None:
+    project = on_a_scsi_disk.project
+    found = outcomes(project)
+    assert {key: found[key] for key in found if key[0] != "scheduler"} == {
+        ("WCE", 1): "already so",
+        ("WCE", 0): "changed",
+        **{(bit, 0): "already so" for bit in ("RCD", "FSW", "DRA")},
+        **{(bit, 1): "not changeable" for bit in ("RCD", "FSW", "DRA")},
+    }
+    assert found["scheduler", "cfq"] == "changed"  # to bfq, a module that nobody had loaded before
+    assert refusals(project) == {1: "not changeable"}
+    assert settings(project) == dict.fromkeys(["RCD=1", "FSW=1", "DRA=1"], "not changeable")
+    assert set(executions(project)["set_WCE"].dropna()) == {0, 1}
+    assert "not changeable" in report(project)
+
+
+def test_a_scsi_disk_is_left_as_it_was_and_no_other_is_touched(on_a_scsi_disk: Office) -> None:
+    assert "SETTINGS AS BEFORE" in on_a_scsi_disk.said.stdout
+    assert on_a_scsi_disk.as_before == [BYSTANDER.name]
