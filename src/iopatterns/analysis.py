@@ -185,7 +185,7 @@ class Study:
             reference = part[f"published_{column}"]
             part[f"error_{column}_percent"] = 100 * (part[f"{column}_mean"] / reference.where(reference != 0) - 1)
             table = table.merge(part, on=keys, how="left", validate="one_to_one")
-            table["use"] = table["use"].where(table["use"] != "", table.pop("its_use").fillna(""))
+            table["use"] = table["use"].where(table["use"] != "", table.pop("its_use").astype("object").fillna(""))
         drives, workloads = list(dict.fromkeys(table["drive"])), list(WORKLOAD_NAMES)
         order = table[keys].assign(drive=table["drive"].map(drives.index), rw=table["rw"].map(workloads.index))
         return table.loc[order.sort_values(keys, kind="stable").index].reset_index(drop=True)

@@ -20,6 +20,7 @@ from iopatterns.statistics import (
     difference_interval,
     equivalence_of,
     function_interval,
+    interval,
     product_interval,
 )
 from iopatterns.tables import block_label
@@ -89,6 +90,19 @@ class _Product:
 
 
 @dataclass(frozen=True)
+class _Mean:
+    """The mean of the one group."""
+
+    groups: list[Any]
+
+    def value(self) -> float:
+        return float(self.groups[0].mean())
+
+    def interval(self, confidence: float, method: str, seed: int) -> Interval:
+        return interval(self.groups[0], confidence, method, seed)
+
+
+@dataclass(frozen=True)
 class _Difference:
     """The mean of the first group minus that of the second."""
 
@@ -133,7 +147,7 @@ class _Function:
         return function_interval(self._at, self.groups, confidence)
 
 
-_Statistic = _Product | _Difference | _Largest | _Function
+_Statistic = _Product | _Mean | _Difference | _Largest | _Function
 
 
 @dataclass(frozen=True)
@@ -192,23 +206,11 @@ class Judge:
         """Yield (label, statistic) at one combination of levels."""
         first = next(name for name in _STATISTICS if name in check)
 
-        def take(selection: Selection, at: Selection = levels) -> Any:
-            return self._values(check, rows, at, selection)
+        def take(selection: Selection) -> Any:
+            return self._values(check, rows, levels, selection)
 
         if "growth" in check:
-            factor = check["growth"]
-            here = select(rows, levels)
-            if column_of(factor) not in here:
-                return
-            steps = sorted(here[column_of(factor)].dropna().unique().tolist())
-            for lower, upper in itertools.pairwise(steps):
-                label = _label({**levels, factor: f"{_text(factor, lower)} to {_text(factor, upper)}"})
-                before, after = {**levels, factor: lower}, {**levels, factor: upper}
-                if "ratio" in check:
-                    above = [take(check["ratio"], after), take(check["to"], before)]
-                    yield label, _Product(above, [take(check["to"], after), take(check["ratio"], before)])
-                else:
-                    yield label, _Product([take({}, after)], [take({}, before)])
+            yield from self._growth(check, rows, levels)
         elif first == "column":
             here = select(rows, levels)
             if check["column"] in here:
@@ -228,7 +230,29 @@ class Judge:
                 if "over_ratio" in check:
                     above.append(take(check["over_to"]))
                     below.append(take(check["over_ratio"]))
-                yield label, _Difference([*above, *below]) if first == "difference" else _Product(above, below)
+                if first == "ratio":
+                    yield label, _Product(above, below)
+                else:
+                    yield label, _Mean(above) if first == "mean" else _Difference([*above, *below])
+
+    def _growth(
+        self, check: Mapping[str, Any], rows: pd.DataFrame, levels: Selection
+    ) -> Iterator[tuple[str, "_Statistic"]]:
+        """Yield (label, statistic) from each level of the factor that a check is about to the next."""
+        factor, here = check["growth"], select(rows, levels)
+        if column_of(factor) not in here:
+            return
+
+        def take(level: Any, selection: Selection) -> Any:
+            return self._values(check, rows, {**levels, factor: level}, selection)
+
+        for before, after in itertools.pairwise(sorted(here[column_of(factor)].dropna().unique().tolist())):
+            label = _label({**levels, factor: f"{_text(factor, before)} to {_text(factor, after)}"})
+            if "ratio" in check:
+                above = [take(after, check["ratio"]), take(before, check["to"])]
+                yield label, _Product(above, [take(after, check["to"]), take(before, check["ratio"])])
+            else:
+                yield label, _Product([take(after, {})], [take(before, {})])
 
     def _part(self, check: Mapping[str, Any], label: str, statistic: "_Statistic") -> Part:
         value = statistic.value()

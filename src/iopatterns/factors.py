@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real  # which NumPy's numbers are too
 from typing import Any, Literal
 
 from iopatterns.units import duration_us, signed_size_bytes
@@ -27,13 +28,16 @@ _FACTORS: dict[str, tuple[str, Kind]] = {
     "rwmixread": ("Share of reads", "percent"),
     "percentage_random": ("Share of random requests", "percent"),
     "offset": ("Offset", "size"),
+    "offset_increment": ("Offset from job to job", "size"),
     "blockalign": ("Alignment", "size"),
     "size": ("Target size", "size"),
     "skip": ("Gap", "size"),
     "partitions": ("Partitions", "number"),
     "thinktime": ("Pause", "duration"),
     "thinktime_blocks": ("Requests in a burst", "number"),
+    "random_distribution": ("Random distribution", "text"),
     "replay": ("Replay", "text"),
+    "read_iolog": ("Log replayed", "text"),
     "set_scheduler": ("Scheduler", "text"),
 }
 
@@ -62,8 +66,8 @@ def scale(factor: str, levels: Iterable[Any]) -> Scale:
     wanted = list(dict.fromkeys(levels))
     name = factor.removeprefix("set_")
     label, kind = _FACTORS.get(factor, (name if name.isupper() else name.replace("_", " ").capitalize(), "number"))
-    numbers = [abs(level) for level in wanted if isinstance(level, int | float)]
-    largest = max(numbers, default=0)
+    numbers = [abs(float(level)) for level in wanted if isinstance(level, Real)]
+    largest = max(numbers, default=0.0)
     unit, divisor = "", 1
     if kind == "percent":
         unit = "%"
@@ -76,6 +80,6 @@ def scale(factor: str, levels: Iterable[Any]) -> Scale:
 
 
 def _text(level: Any, divisor: int) -> str:
-    if isinstance(level, bool) or not isinstance(level, int | float):
+    if isinstance(level, bool) or not isinstance(level, Real):
         return str(level)
-    return f"{level / divisor:g}".replace("-", "−")
+    return f"{float(level) / divisor:g}".replace("-", "−")

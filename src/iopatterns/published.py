@@ -102,7 +102,8 @@ def with_uses(values: pd.DataFrame, twins: Path | str, study: str, kinds: Mappin
     folder of models; ``kinds`` has the kind of each drive measured, by name.
     """
     by_twin = values["drive_key"].map(dict(kinds)).eq("twin") & values["experiment"].ne("")
-    return values.assign(use=values["id"].map(fit_uses(twins, study)).fillna("predicted").where(by_twin, ""))
+    uses = fit_uses(twins, study)
+    return values.assign(use=values["id"].map(lambda name: uses.get(name, "predicted")).where(by_twin, ""))
 
 
 def _read(path: Path, columns: tuple[str, ...] = COLUMNS, *, more: bool = False) -> list[tuple[int, dict[str, str]]]:

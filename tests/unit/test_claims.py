@@ -31,6 +31,7 @@ from iopatterns.claims import (
     status_of,
 )
 from iopatterns.config import ConfigError
+from iopatterns.statistics import interval
 
 FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
 VALUES = pd.DataFrame({"id": ["table1-read", "table1-limit"], "value": [100.0, 30.0], "unit": "MB/s"})
@@ -151,6 +152,13 @@ def test_a_difference_that_does_not_vary_has_an_interval_of_no_width() -> None:
 
 def test_a_mean_is_in_mb_per_s() -> None:
     assert values(judge(([90.0, 110.0], {})).parts({**MEAN_OF_READS, "at_least": 1})) == [pytest.approx(100.0)]
+
+
+@pytest.mark.parametrize("method", ["t", "bca"])
+def test_the_interval_of_a_mean_is_that_of_the_tables(method: str) -> None:
+    sample = [90.0, 100.0, 110.0, 104.0, 99.0, 93.0, 101.0, 102.0, 97.0]
+    part = Judge(executions((sample, {})), [], VALUES, 0.9, method).parts({**MEAN_OF_READS, "at_least": 1})[0]
+    assert (part.low, part.high) == interval(sample, 0.9, method, 1)[:2]
 
 
 def test_growth_is_from_each_level_to_the_next() -> None:
@@ -772,3 +780,297 @@ def test_every_claim_of_saif2020_names_experiments_factors_and_drives_of_the_stu
                 assert set(wanted) <= {*given, "all"}, check
         assert check.get("growth", "rw") in factors
         assert set(experiment["drives"]) <= set(drives)
+
+
+# ---- Quantities, other experiments, and arithmetic
+
+
+def rates(*cells: tuple[list[float], dict[str, Any]]) -> Judge:
+    """Like `judge`, but of the rate in IOPS; the bandwidth is the same everywhere."""
+    table = executions(*cells)
+    return Judge(table.assign(iops=table["bandwidth_mb_per_s"], bandwidth_mb_per_s=1.0), [], VALUES)
+
+
+def arithmetic(value: str, names: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"value": value, "with": names, "experiment": "initial", "at_least": 0, **more}
+
+
+READ_AND_RANDOM = {"read": {"rw": "read"}, "random": {"rw": "randread"}}
+
+
+def test_a_check_is_about_the_quantity_that_it_names() -> None:
+    judge_ = rates(([100.0], {}), ([25.0], {"rw": "randread"}))
+    assert values(judge_.parts({**RANDOM_TO_SEQUENTIAL, "of": "iops", "at_most": 1})) == [0.25]
+    assert values(judge_.parts({**RANDOM_TO_SEQUENTIAL, "at_most": 1})) == [1.0]
+
+
+def test_a_selection_may_be_about_a_quantity_of_its_own() -> None:
+    judge_ = rates(([100.0], {}))
+    check = {"ratio": {"of": "iops"}, "to": {"of": "bandwidth"}, "experiment": "initial", "at_least": 1}
+    assert values(judge_.parts(check)) == [100.0]
+
+
+def test_a_selection_s_quantity_takes_the_place_of_the_check_s() -> None:
+    check = {"mean": {"of": "iops"}, "of": "bandwidth", "experiment": "initial", "at_least": 1}
+    assert values(rates(([100.0], {})).parts(check)) == [100.0]
+
+
+def test_growth_is_that_of_the_quantity() -> None:
+    judge_ = rates(([10.0], {"numjobs": 1}), ([40.0], {"numjobs": 2}))
+    assert values(judge_.parts({"growth": "numjobs", "of": "iops", "experiment": "initial", "at_least": 1})) == [4.0]
+
+
+def test_executions_without_the_quantity_do_not_count() -> None:
+    table = executions(([10.0, 20.0], {})).assign(latency_ms=[3.0, math.nan])
+    check = {**MEAN_OF_READS, "of": "latency", "at_least": 1}
+    assert values(Judge(table, [], VALUES).parts(check)) == [3.0]
+
+
+def test_a_quantity_that_was_not_measured_gives_no_part() -> None:
+    assert rates(([10.0], {})).parts({**MEAN_OF_READS, "of": "clat p99.9", "at_least": 1}) == []
+
+
+def test_a_selection_may_be_from_another_experiment() -> None:
+    judge_ = judge(([90.0], {"experiments": "mix"}), ([30.0], {"experiments": "mix baseline", "rw": "randread"}))
+    check = {"ratio": {"rw": "read"}, "to": {"experiment": "baseline", "rw": "randread"}, "experiment": "mix"}
+    assert values(judge_.parts({**check, "at_least": 1})) == [3.0]
+
+
+def test_a_selection_from_an_experiment_that_was_not_run_gives_no_part() -> None:
+    check = {"ratio": {"rw": "read"}, "to": {"experiment": "other", "rw": "read"}, "experiment": "initial"}
+    assert judge(([90.0], {})).parts({**check, "at_least": 1}) == []
+
+
+def test_where_selects_in_the_other_experiment_too() -> None:
+    cells = [([float(size)], {"bs_bytes": size, "experiments": name}) for size in (4096, 8192) for name in ("a", "b")]
+    check = {"ratio": {}, "to": {"experiment": "b"}, "experiment": "a", "where": {"bs": "all"}, "within": 0.1}
+    assert values(judge(*cells).parts(check)) == [1.0, 1.0]
+
+
+def test_a_selection_s_level_takes_the_place_of_where_s() -> None:
+    judge_ = judge(([10.0], {"numjobs": 1}), ([40.0], {"numjobs": 4}), ([80.0], {"numjobs": 8}))
+    check = {"ratio": {}, "to": {"numjobs": 1}, "experiment": "initial", "where": {"numjobs": [4, 8]}, "at_least": 1}
+    assert values(judge_.parts(check)) == [4.0, 8.0]
+
+
+def test_arithmetic_is_done_with_means() -> None:
+    judge_ = reads_and_random_reads([90.0, 110.0], [20.0, 30.0])
+    assert values(judge_.parts(arithmetic("100 * random / (read + random)", READ_AND_RANDOM))) == [20.0]
+
+
+def test_arithmetic_may_name_a_factor_for_its_level() -> None:
+    judge_ = judge(*(([25.0 * jobs], {"numjobs": jobs}) for jobs in (1, 4)))
+    check = arithmetic("rate / numjobs", {"rate": {}}, where={"numjobs": "all"})
+    parts = judge_.parts(check)
+    assert dict(zip(labels(parts), values(parts), strict=True)) == {"1 jobs": 25.0, "4 jobs": 25.0}
+
+
+def test_a_size_in_arithmetic_is_in_bytes() -> None:
+    judge_ = judge(([8.0], {"bs_bytes": 4096}))
+    assert values(judge_.parts(arithmetic("bs / rate", {"rate": {}}, where={"bs": "4k"}))) == [512.0]
+
+
+def test_arithmetic_with_a_mean_that_was_not_measured_gives_no_part() -> None:
+    assert judge(([10.0], {})).parts(arithmetic("read / random", READ_AND_RANDOM)) == []
+
+
+def test_a_mean_that_arithmetic_does_not_name_need_not_be_measured() -> None:
+    assert values(judge(([10.0], {})).parts(arithmetic("2 * read", READ_AND_RANDOM))) == [20.0]
+
+
+@settings(deadline=None)
+@given(samples, samples, ratio_checks)
+def test_a_ratio_and_the_same_as_arithmetic_have_the_same_value(
+    sequential: list[float], random: list[float], expectation: dict[str, float]
+) -> None:
+    judge_ = reads_and_random_reads(sequential, random)
+    ratio = judge_.parts({**RANDOM_TO_SEQUENTIAL, **expectation})[0]
+    check = {"value": "random / read", "with": READ_AND_RANDOM, "experiment": "initial", **expectation}
+    assert judge_.parts(check)[0].value == pytest.approx(ratio.value)
+
+
+@pytest.mark.parametrize(
+    ("expectation", "status"),
+    [
+        ({"at_most": 0.3}, REPRODUCED),
+        ({"at_least": 0.3}, DEVIATES),
+        ({"at_least": 0.25}, UNDECIDED),
+        ({"at_most": 0.25, "tolerance": 0.5}, WITHIN),
+        ({"within": 0.1}, DEVIATES),
+        ({"equals": "quarter"}, REPRODUCED),
+    ],
+)
+def test_arithmetic_is_judged_by_its_interval(expectation: dict[str, Any], status: str) -> None:
+    table = executions(([99.0, 100.0, 101.0], {}), ([24.9, 25.0, 25.1], {"rw": "randread"}))
+    published = pd.DataFrame({"id": ["quarter"], "value": [0.25], "unit": ""})
+    check = {"value": "random / read", "with": READ_AND_RANDOM, "experiment": "initial", **expectation}
+    assert statuses(Judge(table, [], published).parts(check)) == [status]
+
+
+def test_equal_means_are_equivalent_by_arithmetic() -> None:
+    judge_ = reads_and_random_reads([99.0, 100.0, 101.0], [99.0, 100.0, 101.0])
+    check = {"value": "random / read", "with": READ_AND_RANDOM, "experiment": "initial", "within": 0.1}
+    assert statuses(judge_.parts(check)) == [REPRODUCED]
+
+
+def test_labels_name_factors_that_are_numbers() -> None:
+    judge_ = judge(([1.0], {"rwmixread": 99, "set_scheduler": "cfq"}))
+    parts = judge_.parts({**MEAN_OF_READS, "where": {"rwmixread": 99, "scheduler": "cfq", "drive": "d"}, "at_least": 1})
+    assert labels(parts) == ["rwmixread 99, cfq, d"]
+
+
+@pytest.mark.parametrize(("factor", "written"), [("offset", "1k"), ("offset", 1024), ("thinktime", "2 ms")])
+def test_sizes_and_durations_are_selected_as_people_write_them(factor: str, written: object) -> None:
+    table = executions(([1.0], {"offset": 1024, "thinktime": 2000}), ([2.0], {"offset": 0, "thinktime": 0}))
+    assert select(table, {factor: written})["bandwidth_mb_per_s"].tolist() == [1.0]
+
+
+def test_a_negative_size_is_selected() -> None:
+    table = executions(([1.0], {"skip": -8192}), ([2.0], {"skip": 8192}))
+    assert select(table, {"skip": "-8k"})["bandwidth_mb_per_s"].tolist() == [1.0]
+
+
+# ---- Bounds that were published, zeros, and what does not exist
+
+
+def published_in(unit: str, value: float) -> pd.DataFrame:
+    return pd.DataFrame({"id": ["limit"], "value": [value], "unit": unit})
+
+
+def judge_latency(values_: pd.DataFrame) -> Judge:
+    return Judge(executions(([1.0, 1.0], {})).assign(latency_ms=0.2), [], values_)
+
+
+@pytest.mark.parametrize(("unit", "value"), [("us", 200.0), ("ms", 0.2), ("s", 0.0002)])
+@pytest.mark.parametrize("kind", ["equals", "at_most", "at_least"])
+def test_a_published_bound_counts_in_the_unit_that_it_was_printed_in(unit: str, value: float, kind: str) -> None:
+    check = {**MEAN_OF_READS, "of": "latency", kind: "limit"}
+    judge_ = judge_latency(published_in(unit, value))
+    assert judge_.bound(check) == pytest.approx(0.2)
+    assert statuses(judge_.parts(check)) == [REPRODUCED]
+
+
+@pytest.mark.parametrize("unit", ["us", "%", "reads", ""])
+def test_a_bound_of_a_ratio_has_no_unit(unit: str) -> None:
+    judge_ = Judge(executions(([1.0], {}), ([1.0], {"rw": "randread"})), [], published_in(unit, 3.0))
+    assert judge_.bound({**RANDOM_TO_SEQUENTIAL, "of": "latency", "at_most": "limit"}) == 3.0
+
+
+@pytest.mark.parametrize(("measured", "status", "off"), [(0.0, REPRODUCED, 0.0), (0.1, DEVIATES, math.inf)])
+def test_a_published_zero_is_met_by_zero_alone(measured: float, status: str, off: float) -> None:
+    table = executions(([1.0, 1.0], {})).assign(write_iops=measured)
+    check = {**MEAN_OF_READS, "of": "write iops", "equals": "limit"}
+    (part,) = Judge(table, [], published_in("IOPS", 0.0)).parts(check)
+    assert (part.status, part.off) == (status, off)
+
+
+def test_a_published_zero_bounds_from_above() -> None:
+    table = executions(([1.0, 1.0], {})).assign(write_iops=0.0)
+    check = {**MEAN_OF_READS, "of": "write iops", "at_most": "limit"}
+    assert statuses(Judge(table, [], published_in("IOPS", 0.0)).parts(check)) == [REPRODUCED]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {**RANDOM_TO_SEQUENTIAL, "of": "write iops", "at_most": 1},
+        {"growth": "numjobs", "of": "write iops", "experiment": "initial", "at_most": 1},
+        arithmetic("1 / writes", {"writes": {"of": "write iops", "rw": "read"}}),
+        arithmetic("1 / (read - read)", {"read": {"rw": "read"}}),
+    ],
+    ids=["ratio", "growth", "value", "formula"],
+)
+@pytest.mark.parametrize("executions_", [1, 3])
+def test_what_divides_by_a_mean_of_zero_is_told_and_no_traceback(check: dict[str, Any], executions_: int) -> None:
+    cells = [([1.0] * executions_, {"rw": rw, "numjobs": jobs}) for rw in ("read", "randread") for jobs in (1, 2)]
+    judge_ = Judge(executions(*cells).assign(write_iops=0.0), [], VALUES)
+    with pytest.raises(ClaimsError, match=r"its statistic: .*(zero|above zero)|1 jobs to 2 jobs: .*zero"):
+        judge_.parts(check)
+
+
+# ---- Files: quantities and arithmetic
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"mean": {"rw": "read"}, "of": "iops", "at_most": 1},
+        {"mean": {"rw": "read", "of": "clat p99.9"}, "at_most": 1},
+        {"ratio": {"of": "read iops"}, "to": {"experiment": "other", "of": "iops"}, "at_most": 1},
+        {"value": "read / 2", "with": {"read": {"rw": "read", "experiment": "other"}}, "within": 0.1},
+        {"value": "read / numjobs", "with": {"read": {}}, "where": {"numjobs": "all"}, "at_most": 1},
+        {"value": "read * bs", "with": {"read": {}}, "where": {"bs": ["4k", 8192]}, "equals": "table1-read"},
+        {"growth": "iodepth", "of": "latency", "at_least": 3},
+        {"mean": {"skip": "-4k"}, "where": {"thinktime": "1 ms"}, "at_least": 3},
+    ],
+)
+def test_each_kind_of_quantity_and_arithmetic_is_accepted(tmp_path: Path, check: dict[str, Any]) -> None:
+    assert load(tmp_path, with_check(**check))["claims"][0]["check"] == {"experiment": "initial", **check}
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        (
+            {"mean": {}, "of": "bandwith", "at_most": 1},
+            "of: there is no quantity 'bandwith'; did you mean 'bandwidth'?",
+        ),
+        ({"mean": {"of": "iosp"}, "at_most": 1}, "of: there is no quantity 'iosp'; did you mean 'iops'?"),
+        ({**RATIO, "to": {"of": "xyz"}, "at_most": 1}, "of: there is no quantity 'xyz'; valid are bandwidth"),
+        ({"value": "a", "with": {"a": {"of": "clat p"}}, "at_most": 1}, "of: there is no quantity 'clat p'"),
+        ({"value": "a +", "with": {"a": {}}, "at_most": 1}, "value: 'a +' is no arithmetic expression such as"),
+        ({"value": "a ** 2", "with": {"a": {}}, "at_most": 1}, "value: 'a ** 2' in 'a ** 2' is no number, name or"),
+        ({"value": "abs(a)", "with": {"a": {}}, "at_most": 1}, "value: 'abs(a)' in 'abs(a)' is no number, name or"),
+        (
+            {"value": "raed / 2", "with": {"read": {}}, "at_most": 1},
+            "value: 'raed' is neither under with nor under where. Did you mean 'read'?",
+        ),
+        (
+            {"value": "1 / numjobs", "where": {"numjobs": 1}, "at_most": 1},
+            "value: it needs a mean from what was measured",
+        ),
+        ({"value": "1 + 1", "with": {"a": {}}, "at_most": 1}, "value: it needs a mean from what was measured"),
+        (
+            {"value": "a * rw", "with": {"a": {}}, "where": {"rw": "read"}, "at_most": 1},
+            "value: the levels of 'rw' are no numbers to compute with",
+        ),
+        (
+            {"value": "a * scheduler", "with": {"a": {}}, "where": {"scheduler": "all"}, "at_most": 1},
+            "value: the levels of 'scheduler' are no numbers to compute with",
+        ),
+        (
+            {**RATIO, "with": {"a": {}}, "at_most": 1},
+            "'with' names the means of a 'value', and belongs to nothing else",
+        ),
+        ({"value": "a", "with": {"a": {}}, "mean": {}, "at_most": 1}, "a check has one of ratio, "),
+        ({"value": "a", "with": {"a": {"rw": ["read"]}}, "at_most": 1}, "'with.a' needs one level for each factor"),
+        ({"value": "a", "with": {"a": {"bs": "all"}}, "at_most": 1}, "'with.a' needs one level for each factor"),
+        ({"mean": {"bs": "4q"}, "at_most": 1}, "mean.bs: '4q' is no size"),
+        ({"mean": {}, "where": {"offset": ["1k", "2x"]}, "at_most": 1}, "where.offset: '2x' is no size"),
+        ({"mean": {}, "where": {"thinktime": "10"}, "at_most": 1}, "where.thinktime: '10' is no duration"),
+        ({"value": "a", "with": {"a": {"skip": "--1"}}, "at_most": 1}, "with.a.skip: '-1' is no size"),
+        ({"mean": {}, "where": {"of": "iops"}, "at_most": 1}, "where has levels by factor; 'of' belongs beside it"),
+        ({"mean": {}, "where": {"experiment": "x"}, "at_most": 1}, "where has levels by factor; 'experiment' belongs"),
+        (
+            {"mean": {}, "of": "iops", "equals": "table1-read"},
+            "'table1-read' was published in 'MB/s', what is held against it is in IOPS",
+        ),
+        (
+            {"difference": {"of": "latency"}, "to": {"of": "latency"}, "at_most": "table1-limit"},
+            "'table1-limit' was published in 'MB/s', what is held against it is in ms",
+        ),
+    ],
+)
+def test_a_wrong_quantity_or_formula_is_told_with_file_and_claim(
+    tmp_path: Path, check: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ClaimsError) as caught:
+        load(tmp_path, with_check(**check))
+    assert str(caught.value).startswith(f"claims.yaml: claim 'reads-affected': {message}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("check", [{"mean": {"of": 3}, "at_most": 1}, {"mean": {"experiment": ["a"]}, "at_most": 1}])
+def test_a_quantity_or_experiment_that_is_no_text_is_told(tmp_path: Path, check: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"^claims\.yaml: claims\[0\]\.check\.mean\.(of|experiment): "):
+        load(tmp_path, with_check(**check))

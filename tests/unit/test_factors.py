@@ -1,0 +1,149 @@
+"""Facts about the levels of factors: how people write them, and how they are printed."""
+
+import re
+from fractions import Fraction
+
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from support import ROOT
+
+from iopatterns.claims import column_of
+from iopatterns.factors import is_text, level_of, scale
+
+UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "µs": 1, "ms": 10**3, "s": 10**6, "%": 1, "": 1}
+
+
+def unit_of(label: str) -> str:
+    found = re.search(r" \((.+)\)$", label)
+    return found.group(1) if found else ""
+
+
+def number_in(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+# ---- As they are printed
+
+
+@pytest.mark.parametrize(
+    ("factor", "levels", "label", "texts"),
+    [
+        ("bs_bytes", [4096, 28672, 2**20], "Block size (KiB)", ["4", "28", "1024"]),
+        ("bs_bytes", [512, 2048], "Block size (B)", ["512", "2048"]),
+        ("bs_bytes", [512, 4096], "Block size (KiB)", ["0.5", "4"]),
+        ("size", [2**20, 2**24, 2**27], "Target size (MiB)", ["1", "16", "128"]),
+        ("skip", [-8192, -4096, 4096], "Gap (KiB)", ["−8", "−4", "4"]),
+        ("thinktime", [100, 200], "Pause (µs)", ["100", "200"]),
+        ("thinktime", [1000, 10_000], "Pause (ms)", ["1", "10"]),
+        ("thinktime", [10**6, 2 * 10**7], "Pause (s)", ["1", "20"]),
+        ("rwmixread", [99, 50], "Share of reads (%)", ["99", "50"]),
+        ("numjobs", [1, 16], "Number of jobs", ["1", "16"]),
+        ("iodepth", [1, 1024], "I/O depth", ["1", "1024"]),
+        ("replay", ["write-read"], "Replay", ["write-read"]),
+        ("set_scheduler", ["none", "cfq"], "Scheduler", ["none", "cfq"]),
+        ("set_DRA", [0, 1], "DRA", ["0", "1"]),
+        ("offset", [0, 512], "Offset (B)", ["0", "512"]),
+    ],
+)
+def test_levels_are_printed_in_a_unit_that_the_label_names(
+    factor: str, levels: list[object], label: str, texts: list[str]
+) -> None:
+    shown = scale(factor, levels)
+    assert (shown.label, [shown.texts[level] for level in levels]) == (label, texts)
+
+
+@pytest.mark.parametrize(
+    ("factor", "label"), [("random_distribution", "Random distribution"), ("fsync", "Fsync"), ("set_XYZ", "XYZ")]
+)
+def test_a_factor_that_has_no_label_of_its_own_is_printed_under_its_name(factor: str, label: str) -> None:
+    shown = scale(factor, [3, "zipf:1.2"])
+    assert shown.label == label
+    assert shown.texts == {3: "3", "zipf:1.2": "zipf:1.2"}
+
+
+@pytest.mark.parametrize("column", [pd.Series([4096, 8192]), pd.Series([4096, 8192, None], dtype="Int64")])
+def test_the_levels_of_a_column_are_printed_like_those_of_a_list(column: pd.Series) -> None:
+    assert [scale("bs_bytes", column).texts[level] for level in column.dropna()] == ["4", "8"]
+
+
+def test_a_level_that_comes_twice_is_one() -> None:
+    assert list(scale("numjobs", [4, 1, 4]).texts) == [4, 1]
+
+
+def test_a_factor_without_levels_has_a_label() -> None:
+    assert scale("numjobs", []).label == "Number of jobs"
+
+
+whole = st.integers(-(2**40), 2**40)
+
+
+@given(st.sampled_from(["bs_bytes", "size", "offset", "skip", "thinktime", "rwmixread", "numjobs"]), st.lists(whole))
+def test_a_printed_level_times_its_unit_is_the_level(factor: str, levels: list[int]) -> None:
+    shown = scale(factor, levels)
+    for level in levels:
+        printed = number_in(shown.texts[level]) * UNITS[unit_of(shown.label)]
+        assert printed == pytest.approx(level, rel=1e-5)
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_powers_of_two_are_printed_without_loss_where_they_are_near_each_other(small: int, more: int) -> None:
+    levels = [2**small, 2 ** (small + more % 10)]
+    shown = scale("size", levels)
+    unit = UNITS[unit_of(shown.label)]
+    if small >= 30:  # numbers of MiB with more than six digits are rounded
+        return
+    assert [Fraction(shown.texts[level]) * unit == level for level in levels if level >= unit / 8]
+
+
+# ---- As people write them
+
+
+@pytest.mark.parametrize(
+    ("factor", "written", "level"),
+    [
+        ("bs_bytes", "4k", 4096),
+        ("bs_bytes", "28 KiB", 28672),
+        ("bs_bytes", 4096, 4096),
+        ("offset", "512", 512),
+        ("skip", "-8k", -8192),
+        ("size", "128m", 2**27),
+        ("blockalign", "4k", 4096),
+        ("thinktime", "1 ms", 1000),
+        ("thinktime", "100us", 100),
+        ("rw", "randread", "randread"),
+        ("set_scheduler", "cfq", "cfq"),
+        ("numjobs", 16, 16),
+        ("set_DRA", 1, 1),
+    ],
+)
+def test_a_level_is_read_as_the_executions_have_it(factor: str, written: object, level: object) -> None:
+    assert level_of(factor, written) == level
+
+
+@pytest.mark.parametrize(
+    ("factor", "written"), [("bs_bytes", "4q"), ("offset", "k"), ("thinktime", "10"), ("size", "")]
+)
+def test_text_that_is_no_size_or_duration_is_refused(factor: str, written: str) -> None:
+    with pytest.raises(ValueError, match=r"is no (size|duration)"):
+        level_of(factor, written)
+
+
+def test_every_size_and_duration_of_a_grid_can_be_written_as_in_the_grid() -> None:
+    schema = yaml.safe_load((ROOT / "workflow/schemas/study.schema.yaml").read_text())
+    options = schema["$defs"]["options"]["properties"]
+    units = {name: option["x-unit"] for name, option in options.items() if option.get("x-unit", "path") != "path"}
+    written = {"size": ("4k", 4096), "signed size": ("-4k", -4096), "duration": ("2 ms", 2000)}
+    for name, unit in units.items():
+        text, level = written[unit]
+        assert level_of(column_of(name), text) == level, name
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [("rw", True), ("drive", True), ("set_scheduler", True), ("replay", True), ("bs_bytes", False), ("iodepth", False)],
+)
+def test_names_are_told_from_numbers(factor: str, text: bool) -> None:
+    assert is_text(factor) is text

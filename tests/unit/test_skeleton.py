@@ -1,0 +1,174 @@
+"""Facts about a study that is begun: its notebook and section work on any measurement, and nothing is overwritten."""
+
+import ast
+import json
+import re
+import shutil
+from pathlib import Path
+
+import nbformat
+import pypdf
+import pytest
+import yaml
+from click.testing import CliRunner
+from support import ROOT, lay_out_recorded
+
+from iopatterns import scorecard, skeleton
+from iopatterns.cli import commands
+from iopatterns.errors import IoPatternsError
+from iopatterns.notebooks import execute, parameters_of
+from iopatterns.report import compile_report
+from iopatterns.skeleton import SkeletonError
+
+FILES = ["notebooks/mine.ipynb", "paper/studies/mine.typ"]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """A folder with those of a project that files are written to."""
+    for name in ("notebooks", "paper/studies"):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a study that was begun, on measurement and published values of saif2020, and its report."""
+    root = lay_out_recorded(tmp_path_factory.mktemp("begun") / "project")
+    skeleton.write(root, "mine")
+    shutil.copytree(root / "data/published/saif2020", root / "data/published/mine")
+    for kind in ("parquet", "tuning.json"):
+        (root / f"results/measurements/saif2020.{kind}").rename(root / f"results/measurements/mine.{kind}")
+    colophon = json.loads((root / "results/colophon.json").read_text(encoding="utf-8"))
+    colophon["studies"] = {"mine": colophon["studies"]["saif2020"]}
+    (root / "results/colophon.json").write_text(json.dumps(colophon), encoding="utf-8")
+    scorecard.write(root, {"mine": scorecard.judge(root, "mine")})
+    execute(root / "notebooks/mine.ipynb", root / "results/notebooks/mine.ipynb")
+    compile_report(root / "paper/report.typ", root / "results/report.pdf")
+    return root
+
+
+EXPERIMENTS = list(yaml.safe_load((ROOT / "config/studies/saif2020.yaml").read_text(encoding="utf-8"))["experiments"])
+
+
+# ---- Files
+
+
+def test_a_notebook_and_a_section_are_written_and_named(folders: Path) -> None:
+    assert [str(path) for path in skeleton.write(folders, "mine")] == FILES
+    assert all((folders / file).is_file() for file in FILES)
+
+
+def test_what_is_written_bears_the_study_s_name_everywhere(folders: Path) -> None:
+    skeleton.write(folders, "mine")
+    texts = [(folders / file).read_text(encoding="utf-8") for file in FILES]
+    assert all("the-study" not in text for text in texts)
+    assert "results/measurements/mine.parquet" in texts[0]
+    assert '#let name = "mine"' in texts[1]
+
+
+def test_the_notebook_declares_the_parameters_that_those_of_the_project_have(folders: Path) -> None:
+    skeleton.write(folders, "mine")
+    begun, there = (parameters_of(path) for path in (folders / FILES[0], ROOT / "notebooks/zhou.ipynb"))
+    assert {name: parameter.type for name, parameter in begun.items()} == {
+        name: parameter.type for name, parameter in there.items()
+    }
+
+
+def test_the_notebook_is_thin_and_not_executed(folders: Path) -> None:
+    skeleton.write(folders, "mine")
+    cells = [cell for cell in nbformat.read(folders / FILES[0], as_version=4).cells if cell.cell_type == "code"]
+    nodes = [node for cell in cells for node in ast.walk(ast.parse(cell.source))]
+    lengths = [len(ast.unparse(node).splitlines()) for node in nodes if isinstance(node, ast.FunctionDef)]
+    assert len(cells) <= 15
+    assert max(lengths) <= 10
+    assert not any(cell.outputs or cell.execution_count for cell in cells)
+
+
+@pytest.mark.parametrize("name", ["", "Mine", "my study", "../mine", "-mine", "mine/", "mine\n", "mïne"])
+def test_a_name_that_is_none_is_refused(folders: Path, name: str) -> None:
+    with pytest.raises(SkeletonError) as caught:
+        skeleton.write(folders, name)
+    assert str(caught.value).startswith(f"'{name}' is no name for a study. Use small letters, digits, '-' and '_'")
+    assert list(folders.rglob("*.*")) == []
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_nothing_is_written_where_one_of_the_files_is_there_already(folders: Path, file: str) -> None:
+    (folders / file).write_text("my own", encoding="utf-8")
+    with pytest.raises(SkeletonError) as caught:
+        skeleton.write(folders, "mine")
+    assert str(caught.value) == f"{file}: there already. Choose another name for the study, or delete the file."
+    assert [path.read_text(encoding="utf-8") for path in folders.rglob("*.*")] == ["my own"]
+
+
+@pytest.mark.parametrize("missing", ["notebooks", "paper/studies"])
+def test_nothing_is_written_outside_of_a_project(folders: Path, missing: str) -> None:
+    (folders / missing).rmdir()
+    with pytest.raises(SkeletonError) as caught:
+        skeleton.write(folders, "mine")
+    assert str(caught.value) == f"{missing}: there is no such folder here. Run this in the project's own folder."
+    assert list(folders.rglob("*.*")) == []
+
+
+# ---- The command
+
+
+def test_the_command_names_what_it_wrote_and_what_is_still_needed(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folders)
+    said = CliRunner().invoke(commands, ["study", "mine"])
+    assert said.exit_code == 0
+    lines = said.output.splitlines()
+    assert lines[:2] == [f"{file}: written" for file in FILES]
+    for needed in ("config/studies/mine.yaml", "data/published/mine", "values.csv", "drives.csv", "claims.yaml"):
+        assert needed in lines[2]
+
+
+def test_a_wrong_name_is_a_mistake_of_the_command_s_words(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folders)
+    said = CliRunner().invoke(commands, ["study", "No Name"])
+    assert isinstance(said.exception, SkeletonError)
+    assert isinstance(said.exception, IoPatternsError)
+    assert said.exception.exit_status == 2
+
+
+# ---- What comes of it
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_each_experiment_of_any_grid_has_a_table_and_a_figure(built: Path, experiment: str) -> None:
+    for file in (f"tables/mine/{experiment}.csv", f"tables/mine/{experiment}.typ", f"figures/mine/{experiment}.svg"):
+        assert (built / "results" / file).stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("experiment", "panels"),
+    [
+        ("block-size", [""]),
+        ("schedulers", [f"Scheduler: {name}" for name in ("none", "noop", "deadline", "cfq")]),
+        ("concurrency", [f"Block size (KiB): {size}" for size in (4, 16, 32, 64)]),
+        ("read-ahead", ["DRA: 0", "DRA: 1"]),
+    ],
+)
+def test_a_figure_has_a_panel_for_each_level_of_all_factors_but_one(
+    built: Path, experiment: str, panels: list[str]
+) -> None:
+    text = (built / f"results/figures/mine/{experiment}.svg").read_text(encoding="utf-8")
+    words = re.findall(r"<!-- (.*?) -->", text)
+    assert words.count("px05smb040") == len(panels)
+    assert [word for word in words if word in panels] == [panel for panel in panels if panel]
+
+
+def test_the_report_has_the_study_s_section_with_every_experiment(built: Path) -> None:
+    pages = pypdf.PdfReader(built / "results/report.pdf").pages
+    text = re.sub(r"\s+", " ", " ".join(page.extract_text() for page in pages))
+    assert [name for name in EXPERIMENTS if f"Experiment {name} " not in text] == []
+
+
+def test_the_numbers_have_the_records_of_every_experiment(built: Path) -> None:
+    numbers = json.loads((built / "results/numbers/mine.json").read_text(encoding="utf-8"))
+    assert set(numbers["levels"]) == set(EXPERIMENTS)
+    assert {row["study"] for row in numbers["levels"]["initial"]} == {"initial"}
+    assert len(numbers["levels"]["initial"]) == 24
