@@ -107,7 +107,7 @@ def lay_out_recorded(project: Path, studies: Sequence[str] = ("saif2020",)) -> P
         for kind in ("parquet", "tuning.json"):
             shutil.copy(recorded / f"{study}.{kind}", project / "results/measurements")
     colophon = json.loads((recorded / "colophon.json").read_text(encoding="utf-8"))
-    colophon["studies"] = {study: colophon["studies"][study] for study in studies}
+    colophon |= {"studies": {study: colophon["studies"][study] for study in studies}, "order": list(studies)}
     (project / "results/colophon.json").write_text(json.dumps(colophon), encoding="utf-8")
     from iopatterns import scorecard  # pandas with it, which few tests need
 

@@ -140,7 +140,7 @@ def colophon(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return how the whole report came about, from the `provenance` of each study (title and source added).
 
     Keys: version, executions, real_executions, fio_seconds, started, ended (None where no real drive was measured),
-    fio_versions, software (name to version), machines, drives, studies.
+    fio_versions, software (name to version), machines, drives, studies, and their order.
     """
     parts = list(studies.values())
     together = ("fio_versions", "machines", "drives")
@@ -153,6 +153,7 @@ def colophon(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "started": min((part["started"] for part in real), default=None),
         "ended": max((part["ended"] for part in real), default=None),
         **{key: _distinct(itertools.chain.from_iterable(part[key] for part in parts)) for key in together},
+        "order": list(studies),
         "software": {name: importlib.metadata.version(name) for name in _SOFTWARE},
         "studies": {
             name: {key: value for key, value in part.items() if key not in together} for name, part in studies.items()
