@@ -274,7 +274,7 @@ CELLS = {
 
 
 # Signals at random moments while settings of a real drive are changed, how many points each
-KILLS = {"a": "SIGTERM=3 SIGINT=2 SIGKILL=3", "b": "SIGTERM=2 SIGKILL=2"}
+KILLS = {"a": "SIGTERM=2 SIGINT=1 SIGKILL=2", "b": "SIGTERM=1 SIGKILL=1"}
 KILLED_SETTINGS = {"scheduler": "none", "read_ahead_kb": 64, "WCE": 0}
 
 
