@@ -126,7 +126,10 @@ def test_a_second_run_on_a_loop_device_does_nothing(on_a_loop: Measured) -> None
 # Emulated processors take minutes to import what the analysis needs: the guest measures and packs, the host analyses.
 MEASURE = r"""
 cp -r "$SHARE/project" /run/project && cd /run/project || exit 1
-state() { grep -o '\[.*\]' /sys/block/${A#/dev/}/queue/scheduler; sdparm --get=WCE "$A" | awk '/^WCE/ {print "WCE", $2}'; }
+state() {
+  grep -o "\[.*\]" /sys/block/${A#/dev/}/queue/scheduler
+  sdparm --get=WCE "$A" | awk "/^WCE/ {print \$1, \$2}"
+}
 state >/run/before
 "$PYTHON" -m snakemake --cores 1 --quiet host reason progress --until measure_saif2020 || exit 1
 state | diff - /run/before && echo SETTINGS AS BEFORE

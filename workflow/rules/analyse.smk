@@ -45,6 +45,7 @@ for study in PLAN.studies:
                 "factors.py",
                 "measures.py",
                 "notebooks.py",
+                "outputs.py",
                 "plots.py",
                 "published.py",
                 "statistics.py",
