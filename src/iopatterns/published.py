@@ -75,8 +75,9 @@ def load_drives(folder: Path | str) -> pd.DataFrame:
 
 def conditions(text: str) -> dict[str, int | str]:
     """Return the levels that a value's conditions name, by factor: ``numjobs=16; offset=1k; DRA=1``."""
-    pairs = (part.strip().partition("=") for part in text.split(";") if part.strip())
-    return {name: int(level) if level.isdecimal() else level for name, _, level in pairs}
+    pairs = (part.partition("=") for part in text.split(";") if part.strip())
+    levels = {name.strip(): level.strip() for name, _, level in pairs}
+    return {name: int(level) if level.isdecimal() else level for name, level in levels.items()}
 
 
 def fit_uses(folder: Path | str, study: str) -> dict[str, str]:
@@ -151,6 +152,8 @@ def _check(row: dict[str, str], where: str) -> None:
         except ValueError as error:
             raise PublishedError(f"{where}: bs: {error}") from None
     for factor, level in conditions(row["conditions"]).items():
+        if not factor or level == "":
+            raise PublishedError(f"{where}: conditions {row['conditions']!r} are no levels such as 'numjobs=16; DRA=1'")
         try:
             factors.level_of(factor, level)
         except ValueError as error:

@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+import yaml
+from support import ROOT
 
-from iopatterns.published import COLUMNS, PublishedError, load, load_drives
+from iopatterns.claims import column_of
+from iopatterns.factors import level_of
+from iopatterns.published import COLUMNS, PublishedError, conditions, fit_uses, load, load_drives, with_uses
 
-SAIF2020 = Path(__file__).parents[2] / "data" / "published" / "saif2020"
+SAIF2020 = ROOT / "data" / "published" / "saif2020"
 GOOD = {
     "id": "table9-x-read-4k",
     "place": "Table 9",
@@ -125,3 +129,162 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "values.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PublishedError, match=r"values\.csv: not readable"):
         load(tmp_path)
+
+
+# ---- What an experiment measures
+
+
+MEASURED = GOOD | {"experiment": "initial"}
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit"),
+    [
+        ("bandwidth", "MiB/s"),
+        ("read iops", "IOPS"),
+        ("latency", "us"),
+        ("clat p99.9", "us"),
+        ("requests under way", "requests"),
+    ],
+)
+def test_a_value_that_an_experiment_measures_has_one_of_its_quantities(
+    tmp_path: Path, quantity: str, unit: str
+) -> None:
+    row = load(write(tmp_path, MEASURED | {"quantity": quantity, "unit": unit})).iloc[0]
+    assert (row["quantity"], row["unit"]) == (quantity, unit)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"quantity": "bandwith"}, "quantity: there is no quantity 'bandwith'; did you mean 'bandwidth'?"),
+        ({"quantity": "capacity"}, "; or leave experiment empty"),
+        ({"unit": "KB/s"}, "unit: bandwidth is in MB/s or MiB/s, not in 'KB/s'"),
+        ({"quantity": "latency", "unit": ""}, "unit: latency is in ms or us or s, not in ''"),
+        ({"conditions": "numjobs"}, "conditions 'numjobs' are no levels such as 'numjobs=16; DRA=1'"),
+        ({"conditions": "=16"}, "conditions '=16' are no levels"),
+        ({"conditions": "numjobs=16; DRA="}, "conditions 'numjobs=16; DRA=' are no levels"),
+        ({"conditions": "offset=2x"}, "conditions: offset: '2x' is no size"),
+        ({"conditions": "numjobs=4; thinktime=10 ns"}, "conditions: thinktime: '10 ns' is no duration"),
+    ],
+)
+def test_what_no_experiment_can_measure_is_named_by_file_and_line(
+    tmp_path: Path, change: dict[str, str], message: str
+) -> None:
+    with pytest.raises(PublishedError) as caught:
+        load(write(tmp_path, MEASURED | {"id": "first"}, MEASURED | change))
+    assert f"{tmp_path / 'values.csv'}, line 3: " in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_value_that_no_experiment_measures_may_be_of_anything(tmp_path: Path) -> None:
+    row = load(write(tmp_path, GOOD | {"quantity": "colour", "unit": "nm"})).iloc[0]
+    assert (row["quantity"], row["unit"]) == ("colour", "nm")
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("", {}),
+        ("numjobs=16", {"numjobs": 16}),
+        ("numjobs=16; DRA=1", {"numjobs": 16, "DRA": 1}),
+        (" numjobs = 16 ;DRA= 1; ", {"numjobs": 16, "DRA": 1}),
+        ("scheduler=cfq; offset=1k", {"scheduler": "cfq", "offset": "1k"}),
+        ("thinktime=1 ms", {"thinktime": "1 ms"}),
+        ("skip=-4k", {"skip": "-4k"}),
+    ],
+)
+def test_conditions_are_levels_by_factor(text: str, levels: dict[str, int | str]) -> None:
+    assert conditions(text) == levels
+
+
+# ---- Drives
+
+
+def drives(folder: Path, *lines: str) -> Path:
+    (folder / "drives.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_a_source_may_say_of_its_drives_what_it_likes(tmp_path: Path) -> None:
+    table = load_drives(drives(tmp_path, "table,drive,drive_key,colour,weight", "1,X,x,blue,90 g"))
+    assert table.to_dict("records") == [
+        {"table": "1", "drive": "X", "drive_key": "x", "colour": "blue", "weight": "90 g"}
+    ]
+
+
+def test_a_source_may_say_nothing_of_its_drives_but_their_names(tmp_path: Path) -> None:
+    assert list(load_drives(drives(tmp_path, "table,drive,drive_key", ",X,x"))) == ["table", "drive", "drive_key"]
+
+
+@pytest.mark.parametrize("head", ["drive,drive_key", "drive,table,drive_key", "colour,table,drive,drive_key"])
+def test_drives_without_their_first_columns_are_refused(tmp_path: Path, head: str) -> None:
+    with pytest.raises(PublishedError, match=r"drives\.csv, line 1: the columns must begin with table,drive,drive_key"):
+        load_drives(drives(tmp_path, head, "X,x,1"))
+
+
+def test_a_drive_with_a_field_too_many_is_named_by_line(tmp_path: Path) -> None:
+    with pytest.raises(PublishedError, match=r"drives\.csv, line 3: 4 fields for 3 columns"):
+        load_drives(drives(tmp_path, "table,drive,drive_key", "1,X,x", "1,Y,y,z"))
+
+
+# ---- What twins have made of them
+
+
+def fitted(folder: Path, study: str, **fit: dict[str, float]) -> Path:
+    content = {"fit": {"points": f"data/published/{study}/values.csv", **fit}}
+    (folder / f"{study}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    return folder
+
+
+def test_uses_are_those_of_models_fitted_to_the_study(tmp_path: Path) -> None:
+    fitted(tmp_path, "mine", fitted={"a": 1.0}, predicted={"b": 1.0})
+    fitted(tmp_path, "other", fitted={"c": 1.0, "b": 2.0})
+    assert fit_uses(tmp_path, "mine") == {"a": "fitted", "b": "predicted"}
+
+
+def test_a_model_that_was_fitted_to_nothing_has_no_uses(tmp_path: Path) -> None:
+    (tmp_path / "plain.yaml").write_text("describes: a drive\n", encoding="utf-8")
+    assert fit_uses(tmp_path, "mine") == {}
+
+
+def test_a_value_that_a_twin_measures_is_predicted_unless_it_was_fitted(tmp_path: Path) -> None:
+    fitted(tmp_path, "mine", fitted={"a": 1.0})
+    rows = [MEASURED | {"id": name} for name in ("a", "b")] + [GOOD | {"id": "c"}]
+    values = load(write(tmp_path, *rows))
+    assert with_uses(values, tmp_path, "mine", {"x": "twin"})["use"].tolist() == ["fitted", "predicted", ""]
+    assert with_uses(values, tmp_path, "mine", {"x": "file"})["use"].tolist() == ["", "", ""]
+    assert with_uses(values, tmp_path, "mine", {})["use"].tolist() == ["", "", ""]
+
+
+def test_values_of_a_study_that_no_twin_was_fitted_to_are_predicted(tmp_path: Path) -> None:
+    values = load(write(tmp_path, MEASURED))
+    assert with_uses(values, tmp_path, "mine", {"x": "twin"})["use"].tolist() == ["predicted"]
+
+
+# ---- All sources of the project
+
+
+STUDIES = sorted(path.name for path in SAIF2020.parent.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_each_value_that_is_measured_is_of_a_cell_of_the_study_s_grid(study: str) -> None:
+    grid = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text(encoding="utf-8"))
+    for row in load(SAIF2020.parent / study).query("experiment != ''").to_dict("records"):
+        body = grid["experiments"][row["experiment"]]
+        asked = {"rw": row["rw"], "bs": row["bs"], **conditions(row["conditions"])}
+        assert row["drive_key"] in body.get("drives", grid.get("drives", [])), row["id"]
+        for factor, level in {factor: level for factor, level in asked.items() if level != ""}.items():
+            fixed = {**grid["fio"], **body.get("fio", {})}
+            levels = body["vary"].get(factor, [fixed.get(factor)])
+            levels = grid["levels"][levels] if isinstance(levels, str) else levels
+            column = column_of(factor)
+            assert level_of(column, level) in [level_of(column, each) for each in levels], (row["id"], factor)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_each_source_s_drives_are_those_that_its_study_names(study: str) -> None:
+    grid = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text(encoding="utf-8"))
+    named = {drive for body in (grid, *grid["experiments"].values()) for drive in body.get("drives", [])}
+    assert named == set(load_drives(SAIF2020.parent / study)["drive_key"])

@@ -12,8 +12,19 @@ import pytest
 import yaml
 from support import ROOT, lay_out_recorded
 
-from iopatterns import published, scorecard
-from iopatterns.claims import CONTRADICTED, DEVIATES, REPRODUCED, UNDECIDED, UNTESTABLE, WITHIN, Judge
+from iopatterns import claims, published, scorecard
+from iopatterns.claims import (
+    CONTRADICTED,
+    DEVIATES,
+    REPRODUCED,
+    UNDECIDED,
+    UNTESTABLE,
+    WITHIN,
+    ClaimsError,
+    Judge,
+    column_of,
+)
+from iopatterns.factors import level_of
 from iopatterns.scorecard import ScorecardError
 from iopatterns.units import size_bytes
 
@@ -484,3 +495,241 @@ def test_the_overview_names_each_claim_that_deviates(recorded: Path, card: Score
 
 def test_the_overview_names_the_own_drive_that_a_claim_deviates_on(own_drive: Path) -> None:
     assert "  deviates on mydisk: gap-with-one-process (Section 4.3)" in scorecard.overview(own_drive)
+
+
+# ---- Any quantity, any unit, zeros, and numbers that come of several
+
+
+OWN = "own-study"
+SPEED = {"read": (9000.0, 3.2), "randrw": (4500.0, 6.4), "write": (0.0, None)}
+OWN_VALUES = """\
+id,place,quantity,drive,drive_key,rw,bs,experiment,conditions,relation,value,unit,quote
+rate,Table 1,iops,D,d,read,4k,e,iodepth=32,=,9450,IOPS,9450
+latency-us,Table 1,latency,D,d,read,4k,e,iodepth=32,=,3200,us,3200
+latency-ms,Table 1,latency,D,d,read,4k,e,iodepth=32,=,3.2,ms,3.2
+bandwidth-mib,Table 1,bandwidth,D,d,read,4k,e,iodepth=32,=,35.15625,MiB/s,35.15625
+reads-of-mix,Table 1,read iops,D,d,randrw,4k,e,iodepth=32,=,2250,IOPS,2250
+no-reads,Table 1,read iops,D,d,write,4k,e,iodepth=32,=,0,IOPS,0
+other-zero,Table 1,iops,D,d,read,4k,e,iodepth=32,=,0,IOPS,0
+at-another-depth,Table 1,iops,D,d,read,4k,e,iodepth=64,=,9000,IOPS,9000
+below,Table 1,latency,D,d,read,4k,e,iodepth=32,<,5,ms,5
+cost,Text,reads that one write costs,D,d,,,,,=,2.0,reads,2.0
+mean-latency,Text,mean latency,D,d,,,,,=,6400,us,6400
+never-checked,Text,capacity,D,d,,,,,=,5,GB,5
+"""
+OWN_CLAIMS: dict[str, Any] = {
+    "claims": [
+        {
+            "id": "cost-of-a-mix",
+            "place": "Text",
+            "quote": "2.0 reads",
+            "says": "A request of the mix costs two reads",
+            "check": {
+                "value": "read / mix",
+                "with": {"read": {"rw": "read"}, "mix": {"rw": "randrw"}},
+                "of": "iops",
+                "experiment": "e",
+                "equals": "cost",
+            },
+        },
+        {
+            "id": "latency-of-a-mix",
+            "place": "Text",
+            "quote": "6400 us",
+            "says": "The mix's latency",
+            "check": {"mean": {"rw": "randrw"}, "of": "latency", "experiment": "e", "equals": "mean-latency"},
+        },
+    ]
+}
+
+
+def own_study(root: Path, claims_: dict[str, Any] = OWN_CLAIMS, values: str = OWN_VALUES) -> Path:
+    """Lay out a study of one's own: reads, a mix and writes that stand still, two executions each."""
+    folder = root / "data/published" / OWN
+    folder.mkdir(parents=True)
+    (root / "data/twins").mkdir()
+    shutil.copytree(ROOT / "workflow/schemas", root / "workflow/schemas")
+    (folder / "values.csv").write_text(values, encoding="utf-8")
+    (folder / "drives.csv").write_text("table,drive,drive_key\n,D,d\n", encoding="utf-8")
+    (folder / "claims.yaml").write_text(yaml.safe_dump(claims_), encoding="utf-8")
+    rows = []
+    for rw, (iops, latency_ms) in SPEED.items():
+        for direction in {"read": ["read"], "randrw": ["read", "write"], "write": ["write"]}[rw]:
+            share = iops / (2 if rw == "randrw" else 1)
+            about = {"study": OWN, "drive": "d", "cell": rw, "experiments": "e", "drive_kind": "file", "rw": rw}
+            fio = {"document": 0, "direction": direction, "iops": share, "total_ios": round(share)}
+            fio |= {"bandwidth_bytes_per_s": round(4096 * share), "lat_mean_ns": 1e6 * (latency_ms or 0)}
+            rows += [{**about, "execution": number, "bs_bytes": 4096, "iodepth": 32, **fio} for number in (1, 2)]
+    (root / "results/measurements").mkdir(parents=True)
+    pd.DataFrame(rows).assign(iodepth_reached=32).to_parquet(root / f"results/measurements/{OWN}.parquet")
+    (root / f"results/measurements/{OWN}.tuning.json").write_text("[]", encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def own_card(tmp_path_factory: pytest.TempPathFactory) -> Scorecard:
+    return scorecard.judge(own_study(tmp_path_factory.mktemp("own")), OWN)
+
+
+@pytest.mark.parametrize(
+    ("value", "measured", "error_percent", "status"),
+    [
+        ("rate", 9000.0, 100 * (9000 / 9450 - 1), REPRODUCED),
+        ("latency-us", 3200.0, 0.0, REPRODUCED),
+        ("latency-ms", 3.2, 0.0, REPRODUCED),
+        ("bandwidth-mib", 35.15625, 0.0, REPRODUCED),
+        ("reads-of-mix", 2250.0, 0.0, REPRODUCED),
+        ("no-reads", 0.0, 0.0, REPRODUCED),
+        ("other-zero", 9000.0, None, DEVIATES),
+        ("at-another-depth", None, None, UNTESTABLE),
+        ("below", 3.2, -36.0, REPRODUCED),
+        ("cost", 2.0, 0.0, REPRODUCED),
+        ("mean-latency", 6400.0, 0.0, REPRODUCED),
+        ("never-checked", None, None, UNTESTABLE),
+    ],
+)
+def test_a_published_value_is_met_in_its_own_quantity_and_unit(
+    own_card: Scorecard, value: str, measured: float | None, error_percent: float | None, status: str
+) -> None:
+    row = by_id(own_card["values"])[value]
+    assert row["status"] == status
+    for name, expected in (("measured", measured), ("error_percent", error_percent)):
+        assert row[name] == (None if expected is None else pytest.approx(expected, abs=1e-9))
+
+
+@pytest.mark.parametrize(
+    ("value", "because"),
+    [
+        ("rate", ""),
+        ("cost", "See the claim cost-of-a-mix."),
+        ("mean-latency", "See the claim latency-of-a-mix."),
+        ("at-another-depth", "Its drive or experiment was not measured."),
+        ("never-checked", "It describes the source's set-up, or what it tells of drives in general."),
+    ],
+)
+def test_it_is_said_where_a_value_was_judged(own_card: Scorecard, value: str, because: str) -> None:
+    assert by_id(own_card["values"])[value]["because"] == because
+
+
+def test_a_claim_about_a_mean_tells_it_in_the_quantity_s_unit(own_card: Scorecard) -> None:
+    claim = by_id(own_card["claims"])["latency-of-a-mix"]
+    assert (claim["found"], claim["expected"]) == ("6.400 ms", "= 6.4 ms")
+
+
+def test_a_claim_of_arithmetic_has_no_unit(own_card: Scorecard) -> None:
+    claim = by_id(own_card["claims"])["cost-of-a-mix"]
+    assert (claim["found"], claim["expected"]) == ("2.000", "= 2")
+
+
+def test_a_scorecard_with_zeros_is_json_that_others_can_read(own_card: Scorecard, tmp_path: Path) -> None:
+    scorecard.write(tmp_path, {OWN: own_card})
+    text = (tmp_path / scorecard.FILE).read_text(encoding="utf-8")
+    assert json.loads(text, parse_constant=pytest.fail)["studies"] == {OWN: own_card}
+
+
+def one_claim(**check: Any) -> dict[str, Any]:
+    return {"claims": [OWN_CLAIMS["claims"][0] | {"check": {"of": "iops", "experiment": "e", **check}}]}
+
+
+def test_a_claim_that_misses_a_published_zero_is_off_without_bound(tmp_path: Path) -> None:
+    content = one_claim(mean={"rw": "read"}, equals="no-reads")
+    card_ = scorecard.judge(own_study(tmp_path, content), OWN)
+    scorecard.write(tmp_path, {OWN: card_})
+    (claim,) = card_["claims"]
+    assert (claim["status"], claim["off_percent"]) == (DEVIATES, None)
+    assert "Infinity" not in (tmp_path / scorecard.FILE).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"ratio": {"rw": "read"}, "to": {"rw": "write"}, "at_most": 1},
+        {"value": "1 / w", "with": {"w": {"rw": "write"}}, "at_most": 1},
+    ],
+    ids=["ratio", "value"],
+)
+def test_a_claim_that_divides_by_zero_is_named_with_its_file(tmp_path: Path, check: dict[str, Any]) -> None:
+    root = own_study(tmp_path, one_claim(**check))
+    with pytest.raises(ClaimsError, match=rf"^data/published/{OWN}/claims\.yaml: claim 'cost-of-a-mix': its stat"):
+        scorecard.judge(root, OWN)
+
+
+def test_a_value_with_an_unknown_quantity_is_named_with_its_file(tmp_path: Path) -> None:
+    root = own_study(tmp_path, values=OWN_VALUES.replace("rate,Table 1,iops", "rate,Table 1,iosp"))
+    with pytest.raises(published.PublishedError, match=r"values\.csv, line 2: quantity: .*did you mean 'iops'"):
+        scorecard.judge(root, OWN)
+
+
+@pytest.mark.parametrize(
+    ("check", "text"),
+    [
+        ({"ratio": {"rwmixread": 99}, "to": {"rw": "read"}, "of": "iops"}, "mean iops, rwmixread 99 / read"),
+        (
+            {"ratio": {"of": "read iops"}, "to": {"of": "iops", "experiment": "baseline"}},
+            "means, read iops / iops, experiment baseline",
+        ),
+        ({"mean": {"of": "latency", "rw": "read"}}, "mean latency, read"),
+        ({"difference": {"rw": "read"}, "to": {"rw": "write"}, "of": "latency"}, "mean latency, read − write"),
+        ({"growth": "iodepth", "of": "latency"}, "mean latency, from each iodepth to the next"),
+        (
+            {"value": "r / w", "with": {"r": {"rw": "read"}, "w": {"of": "latency"}}, "of": "iops"},
+            "r / w (r: mean iops, read; w: mean latency)",
+        ),
+    ],
+)
+def test_the_statistic_of_any_quantity_is_described(check: dict[str, Any], text: str) -> None:
+    assert scorecard.describe(check) == text
+
+
+@pytest.mark.parametrize(
+    ("check", "text"),
+    [
+        ({"mean": {"of": "iops"}, "at_least": 9000}, "≥ 9000 IOPS"),
+        ({"difference": {}, "to": {}, "of": "latency", "equals": "limit"}, "= 0.03 ms"),
+        ({"ratio": {}, "to": {}, "of": "latency", "at_most": "limit"}, "≤ 30"),
+        ({"value": "a", "with": {"a": {}}, "at_most": "limit"}, "≤ 30"),
+    ],
+)
+def test_the_expectation_of_any_quantity_is_put_in_its_unit(check: dict[str, Any], text: str) -> None:
+    values = pd.DataFrame({"id": ["limit"], "value": [30.0], "unit": "us"})
+    assert scorecard.expected(check, Judge(pd.DataFrame(), [], values)) == text
+
+
+# ---- The claims and values of every study
+
+
+STUDIES = sorted(path.stem for path in (ROOT / "config/studies").glob("*.yaml"))
+SELECTIONS = ("where", "ratio", "to", "over_ratio", "over_to", "difference", "mean")
+
+
+def levels_of(grid: dict[str, Any], experiment: str) -> dict[str, list[Any]]:
+    """Return the levels that a study's grid has in an experiment, those of fixed options and its drives included."""
+    body = grid["experiments"][experiment]
+    fixed = {factor: [level] for factor, level in {**grid["fio"], **body.get("fio", {})}.items()}
+    varied = {name: grid["levels"][level] if isinstance(level, str) else level for name, level in body["vary"].items()}
+    return {**fixed, **varied, "drive": body.get("drives", grid.get("drives"))}
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_each_claim_selects_what_the_study_s_grid_has(study: str) -> None:
+    grid = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((ROOT / f"data/published/{study}/claims.yaml").read_text(encoding="utf-8"))
+    for claim in [claim for claim in content["claims"] if "check" in claim]:
+        check = claim["check"]
+        named = [check.get(name, {}) for name in SELECTIONS]
+        for selection in [*named, *check.get("with", {}).values()]:
+            asked = dict(selection) if isinstance(selection, dict) else {}
+            levels = levels_of(grid, asked.pop("experiment", check["experiment"]))
+            asked.pop("of", None)
+            for factor, level in asked.items():
+                column = column_of(factor)
+                there = [level_of(column, each) for each in levels[factor]]
+                wanted = [] if level == "all" else level if isinstance(level, list) else [level]
+                assert {level_of(column, each) for each in wanted} <= set(there), (claim["id"], factor)
+        assert check.get("growth", "rw") in levels_of(grid, check["experiment"]), claim["id"]
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_each_file_of_claims_is_accepted(study: str) -> None:
+    content = claims.load(ROOT, f"data/published/{study}/claims.yaml", published.load(ROOT / "data/published" / study))
+    assert content["claims"]

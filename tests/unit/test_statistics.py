@@ -1,6 +1,8 @@
 """Facts about means, confidence intervals and ratios."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,12 @@ from scipy import stats
 
 from iopatterns.statistics import (
     BCA_MIN_EXECUTIONS,
+    Interval,
     StatisticsError,
+    difference_interval,
     equivalence,
+    equivalence_of,
+    function_interval,
     interval,
     method_for,
     product_interval,
@@ -334,3 +340,200 @@ def test_the_margin_reaches_as_far_above_1_as_its_inverse_below(value: float, ve
 def test_a_margin_that_is_not_above_0_is_refused(margin: float) -> None:
     with pytest.raises(StatisticsError, match="margin of equivalence lies above 0"):
         equivalence([[1.0, 2.0]], [[1.0, 2.0]], margin)
+
+
+# ---- Functions of means
+
+
+def mean_of_one(means: Sequence[float]) -> float:
+    return means[0]
+
+
+def difference_of_two(means: Sequence[float]) -> float:
+    return means[0] - means[1]
+
+
+def ratio_of_two(means: Sequence[float]) -> float:
+    return means[0] / means[1]
+
+
+def width(found: Interval) -> float:
+    return found.high - found.low
+
+
+@given(samples, st.sampled_from([0.8, 0.95, 0.99]))
+def test_a_function_that_is_the_mean_has_student_s_interval(values: list[float], confidence: float) -> None:
+    found, expected = function_interval(mean_of_one, [values], confidence), interval(values, confidence)
+    assert found[:2] == pytest.approx(expected[:2], rel=1e-6, abs=1e-6)
+
+
+@given(samples, samples, st.sampled_from([0.8, 0.95]))
+def test_a_function_that_is_a_difference_has_welch_s_interval(
+    first: list[float], second: list[float], confidence: float
+) -> None:
+    found = function_interval(difference_of_two, [first, second], confidence)
+    expected = difference_interval(first, second, confidence)
+    assert found[:2] == pytest.approx(expected[:2], rel=1e-5, abs=1e-5)
+
+
+def test_welch_s_interval_of_a_difference_is_that_of_scipy() -> None:
+    first, second = [90.0, 100.0, 110.0, 104.0], [24.0, 25.0, 26.0]
+    expected = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.9)
+    found = function_interval(difference_of_two, [first, second], 0.9)
+    assert found[:2] == pytest.approx((expected.low, expected.high), rel=1e-6)
+
+
+small = st.lists(st.floats(0.98, 1.02), min_size=3, max_size=8)
+
+
+@given(small, small, st.floats(1.0, 1e4), st.floats(1.0, 1e4))
+def test_a_ratio_of_steady_means_has_nearly_the_interval_of_the_product(
+    above: list[float], below: list[float], high: float, low: float
+) -> None:
+    # the one is made on the ratio, the other on its logarithm: they differ to second order
+    above, below = [high * one for one in above], [low * one for one in below]
+    found, expected = function_interval(ratio_of_two, [above, below]), product_interval([above], [below])
+    ratio = np.mean(above) / np.mean(below)
+    second_order = (width(expected) / ratio) ** 2 * ratio + 1e-6 * ratio
+    assert found.low == pytest.approx(expected.low, abs=second_order)
+    assert found.high == pytest.approx(expected.high, abs=second_order)
+
+
+@given(samples, samples, st.floats(1e-3, 1e3))
+def test_a_function_s_interval_scales_with_the_function(first: list[float], second: list[float], scale: float) -> None:
+    plain = function_interval(ratio_of_two, [first, second])
+    scaled = function_interval(lambda means: scale * ratio_of_two(means), [first, second])
+    assert scaled[:2] == pytest.approx([scale * one for one in plain[:2]], rel=1e-6)
+
+
+@given(samples, samples)
+def test_a_function_s_interval_does_not_depend_on_the_order_of_its_groups(
+    first: list[float], second: list[float]
+) -> None:
+    turned = function_interval(lambda means: means[1] / means[0], [second, first])
+    assert turned[:2] == pytest.approx(function_interval(ratio_of_two, [first, second])[:2], rel=1e-9)
+
+
+@given(samples, samples)
+def test_a_function_s_interval_contains_its_value_in_the_middle(first: list[float], second: list[float]) -> None:
+    low, high, method = function_interval(ratio_of_two, [first, second])
+    value = np.mean(first) / np.mean(second)
+    assert method == "t"
+    assert (low + high) / 2 == pytest.approx(value, rel=1e-6)
+    assert low <= high
+
+
+def test_the_delta_method_is_that_of_the_textbook() -> None:
+    # x·y² with means 10 and 2 has slopes 4 and 40 there
+    x, y = [9.0, 10.0, 11.0], [1.9, 2.1, 1.9, 2.1]
+    parts = [4**2 * 1 / 3, 40**2 * float(np.var(y, ddof=1)) / 4]
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 2 + parts[1] ** 2 / 3)
+    half = stats.t.ppf(0.975, freedom) * math.sqrt(sum(parts))
+    found = function_interval(lambda means: means[0] * means[1] ** 2, [x, y])
+    assert found[:2] == pytest.approx((40 - half, 40 + half), rel=1e-6)
+
+
+def test_a_function_s_interval_covers_the_truth_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(9)
+
+    def share(means: Sequence[float]) -> float:
+        return 100 * means[0] / (means[1] + means[0])
+
+    found = [
+        function_interval(share, [rng.normal(30, 2, size=8), rng.normal(90, 9, size=5)], confidence=0.9)
+        for _ in range(3000)
+    ]
+    covered = sum(low <= 25 <= high for low, high, _ in found) / len(found)
+    assert covered == pytest.approx(0.9, abs=0.015)
+
+
+def test_a_function_s_interval_is_nearly_that_of_the_bootstrap() -> None:
+    rng = np.random.default_rng(11)
+    groups = [rng.normal(mean, 0.03 * mean, size=40) for mean in (2440.0, 3360.0, 190.0)]
+
+    def of_means(*samples_: Any, axis: int = -1) -> Any:
+        mix, read, write = (sample.mean(axis=axis) for sample in samples_)
+        return mix / read * (100 + read / write) / 100
+
+    found = function_interval(lambda means: means[0] / means[1] * (100 + means[1] / means[2]) / 100, groups)
+    resampled = stats.bootstrap(groups, of_means, method="percentile", rng=np.random.default_rng(3))
+    expected = resampled.confidence_interval
+    assert found.low == pytest.approx(expected.low, rel=0.003)
+    assert found.high == pytest.approx(expected.high, rel=0.003)
+    assert width(found) == pytest.approx(expected.high - expected.low, rel=0.1)
+
+
+def test_a_function_of_means_that_do_not_vary_has_an_interval_of_no_width() -> None:
+    assert function_interval(ratio_of_two, [[6.0, 6.0], [2.0, 2.0, 2.0]]) == (3.0, 3.0, "t")
+
+
+def test_a_group_that_does_not_vary_adds_nothing_to_a_function_s_interval() -> None:
+    found = function_interval(difference_of_two, [[9.0, 10.0, 11.0], [4.0] * 7])
+    alone = interval([9.0, 10.0, 11.0])
+    assert found[:2] == pytest.approx((alone.low - 4, alone.high - 4), rel=1e-6)
+
+
+def test_a_function_that_does_not_depend_on_its_means_has_an_interval_of_no_width() -> None:
+    assert function_interval(lambda _: 7.0, [[9.0, 10.0]]) == (7.0, 7.0, "t")
+
+
+def test_one_group_of_one_execution_leaves_a_function_without_interval() -> None:
+    low, high, method = function_interval(ratio_of_two, [[9.0, 10.0], [2.0]])
+    assert math.isnan(low)
+    assert math.isnan(high)
+    assert method == "none"
+
+
+@pytest.mark.parametrize(
+    ("groups", "confidence", "message"),
+    [
+        ([[1.0, 2.0], []], 0.95, "no executions"),
+        ([[1.0, math.nan]], 0.95, "missing or not finite"),
+        ([[1.0, 2.0]], 1.0, "confidence level lies between 0 and 1"),
+    ],
+)
+def test_a_function_of_what_cannot_be_summarised_is_refused(
+    groups: list[list[float]], confidence: float, message: str
+) -> None:
+    with pytest.raises(StatisticsError, match=message):
+        function_interval(sum, groups, confidence)
+
+
+def test_a_function_that_divides_by_a_mean_of_zero_has_no_interval_either() -> None:
+    with pytest.raises(ZeroDivisionError):
+        function_interval(ratio_of_two, [[1.0, 2.0], [0.0, 0.0]])
+
+
+# ---- Equivalence of any statistic with 1
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (Interval(0.95, 1.05, "t"), "equivalent"),
+        (Interval(1 / 1.1, 1.1, "t"), "equivalent"),
+        (Interval(0.9, 1.05, "t"), "undecided"),
+        (Interval(0.95, 1.2, "t"), "undecided"),
+        (Interval(1.05, 1.2, "t"), "different"),
+        (Interval(0.5, 0.6, "t"), "different"),
+        (Interval(-1.0, 3.0, "t"), "undecided"),
+        (Interval(math.nan, math.nan, "none"), "undecided"),
+    ],
+)
+def test_an_interval_says_whether_it_shows_equivalence(found: Interval, verdict: str) -> None:
+    assert equivalence_of(found, 0.1).verdict == verdict
+    assert equivalence_of(found, 0.1)[:2] == pytest.approx(found[:2], nan_ok=True)
+
+
+@given(samples, samples, st.floats(0.01, 0.9))
+def test_equivalence_of_a_product_is_that_of_its_interval(
+    above: list[float], below: list[float], margin: float
+) -> None:
+    expected = equivalence_of(product_interval([above], [below], 0.9), margin)
+    assert equivalence([above], [below], margin) == expected
+
+
+@pytest.mark.parametrize("margin", [0.0, -0.1, math.nan])
+def test_an_interval_is_held_against_a_margin_above_0_alone(margin: float) -> None:
+    with pytest.raises(StatisticsError, match="margin of equivalence lies above 0"):
+        equivalence_of(Interval(0.9, 1.1, "t"), margin)
