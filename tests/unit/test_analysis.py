@@ -2,63 +2,20 @@
 
 import json
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from recorded import RAW, RECORDED, REFUSERS, STEPS, asks, mean_of, only, study
 from support import ROOT
 
-from iopatterns import access_gap
 from iopatterns.analysis import BANDWIDTH, AnalysisError, Study
+from iopatterns.measures import QuantityError, read_executions
+from iopatterns.published import COLUMNS
 from iopatterns.statistics import interval
 from iopatterns.tables import write_numbers
-
-RECORDED = ROOT / "tests/notebooks/data"
-RAW = pd.read_parquet(RECORDED / "saif2020.parquet").assign(mb=lambda rows: rows["bandwidth_bytes_per_s"] / 1e6)
-STEPS = json.loads((RECORDED / "saif2020.tuning.json").read_text(encoding="utf-8"))
-LIMIT = "section3-write-gap"
-REFUSERS = ["mz7km240", "ssdsc2bb300g4", "ssdsc2kg480g7"]
-
-
-@cache
-def study(confidence: float = 0.95, method: str = "t") -> Study:
-    return Study.load(
-        measurements=RECORDED / "saif2020.parquet",
-        tuning=RECORDED / "saif2020.tuning.json",
-        published=ROOT / "data/published/saif2020",
-        twins=ROOT / "data/twins",
-        confidence=confidence,
-        method=method,
-    )
-
-
-@cache
-def numbers() -> dict[str, Any]:
-    return access_gap.numbers(study(), study().summary("initial"), study().ratios("initial"), LIMIT)
-
-
-def only(*drives: str) -> Study:
-    """Return the study with the executions of some drives alone."""
-    whole = study()
-    return replace(whole, executions=whole.executions[whole.executions["drive"].isin(drives)])
-
-
-def asks(experiment: str) -> pd.DataFrame:
-    """Return the raw executions of an experiment."""
-    return RAW[RAW["experiments"].map(lambda names: experiment in names.split())]
-
-
-def mean_of(experiment: str, **levels: object) -> float:
-    """Return the mean bandwidth (MB/s) of the raw executions of an experiment at some levels."""
-    rows = asks(experiment)
-    for name, level in levels.items():
-        rows = rows[rows[name] == level]
-    assert rows["cell"].nunique() == 1
-    return float(np.mean(rows["mb"].to_list()))
-
 
 # ---- Experiments and drives
 
@@ -262,75 +219,16 @@ def test_values_of_a_drive_that_was_measured_as_a_file_are_neither_fitted_nor_pr
     assert set(found.values["use"]) == {""}
 
 
-# ---- Numbers of the text
+# ---- Facts for the report
 
 
-def test_numbers_have_the_keys_that_the_report_reads() -> None:
-    assert set(numbers()) == {
-        *("facts", "initial_block_sizes", "jobs", "margins_percent", "drives", "gaps", "published"),
-    }
-    assert set(numbers()["facts"]) == {
-        *("experiments", "drives", "block_sizes", "left_out", "doubts", "executions", "interval"),
-    }
-
-
-def test_numbers_name_the_drives_of_each_experiment() -> None:
-    assert numbers()["facts"]["experiments"] == {name: study().drives(name) for name in study().experiments}
-
-
-def test_numbers_list_block_sizes_by_their_size() -> None:
-    sizes = ["4 KiB", "8 KiB", "16 KiB", "28 KiB", "32 KiB", "64 KiB", "128 KiB", "256 KiB", "512 KiB", "1 MiB"]
-    assert numbers()["facts"]["block_sizes"] == sizes
-    assert numbers()["initial_block_sizes"] == ["4 KiB", "28 KiB"]
-
-
-def test_numbers_list_the_jobs_of_the_experiment_on_concurrency() -> None:
-    assert numbers()["jobs"] == [1, 2, 4, 8, 16]
-
-
-def test_margins_are_told_in_percent() -> None:
-    assert numbers()["margins_percent"] == pytest.approx({"settings": 10, "schedulers": 5})
-
-
-def gaps(experiment: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = numbers()["gaps"][experiment]
-    return found
-
-
-@pytest.mark.parametrize(
-    ("experiment", "levels"),
-    [("block-size", {}), ("concurrency", {"numjobs": "numjobs"}), ("read-ahead", {"DRA": "set_DRA"})],
-)
-def test_gaps_recomputed_from_the_raw_executions_are_the_same(experiment: str, levels: dict[str, str]) -> None:
-    for gap in gaps(experiment):
-        at = {"drive": gap["drive"], "bs_bytes": gap["bs_bytes"]} | {name: gap[key] for key, name in levels.items()}
-        sequential = mean_of(experiment, rw=gap["operation"], **at)
-        random = mean_of(experiment, rw=f"rand{gap['operation']}", **at)
-        found = [gap[name] for name in ("sequential_mb_per_s", "random_mb_per_s", "random_to_sequential")]
-        assert found == pytest.approx([sequential, random, random / sequential])
-
-
-@pytest.mark.parametrize(
-    ("experiment", "by"), [("block-size", []), ("concurrency", ["numjobs"]), ("read-ahead", ["set_DRA"])]
-)
-def test_there_is_a_gap_for_each_pair_of_cells_of_an_experiment(experiment: str, by: list[str]) -> None:
-    cells = asks(experiment).drop_duplicates(["drive", "rw", "bs_bytes", *by])
-    keys = {
-        (gap["drive"], gap["operation"], gap["bs_bytes"], *(gap[name.removeprefix("set_")] for name in by))
-        for gap in gaps(experiment)
-    }
-    assert len(gaps(experiment)) == len(keys) == len(cells) / 2
-
-
-def test_an_experiment_that_was_not_run_has_no_gaps() -> None:
-    some = only("c400", *REFUSERS)
-    found = access_gap.numbers(some, some.summary("initial"), some.ratios("initial"), LIMIT)
-    assert found["gaps"] == {"block-size": [], "concurrency": [], "read-ahead": []}
+def test_facts_name_the_drives_of_each_experiment() -> None:
+    assert study().facts()["experiments"] == {name: study().drives(name) for name in study().experiments}
 
 
 def test_each_setting_that_was_not_taken_is_left_out_once() -> None:
     keys = ("drive", "setting", "wanted", "outcome")
-    found = [tuple(step[key] for key in keys) for step in numbers()["facts"]["left_out"]]
+    found = [tuple(step[key] for key in keys) for step in study().facts()["left_out"]]
     assert found == [
         ("mz7km240", "DRA", 1, "not changeable"),
         ("ssdsc2bb300g4", "DRA", 1, "ignored"),
@@ -338,79 +236,21 @@ def test_each_setting_that_was_not_taken_is_left_out_once() -> None:
     ]
 
 
-def test_numbers_of_drives_hold_every_initial_cell() -> None:
-    found = {drive["name"]: drive["cells"] for drive in numbers()["drives"]}
-    expected = mean_of("initial", drive="c400", rw="randwrite", bs_bytes=28672)
-    assert {name: len(cells) for name, cells in found.items()} == {"px02ssf020": 8, "px05smb040": 8, "c400": 8}
-    assert found["c400"]["randwrite_28k"]["bandwidth_mean_mb_per_s"] == pytest.approx(expected)
-
-
-def test_a_drive_s_write_gap_is_its_largest_difference_of_writes() -> None:
-    found = {drive["name"]: drive["write_gap"] for drive in numbers()["drives"]}
-    differences = {
-        size: mean_of("initial", drive="c400", rw="write", bs_bytes=size)
-        - mean_of("initial", drive="c400", rw="randwrite", bs_bytes=size)
-        for size in (4096, 28672)
-    }
-    assert found["c400"]["difference_mb_per_s"] == pytest.approx(max(differences.values()))
-
-
-def test_a_write_gap_holds_where_it_is_within_the_published_limit() -> None:
-    gaps_of_writes = [drive["write_gap"] for drive in numbers()["drives"]]
-    assert all(gap["holds"] == (gap["difference_mb_per_s"] <= 30) for gap in gaps_of_writes)
-
-
-def test_the_published_write_gap_is_that_of_the_source_s_own_values() -> None:
-    # PX05SMB040 at 28 KiB: 496 − 470; the other drives' differences are smaller
-    gap = numbers()["published"]["write_gap"]
-    assert gap == {"drive": "PX05SMB040", "block_size": "28 KiB", "difference_mb_per_s": 26, "holds": True}
-
-
-def test_the_published_ratios_of_reads_are_those_of_the_source_s_own_values() -> None:
-    found = numbers()["published"]
-    assert [found["read_ratio_smallest"], found["read_ratio_largest"]] == pytest.approx([40.1 / 136, 148 / 172])
-
-
-def test_numbers_count_the_executions_of_a_cell() -> None:
-    found = numbers()["facts"]["executions"]
+def test_facts_count_the_executions_of_a_cell() -> None:
+    found = study().facts()["executions"]
     assert (found["per_cell_smallest"], found["per_cell_largest"]) == (10, 10)
 
 
 def test_the_largest_variation_is_that_of_the_most_varied_cell() -> None:
     values = RAW.groupby(["drive", "cell"])["mb"]
     expected = 100 * (values.std() / values.mean()).max()
-    assert numbers()["facts"]["executions"]["cv_largest_percent"] == pytest.approx(expected)
+    assert study().facts()["executions"]["cv_largest_percent"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("method", "name"), [("t", "Student’s t"), ("bca", "BCa bootstrap")])
-def test_numbers_name_the_method_of_the_intervals(method: str, name: str) -> None:
+def test_facts_name_the_method_of_the_intervals(method: str, name: str) -> None:
     some = replace(only("c400"), method=method)
-    found = access_gap.numbers(some, some.summary("initial"), some.ratios("initial"), LIMIT)
-    assert found["facts"]["interval"] == {"confidence_percent": 95, "method": name}
-
-
-def test_numbers_can_be_written_as_json_and_read_again(tmp_path: Path) -> None:
-    read = json.loads(write_numbers(numbers(), tmp_path / "numbers.json").read_text(encoding="utf-8"))
-    assert read["gaps"]["read-ahead"][0]["random_to_sequential"] == pytest.approx(
-        gaps("read-ahead")[0]["random_to_sequential"]
-    )
-
-
-# ---- Findings
-
-
-def test_findings_have_a_line_for_each_ratio_and_each_setting_not_taken() -> None:
-    ratios = study().ratios("initial")
-    lines = access_gap.findings(study(), ratios)
-    assert len(lines) == len(ratios) + 3
-    assert lines[-1] == "- ssdsc2kg480g7, DRA=1: ignored, accepted, but DRA still reads back as 0"
-
-
-def test_a_finding_tells_apart_only_what_the_interval_tells_apart() -> None:
-    ratio = {"drive": "d", "operation": "read", "bs_bytes": 4096, "ratio": 0.9, "low": 0.7, "high": 1.1}
-    other = {**ratio, "operation": "write", "high": 0.95}
-    lines = access_gap.findings(replace(study(), steps=[]), pd.DataFrame([ratio, other]))
-    assert [line.rsplit(": ", 1)[1] for line in lines] == ["not told apart", "slower"]
+    assert some.facts()["interval"] == {"confidence_percent": 95, "method": name}
 
 
 def test_twins_raise_no_doubts() -> None:
@@ -424,3 +264,244 @@ def test_doubts_about_a_real_drive_are_counted_by_cell() -> None:
     rows.loc[rising, "bandwidth_mb_per_s"] *= 1 + 0.1 * rows.loc[rising, "execution"].astype(float)
     (found,) = [each for each in replace(study(), executions=rows).doubts() if each["doubt"] == "not in a steady state"]
     assert found == {"drive": "mydisk", "doubt": "not in a steady state", "cells": 1, "of": 8}
+
+
+# ---- Any quantity, any grid
+
+
+def mix(
+    folder: Path, *lines: str, factors: dict[str, list[Any]] | None = None, options: dict[str, Any] | None = None
+) -> Study:
+    """Return a study of one experiment, ``e``: reads, writes and a mix at each level of a factor, two executions each.
+
+    At level number n (from 1) reads have n × 1000 IOPS and n ms, writes half as many and twice as long; the second
+    execution is a tenth faster. ``lines``: of the published values.
+    """
+    ((factor, levels),) = (factors or {"iodepth": [1, 32]}).items()
+    rows: list[dict[str, Any]] = []
+    for number, level in enumerate(levels, 1):
+        for rw, directions in {"read": ["read"], "write": ["write"], "randrw": ["read", "write"]}.items():
+            for execution, direction in ((e, d) for e in (1, 2) for d in directions):
+                scale_ = 1.0 if direction == "read" else 0.5
+                iops = 1000 * number * scale_ * (1.1 if execution == 2 else 1.0)
+                about = {"study": "mine", "drive": "d", "cell": f"{rw}-{number}", "execution": execution}
+                about |= {"experiments": "e", "drive_kind": "twin", "tuned": False, "rw": rw, "bs_bytes": 4096}
+                about |= {factor: level, **(options or {})}
+                fio = {"document": 0, "direction": direction, "iops": iops, "total_ios": round(iops)}
+                fio |= {"bandwidth_bytes_per_s": round(4096 * iops), "lat_mean_ns": 1e6 * number / scale_}
+                rows.append({**about, **fio, "iodepth_reached": 1})
+    table = pd.DataFrame(rows)
+    whole = [name for name in table if pd.api.types.is_integer_dtype(table[name])]
+    table.astype(dict.fromkeys(whole, "Int64")).to_parquet(folder / "m.parquet")
+    (folder / "m.json").write_text("[]", encoding="utf-8")
+    published = folder / "mine"
+    published.mkdir()
+    values = lines or ("x,Text,capacity,D,d,,,,,=,5,GB,5 GB",)
+    (published / "values.csv").write_text("\n".join([",".join(COLUMNS), *values]) + "\n", encoding="utf-8")
+    (published / "drives.csv").write_text("table,drive,drive_key\n,D,d\n", encoding="utf-8")
+    return Study.load(
+        measurements=folder / "m.parquet", tuning=folder / "m.json", published=published, twins=folder / "none"
+    )
+
+
+def value_of(name: str, quantity: str, rw: str, conditions: str, printed: str) -> str:
+    value, unit = printed.split()
+    return f"{name},Table 1,{quantity},D,d,{rw},4k,e,{conditions},=,{value},{unit},{value}"
+
+
+def at(table: pd.DataFrame, **levels: Any) -> pd.Series:
+    """Return the one row at some levels."""
+    for name, level in levels.items():
+        table = table[table[name] == level]
+    assert len(table) == 1
+    return table.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("of", "rw", "expected"),
+    [
+        ("iops", "randrw", 1.05 * 1500),
+        ("read iops", "randrw", 1.05 * 1000),
+        ("write iops", "randrw", 1.05 * 500),
+        ("read iops", "write", 0.0),
+        ("latency", "read", 1.0),
+        ("read latency", "randrw", 1.0),
+        ("write latency", "randrw", 2.0),
+        ("latency", "randrw", (1000 * 1 + 500 * 2) / 1500),
+    ],
+)
+def test_a_summary_is_of_the_quantity_asked_for(tmp_path: Path, of: str, rw: str, expected: float) -> None:
+    row = at(mix(tmp_path).summary("e", ["iodepth"], of), rw=rw, iodepth=1)
+    assert row["mean"] == pytest.approx(expected)
+    assert row["executions"] == 2
+
+
+@pytest.mark.parametrize(("of", "missing"), [("read latency", "write"), ("write latency", "read")])
+def test_a_summary_leaves_out_cells_without_the_quantity(tmp_path: Path, of: str, missing: str) -> None:
+    assert set(mix(tmp_path).summary("e", ["iodepth"], of)["rw"]) == {"read", "write", "randrw"} - {missing}
+
+
+def test_a_summary_of_an_unknown_quantity_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(QuantityError, match="did you mean 'latency'"):
+        mix(tmp_path).summary("e", ["iodepth"], "latncy")
+
+
+@pytest.mark.parametrize(
+    ("by", "of", "missing"), [(["numjobs"], "iops", "numjobs"), (["iodepth"], "clat p7", "clat_p7_ms")]
+)
+def test_a_summary_of_what_no_execution_has_is_refused(tmp_path: Path, by: list[str], of: str, missing: str) -> None:
+    with pytest.raises(AnalysisError, match=f"experiment 'e': its executions have no column '{missing}'"):
+        mix(tmp_path).summary("e", by, of)
+
+
+@pytest.mark.parametrize("factor", ["iodepth", "skip", "replay", "set_DRA", "blockalign"])
+def test_factors_are_the_columns_that_tell_cells_apart(tmp_path: Path, factor: str) -> None:
+    levels: list[Any] = ["write-read", "read-write"] if factor == "replay" else [0, 1]
+    assert mix(tmp_path, factors={factor: levels}, options={"numjobs": 4}).factors("e") == [factor]
+
+
+def test_a_grid_of_workloads_and_block_sizes_alone_has_no_factors() -> None:
+    assert study().factors("block-size") == []
+    assert study().factors("initial") == []
+
+
+def test_the_factors_of_an_experiment_are_those_that_it_varies() -> None:
+    found = {name: study().factors(name) for name in ("schedulers", "concurrency", "read-ahead")}
+    assert found == {"schedulers": ["set_scheduler"], "concurrency": ["numjobs"], "read-ahead": ["set_DRA"]}
+
+
+TABLE = (
+    value_of("a", "iops", "read", "iodepth=1", "1000 IOPS"),
+    value_of("b", "latency", "read", "iodepth=1", "1050 us"),
+    value_of("c", "read iops", "write", "iodepth=32", "0 IOPS"),
+    value_of("d", "latency", "randrw", "iodepth=32", "2 ms"),
+    value_of("e", "iops", "read", "iodepth=1", "7777 IOPS"),
+)
+
+
+def test_published_values_are_in_the_quantity_s_unit(tmp_path: Path) -> None:
+    assert mix(tmp_path, *TABLE).published("e", of="latency")["value"].tolist() == pytest.approx([1.05, 2.0])
+
+
+def test_published_values_are_of_the_quantity_asked_for_alone(tmp_path: Path) -> None:
+    found = mix(tmp_path, *TABLE)
+    assert found.published("e", of="read iops")["id"].tolist() == ["c"]
+    assert found.published("e").empty
+
+
+def test_published_values_keep_the_unit_of_the_source_in_what_was_loaded(tmp_path: Path) -> None:
+    found = mix(tmp_path, *TABLE)
+    found.published("e", of="latency")
+    assert found.values["value"].tolist() == [1000, 1050, 0, 2, 7777]
+
+
+def test_measured_sets_quantities_and_published_values_side_by_side(tmp_path: Path) -> None:
+    table = mix(tmp_path, *TABLE).measured("e", ["iodepth"], ["iops", "latency"])
+    row = at(table, rw="read", iodepth=1)
+    assert row[["study", "drive", "bs_bytes", "executions"]].tolist() == ["e", "d", 4096, 2]
+    assert row[["iops_mean", "published_iops", "error_iops_percent"]].tolist() == pytest.approx([1050, 1000, 5])
+    assert row[["latency_ms_mean", "published_latency_ms"]].tolist() == pytest.approx([1, 1.05])
+    assert row["error_latency_ms_percent"] == pytest.approx(100 * (1 / 1.05 - 1))
+    low, high, method = interval([1000, 1100])
+    assert row[["iops_low", "iops_high"]].tolist() == pytest.approx([low, high])
+    assert row[["interval_method", "confidence", "use"]].tolist() == [method, 0.95, "predicted"]
+
+
+def test_measured_leaves_missing_what_was_not_published(tmp_path: Path) -> None:
+    table = mix(tmp_path, *TABLE).measured("e", ["iodepth"], ["iops", "latency"])
+    rest = table[(table["rw"] != "read") | (table["iodepth"] != 1)]
+    assert rest["published_iops"].isna().all()
+    assert rest["error_iops_percent"].isna().all()
+    assert at(rest, rw="randrw", iodepth=32)["use"] == "predicted"  # of its latency
+    assert set(rest[rest["rw"] != "randrw"]["use"]) == {""}
+
+
+def test_measured_has_no_error_against_a_published_zero(tmp_path: Path) -> None:
+    row = at(mix(tmp_path, *TABLE).measured("e", ["iodepth"], ["read iops"]), rw="write", iodepth=32)
+    assert (row["read_iops_mean"], row["published_read_iops"]) == (0, 0)
+    assert pd.isna(row["error_read_iops_percent"])
+
+
+def test_measured_has_cells_without_one_of_the_quantities(tmp_path: Path) -> None:
+    table = mix(tmp_path).measured("e", ["iodepth"], ["read latency", "write latency"])
+    assert len(table) == 6
+    assert table.set_index(["rw", "iodepth"])["read_latency_ms_mean"].isna().to_dict() == {
+        (rw, depth): rw == "write" for rw in ("read", "write", "randrw") for depth in (1, 32)
+    }
+
+
+def test_measured_goes_by_drive_workload_and_level(tmp_path: Path) -> None:
+    table = mix(tmp_path, factors={"iodepth": [32, 4, 1]}).measured("e", ["iodepth"], ["iops"])
+    assert [*zip(table["rw"], table["iodepth"], strict=True)] == [
+        (rw, depth) for rw in ("read", "write", "randrw") for depth in (1, 4, 32)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("factor", "levels", "condition"),
+    [
+        ("replay", ["write-read", "read-write"], "replay=write-read"),
+        ("offset", [1024, 2048], "offset=1k"),
+        ("thinktime", [1000, 2000], "thinktime=1 ms"),
+        ("skip", [-8192, 4096], "skip=-8k"),
+        ("set_DRA", [1, 0], "DRA=1"),
+    ],
+)
+def test_a_published_value_stands_at_its_level_of_any_factor(
+    tmp_path: Path, factor: str, levels: list[Any], condition: str
+) -> None:
+    line = value_of("a", "iops", "read", condition, "1000 IOPS")
+    table = mix(tmp_path, line, factors={factor: levels}).measured("e", [factor], ["iops"])
+    assert at(table, rw="read", **{factor: levels[0]})["error_iops_percent"] == pytest.approx(5)
+    assert table["published_iops"].notna().sum() == 1
+
+
+@pytest.mark.parametrize("levels", [["write-read", "read-write"], [1, 2]], ids=["names", "numbers"])
+def test_a_published_value_that_names_no_level_stands_at_none(tmp_path: Path, levels: list[Any]) -> None:
+    factor = "replay" if isinstance(levels[0], str) else "numjobs"
+    line = value_of("a", "iops", "read", "", "1000 IOPS")
+    table = mix(tmp_path, line, factors={factor: levels}).measured("e", [factor], ["iops"])
+    assert table["published_iops"].isna().all()
+
+
+def test_measured_of_the_block_size_alone_is_that_of_no_factor() -> None:
+    found = [study().measured("initial", by, ["bandwidth"]) for by in ([], ["bs_bytes"])]
+    pd.testing.assert_frame_equal(*found)
+
+
+def test_measured_of_an_experiment_without_executions_is_empty() -> None:
+    assert study().measured("other", [], ["iops"]).empty
+
+
+def test_the_quantities_of_an_experiment_are_those_that_its_source_published(tmp_path: Path) -> None:
+    assert mix(tmp_path, *TABLE).quantities("e") == ["iops", "latency", "read iops"]
+    assert study().quantities("initial") == ["bandwidth"]
+
+
+def test_an_experiment_of_which_nothing_was_published_shows_rate_and_latency() -> None:
+    assert study().quantities("block-size") == ["iops", "latency"]
+
+
+def test_facts_are_told_of_a_grid_that_says_nothing_of_the_depth(tmp_path: Path) -> None:
+    facts = mix(tmp_path, factors={"numjobs": [1, 2]}).facts()
+    assert facts["executions"]["iodepth_asked"] == 1
+    assert facts["experiments"] == {"e": ["d"]}
+    assert facts["block_sizes"] == ["4 KiB"]
+
+
+def test_facts_tell_the_greatest_depth_that_was_asked_for(tmp_path: Path) -> None:
+    assert mix(tmp_path).facts()["executions"]["iodepth_asked"] == 32
+
+
+def test_what_was_measured_can_be_written_as_json_and_read_again(tmp_path: Path) -> None:
+    table = mix(tmp_path, *TABLE).measured("e", ["iodepth"], ["iops"])
+    content = {"levels": table.to_dict("records")}
+    read = json.loads(write_numbers(content, tmp_path / "n.json").read_text(encoding="utf-8"))
+    assert [row["iops_mean"] for row in read["levels"]] == pytest.approx(table["iops_mean"].tolist())
+    assert read["levels"][-1]["published_iops"] is None
+
+
+def test_executions_are_those_of_the_measures(tmp_path: Path) -> None:
+    found = mix(tmp_path)
+    pd.testing.assert_frame_equal(found.executions, read_executions(tmp_path / "m.parquet"))
+    assert np.isfinite(found.executions["under_way"]).all()
