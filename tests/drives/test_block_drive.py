@@ -422,6 +422,8 @@ def test_without_direct_io_what_lay_in_memory_is_read_anew_and_doubted_all_the_s
 ) -> None:
     disk.image.write_bytes(os.urandom(64 * MIB))
     with open(disk.device, "rb") as held:  # the kernel keeps a disk's pages while somebody has it open
+        # what the kernel reads ahead of need would still come in while the disk's traffic is looked at
+        os.posix_fadvise(held.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
         held.read(8 * MIB)
         before = machine.disk_traffic_bytes(disk.device.name)
         assert before is not None
@@ -429,5 +431,5 @@ def test_without_direct_io_what_lay_in_memory_is_read_anew_and_doubted_all_the_s
         held.read(8 * MIB)
         assert machine.disk_traffic_bytes(disk.device.name) == before
         sidecar = read_sidecar(attempt(disk_folder, entry(disk), "randread", direct=0))
-        assert (machine.disk_traffic_bytes(disk.device.name) or 0) > before + MIB
+        assert (machine.disk_traffic_bytes(disk.device.name) or 0) > before + MIB // 4
     assert "through the page cache" in sidecar["doubts"]
