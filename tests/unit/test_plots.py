@@ -1,5 +1,6 @@
 """Facts about the figures: what they show, and that they are the same bytes each time."""
 
+import itertools
 import math
 import re
 from pathlib import Path
@@ -12,7 +13,8 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from iopatterns.plots import WIDTH_INCH, Panel, PlotError, bandwidth_figure, curves_figure, save
+from iopatterns.measures import QuantityError
+from iopatterns.plots import WIDTH_INCH, Panel, PlotError, bandwidth_figure, curves_figure, level_panels, save
 from iopatterns.published import load
 
 PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020").query("experiment == 'initial'")
@@ -151,7 +153,7 @@ def test_legend_of_many_block_sizes_names_what_is_drawn_and_stays_inside() -> No
 
 
 def curve_rows(
-    *levels: int, x: str = "bs_bytes", workloads: tuple[str, ...] = ("read", "randread"), half: float = 10.0
+    *levels: object, x: str = "bs_bytes", workloads: tuple[str, ...] = ("read", "randread"), half: float = 10.0
 ) -> pd.DataFrame:
     """Return rows of a panel: each workload's mean grows by 1 from level to level."""
     rows = [
@@ -403,3 +405,184 @@ def test_a_long_note_stays_inside_its_panel() -> None:
     for axes in figure.axes:
         inside, text = axes.get_window_extent(), axes.texts[0].get_window_extent()
         assert inside.x0 <= text.x0 < text.x1 <= inside.x1
+
+
+# ---- Any factor, any quantity
+
+
+def ticks(axes: Axes) -> dict[float, str]:
+    """Return the named places of x."""
+    return dict(zip(axes.get_xticks(), [label.get_text() for label in axes.get_xticklabels()], strict=True))
+
+
+def over(x: str, *levels: object, **panel: object) -> Axes:
+    """Return the one panel of a figure over the levels of a factor."""
+    figure = curves_figure([Panel("one", curve_rows(*levels, x=x), **panel)], x, columns=1)  # type: ignore[arg-type]
+    figure.draw_without_rendering()
+    return figure.axes[0]
+
+
+@pytest.mark.parametrize(
+    ("x", "levels", "scale", "named"),
+    [
+        ("iodepth", [1, 4, 1024], "log", {1: "1", 4: "4", 1024: "1024"}),
+        ("rwmixread", [50, 75, 99], "linear", {50: "50", 75: "75", 99: "99"}),
+        ("rwmixread", [0, 30, 100], "linear", {0: "0", 30: "30", 100: "100"}),
+        ("thinktime", [1000, 10_000], "log", {1000: "1", 10_000: "10"}),
+        ("offset", [0, 512, 1024, 2048], "linear", {0: "0", 512: "512", 1024: "1024", 2048: "2048"}),
+        ("size", [2**20, 2**24, 2**27], "log", {2**20: "1", 2**24: "16", 2**27: "128"}),
+        ("numjobs", [4], "linear", {4: "4"}),
+    ],
+)
+def test_numbers_stand_where_they_are_on_a_scale_that_fits_them(
+    x: str, levels: list[int], scale: str, named: dict[int, str]
+) -> None:
+    axes = over(x, *levels)
+    assert (axes.get_xscale(), ticks(axes)) == (scale, named)
+
+
+@pytest.mark.parametrize(
+    ("x", "levels", "texts"),
+    [
+        ("skip", [-8192, -4096, 4096, 61440], ["−8", "−4", "4", "60"]),
+        ("thinktime", [0, 1000, 100_000], ["0", "1", "100"]),
+        ("replay", ["write-read", "read-write"], ["write-read", "read-write"]),
+        ("set_scheduler", ["none", "cfq", "noop"], ["none", "cfq", "noop"]),
+    ],
+)
+def test_names_and_levels_without_a_scale_stand_side_by_side(x: str, levels: list[object], texts: list[str]) -> None:
+    axes = over(x, *levels)
+    assert ticks(axes) == {float(number): text for number, text in enumerate(texts)}
+    assert list(curves(axes)["Read"].get_xdata()) == list(range(len(levels)))
+
+
+def test_levels_stand_in_their_order_whatever_the_order_of_the_rows() -> None:
+    line = curves(over("skip", 61440, -8192, 4096, -4096))["Read"]
+    assert list(line.get_xdata()) == [0, 1, 2, 3]
+    assert list(line.get_ydata()) == [301, 303, 302, 300]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "Int64"])
+def test_a_published_level_that_was_not_measured_has_its_place_and_name(dtype: str) -> None:
+    values = pd.DataFrame({"rw": ["read"], "bs_bytes": [16384], "value": [250.0]}).astype({"bs_bytes": dtype})
+    axes = over("bs_bytes", 4096, 8192, published=values)
+    assert ticks(axes) == {4096: "4", 8192: "8", 16384: "16"}
+    assert [list(line.get_xdata()) for line in hollow(axes)] == [[16384]]
+
+
+@pytest.mark.parametrize(
+    ("of", "label"),
+    [
+        ("iops", "Rate (IOPS)"),
+        ("read latency", "Mean latency of reads (ms)"),
+        ("clat p99.9", "clat p99.9 (ms)"),
+        ("bandwidth", "Bandwidth (MB/s)"),
+    ],
+)
+def test_y_names_the_quantity_and_its_unit(of: str, label: str) -> None:
+    assert over("numjobs", 1, 2, of=of).get_ylabel() == label
+
+
+def test_an_unknown_quantity_is_refused() -> None:
+    with pytest.raises(QuantityError, match="did you mean 'iops'"):
+        over("numjobs", 1, 2, of="iosp")
+
+
+def test_panels_of_two_quantities_have_an_axis_each() -> None:
+    panels = [Panel(of, curve_rows(1, 2, x="numjobs"), of=of) for of in ("iops", "latency")]
+    panels[1].rows[["mean", "low", "high"]] /= 1000
+    left, right = curves_figure(panels, "numjobs", columns=2).axes
+    assert [left.get_ylabel(), right.get_ylabel()] == ["Rate (IOPS)", "Mean latency (ms)"]
+    assert right.get_ylim()[1] < 1 < left.get_ylim()[1]
+
+
+def test_panels_of_one_quantity_share_its_axis() -> None:
+    panels = [Panel(str(factor), curve_rows(1, 2, x="numjobs"), of="iops") for factor in (1, 1000)]
+    panels[1].rows[["mean", "low", "high"]] *= 1000
+    left, right = curves_figure(panels, "numjobs", columns=2).axes
+    assert left.get_ylim() == right.get_ylim()
+
+
+def test_a_logarithmic_panel_is_one_and_the_others_are_not() -> None:
+    panels = [
+        Panel("one", curve_rows(1, 2, x="numjobs"), of="iops"),
+        Panel("two", curve_rows(1, 2, x="numjobs"), of="latency", logarithmic=True),
+    ]
+    assert [axes.get_yscale() for axes in curves_figure(panels, "numjobs", columns=2).axes] == ["linear", "log"]
+
+
+# ---- Panels of any experiment
+
+
+def cells(**levels: list[object]) -> pd.DataFrame:
+    """Return a summary with a row for reads at each combination of levels of drive, block size and factors."""
+    grid = {"drive": ["d"], "bs_bytes": [4096], **levels}
+    rows = [dict(zip(grid, combination, strict=True)) for combination in itertools.product(*grid.values())]
+    return pd.DataFrame(rows).assign(rw="read", mean=5.0, low=4.0, high=6.0)
+
+
+def printed_values(**columns: list[object]) -> pd.DataFrame:
+    return pd.DataFrame({"rw": "read", "drive_key": "d", "bs_bytes": [4096], "value": [5.5]} | columns)
+
+
+NOTHING_PUBLISHED = printed_values().iloc[:0]
+
+
+@pytest.mark.parametrize(
+    ("levels", "by", "x", "titles"),
+    [
+        ({"bs_bytes": [4096, 8192]}, [], "bs_bytes", ["d"]),
+        ({"numjobs": [1, 2]}, ["numjobs"], "numjobs", ["d"]),
+        (
+            {"numjobs": [1, 2, 4], "bs_bytes": [4096, 8192]},
+            ["numjobs"],
+            "numjobs",
+            ["d\nBlock size (KiB): 4", "d\nBlock size (KiB): 8"],
+        ),
+        (
+            {"set_DRA": [0, 1], "bs_bytes": [4096, 8192, 16384]},
+            ["set_DRA"],
+            "bs_bytes",
+            ["d\nDRA: 0", "d\nDRA: 1"],
+        ),
+        ({"drive": ["a", "b"], "numjobs": [1, 2]}, ["numjobs"], "numjobs", ["a", "b"]),
+        (
+            {"replay": ["r", "w"], "iodepth": [1, 2, 3], "thinktime": [1000, 2000]},
+            ["replay", "iodepth", "thinktime"],
+            "iodepth",
+            [f"d\nReplay: {replay}, Pause (ms): {pause}" for replay in "rw" for pause in (1, 2)],
+        ),
+    ],
+)
+def test_there_is_a_panel_for_each_drive_and_level_of_all_factors_but_that_with_the_most(
+    levels: dict[str, list[object]], by: list[str], x: str, titles: list[str]
+) -> None:
+    found, panels = level_panels(cells(**levels), by, "iops", NOTHING_PUBLISHED)
+    assert (found, [panel.title for panel in panels]) == (x, titles)
+    assert {panel.of for panel in panels} == {"iops"}
+
+
+def test_each_row_is_in_one_panel_and_each_panel_has_one_row_at_a_place() -> None:
+    summary = cells(numjobs=[1, 2, 4], bs_bytes=[4096, 8192], set_DRA=[0, 1], drive=["a", "b"])
+    x, panels = level_panels(summary, ["numjobs", "set_DRA"], "iops", NOTHING_PUBLISHED)
+    assert sorted(index for panel in panels for index in panel.rows.index) == list(summary.index)
+    assert all(not panel.rows[["rw", x]].duplicated().any() for panel in panels)
+
+
+def published_of(panels: list[Panel]) -> list[list[float]]:
+    return [[] if panel.published is None else panel.published["value"].tolist() for panel in panels]
+
+
+def test_published_values_stand_in_the_panel_of_their_drive_and_levels() -> None:
+    summary = cells(numjobs=[1, 2, 4], bs_bytes=[4096, 8192], drive=["d", "e"])
+    values = printed_values(numjobs=[4], bs_bytes=[8192])
+    _, panels = level_panels(summary, ["numjobs"], "iops", values)
+    assert [panel.title for panel in panels][1] == "d\nBlock size (KiB): 8"
+    assert published_of(panels) == [[], [5.5], [], []]
+
+
+@pytest.mark.parametrize("columns", [{}, {"numjobs": [None]}], ids=["no column", "no level"])
+def test_published_values_that_name_no_level_have_no_place(columns: dict[str, list[object]]) -> None:
+    _, panels = level_panels(cells(numjobs=[1, 2]), ["numjobs"], "iops", printed_values(**columns))
+    assert published_of(panels) == [[]]
+    assert curves_figure(panels, "numjobs", columns=1).axes
