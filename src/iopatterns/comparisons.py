@@ -167,8 +167,7 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
         limits = (f"{stem}_low", f"{stem}_high")
         columns.append(Column((f"{stem}_mean",), "Mean", form, over=over))
         if len(of) <= _WITH_INTERVALS:
-            head = f"{100 * measured['confidence'].iloc[0]:g} % interval"
-            columns.append(Column(limits, head, _range(form), over=over))
+            columns.append(Column(limits, _interval_head(measured), _range(form), over=over))
         if measured[f"published_{stem}"].notna().any():
             columns.append(Column((f"published_{stem}",), "Published", _as_published, over=over))
             columns.append(Column((f"error_{stem}_percent",), "Error (%)", _signed, over=over))
@@ -198,7 +197,7 @@ def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
         Column(("drive",), "Drive", right=False, once=True),
         Column(("quantity", "unit"), "Quantity", "{} ({})".format, right=False),
         Column(("mean",), "Mean", significant),
-        Column(("low", "high"), f"{100 * measured['confidence'].iloc[0]:g} % interval", _range(significant)),
+        Column(("low", "high"), _interval_head(measured), _range(significant)),
         Column(("cv_percent",), "CV (%)", fixed(1)),
         Column(("published",), "Published", _as_published),
         Column(("error_percent",), "Error (%)", _signed),
@@ -441,6 +440,8 @@ def _beside(
 
 def _interval_head(summary: pd.DataFrame) -> str:
     levels = sorted(set(summary["confidence"]))
+    if not levels:
+        raise TableError("the table has no rows")
     if len(levels) != 1:
         raise TableError(f"one table has one confidence level, not {len(levels)}")
     return f"{100 * levels[0]:g} % interval"

@@ -5,21 +5,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from iopatterns import measures
 from iopatterns.comparisons import (
     MARGIN,
     SCHEDULER_MARGIN,
     drive_table,
+    level_table,
+    quantity_table,
     reasons,
     refusal_table,
     scheduler_table,
     settings_table,
+    workload_table,
 )
 from iopatterns.published import load_drives
 from iopatterns.statistics import product_interval
-from iopatterns.tables import NOTHING, TableError, printed
+from iopatterns.tables import NOTHING, Table, TableError, printed
 
 ROOT = Path(__file__).parents[2]
 DRIVES = load_drives(ROOT / "data/published/saif2020")
@@ -426,3 +431,141 @@ def test_a_drive_of_which_nothing_was_asked_has_no_reason() -> None:
 def test_a_drive_s_reason_is_its_own() -> None:
     steps = [record("a", reason="of a"), record("b", reason="of b")]
     assert reasons(steps, "b") == "ignored:\nof b"
+
+
+# ---- Quantities at the levels of factors
+
+
+def measured(*quantities: str, drives: tuple[str, ...] = ("d",), depths: tuple[int, ...] = (1, 32)) -> pd.DataFrame:
+    """Return what `Study.measured` makes of random reads of 4 KiB at some depths: means 1000 × the depth."""
+    rows: list[dict[str, Any]] = []
+    for drive in drives:
+        for depth in depths:
+            row: dict[str, Any] = {"drive": drive, "rw": "randread", "bs_bytes": 4096, "iodepth": depth}
+            row |= {"study": "e", "executions": 2, "confidence": 0.95, "use": ""}
+            for name in quantities:
+                stem, mean = measures.get(name).column, 1000.0 * depth
+                row |= {f"{stem}_mean": mean, f"{stem}_low": 0.9 * mean, f"{stem}_high": 1.1 * mean}
+                row |= {f"{stem}_cv_percent": 2.0, f"published_{stem}": np.nan, f"error_{stem}_percent": np.nan}
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def texts(table: Table) -> list[tuple[str, ...]]:
+    return list(printed(table).itertuples(index=False, name=None))
+
+
+def heads(table: Table) -> list[tuple[str, str]]:
+    return [(column.over, column.head) for column in table.columns]
+
+
+def test_levels_have_a_row_each_with_mean_and_interval() -> None:
+    table = level_table(measured("iops"), ["iodepth"], ["iops"])
+    assert texts(table) == [("1", "1000", "900–1100", "2.0"), ("32", "32000", "28800–35200", "2.0")]
+    rate = "Rate (IOPS)"
+    assert heads(table) == [("", "I/O depth"), (rate, "Mean"), (rate, "95 % interval"), (rate, "CV (%)")]
+
+
+def test_levels_are_printed_in_the_unit_of_their_head() -> None:
+    data = measured("iops").assign(iodepth=[4096, 2**20]).rename(columns={"iodepth": "blockalign"})
+    table = level_table(data, ["blockalign"], ["iops"])
+    assert [row[0] for row in texts(table)] == ["4", "1024"]
+    assert table.columns[0].head == "Alignment (KiB)"
+
+
+def test_drive_workload_and_block_size_are_printed_where_there_are_several() -> None:
+    one = level_table(measured("iops"), ["iodepth"], ["iops"])
+    two = pd.concat([measured("iops", drives=("a", "b")), measured("iops").assign(rw="read", bs_bytes=8192)])
+    several = level_table(two, ["iodepth"], ["iops"])
+    assert [column.head for column in one.columns][:1] == ["I/O depth"]
+    assert [column.head for column in several.columns][:4] == ["Drive", "Workload", "Block size (KiB)", "I/O depth"]
+
+
+def test_a_table_by_the_block_size_has_it_once() -> None:
+    table = level_table(measured("iops"), ["bs_bytes"], ["iops"])
+    assert [column.head for column in table.columns][:2] == ["Block size (KiB)", "Mean"]
+
+
+def test_published_values_and_errors_are_printed_where_there_are_any() -> None:
+    data = measured("iops", "latency").assign(published_iops=[950.0, np.nan], error_iops_percent=[-5.26, np.nan])
+    table = level_table(data.assign(use=["fitted", ""]), ["iodepth"], ["iops", "latency"])
+    rate, latency = "Rate (IOPS)", "Mean latency (ms)"
+    assert heads(table) == [
+        ("", "I/O depth"),
+        *((rate, head) for head in ("Mean", "95 % interval", "Published", "Error (%)")),
+        *((latency, head) for head in ("Mean", "95 % interval", "CV (%)")),
+        ("", "Use"),
+    ]
+    assert [(row[3], row[4], row[-1]) for row in texts(table)] == [("950", "−5.3", "fitted"), (NOTHING, NOTHING, "")]
+
+
+def test_a_published_zero_is_printed_with_a_dash_for_its_error() -> None:
+    data = measured("write iops").assign(published_write_iops=[0.0, 0.0])
+    assert [row[3:5] for row in texts(level_table(data, ["iodepth"], ["write iops"]))] == [("0", NOTHING)] * 2
+
+
+def test_intervals_of_three_quantities_have_no_room() -> None:
+    quantities = ["iops", "latency", "bandwidth"]
+    table = level_table(measured(*quantities), ["iodepth"], quantities)
+    assert "95 % interval" not in [column.head for column in table.columns]
+    assert "iops_low" in table.data  # but stand in the CSV
+
+
+def test_a_mean_that_is_missing_is_printed_as_a_dash() -> None:
+    data = measured("iops", "read latency")
+    data.loc[0, [name for name in data if name.startswith("read_latency")]] = np.nan
+    table = level_table(data, ["iodepth"], ["iops", "read latency"])
+    assert texts(table)[0][3:5] == (NOTHING, NOTHING)
+
+
+def test_an_empty_table_of_levels_is_refused() -> None:
+    with pytest.raises(TableError, match="no rows"):
+        level_table(measured("iops").iloc[:0], ["iodepth"], ["iops"])
+
+
+def test_one_cell_s_quantities_have_a_row_each_in_their_unit() -> None:
+    data = measured("iops", "clat p99", depths=(32,)).assign(published_iops=[30000.0], error_iops_percent=[6.67])
+    table = quantity_table(data, ["iops", "clat p99"])
+    assert [row[1:3] for row in texts(table)] == [("iops (IOPS)", "32000"), ("clat p99 (ms)", "32000")]
+    assert [row[5:7] for row in texts(table)] == [("30000", "+6.7"), (NOTHING, NOTHING)]
+
+
+def test_quantities_of_several_drives_stand_drive_by_drive() -> None:
+    table = quantity_table(measured("iops", "latency", drives=("a", "b"), depths=(1,)), ["iops", "latency"])
+    assert table.data["drive"].tolist() == ["a", "a", "b", "b"]
+    assert [row[0] for row in texts(table)] == ["a", "", "b", ""]
+
+
+def summary(*workloads: str, drives: tuple[str, ...] = ("d",), means: tuple[float, ...] = (10.0, 20.0)) -> pd.DataFrame:
+    rows = [
+        {"drive": drive, "rw": rw, "skip": level, "mean": mean, "low": mean - 1, "high": mean + 1, "confidence": 0.9}
+        for drive in drives
+        for rw in workloads
+        for level, mean in zip((-4096, 4096), means, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_workloads_stand_side_by_side_at_each_level() -> None:
+    table = workload_table(summary("write", "read"), "skip", "latency")
+    assert texts(table) == [("d", "−4", *["10.0", "9.0–11.0"] * 2), ("", "4", *["20.0", "19.0–21.0"] * 2)]
+    assert heads(table)[2:] == [(rw, head) for rw in ("Read", "Write") for head in ("Mean", "90 % interval")]
+    assert {column.unit for column in table.columns[2:]} == {"ms"}
+
+
+def test_a_workload_that_was_not_measured_at_a_level_has_a_dash() -> None:
+    part = summary("read", "write").drop(index=3)
+    assert texts(workload_table(part, "skip", "iops"))[1][-2:] == (NOTHING, NOTHING)
+
+
+def test_the_table_of_workloads_has_the_numbers_of_each_in_its_data() -> None:
+    data = workload_table(summary("randread", drives=("a", "b")), "skip", "iops").data
+    assert list(data) == ["drive", "skip", "randread_mean", "randread_low", "randread_high"]
+    assert data["drive"].tolist() == ["a", "a", "b", "b"]
+
+
+def test_a_source_without_numbered_tables_has_its_drives_in_one() -> None:
+    drives = pd.DataFrame({"table": ["", ""], "drive": ["X", "Y"], "drive_key": ["x", "y"], "what_is_said": ["a", "b"]})
+    table = drive_table(drives, None, {"x": "twin"})
+    assert [column.head for column in table.columns] == ["Drive", "What is said", "Here"]
+    assert texts(table) == [("X", "a", "twin"), ("Y", "b", "not measured")]

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pypdf
 import pytest
 import yaml
@@ -40,11 +41,25 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind in ("parquet", "tuning.json"):
         (root / f"results/measurements/saif2020.{kind}").rename(root / f"results/measurements/mine.{kind}")
     colophon = json.loads((root / "results/colophon.json").read_text(encoding="utf-8"))
-    colophon["studies"] = {"mine": colophon["studies"]["saif2020"]}
+    colophon |= {"studies": {"mine": colophon["studies"]["saif2020"]}, "order": ["mine"]}
     (root / "results/colophon.json").write_text(json.dumps(colophon), encoding="utf-8")
     scorecard.write(root, {"mine": scorecard.judge(root, "mine")})
     execute(root / "notebooks/mine.ipynb", root / "results/notebooks/mine.ipynb")
     compile_report(root / "paper/report.typ", root / "results/report.pdf")
+    return root
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Likewise, but no drive took the settings of the experiment ``refusing``."""
+    root = lay_out_recorded(tmp_path_factory.mktemp("refused") / "project")
+    skeleton.write(root, "mine")
+    (root / "data/published/saif2020").rename(root / "data/published/mine")
+    for kind in ("parquet", "tuning.json"):
+        (root / f"results/measurements/saif2020.{kind}").rename(root / f"results/measurements/mine.{kind}")
+    table = pd.read_parquet(root / "results/measurements/mine.parquet")
+    table[table["experiments"] != "refusing"].to_parquet(root / "results/measurements/mine.parquet")
+    execute(root / "notebooks/mine.ipynb", root / "results/notebooks/mine.ipynb")
     return root
 
 
@@ -159,6 +174,17 @@ def test_a_figure_has_a_panel_for_each_level_of_all_factors_but_one(
     words = re.findall(r"<!-- (.*?) -->", text)
     assert words.count("px05smb040") == len(panels)
     assert [word for word in words if word in panels] == [panel for panel in panels if panel]
+
+
+def test_an_experiment_that_no_drive_could_run_shows_why(refused: Path) -> None:
+    table = pd.read_csv(refused / "results/tables/mine/refusing.csv")
+    assert dict(zip(table["drive"], table["outcome"], strict=True)) == {
+        "mz7km240": "not changeable",
+        "ssdsc2bb300g4": "ignored",
+        "ssdsc2kg480g7": "ignored",
+    }
+    text = (refused / "results/figures/mine/refusing.svg").read_text(encoding="utf-8")
+    assert text.count("<!-- ignored: -->") == 2
 
 
 def test_the_report_has_the_study_s_section_with_every_experiment(built: Path) -> None:

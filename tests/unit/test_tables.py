@@ -25,6 +25,8 @@ from iopatterns.tables import (
     block_label,
     fixed,
     printed,
+    rounded,
+    significant,
     to_csv,
     to_latex,
     to_typst,
@@ -191,6 +193,43 @@ def test_forms_keep_their_decimals() -> None:
     assert fixed(2)(1.0) == "1.00"
     assert between(1)(1.0, 2.25) == "1.0–2.2"
     assert fixed(1)(math.nan) == between(1)(math.nan, math.nan) == "–"
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([1234.5, 100.0], ["1234", "100"]),
+        ([10.04, 1000.0], ["10.0", "1000.0"]),
+        ([1.234], ["1.23"]),
+        ([0.1234, 5.0], ["0.123", "5.000"]),
+        ([0.00012], ["0.000"]),
+        ([0.0, 12.0], ["0.0", "12.0"]),
+        ([-250.0, 300.0], ["-250", "300"]),
+        ([math.nan, 12.34], ["–", "12.3"]),
+        ([math.nan], ["–"]),
+        ([0.0], ["0.00"]),
+    ],
+)
+def test_a_column_has_as_many_decimals_as_its_smallest_number_needs(values: list[float], texts: list[str]) -> None:
+    form = rounded(values)
+    assert [form(value) for value in values] == texts
+
+
+def test_a_missing_number_of_a_nullable_column_is_a_dash() -> None:
+    assert rounded(pd.Series([pd.NA, 2.5], dtype="Float64"))(pd.NA) == "–"  # type: ignore[arg-type]
+
+
+@given(st.lists(st.floats(1e-2, 1e9), min_size=1))
+def test_the_smallest_number_of_a_column_keeps_three_digits_down_to_a_tenth(values: list[float]) -> None:
+    smallest = min(values)
+    assert float(rounded(values)(smallest)) == pytest.approx(smallest, rel=0.005 if smallest >= 0.1 else 0.06)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(12345.6, "12346"), (9.876, "9.88"), (0.05, "0.050"), (0.0, "0.00"), (math.nan, "–")]
+)
+def test_a_number_by_itself_has_three_significant_digits(value: float, text: str) -> None:
+    assert significant(value) == text
 
 
 def test_numbers_are_sorted_and_rounded(tmp_path: Path) -> None:
