@@ -416,9 +416,11 @@ def test_measured_leaves_missing_what_was_not_published(tmp_path: Path) -> None:
     assert set(rest[rest["rw"] != "randrw"]["use"]) == {""}
 
 
-def test_measured_has_no_error_against_a_published_zero(tmp_path: Path) -> None:
-    row = at(mix(tmp_path, *TABLE).measured("e", ["iodepth"], ["read iops"]), rw="write", iodepth=32)
-    assert (row["read_iops_mean"], row["published_read_iops"]) == (0, 0)
+@pytest.mark.parametrize(("rw", "mean"), [("write", 0.0), ("read", 1050.0)])
+def test_measured_has_no_error_against_a_published_zero(tmp_path: Path, rw: str, mean: float) -> None:
+    found = mix(tmp_path, value_of("a", "read iops", rw, "iodepth=1", "0 IOPS"))
+    row = at(found.measured("e", ["iodepth"], ["read iops"]), rw=rw, iodepth=1)
+    assert (row["read_iops_mean"], row["published_read_iops"]) == (pytest.approx(mean), 0)
     assert pd.isna(row["error_read_iops_percent"])
 
 
