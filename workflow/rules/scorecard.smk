@@ -16,11 +16,14 @@ rule judge:
         code=multiext(
             "src/iopatterns/",
             "claims.py",
+            "factors.py",
             "formulas.py",
             "measures.py",
             "published.py",
             "scorecard.py",
             "statistics.py",
+            "tables.py",
+            "units.py",
         ),
     output:
         "results/scorecard.json",
