@@ -154,8 +154,8 @@ _Statistic = _Product | _Mean | _Difference | _Largest | _Function
 class Judge:
     """All that the claims of one study are held against.
 
-    ``executions``: as ``measures.read_executions`` returns it. ``tuned``: as
-    ``collect.tuned`` returns it. ``values``: as ``published.load`` returns it.
+    ``executions``: as ``measures.read_executions`` returns it. ``tuned``: as ``collect.tuned`` returns it. ``values``:
+    as ``published.load`` returns it.
     """
 
     executions: pd.DataFrame
@@ -446,7 +446,7 @@ def _check_check(check: Mapping[str, Any], values: pd.DataFrame, where: str) -> 
         raise ClaimsError(f"{where}: 'with' names the means of a 'value', and belongs to nothing else")
     if "value" in check:
         _check_formula(check, where)
-    for each in [check, *(selection for _, selection in _selections_of(check))]:
+    for each in [check, *(selection for _, selection in selections_of(check))]:
         try:
             measures.get(each.get("of", "bandwidth") if isinstance(each, dict) else "bandwidth")
         except measures.QuantityError as error:
@@ -494,7 +494,7 @@ def _check_selections(check: Mapping[str, Any], where: str) -> None:
         ):
             raise ClaimsError(f"{where}: an outcome's 'to' is a value, and its 'where' has drives alone, by name")
         return
-    for name, selection in _selections_of(check):
+    for name, selection in selections_of(check):
         for factor, level in selection.items() if isinstance(selection, dict) else ():
             if factor in _NO_FACTORS and name == "where":
                 raise ClaimsError(f"{where}: where has levels by factor; '{factor}' belongs beside it, or to a mean")
@@ -511,7 +511,7 @@ def _check_selections(check: Mapping[str, Any], where: str) -> None:
             raise ClaimsError(f"{where}: '{name}' needs one level for each factor, such as {{rw: read}}")
 
 
-def _selections_of(check: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def selections_of(check: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield (key, selection) for all that a check selects executions by."""
     for name in ("where", "ratio", "to", "over_ratio", "over_to", "difference", "mean"):
         if name in check:

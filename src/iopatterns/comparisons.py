@@ -242,18 +242,13 @@ def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str,
     """Return one of a source's tables of its drives, as printed there, with what was measured of each.
 
     ``drives``: as ``published.load_drives`` returns it; ``number``: of the table in the source, None where it has none;
-    ``measured``: the kind
-    (twin, file …) of each drive measured, by name. Columns of the data: those of ``drives``, and measured_as.
+    ``measured``: the kind (twin, file …) of each drive measured, by name. Columns of the data: those of ``drives``, and
+    measured_as.
     """
     data = drives[drives["table"] == ("" if number is None else str(number))]
     data = data.drop(columns="table").reset_index(drop=True)
     data["measured_as"] = [measured.get(key, "not measured") for key in data["drive_key"]]
-    heads = {
-        "drive": "Drive",
-        "cell": "SSD type",
-        "year": "Year",
-        "measured_as": "Here",
-    }
+    heads = {"cell": "SSD type", "measured_as": "Here"}
     printed = [str(name) for name in data if name != "drive_key"]
     columns = tuple(
         Column((name,), heads.get(name, name.replace("_", " ").capitalize()), right=name in {"size", "year"})

@@ -138,7 +138,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     return Config(
         drives={name: _resolved_drive(root, name, drives[name]) for name in main["drives"]},
         independent_drives=[name for name in main["independent_drives"] if name in main["drives"]],
-        source_drives=frozenset(_source_drives(root, known)),
+        source_drives=frozenset(_source_drives(root, known, studies)),
         studies=studies,
         iologs=_iologs(root, studies),
         fio_options=study_schema["$defs"]["options"]["properties"],
@@ -155,14 +155,14 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     )
 
 
-def _source_drives(root: Path, studies: Iterable[str]) -> Iterator[str]:
+def _source_drives(root: Path, known: Iterable[str], studies: Mapping[str, Any]) -> Iterator[str]:
     """Yield the drives that study files name, whatever else is in them: a mistake in one that is not asked for is none.
 
-    A file that is asked for has been checked by then.
+    ``studies`` are those that are, read and checked.
     """
-    for study in studies:
+    for study in known:
         try:
-            content = read_yaml(root, f"{STUDIES_FOLDER}/{study}.yaml")
+            content = studies[study] if study in studies else read_yaml(root, f"{STUDIES_FOLDER}/{study}.yaml")
         except ConfigError:
             continue
         if not isinstance(content, dict):

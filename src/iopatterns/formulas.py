@@ -28,12 +28,8 @@ class Formula:
         try:
             self._body = ast.parse(text, mode="eval").body
             self._check(self._body, names, text)
-        except (
-            SyntaxError,
-            ValueError,
-            RecursionError,
-            MemoryError,
-        ):  # the latter of what is nested or long beyond reason
+        # the last two of what is nested or long beyond reason
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise FormulaError(f"'{text}' is no arithmetic expression such as 'read / (99 + write)'") from None
         self.names = sorted(names)
 

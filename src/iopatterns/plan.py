@@ -42,8 +42,8 @@ class Plan:
         self._cells = {
             study: {cell.folder: cell for cell in grid.expand(self.config, study)} for study in self.config.studies
         }
-        empty = [study for study, found in self._cells.items() if not found]
         self._check_disks()
+        empty = [study for study, found in self._cells.items() if not found]
         if empty:
             raise grid.GridError(f"{config.CONFIG_FILE}: drives: {self._no_drive(empty[0])}")
 
@@ -227,9 +227,8 @@ class Plan:
                 line += f", at most {each.written_bytes / 1e9:.1f} GB written (at 1 GB/s){self._wear(each)}"
             lines.append(line + ("" if self.is_real(each.drive) else ", simulated: nothing is written"))
         lines += [f"{drive}: measured elsewhere, out of {self.archive(drive)[0]}" for drive in self.archived_drives()]
-        total = f"In all about {units.format_duration(sum(each.seconds for each in forecasts))}"
-        together = self.config.independent_drives
-        total += ", one drive after the other"
+        seconds, together = sum(each.seconds for each in forecasts), self.config.independent_drives
+        total = f"In all about {units.format_duration(seconds)}, one drive after the other"
         if len(together) > 1:
             total += f"; less with --cores {len(together)}: {', '.join(together)} are measured at the same time then"
         return "\n".join([*lines, f"{total}."])

@@ -107,13 +107,7 @@ class Panel:
     logarithmic: bool = False
 
 
-def curves_figure(
-    panels: Sequence[Panel],
-    x: str,
-    columns: int,
-    *,
-    height_inch: float = 2.35,
-) -> Figure:
+def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = 2.35) -> Figure:
     """Return a figure of quantities over the levels of a factor, a curve for each workload.
 
     ``x`` is the factor's column in the executions (bs_bytes, numjobs, iodepth …). Levels above 0 that span a factor
@@ -149,9 +143,7 @@ def curves_figure(
         axis.apply(grid.flat[0])
         for number, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
             if panel.logarithmic:
-                axes.set_yscale("log")
-                axes.yaxis.set_minor_locator(NullLocator())
-                axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                _logarithmic(axes)
             else:
                 axes.set_ylim(bottom=0)
             if number % columns == 0 or panel.of != panels[number - 1].of:
@@ -314,11 +306,15 @@ def _legend(sizes: list[int], published_sizes: set[int]) -> list[Line2D]:
     ]
 
 
-def _scale(axes: Axes) -> None:
+def _logarithmic(axes: Axes) -> None:
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _scale(axes: Axes) -> None:
+    _logarithmic(axes)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     # two lines each, so that all stand on one base line
     names = [WORKLOAD_NAMES[rw] for pair in _PAIRS for rw in pair]
     axes.set_xticks(range(4), [f"{name} ".replace(" ", "\n", 1) for name in names])

@@ -21,7 +21,6 @@ STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
 _HOLDS = {REPRODUCED, WITHIN}
 _SET_UP = "It describes the source's set-up, or what it tells of drives in general."
 _NOT_MEASURED = "Its drive or experiment was not measured."
-_SELECTIONS = ("ratio", "to", "over_ratio", "over_to", "difference", "mean")
 _OPERATORS = {"at_most": "≤", "at_least": "≥", "equals": "="}
 
 
@@ -105,8 +104,7 @@ def _of_drive(claim: Mapping[str, Any], drive: str) -> dict[str, Any] | None:
     check = claim.get("check")
     if check is None or "equals" in check or "outcome" in check:
         return None
-    selections = [check.get(name, {}) for name in ("ratio", "over_ratio", "difference", "mean")]
-    if any("drive" in selection for selection in [*selections, *check.get("with", {}).values()]):
+    if any("drive" in selection for name, selection in claims.selections_of(check) if name != "where"):
         return None
     return {**check, "where": {**check.get("where", {}), "drive": drive}}
 
@@ -199,7 +197,8 @@ def _printed(value: float, unit: str, counted: bool) -> str:
 
 def describe(check: Mapping[str, Any]) -> str:
     """Return the statistic of a check in words: what is divided by what, and where."""
-    named = [check[name] for name in _SELECTIONS if isinstance(check.get(name), Mapping)]
+    selected = [selection for name, selection in claims.selections_of(check) if name != "where"]
+    named = [selection for selection in selected if isinstance(selection, Mapping)]
     quantities = list(dict.fromkeys(claims.quantity_of(check, selection) for selection in named or [{}]))
     mean = f"mean {quantities[0]}" if len(quantities) == 1 else "means"
 
