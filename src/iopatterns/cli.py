@@ -169,7 +169,7 @@ def restore() -> None:
 @click.option("--expect", is_flag=True, help="Make what the present scorecard says what is expected from now on.")
 def scorecard_command(expect: bool) -> None:
     """Say what became of the sources' claims and numbers; fail where one that is expected to hold no longer does."""
-    from iopatterns import scorecard
+    from iopatterns.analysis import scorecard
 
     root = Path.cwd()
     if expect:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from support import ROOT, lay_out_recorded
 
-from iopatterns import scorecard
+from iopatterns.analysis import scorecard
 from iopatterns.notebooks import execute
 from iopatterns.report import compile_report
 

@@ -9,7 +9,7 @@ import pytest
 from support import ROOT
 from twins import fio
 
-from iopatterns import published
+from iopatterns.analysis import published
 
 PUBLISHED = {
     row["id"]: float(row["value"])

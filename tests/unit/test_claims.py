@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from support import ROOT
 
-from iopatterns import claims
-from iopatterns.claims import (
+from iopatterns.analysis import claims
+from iopatterns.analysis.claims import (
     DEVIATES,
     REPRODUCED,
     UNDECIDED,
@@ -30,8 +30,8 @@ from iopatterns.claims import (
     select,
     status_of,
 )
+from iopatterns.analysis.statistics import interval
 from iopatterns.config import ConfigError
-from iopatterns.statistics import interval
 
 FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
 VALUES = pd.DataFrame({"id": ["table1-read", "table1-limit"], "value": [100.0, 30.0], "unit": "MB/s"})

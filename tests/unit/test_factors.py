@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT
 
-from iopatterns.claims import column_of
+from iopatterns.analysis.claims import column_of
 from iopatterns.factors import is_text, level_of, scale
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "µs": 1, "ms": 10**3, "s": 10**6, "%": 1, "": 1}

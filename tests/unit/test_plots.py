@@ -13,9 +13,9 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from iopatterns.measures import QuantityError
-from iopatterns.plots import WIDTH_INCH, Panel, PlotError, bandwidth_figure, curves_figure, level_panels, save
-from iopatterns.published import load
+from iopatterns.analysis.plots import WIDTH_INCH, Panel, PlotError, bandwidth_figure, curves_figure, level_panels, save
+from iopatterns.analysis.published import load
+from iopatterns.analysis.quantities import QuantityError
 
 PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020").query("experiment == 'initial'")
 MEANS = {"read": 300.0, "randread": 150.0, "write": 200.0, "randwrite": 180.0}

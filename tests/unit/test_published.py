@@ -6,9 +6,9 @@ import pytest
 import yaml
 from support import ROOT
 
-from iopatterns.claims import column_of
+from iopatterns.analysis.claims import column_of
+from iopatterns.analysis.published import COLUMNS, PublishedError, conditions, fit_uses, load, load_drives, with_uses
 from iopatterns.factors import level_of
-from iopatterns.published import COLUMNS, PublishedError, conditions, fit_uses, load, load_drives, with_uses
 
 SAIF2020 = ROOT / "data" / "published" / "saif2020"
 GOOD = {

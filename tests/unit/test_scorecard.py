@@ -12,8 +12,8 @@ import pytest
 import yaml
 from support import ROOT, lay_out_recorded
 
-from iopatterns import claims, published, scorecard
-from iopatterns.claims import (
+from iopatterns.analysis import claims, published, scorecard
+from iopatterns.analysis.claims import (
     CONTRADICTED,
     DEVIATES,
     REPRODUCED,
@@ -24,8 +24,8 @@ from iopatterns.claims import (
     Judge,
     column_of,
 )
+from iopatterns.analysis.scorecard import ScorecardError
 from iopatterns.factors import level_of
-from iopatterns.scorecard import ScorecardError
 from iopatterns.units import size_bytes
 
 STUDY = "saif2020"

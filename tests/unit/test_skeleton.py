@@ -14,7 +14,8 @@ import yaml
 from click.testing import CliRunner
 from support import ROOT, lay_out_recorded
 
-from iopatterns import scorecard, skeleton
+from iopatterns import skeleton
+from iopatterns.analysis import scorecard
 from iopatterns.cli import commands
 from iopatterns.errors import IoPatternsError
 from iopatterns.notebooks import execute, parameters_of

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from iopatterns.statistics import (
+from iopatterns.analysis.statistics import (
     BCA_MIN_EXECUTIONS,
     Interval,
     StatisticsError,

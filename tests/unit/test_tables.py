@@ -14,10 +14,10 @@ import typst
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iopatterns.comparisons import bandwidth_table, ratio_table
-from iopatterns.published import load
-from iopatterns.statistics import random_to_sequential, summarise
-from iopatterns.tables import (
+from iopatterns.analysis.published import load
+from iopatterns.analysis.report_tables import bandwidth_table, ratio_table
+from iopatterns.analysis.statistics import random_to_sequential, summarise
+from iopatterns.analysis.tables import (
     Column,
     Table,
     TableError,

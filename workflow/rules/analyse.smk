@@ -7,11 +7,7 @@ for study in PLAN.studies:
         input:
             raw=PLAN.raw_files(study),
             unpacked=[PLAN.unpacked(drive) for drive in PLAN.archived_drives()],
-            code=[
-                *multiext("src/iopatterns/", "archive.py", "collect.py", "measure.py"),
-                "src/iopatterns/tuning/__init__.py",
-                *multiext("src/fio_parser_json/", "documents.py", "tables.py"),
-            ],
+            code=PLAN.code("workflow/scripts/collect.py"),
         output:
             table=f"results/measurements/{study}.parquet",
             tuning=f"results/measurements/{study}.tuning.json",
@@ -36,23 +32,7 @@ for study in PLAN.studies:
             tuning=f"results/measurements/{study}.tuning.json",
             published=multiext(f"data/published/{study}/", "values.csv", "drives.csv"),
             twins=PLAN.models(),
-            code=multiext(
-                "src/iopatterns/",
-                "access_gap.py",
-                "analysis.py",
-                "claims.py",
-                "comparisons.py",
-                "factors.py",
-                "measures.py",
-                "notebooks.py",
-                "outputs.py",
-                "plots.py",
-                "published.py",
-                "statistics.py",
-                "report.mplstyle",
-                "tables.py",
-                "units.py",
-            ),
+            code=PLAN.code("workflow/scripts/analyse.py", f"notebooks/{study}.ipynb"),
         output:
             tables=PLAN.tables(study),
             figures=PLAN.figures(study),

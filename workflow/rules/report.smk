@@ -15,7 +15,7 @@ rule report:
         provenance=expand(
             "results/measurements/{study}.provenance.json", study=PLAN.studies
         ),
-        code="src/iopatterns/report.py",
+        code=PLAN.code("workflow/scripts/report.py"),
     output:
         pdf="results/report.pdf",
         colophon="results/colophon.json",

@@ -13,18 +13,7 @@ rule judge:
         ),
         twins=PLAN.models(),
         schema="workflow/schemas/claims.schema.yaml",
-        code=multiext(
-            "src/iopatterns/",
-            "claims.py",
-            "factors.py",
-            "formulas.py",
-            "measures.py",
-            "published.py",
-            "scorecard.py",
-            "statistics.py",
-            "tables.py",
-            "units.py",
-        ),
+        code=PLAN.code("workflow/scripts/judge.py"),
     output:
         "results/scorecard.json",
     log:

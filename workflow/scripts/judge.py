@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iopatterns import scorecard
+from iopatterns.analysis import scorecard
 from iopatterns.errors import IoPatternsError
 
 if TYPE_CHECKING:

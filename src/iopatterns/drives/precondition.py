@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from iopatterns import fio, messages
-from iopatterns.steadiness import ROUNDS, steadiness
+from iopatterns.analysis.steadiness import ROUNDS, steadiness
 
 # SNIA's test specification stops after as many rounds, steady or not
 MOST_ROUNDS = 25

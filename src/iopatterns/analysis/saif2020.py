@@ -5,11 +5,11 @@ from typing import Any
 
 import pandas as pd
 
-from iopatterns import comparisons
-from iopatterns.analysis import Study, block_labels
-from iopatterns.comparisons import drive_label
-from iopatterns.statistics import random_to_sequential
-from iopatterns.tables import block_label
+from iopatterns.analysis import report_tables
+from iopatterns.analysis.report_tables import drive_label
+from iopatterns.analysis.statistics import random_to_sequential
+from iopatterns.analysis.study import Study, block_labels
+from iopatterns.analysis.tables import block_label
 from iopatterns.units import format_size
 
 # The levels, beside drive and block size, at which the report tells the gap of each experiment
@@ -34,8 +34,8 @@ def numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, limit: st
         "initial_block_sizes": block_labels(initial["bs_bytes"]),
         "jobs": sorted(int(jobs) for jobs in set(study.rows("concurrency")["numjobs"])),
         "margins_percent": {
-            "settings": 100 * comparisons.MARGIN,
-            "schedulers": 100 * comparisons.SCHEDULER_MARGIN,
+            "settings": 100 * report_tables.MARGIN,
+            "schedulers": 100 * report_tables.SCHEDULER_MARGIN,
         },
         "drives": [_drive_numbers(drive, initial, ratios, limit_mb_per_s) for drive in dict.fromkeys(initial["drive"])],
         "gaps": {name: _gaps(study, name, by) for name, by in _GAPS.items()},

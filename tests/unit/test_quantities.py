@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fio_parser_json
-from iopatterns.measures import MEASURES, QuantityError, find, get, read_executions
+from iopatterns.analysis.quantities import QUANTITIES, QuantityError, find, get, read_executions
 
 DATA = Path(__file__).parent / "fio_parser_json/data"
 MIXED = DATA / "fio-3.33-randrw-plus.json"
@@ -208,7 +208,7 @@ def test_a_mean_latency_lies_between_the_smallest_and_the_largest_of_its_rows(
 
 def test_each_quantity_has_its_column_in_the_executions(tmp_path: Path) -> None:
     table = executions(tmp_path, MIXED)
-    assert [name for name, measure in MEASURES.items() if table[measure.column].isna().any()] == []
+    assert [name for name, measure in QUANTITIES.items() if table[measure.column].isna().any()] == []
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_a_unit_of_something_else_is_none(name: str, unit: str) -> None:
     assert get(name).from_unit(unit) is None
 
 
-@pytest.mark.parametrize("name", [*MEASURES, "clat p99"])
+@pytest.mark.parametrize("name", [*QUANTITIES, "clat p99"])
 def test_each_quantity_is_known_in_its_own_unit(name: str) -> None:
     measure = get(name)
     assert measure.from_unit(measure.unit) == 1

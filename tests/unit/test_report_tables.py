@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from iopatterns import measures
-from iopatterns.comparisons import (
+from iopatterns.analysis.published import load_drives
+from iopatterns.analysis.report_tables import (
     MARGIN,
     SCHEDULER_MARGIN,
     drive_table,
@@ -22,9 +22,8 @@ from iopatterns.comparisons import (
     settings_table,
     workload_table,
 )
-from iopatterns.published import load_drives
-from iopatterns.statistics import product_interval
-from iopatterns.tables import NOTHING, Table, TableError, printed
+from iopatterns.analysis.statistics import product_interval
+from iopatterns.analysis.tables import NOTHING, Table, TableError, printed
 
 ROOT = Path(__file__).parents[2]
 DRIVES = load_drives(ROOT / "data/published/saif2020")
@@ -436,15 +435,15 @@ def test_a_drive_s_reason_is_its_own() -> None:
 # ---- Quantities at the levels of factors
 
 
-def measured(*quantities: str, drives: tuple[str, ...] = ("d",), depths: tuple[int, ...] = (1, 32)) -> pd.DataFrame:
+def measured(*names: str, drives: tuple[str, ...] = ("d",), depths: tuple[int, ...] = (1, 32)) -> pd.DataFrame:
     """Return what `Study.measured` makes of random reads of 4 KiB at some depths: means 1000 × the depth."""
     rows: list[dict[str, Any]] = []
     for drive in drives:
         for depth in depths:
             row: dict[str, Any] = {"drive": drive, "rw": "randread", "bs_bytes": 4096, "iodepth": depth}
             row |= {"study": "e", "executions": 2, "confidence": 0.95, "use": ""}
-            for name in quantities:
-                stem, mean = measures.get(name).column, 1000.0 * depth
+            for name in names:
+                stem, mean = quantities.get(name).column, 1000.0 * depth
                 row |= {f"{stem}_mean": mean, f"{stem}_low": 0.9 * mean, f"{stem}_high": 1.1 * mean}
                 row |= {f"{stem}_cv_percent": 2.0, f"published_{stem}": np.nan, f"error_{stem}_percent": np.nan}
             rows.append(row)

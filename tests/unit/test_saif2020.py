@@ -10,15 +10,15 @@ import pandas as pd
 import pytest
 from recorded import REFUSERS, asks, mean_of, only, study
 
-from iopatterns import access_gap
-from iopatterns.tables import write_numbers
+from iopatterns.analysis import saif2020
+from iopatterns.analysis.tables import write_numbers
 
 LIMIT = "section3-write-gap"
 
 
 @cache
 def numbers() -> dict[str, Any]:
-    return access_gap.numbers(study(), study().summary("initial"), study().ratios("initial"), LIMIT)
+    return saif2020.numbers(study(), study().summary("initial"), study().ratios("initial"), LIMIT)
 
 
 def test_numbers_have_the_keys_that_the_report_reads() -> None:
@@ -76,7 +76,7 @@ def test_there_is_a_gap_for_each_pair_of_cells_of_an_experiment(experiment: str,
 
 def test_an_experiment_that_was_not_run_has_no_gaps() -> None:
     some = only("c400", *REFUSERS)
-    found = access_gap.numbers(some, some.summary("initial"), some.ratios("initial"), LIMIT)
+    found = saif2020.numbers(some, some.summary("initial"), some.ratios("initial"), LIMIT)
     assert found["gaps"] == {"block-size": [], "concurrency": [], "read-ahead": []}
 
 
@@ -122,7 +122,7 @@ def test_numbers_can_be_written_as_json_and_read_again(tmp_path: Path) -> None:
 
 def test_findings_have_a_line_for_each_ratio_and_each_setting_not_taken() -> None:
     ratios = study().ratios("initial")
-    lines = access_gap.findings(study(), ratios)
+    lines = saif2020.findings(study(), ratios)
     assert len(lines) == len(ratios) + 3
     assert lines[-1] == "- ssdsc2kg480g7, DRA=1: ignored, accepted, but DRA still reads back as 0"
 
@@ -130,5 +130,5 @@ def test_findings_have_a_line_for_each_ratio_and_each_setting_not_taken() -> Non
 def test_a_finding_tells_apart_only_what_the_interval_tells_apart() -> None:
     ratio = {"drive": "d", "operation": "read", "bs_bytes": 4096, "ratio": 0.9, "low": 0.7, "high": 1.1}
     other = {**ratio, "operation": "write", "high": 0.95}
-    lines = access_gap.findings(replace(study(), steps=[]), pd.DataFrame([ratio, other]))
+    lines = saif2020.findings(replace(study(), steps=[]), pd.DataFrame([ratio, other]))
     assert [line.rsplit(": ", 1)[1] for line in lines] == ["not told apart", "slower"]

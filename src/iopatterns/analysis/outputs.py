@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from iopatterns.plots import save
-from iopatterns.tables import Table, printed, write_table
+from iopatterns.analysis.plots import save
+from iopatterns.analysis.tables import Table, printed, write_table
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from iopatterns import claims, files, measures, published
-from iopatterns.claims import CONTRADICTED, DEVIATES, REPRODUCED, UNDECIDED, UNTESTABLE, WITHIN
+from iopatterns import files
+from iopatterns.analysis import claims, published, quantities
+from iopatterns.analysis.claims import CONTRADICTED, DEVIATES, REPRODUCED, UNDECIDED, UNTESTABLE, WITHIN
 from iopatterns.errors import IoPatternsError
 
 FILE = "results/scorecard.json"
@@ -39,7 +40,7 @@ def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t"
     ClaimsError, PublishedError.
     """
     folder = root / "data/published" / study
-    executions = measures.read_executions(root / f"results/measurements/{study}.parquet")
+    executions = quantities.read_executions(root / f"results/measurements/{study}.parquet")
     values = published.with_uses(published.load(folder), root / "data/twins", study, claims.kinds(executions))
     content = claims.load(root, f"data/published/{study}/claims.yaml", values)
     tuned = json.loads((root / f"results/measurements/{study}.tuning.json").read_text(encoding="utf-8"))
@@ -199,11 +200,11 @@ def describe(check: Mapping[str, Any]) -> str:
     """Return the statistic of a check in words: what is divided by what, and where."""
     selected = [selection for name, selection in claims.selections_of(check) if name != "where"]
     named = [selection for selection in selected if isinstance(selection, Mapping)]
-    quantities = list(dict.fromkeys(claims.quantity_of(check, selection) for selection in named or [{}]))
-    mean = f"mean {quantities[0]}" if len(quantities) == 1 else "means"
+    names = list(dict.fromkeys(claims.quantity_of(check, selection) for selection in named or [{}]))
+    mean = f"mean {names[0]}" if len(names) == 1 else "means"
 
     def told(selection: Mapping[str, Any]) -> str:
-        return _selected(selection) if len(quantities) == 1 else _of(selection, check)
+        return _selected(selection) if len(names) == 1 else _of(selection, check)
 
     if "outcome" in check:
         text = f"outcome of setting {check['outcome']} to {check['to']}"
@@ -296,7 +297,7 @@ def _measured(judge_: claims.Judge, row: Mapping[Any, Any]) -> float | None:
     """Return the mean, in the unit printed, where a published value was measured; None where it was not."""
     if not row["experiment"]:
         return None
-    measure = measures.get(row["quantity"])
+    measure = quantities.get(row["quantity"])
     levels = {"drive": row["drive_key"], "rw": row["rw"], "bs": row["bs"], **published.conditions(row["conditions"])}
     rows = claims.select(claims.of_experiment(judge_.executions, row["experiment"]), levels)
     values = rows.get(measure.column, pd.Series(dtype="float64")).dropna()

@@ -11,11 +11,11 @@ import pytest
 from recorded import RAW, RECORDED, REFUSERS, STEPS, asks, mean_of, only, study
 from support import ROOT
 
-from iopatterns.analysis import BANDWIDTH, AnalysisError, Study
-from iopatterns.measures import QuantityError, read_executions
-from iopatterns.published import COLUMNS
-from iopatterns.statistics import interval
-from iopatterns.tables import write_numbers
+from iopatterns.analysis.published import COLUMNS
+from iopatterns.analysis.quantities import QuantityError, read_executions
+from iopatterns.analysis.statistics import interval
+from iopatterns.analysis.study import BANDWIDTH, AnalysisError, Study
+from iopatterns.analysis.tables import write_numbers
 
 # ---- Experiments and drives
 
@@ -396,7 +396,7 @@ def test_published_values_keep_the_unit_of_the_source_in_what_was_loaded(tmp_pat
 
 
 def test_measured_sets_quantities_and_published_values_side_by_side(tmp_path: Path) -> None:
-    table = mix(tmp_path, *TABLE).measured("e", ["iodepth"], ["iops", "latency"])
+    table = mix(tmp_path, *TABLE).comparison("e", ["iodepth"], ["iops", "latency"])
     row = at(table, rw="read", iodepth=1)
     assert row[["study", "drive", "bs_bytes", "executions"]].tolist() == ["e", "d", 4096, 2]
     assert row[["iops_mean", "published_iops", "error_iops_percent"]].tolist() == pytest.approx([1050, 1000, 5])
@@ -408,7 +408,7 @@ def test_measured_sets_quantities_and_published_values_side_by_side(tmp_path: Pa
 
 
 def test_measured_leaves_missing_what_was_not_published(tmp_path: Path) -> None:
-    table = mix(tmp_path, *TABLE).measured("e", ["iodepth"], ["iops", "latency"])
+    table = mix(tmp_path, *TABLE).comparison("e", ["iodepth"], ["iops", "latency"])
     rest = table[(table["rw"] != "read") | (table["iodepth"] != 1)]
     assert rest["published_iops"].isna().all()
     assert rest["error_iops_percent"].isna().all()
@@ -419,13 +419,13 @@ def test_measured_leaves_missing_what_was_not_published(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("rw", "mean"), [("write", 0.0), ("read", 1050.0)])
 def test_measured_has_no_error_against_a_published_zero(tmp_path: Path, rw: str, mean: float) -> None:
     found = mix(tmp_path, value_of("a", "read iops", rw, "iodepth=1", "0 IOPS"))
-    row = at(found.measured("e", ["iodepth"], ["read iops"]), rw=rw, iodepth=1)
+    row = at(found.comparison("e", ["iodepth"], ["read iops"]), rw=rw, iodepth=1)
     assert (row["read_iops_mean"], row["published_read_iops"]) == (pytest.approx(mean), 0)
     assert pd.isna(row["error_read_iops_percent"])
 
 
 def test_measured_has_cells_without_one_of_the_quantities(tmp_path: Path) -> None:
-    table = mix(tmp_path).measured("e", ["iodepth"], ["read latency", "write latency"])
+    table = mix(tmp_path).comparison("e", ["iodepth"], ["read latency", "write latency"])
     assert len(table) == 6
     assert table.set_index(["rw", "iodepth"])["read_latency_ms_mean"].isna().to_dict() == {
         (rw, depth): rw == "write" for rw in ("read", "write", "randrw") for depth in (1, 32)
@@ -433,7 +433,7 @@ def test_measured_has_cells_without_one_of_the_quantities(tmp_path: Path) -> Non
 
 
 def test_measured_goes_by_drive_workload_and_level(tmp_path: Path) -> None:
-    table = mix(tmp_path, factors={"iodepth": [32, 4, 1]}).measured("e", ["iodepth"], ["iops"])
+    table = mix(tmp_path, factors={"iodepth": [32, 4, 1]}).comparison("e", ["iodepth"], ["iops"])
     assert [*zip(table["rw"], table["iodepth"], strict=True)] == [
         (rw, depth) for rw in ("read", "write", "randrw") for depth in (1, 4, 32)
     ]
@@ -453,7 +453,7 @@ def test_a_published_value_stands_at_its_level_of_any_factor(
     tmp_path: Path, factor: str, levels: list[Any], condition: str
 ) -> None:
     line = value_of("a", "iops", "read", condition, "1000 IOPS")
-    table = mix(tmp_path, line, factors={factor: levels}).measured("e", [factor], ["iops"])
+    table = mix(tmp_path, line, factors={factor: levels}).comparison("e", [factor], ["iops"])
     assert at(table, rw="read", **{factor: levels[0]})["error_iops_percent"] == pytest.approx(5)
     assert table["published_iops"].notna().sum() == 1
 
@@ -462,17 +462,17 @@ def test_a_published_value_stands_at_its_level_of_any_factor(
 def test_a_published_value_that_names_no_level_stands_at_none(tmp_path: Path, levels: list[Any]) -> None:
     factor = "replay" if isinstance(levels[0], str) else "numjobs"
     line = value_of("a", "iops", "read", "", "1000 IOPS")
-    table = mix(tmp_path, line, factors={factor: levels}).measured("e", [factor], ["iops"])
+    table = mix(tmp_path, line, factors={factor: levels}).comparison("e", [factor], ["iops"])
     assert table["published_iops"].isna().all()
 
 
 def test_measured_of_the_block_size_alone_is_that_of_no_factor() -> None:
-    found = [study().measured("initial", by, ["bandwidth"]) for by in ([], ["bs_bytes"])]
+    found = [study().comparison("initial", by, ["bandwidth"]) for by in ([], ["bs_bytes"])]
     pd.testing.assert_frame_equal(*found)
 
 
 def test_measured_of_an_experiment_without_executions_is_empty() -> None:
-    assert study().measured("other", [], ["iops"]).empty
+    assert study().comparison("other", [], ["iops"]).empty
 
 
 def test_the_quantities_of_an_experiment_are_those_that_its_source_published(tmp_path: Path) -> None:
@@ -496,7 +496,7 @@ def test_facts_tell_the_greatest_depth_that_was_asked_for(tmp_path: Path) -> Non
 
 
 def test_what_was_measured_can_be_written_as_json_and_read_again(tmp_path: Path) -> None:
-    table = mix(tmp_path, *TABLE).measured("e", ["iodepth"], ["iops"])
+    table = mix(tmp_path, *TABLE).comparison("e", ["iodepth"], ["iops"])
     content = {"levels": table.to_dict("records")}
     read = json.loads(write_numbers(content, tmp_path / "n.json").read_text(encoding="utf-8"))
     assert [row["iops_mean"] for row in read["levels"]] == pytest.approx(table["iops_mean"].tolist())

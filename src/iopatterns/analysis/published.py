@@ -8,7 +8,8 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from iopatterns import factors, measures
+from iopatterns import factors
+from iopatterns.analysis import quantities
 from iopatterns.errors import IoPatternsError
 from iopatterns.units import size_bytes
 
@@ -165,8 +166,8 @@ def _check(row: dict[str, str], where: str) -> None:
 def _check_quantity(quantity: str, unit: str, where: str) -> None:
     """Raise PublishedError unless an experiment can measure a quantity in that unit."""
     try:
-        measure = measures.get(quantity)
-    except measures.QuantityError as error:
+        measure = quantities.get(quantity)
+    except quantities.QuantityError as error:
         raise PublishedError(f"{where}: quantity: {error}; or leave experiment empty") from None
     if measure.from_unit(unit) is None:
         raise PublishedError(f"{where}: unit: {quantity} is in {' or '.join(measure.units)}, not in '{unit}'")

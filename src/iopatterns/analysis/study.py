@@ -8,14 +8,15 @@ from typing import Any, cast
 
 import pandas as pd
 
-from iopatterns import claims, comparisons, factors, measures, tuning
+from iopatterns import factors, tuning
+from iopatterns.analysis import claims, quantities, report_tables
+from iopatterns.analysis.published import conditions, load, load_drives, with_uses
+from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
+from iopatterns.analysis.steadiness import doubts
+from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.errors import IoPatternsError
-from iopatterns.published import conditions, load, load_drives, with_uses
-from iopatterns.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
-from iopatterns.steadiness import doubts
-from iopatterns.tables import WORKLOAD_NAMES, block_label
 
-BANDWIDTH = measures.MEASURES["bandwidth"].column
+BANDWIDTH = quantities.QUANTITIES["bandwidth"].column
 _CELL = ("drive", "rw", "bs_bytes")
 _ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", "drive_kind", "tuned"})
 
@@ -28,9 +29,9 @@ class AnalysisError(IoPatternsError):
 class Study:
     """The measurements of one study beside what its source published.
 
-    ``executions``: as ``measures.read_executions`` returns it. ``steps``: as ``collect.tuned`` returns it. ``values``:
-    as ``published.load`` returns it, with a column for each factor that its conditions name, as the executions have it
-    (numjobs, set_DRA …), and ``use`` (fitted or predicted, where a twin of the drive was measured).
+    ``executions``: as ``quantities.read_executions`` returns it. ``steps``: as ``collect.tuned`` returns it.
+    ``values``: as ``published.load`` returns it, with a column for each factor that its conditions name, as the
+    executions have it (numjobs, set_DRA …), and ``use`` (fitted or predicted, where a twin of the drive was measured).
     ``source_drives``: as ``published.load_drives`` returns it.
     """
 
@@ -58,7 +59,7 @@ class Study:
 
         ``twins`` is the folder of models, which say what they were fitted to.
         """
-        executions = measures.read_executions(measurements)
+        executions = quantities.read_executions(measurements)
         values = _published_values(published, twins, executions)
         steps = json.loads(tuning.read_text(encoding="utf-8"))
         drives = load_drives(published)
@@ -109,7 +110,7 @@ class Study:
 
     def why_not(self, experiment: str, drive: str) -> str:
         """Return in two lines why a drive did not take a setting that an experiment asks for."""
-        return comparisons.reasons(self.tuned(experiment), drive) or "not measured"
+        return report_tables.reasons(self.tuned(experiment), drive) or "not measured"
 
     def summary(self, experiment: str, by: Sequence[str] = (), of: str = "bandwidth") -> pd.DataFrame:
         """Return ``statistics.summarise`` of a quantity in an experiment, in its unit, and the I/O depth reached.
@@ -117,7 +118,7 @@ class Study:
         ``of``: a quantity of ``measures``. One row per drive, rw, bs_bytes and level of ``by`` (columns of the
         executions); two cells of the grid are never averaged over. Raises AnalysisError.
         """
-        measure = measures.get(of)
+        measure = quantities.get(of)
         rows, keys = self.rows(experiment), list(dict.fromkeys([*_CELL, *by]))
         if rows.empty:
             head = [*keys, "executions", "mean", "low", "high", "cv", "method", "confidence", "iodepth_reached"]
@@ -147,7 +148,7 @@ class Study:
 
         The column ``value`` is in the quantity's unit here, whatever the source prints.
         """
-        measure = measures.get(of)
+        measure = quantities.get(of)
         wanted = (self.values["experiment"] == experiment) & (self.values["quantity"] == of)
         if drive is not None:
             wanted &= self.values["drive_key"] == drive
@@ -157,7 +158,7 @@ class Study:
         found["value"] *= pd.Series([measure.from_unit(unit) for unit in found["unit"]], dtype="float64")
         return found
 
-    def measured(self, experiment: str, by: Sequence[str] = (), of: Sequence[str] = ("bandwidth",)) -> pd.DataFrame:
+    def comparison(self, experiment: str, by: Sequence[str] = (), of: Sequence[str] = ("bandwidth",)) -> pd.DataFrame:
         """Return some quantities of an experiment side by side, with what the source published of each.
 
         One row per drive, rw, bs_bytes and level of ``by``, in order. Columns: study, these, executions, confidence,
@@ -172,7 +173,7 @@ class Study:
         table = table.assign(study=experiment, interval_method=cells["method"], use="")
         for name in of:
             summary = self.summary(experiment, by, name)
-            column = measures.get(name).column
+            column = quantities.get(name).column
             part = summary[keys].assign(**{f"{column}_{stat}": summary[stat] for stat in ("mean", "low", "high")})
             # of equal values the noise of arithmetic is left
             part[f"{column}_cv_percent"] = (100 * summary["cv"]).round(9)

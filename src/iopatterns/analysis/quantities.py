@@ -24,7 +24,7 @@ _UNITS = {
 
 
 @dataclass(frozen=True)
-class Measure:
+class Quantity:
     """A quantity: the column of the executions that holds it, its name on an axis, and its unit."""
 
     column: str
@@ -42,35 +42,35 @@ class Measure:
 
 
 # By the name that published values (column quantity) and claims (key of) have for them
-MEASURES = {
-    "bandwidth": Measure("bandwidth_mb_per_s", "Bandwidth", "MB/s"),
-    "iops": Measure("iops", "Rate", "IOPS"),
-    "read iops": Measure("read_iops", "Rate of reads", "IOPS"),
-    "write iops": Measure("write_iops", "Rate of writes", "IOPS"),
-    "latency": Measure("latency_ms", "Mean latency", "ms"),
-    "read latency": Measure("read_latency_ms", "Mean latency of reads", "ms"),
-    "write latency": Measure("write_latency_ms", "Mean latency of writes", "ms"),
+QUANTITIES = {
+    "bandwidth": Quantity("bandwidth_mb_per_s", "Bandwidth", "MB/s"),
+    "iops": Quantity("iops", "Rate", "IOPS"),
+    "read iops": Quantity("read_iops", "Rate of reads", "IOPS"),
+    "write iops": Quantity("write_iops", "Rate of writes", "IOPS"),
+    "latency": Quantity("latency_ms", "Mean latency", "ms"),
+    "read latency": Quantity("read_latency_ms", "Mean latency of reads", "ms"),
+    "write latency": Quantity("write_latency_ms", "Mean latency of writes", "ms"),
     # by Little's law: the rate times the time that a request takes
-    "requests under way": Measure("under_way", "Requests under way", "requests"),
+    "requests under way": Quantity("under_way", "Requests under way", "requests"),
 }
 # What fio tells of the time that submitting takes (slat), of the time from then on (clat), and of both together (lat)
 _OF_FIO = re.compile(r"(slat|clat|lat) (min|max|mean|stddev|p[0-9.]+)")
 
 
-def find(name: str) -> Measure | None:
-    """Return the quantity of that name, or None: one of `MEASURES`, or as in ``clat mean`` and ``clat p99.9``."""
+def find(name: str) -> Quantity | None:
+    """Return the quantity of that name, or None: one of `QUANTITIES`, or as in ``clat mean`` and ``clat p99.9``."""
     if match := _OF_FIO.fullmatch(name):
         column = "_".join(match.groups()).replace(".", "_")
-        return Measure(f"{column}_ms", name, "ms")
-    return MEASURES.get(name)
+        return Quantity(f"{column}_ms", name, "ms")
+    return QUANTITIES.get(name)
 
 
-def get(name: str) -> Measure:
+def get(name: str) -> Quantity:
     """Return the quantity of that name, see `find`. Raises QuantityError."""
     measure = find(name)
     if measure is None:
-        near = get_close_matches(name, MEASURES, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"valid are {', '.join(MEASURES)} and as in 'clat p99.9'"
+        near = get_close_matches(name, QUANTITIES, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"valid are {', '.join(QUANTITIES)} and as in 'clat p99.9'"
         raise QuantityError(f"there is no quantity '{name}'; {hint}")
     return measure
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iopatterns import measures, tuning
-from iopatterns.factors import scale
-from iopatterns.statistics import equivalence, product_interval, random_to_sequential
-from iopatterns.tables import (
+from iopatterns import tuning
+from iopatterns.analysis import quantities
+from iopatterns.analysis.statistics import equivalence, product_interval, random_to_sequential
+from iopatterns.analysis.tables import (
     NOTHING,
     WORKLOAD_NAMES,
     Column,
@@ -22,6 +22,7 @@ from iopatterns.tables import (
     rounded,
     significant,
 )
+from iopatterns.factors import scale
 
 # A setting or scheduler counts as without effect where a bandwidth, or the gap between random and sequential access,
 # changes by less than this, shown by a test of equivalence.
@@ -161,7 +162,7 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
         once = name in ("drive", "rw")
         columns.append(Column((name,), texts.label, level, right=not once, once=once))
     for name in of:
-        measure = measures.get(name)
+        measure = quantities.get(name)
         over, stem = f"{measure.label} ({measure.unit})", measure.column
         form = rounded(measured[f"{stem}_mean"])
         limits = (f"{stem}_low", f"{stem}_high")
@@ -187,7 +188,7 @@ def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
     rows = []
     for cell in measured.drop_duplicates("drive").to_dict("records"):
         for name in of:
-            measure = measures.get(name)
+            measure = quantities.get(name)
             stats = [cell[f"{measure.column}_{stat}"] for stat in ("mean", "low", "high", "cv_percent")]
             published = [cell[f"published_{measure.column}"], cell[f"error_{measure.column}_percent"]]
             rows.append((cell["drive"], name, measure.unit, *stats, *published, cell["use"]))
@@ -212,7 +213,7 @@ def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
     ``summary``: as ``analysis.Study.summary`` returns it by ``factor``. Columns of the data: drive, the factor, and
     <workload>_mean, <workload>_low, <workload>_high for each workload, in the quantity's unit.
     """
-    measure = measures.get(of)
+    measure = quantities.get(of)
     workloads = [rw for rw in WORKLOAD_NAMES if rw in set(summary["rw"])]
     keys = ["drive", factor]
     data = summary[keys].drop_duplicates().reset_index(drop=True)

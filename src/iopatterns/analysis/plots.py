@@ -15,13 +15,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from iopatterns import files, measures
-from iopatterns.comparisons import drive_label
+from iopatterns import files
+from iopatterns.analysis import quantities
+from iopatterns.analysis.report_tables import drive_label
+from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.errors import IoPatternsError
 from iopatterns.factors import scale
-from iopatterns.tables import WORKLOAD_NAMES, block_label
 
-STYLE = Path(__file__).with_name("report.mplstyle")
+STYLE = Path(__file__).with_name("plots.mplstyle")
 WIDTH_INCH = 166 / 25.4  # the report's text width
 _ROW_INCH = 52 / 25.4
 _LEGEND_COLUMNS = 4  # as many as the width holds
@@ -147,7 +148,7 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
             else:
                 axes.set_ylim(bottom=0)
             if number % columns == 0 or panel.of != panels[number - 1].of:
-                measure = measures.get(panel.of)
+                measure = quantities.get(panel.of)
                 axes.set_ylabel(f"{measure.label} ({measure.unit})")
         for axes in list(grid.flat)[max(0, len(panels) - columns) : len(panels)]:
             axes.tick_params(labelbottom=True)  # the lowest of each column, also above an empty place

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iopatterns import config, factors, measures
-from iopatterns.errors import IoPatternsError
-from iopatterns.formulas import Formula, FormulaError
-from iopatterns.statistics import (
+from iopatterns import config, factors
+from iopatterns.analysis import quantities
+from iopatterns.analysis.formulas import Formula, FormulaError
+from iopatterns.analysis.statistics import (
     EQUIVALENCE_ALPHA,
     Interval,
     StatisticsError,
@@ -23,7 +23,8 @@ from iopatterns.statistics import (
     interval,
     product_interval,
 )
-from iopatterns.tables import block_label
+from iopatterns.analysis.tables import block_label
+from iopatterns.errors import IoPatternsError
 from iopatterns.tuning.queue import SETTINGS as QUEUE_SETTINGS
 
 SCHEMA = "workflow/schemas/claims.schema.yaml"
@@ -154,8 +155,8 @@ _Statistic = _Product | _Mean | _Difference | _Largest | _Function
 class Judge:
     """All that the claims of one study are held against.
 
-    ``executions``: as ``measures.read_executions`` returns it. ``tuned``: as ``collect.tuned`` returns it. ``values``:
-    as ``published.load`` returns it.
+    ``executions``: as ``quantities.read_executions`` returns it. ``tuned``: as ``collect.tuned`` returns it.
+    ``values``: as ``published.load`` returns it.
     """
 
     executions: pd.DataFrame
@@ -195,7 +196,7 @@ class Judge:
         """Return the quantity of a check, or that of the selection, in the executions that the selection names."""
         if "experiment" in selection:
             rows = of_experiment(self.executions, selection["experiment"])
-        measure = measures.get(quantity_of(check, selection))
+        measure = quantities.get(quantity_of(check, selection))
         asked = {name: level for name, level in selection.items() if name not in _NO_FACTORS}
         values = select(rows, {**levels, **asked}).get(measure.column, pd.Series(dtype="float64"))
         return values.dropna().to_numpy(dtype=np.float64)
@@ -319,10 +320,10 @@ class Judge:
         return measure.from_unit(str(self.values.loc[self.values["id"] == bound, "unit"].iloc[0])) or 1.0
 
 
-def measure_of(check: Mapping[str, Any]) -> measures.Measure | None:
+def measure_of(check: Mapping[str, Any]) -> quantities.Quantity | None:
     """Return the quantity in whose unit a check's statistic is: a mean's or a difference's; all others have no unit."""
     selection = check.get("mean", check.get("difference"))
-    return None if selection is None else measures.get(quantity_of(check, selection))
+    return None if selection is None else quantities.get(quantity_of(check, selection))
 
 
 def quantity_of(check: Mapping[str, Any], selection: Selection) -> str:
@@ -448,8 +449,8 @@ def _check_check(check: Mapping[str, Any], values: pd.DataFrame, where: str) -> 
         _check_formula(check, where)
     for each in [check, *(selection for _, selection in selections_of(check))]:
         try:
-            measures.get(each.get("of", "bandwidth") if isinstance(each, dict) else "bandwidth")
-        except measures.QuantityError as error:
+            quantities.get(each.get("of", "bandwidth") if isinstance(each, dict) else "bandwidth")
+        except quantities.QuantityError as error:
             raise ClaimsError(f"{where}: of: {error}") from None
     _check_selections(check, where)
     if expectations[0] in ("at_most", "at_least", "equals"):

@@ -1,0 +1,72 @@
+"""Which files of the package a script or notebook rests on, read out of its imports; no list is kept by hand."""
+
+import ast
+import functools
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import grimp
+
+_PACKAGES = ("iopatterns", "fio_parser_json")
+
+
+def behind(root: Path, *files: str) -> list[str]:
+    """Return what the package's part in some scripts and notebooks is: every module that they import, and so on.
+
+    ``files`` and what is returned are paths below ``root``, in alphabetical order; data that lie beside a module are
+    among them. Imports inside functions count like all others.
+    """
+    named = {module for file in files for code in _code(root / file) for module in _imported(ast.parse(code))}
+    return sorted({path for module in _closure(frozenset(named)) for path in _files(root, module)})
+
+
+def _code(file: Path) -> Iterator[str]:
+    """Yield the Python code of a script, or of each code cell of a notebook."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix != ".ipynb":
+        yield text
+        return
+    for cell in json.loads(text)["cells"]:
+        if cell["cell_type"] == "code":
+            yield "".join(cell["source"])
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Yield the dotted names of ours that code imports; of ``from a import b`` both, for b may be a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@functools.cache
+def _graph() -> grimp.ImportGraph:
+    return grimp.build_graph(*_PACKAGES, cache_dir=None)
+
+
+@functools.cache
+def _closure(names: frozenset[str]) -> frozenset[str]:
+    """Return the modules of those names, and all that they import, directly or not."""
+    graph = _graph()
+    there = names & graph.modules
+    return frozenset(_with_packages({*there, *(up for name in there for up in graph.find_upstream_modules(name))}))
+
+
+def _with_packages(modules: Iterable[str]) -> Iterator[str]:
+    """Yield modules with the packages that they are in, whose own code runs first."""
+    for module in modules:
+        parts = module.split(".")
+        yield from (".".join(parts[: count + 1]) for count in range(len(parts)))
+
+
+def _files(root: Path, module: str) -> Iterator[str]:
+    """Yield a module's source, and the data beside it that bear its name, such as the style of ``plots``.
+
+    The native module has neither; it is rebuilt by its own means.
+    """
+    place = root / "src" / module.replace(".", "/")
+    found = [place / "__init__.py"] if place.is_dir() else place.parent.glob(f"{place.name}.*")
+    yield from (str(path.relative_to(root)) for path in found if path.suffix not in {".so", ".pyi"})
