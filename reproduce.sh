@@ -88,12 +88,12 @@ make_environment() { # .venv, exactly as locked; nothing to do when neither lock
 build_package() { # the package and its simulated drives; nothing to do when their sources have not changed
     local stamp
     # of the package's own files the names alone: what is in them is read where it lies
-    stamp=$({ find src/twin -type f | sort | xargs sha256sum; find src -name '*.py' | sort; cat pyproject.toml .venv/.stamp; g++ --version; } | sha256sum)
+    stamp=$({ find src/twin -type f | sort | xargs sha256sum; find src -name '*.py' | sort; cat pyproject.toml src/fio_parser_json/pyproject.toml .venv/.stamp; g++ --version; } | sha256sum)
     [ -f .venv/.package ] && [ "$(cat .venv/.package)" = "$stamp" ] && return
     say "Building the package and its simulated drives"
     # the build calls cmake and ninja by name; they are in .venv
     PATH="$PWD/.venv/bin:$PATH" .venv/bin/uv pip install --quiet --python .venv/bin/python \
-        --no-deps --no-build-isolation --editable .
+        --no-deps --no-build-isolation --editable src/fio_parser_json --editable .
     printf '%s\n' "$stamp" >.venv/.package
 }
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import grimp
 
-_PACKAGES = ("iopatterns", "fio_parser_json")
+# Our packages, and the folders that hold them
+_PACKAGES = {"iopatterns": "src", "fio_parser_json": "src/fio_parser_json"}
 
 
 def behind(root: Path, *files: str) -> list[str]:
@@ -67,6 +68,6 @@ def _files(root: Path, module: str) -> Iterator[str]:
 
     The native module has neither; it is rebuilt by its own means.
     """
-    place = root / "src" / module.replace(".", "/")
+    place = root / _PACKAGES[module.partition(".")[0]] / module.replace(".", "/")
     found = [place / "__init__.py"] if place.is_dir() else place.parent.glob(f"{place.name}.*")
     yield from (str(path.relative_to(root)) for path in found if path.suffix not in {".so", ".pyi"})

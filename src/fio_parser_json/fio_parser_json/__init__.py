@@ -17,3 +17,6 @@ def __getattr__(name: str) -> object:
 
         return getattr(tables, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__version__ = "0.1.0"

@@ -1,0 +1,71 @@
+"""Which files a script or notebook rests on: derived from imports, direct and indirect, of packages that are ours."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+from iopatterns import sources
+
+SCRIPTS = sorted((ROOT / "workflow/scripts").glob("*.py"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def behind(*files: Path) -> list[str]:
+    return sources.behind(ROOT, *(str(file.relative_to(ROOT)) for file in files))
+
+
+def notebook(folder: Path, *cells: tuple[str, str]) -> Path:
+    path = folder / "a.ipynb"
+    path.write_text(json.dumps({"cells": [{"cell_type": kind, "source": [code]} for kind, code in cells]}))
+    return path
+
+
+def script(folder: Path, code: str) -> list[str]:
+    (folder / "a.py").write_text(code)
+    (folder / "src").symlink_to(ROOT / "src")
+    return sources.behind(folder, "a.py")
+
+
+@pytest.mark.parametrize("file", [*SCRIPTS, *NOTEBOOKS], ids=lambda file: file.name)
+def test_every_file_behind_a_script_or_notebook_is_there(file: Path) -> None:
+    found = behind(file)
+    assert found == sorted(set(found))
+    assert all((ROOT / path).is_file() for path in found)
+
+
+def test_what_decides_that_an_execution_stands_apart_is_behind_each_study() -> None:
+    for file in NOTEBOOKS:
+        assert "src/iopatterns/analysis/steadiness.py" in behind(file)
+
+
+def test_what_is_imported_by_what_is_imported_is_behind_a_script(tmp_path: Path) -> None:
+    found = script(tmp_path, "from iopatterns.analysis.claims import Judge")
+    assert {"src/iopatterns/analysis/claims.py", "src/iopatterns/analysis/formulas.py"} <= set(found)
+    assert "src/iopatterns/errors.py" in found  # claims -> formulas -> errors
+    assert "src/iopatterns/analysis/plots.py" not in found
+
+
+def test_an_import_within_a_function_counts(tmp_path: Path) -> None:
+    found = script(tmp_path, "def f():\n    import iopatterns.units\n")
+    assert found == ["src/iopatterns/__init__.py", "src/iopatterns/units.py"]
+
+
+def test_a_module_out_of_a_package_is_found(tmp_path: Path) -> None:
+    assert "src/iopatterns/units.py" in script(tmp_path, "from iopatterns import units")
+
+
+def test_data_that_bear_a_module_s_name_lie_behind_it(tmp_path: Path) -> None:
+    found = script(tmp_path, "from iopatterns.analysis import plots")
+    assert "src/iopatterns/analysis/plots.mplstyle" in found
+
+
+def test_nothing_of_other_packages_is_behind_a_script(tmp_path: Path) -> None:
+    assert script(tmp_path, "import json, numpy") == []
+
+
+def test_of_a_notebook_the_code_cells_alone_count(tmp_path: Path) -> None:
+    path = notebook(tmp_path, ("markdown", "import iopatterns.units"), ("code", "import iopatterns.signals"))
+    (tmp_path / "src").symlink_to(ROOT / "src")
+    assert sources.behind(tmp_path, path.name) == ["src/iopatterns/__init__.py", "src/iopatterns/signals.py"]
