@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from iopatterns import cells, config, fio, grid, health, machine, messages, progress, sources, units
+from iopatterns import cells, config, fio, grid, health, machine, messages, progress, rule_code, units
 from iopatterns.drives.precondition import MOST_ROUNDS
 from iopatterns.measure import UNPACKED
 from iopatterns.twin.state import find_model
@@ -144,7 +144,7 @@ class Plan:
 
     def code(self, *files: str) -> list[str]:
         """Return the files of the package that some of the workflow's scripts and notebooks rest on."""
-        return sources.behind(self._root, *files)
+        return rule_code.behind(self._root, *files)
 
     def fitted_models(self) -> list[str]:
         """Return the names of the models in data/twins that record a fit."""

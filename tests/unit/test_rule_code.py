@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-from iopatterns import sources
+from iopatterns import rule_code
 
 SCRIPTS = sorted((ROOT / "workflow/scripts").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def behind(*files: Path) -> list[str]:
-    return sources.behind(ROOT, *(str(file.relative_to(ROOT)) for file in files))
+    return rule_code.behind(ROOT, *(str(file.relative_to(ROOT)) for file in files))
 
 
 def notebook(folder: Path, *cells: tuple[str, str]) -> Path:
@@ -25,7 +25,7 @@ def notebook(folder: Path, *cells: tuple[str, str]) -> Path:
 def script(folder: Path, code: str) -> list[str]:
     (folder / "a.py").write_text(code)
     (folder / "src").symlink_to(ROOT / "src")
-    return sources.behind(folder, "a.py")
+    return rule_code.behind(folder, "a.py")
 
 
 @pytest.mark.parametrize("file", [*SCRIPTS, *NOTEBOOKS], ids=lambda file: file.name)
@@ -68,4 +68,4 @@ def test_nothing_of_other_packages_is_behind_a_script(tmp_path: Path) -> None:
 def test_of_a_notebook_the_code_cells_alone_count(tmp_path: Path) -> None:
     path = notebook(tmp_path, ("markdown", "import iopatterns.units"), ("code", "import iopatterns.signals"))
     (tmp_path / "src").symlink_to(ROOT / "src")
-    assert sources.behind(tmp_path, path.name) == ["src/iopatterns/__init__.py", "src/iopatterns/signals.py"]
+    assert rule_code.behind(tmp_path, path.name) == ["src/iopatterns/__init__.py", "src/iopatterns/signals.py"]
