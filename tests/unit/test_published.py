@@ -8,7 +8,8 @@ from support import ROOT
 
 from iopatterns.claims import column_of
 from iopatterns.factors import level_of
-from iopatterns.published import COLUMNS, PublishedError, conditions, fit_uses, load, load_drives, with_uses
+from iopatterns.published import PublishedError, conditions, fit_uses, load, load_drives, with_uses
+from iopatterns.sources import VALUE_COLUMNS
 
 SAIF2020 = ROOT / "data" / "published" / "saif2020"
 GOOD = {
@@ -29,7 +30,7 @@ GOOD = {
 
 
 def write(folder: Path, *rows: dict[str, str]) -> Path:
-    lines = [",".join(COLUMNS), *(",".join(row.values()) for row in rows)]
+    lines = [",".join(VALUE_COLUMNS), *(",".join(row.values()) for row in rows)]
     (folder / "values.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 

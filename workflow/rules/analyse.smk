@@ -48,6 +48,7 @@ for study in PLAN.studies:
                 "outputs.py",
                 "plots.py",
                 "published.py",
+                "sources.py",
                 "statistics.py",
                 "report.mplstyle",
                 "tables.py",

@@ -21,6 +21,7 @@ rule judge:
             "measures.py",
             "published.py",
             "scorecard.py",
+            "sources.py",
             "statistics.py",
             "tables.py",
             "units.py",
