@@ -1,5 +1,6 @@
 """The command line `iopatterns`. Each command imports what it needs, so that a measurement starts at once."""
 
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -171,15 +172,18 @@ def restore() -> None:
 @click.option("--expect", is_flag=True, help="Make what the present scorecard says what is expected from now on.")
 def scorecard_command(expect: bool) -> None:
     """Say what became of the sources' claims and numbers; fail where one that is expected to hold no longer does."""
-    from iopatterns import scorecard
+    from iopatterns import files, scorecard
 
     root = Path.cwd()
     if expect:
-        for path in scorecard.expect(root):
+        with files.of_this_version(scorecard.FILE):
+            written = scorecard.expect(root)
+        for path in written:
             click.echo(f"{path.relative_to(root)}: written")
         return
-    click.echo(scorecard.overview(root))
-    broken = scorecard.regressions(root)
+    with files.of_this_version(scorecard.FILE):
+        overview, broken = scorecard.overview(root), scorecard.regressions(root)
+    click.echo(overview)
     if broken:
         click.echo("Expected to hold, and no longer does:\n" + "\n".join(f"  {line}" for line in broken))
         sys.exit(1)
@@ -217,8 +221,8 @@ def main() -> None:
     try:
         commands(standalone_mode=False)
     except click.ClickException as error:
-        error.message = bounded(error.message)
-        error.show()
+        error.show(told := io.StringIO())
+        print(bounded(told.getvalue().rstrip()), file=sys.stderr)
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)

@@ -1,6 +1,7 @@
 """Reads config/: closed schemas, and messages that name the file, the key and the nearest valid choice."""
 
 import difflib
+import errno
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -143,6 +144,7 @@ def read_drives(root: Path) -> dict[str, dict[str, Any]]:
     drives: dict[str, dict[str, Any]] = read_yaml(root, DRIVES_FILE)
     check(DRIVES_FILE, drives, _schema(root, "drives"))
     _check_kinds(drives)
+    _check_paths(root, drives)
     return drives
 
 
@@ -227,6 +229,8 @@ _ALLOWED_BY_KIND = {
     "block": {"path", "serial", "model", "size", "tune", "destroy", "expendable"},
     "archive": {"path"},
 }
+# What ends the value of an option for fio (strip_blank_end in its parse.c), on its command line as well
+_FIO_COMMENTS = ";#"
 _ALLOWED_BY_ALL = {"kind", "description"}
 
 
@@ -246,6 +250,33 @@ def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
         ]
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def _check_paths(root: Path, drives: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError for a drive's path that the system cannot follow."""
+    for name, drive in drives.items():
+        if "path" not in drive:
+            continue
+        try:
+            os.stat(root / drive["path"])
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            if isinstance(error, ValueError) or error.errno in {errno.ELOOP, errno.ENAMETOOLONG}:
+                place = f"{DRIVES_FILE}: {name}.path: {printable(drive['path'])}"
+                raise ConfigError(f"{place}: {reason}. Correct the path, or remove the link.") from None
+
+
+def _check_for_fio(root: Path, name: str, drive: Mapping[str, Any]) -> None:
+    """Raise ConfigError for the path of a real drive that fio would not take as it stands."""
+    path = os.path.abspath(root / drive["path"])  # noqa: PTH100 - as it is given, links and all
+    both = f"{path}{os.path.realpath(path)}"
+    wrong = next((character for character in _FIO_COMMENTS if character in both), "")
+    if wrong or path != path.strip():
+        what = f"fio takes '{wrong}' for the beginning of a comment" if wrong else "fio leaves out a blank at the end"
+        raise ConfigError(
+            f"{DRIVES_FILE}: {name}.path: {printable(path)}: {what}, and would use another file. Give another path, or"
+            " rename the folder."
+        )
 
 
 def _check_independent(names: Iterable[str], drives: Mapping[str, Mapping[str, Any]]) -> None:
@@ -277,6 +308,7 @@ def _resolved_drive(root: Path, name: str, drive: Mapping[str, Any]) -> Mapping[
         except archive.ArchiveError as error:
             raise ConfigError(f"{DRIVES_FILE}: {name}.path: {error}") from None
     if drive["kind"] != "twin":
+        _check_for_fio(root, name, drive)
         return drive
     from iopatterns.twin import models  # only where there is a twin
     from iopatterns.twin.error import TwinError

@@ -1,11 +1,12 @@
 """Files written whole or not at all (temporary name, fsync, rename), and a user's files read within bounds."""
 
+import contextlib
 import hashlib
 import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,22 @@ def _check_plain(state: os.stat_result, most_bytes: int) -> None:
         raise UnreadableError("it is a folder" if stat.S_ISDIR(state.st_mode) else "it is no plain file")
     if state.st_size > most_bytes:
         raise UnreadableError(f"it has {state.st_size:,} bytes, and at most {most_bytes:,} are read")
+
+
+class ForeignResultError(IoPatternsError):
+    """A file of results is not as this version of the package writes it."""
+
+
+@contextlib.contextmanager
+def of_this_version(file: str) -> Iterator[None]:
+    """Raise ForeignResultError where what is read of a file of results meanwhile is not what this version writes."""
+    try:
+        yield
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ForeignResultError(
+            f"{file}: not as this version writes it ({type(error).__name__}: {error}). Delete it, and run"
+            " `snakemake --cores 1`."
+        ) from error
 
 
 def require_room(folder: Path) -> None:
