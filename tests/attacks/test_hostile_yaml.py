@@ -84,7 +84,7 @@ def test_dates_and_numbers_too_long_for_numbers_stay_text(tmp_path: Path) -> Non
 
 def test_aliases_stand_for_what_they_name(tmp_path: Path) -> None:
     (tmp_path / "file.yaml").write_text("a: &a [1, 2.5, yes, null, 'x']\nb: *a\n")
-    assert config.read_yaml(tmp_path, "file.yaml") == dict.fromkeys("ab", [1, 2.5, True, None, "x"])
+    assert config.read_yaml(tmp_path, "file.yaml") == {key: [1, 2.5, True, None, "x"] for key in "ab"}
 
 
 def test_ten_thousand_mistakes_are_counted_and_not_listed() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import nbformat
 
 PROBE = """import json, os, sys
-print(json.dumps([sys.executable, [n for n in os.environ if n.startswith(("JUPYTER", "IPYTHON", "PYTHON"))], sys.path]))"""
+variables = [name for name in os.environ if name.startswith(("JUPYTER", "IPYTHON", "PYTHON"))]
+print(json.dumps([sys.executable, variables, sys.path]))"""
 
 
 def _traps(folder: Path) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """A checkout at a path of odd characters works, or one line says why it cannot before anything runs."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -57,7 +56,7 @@ def test_a_path_that_fio_would_cut_is_refused_for_fio_would_write_another_file(d
         Plan(project.root)
     project.edit("config/config.yaml", drives=["px05smb040"])  # a twin has no path
     assert Plan(project.root).raw_files("saif2020")
-    os.symlink(project.root, disk_folder / "plain")
+    (disk_folder / "plain").symlink_to(project.root)
     with pytest.raises(config.ConfigError, match="beginning of a comment"):
         Plan(disk_folder / "plain", {"drives": ["scratch"]})
 

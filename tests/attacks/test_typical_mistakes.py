@@ -73,7 +73,7 @@ def test_a_path_that_leads_round_in_a_circle(
 ) -> None:
     monkeypatch.chdir(checkout.root)
     if not os.path.lexists("loop"):
-        os.symlink("loop", "loop")
+        Path("loop").symlink_to("loop")
     path = checkout.root / config.DRIVES_FILE
     whole = path.read_text()
     path.write_text(f"{whole}\nlooped: {{{kind}, path: loop/x}}\n")

@@ -23,6 +23,7 @@ _QUANTITIES = ("MB/s", "MiB/s", "IOPS", "us")
 # Quantities that count one direction of a mix.
 _DIRECTIONS = {"read iops": "read", "write iops": "write"}
 _MOST_BYTES = 16 * 2**20
+_MOST_FIO_BYTES = 256 * 2**20
 _COLUMNS = ("id", "rw", "bs", "value", "unit")
 _REGION_BYTES = 2**30  # where the points' workloads work, as the file of the report's measurements
 _SECONDS = 2  # of each point's workload, as long as an execution of the report
@@ -244,8 +245,11 @@ def _checked(point: Point, where: str) -> Point:
 
 def _read_fio(path: Path) -> list[Point]:
     try:
+        files.read_bounded(path, _MOST_FIO_BYTES)  # what is no plain file would be read without end
         documents = read_documents(path)
-    except (FioParseError, OSError) as error:
+    except FileNotFoundError:
+        raise TwinError(f"{path}: there is no such file") from None
+    except (FioParseError, files.UnreadableError, OSError) as error:
         raise TwinError(f"{path}: {error}") from None
     points = []
     for document in documents:
