@@ -17,6 +17,7 @@ from support import ROOT, lay_out_recorded
 from iopatterns import scorecard, skeleton
 from iopatterns.cli import commands
 from iopatterns.errors import IoPatternsError
+from iopatterns.messages import printable
 from iopatterns.notebooks import execute, parameters_of
 from iopatterns.report import compile_report
 from iopatterns.skeleton import SkeletonError
@@ -104,7 +105,7 @@ def test_the_notebook_is_thin_and_not_executed(folders: Path) -> None:
 def test_a_name_that_is_none_is_refused(folders: Path, name: str) -> None:
     with pytest.raises(SkeletonError) as caught:
         skeleton.write(folders, name)
-    assert str(caught.value).startswith(f"'{name}' is no name for a study. Use small letters, digits, '-' and '_'")
+    assert str(caught.value).startswith(f"'{printable(name)}' is no name for a study. Use small letters, digits, '-' and '_'")
     assert list(folders.rglob("*.*")) == []
 
 
