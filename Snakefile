@@ -23,3 +23,7 @@ rule all:
 
 onstart:
     PLAN.begin()
+
+
+# Of all rules above: it must stand below them.
+PLAN.require_sources(file for rule in workflow.rules for file in rule.input)

@@ -1,5 +1,6 @@
 """The command line `iopatterns`. Each command imports what it needs, so that a measurement starts at once."""
 
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import click
 
 import iopatterns
 from iopatterns.errors import IoPatternsError
+from iopatterns.messages import bounded, printable
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,8 +32,10 @@ def measure(specification: str, log: Path | None, die_with_parent: bool, raw_fil
 
     try:
         content = json.loads(specification)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"not JSON: {error}", param_hint="--specification") from None
+    if not isinstance(content, dict):
+        raise click.BadParameter("no object, as the workflow gives it", param_hint="--specification")
     with _job("measure", log, die_with_parent=die_with_parent):
         measure_cell(Path.cwd(), content, raw_files)
 
@@ -80,11 +84,12 @@ def _entry(drive: str) -> dict[str, Any]:
     """Return a drive's entry of config/drives.yaml. Raises BadParameter where there is none."""
     from iopatterns import config
 
-    drives = config.read_yaml(Path.cwd(), config.DRIVES_FILE)
+    drives = config.read_drives(Path.cwd())
     if drive not in drives:
         near = config.nearest(drive, drives)
-        raise click.BadParameter(f"{config.DRIVES_FILE} has no drive '{drive}'.{near}", param_hint="DRIVE")
-    return dict(drives[drive] or {})
+        message = f"{config.DRIVES_FILE} has no drive '{printable(drive)}'.{near}"
+        raise click.BadParameter(message, param_hint="DRIVE")
+    return drives[drive]
 
 
 @contextmanager
@@ -117,7 +122,7 @@ def _job(command: str, log: Path | None, *, die_with_parent: bool) -> Iterator[N
 
 def _of_the_system(error: OSError) -> str:
     """Return what a call of the system has failed with, and on which file where that is known."""
-    return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
+    return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)
 
 
 @commands.command()
@@ -144,8 +149,6 @@ def check(drive: str, writing: bool) -> None:
     if entry.get("kind") != "block":
         click.echo(f"{drive}: of kind '{entry.get('kind')}', which touches no device.")
         return
-    if "path" not in entry:
-        raise click.BadParameter("its entry in config/drives.yaml has no path. Add one.", param_hint="DRIVE")
     passed = True
     for each in Gate(entry).checks(writing=writing):
         click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
@@ -169,15 +172,19 @@ def restore() -> None:
 @click.option("--expect", is_flag=True, help="Make what the present scorecard says what is expected from now on.")
 def scorecard_command(expect: bool) -> None:
     """Say what became of the sources' claims and numbers; fail where one that is expected to hold no longer does."""
+    from iopatterns import files
     from iopatterns.analysis import scorecard
 
     root = Path.cwd()
     if expect:
-        for path in scorecard.expect(root):
+        with files.of_this_version(scorecard.FILE):
+            written = scorecard.expect(root)
+        for path in written:
             click.echo(f"{path.relative_to(root)}: written")
         return
-    click.echo(scorecard.overview(root))
-    broken = scorecard.regressions(root)
+    with files.of_this_version(scorecard.FILE):
+        overview, broken = scorecard.overview(root), scorecard.regressions(root)
+    click.echo(overview)
     if broken:
         click.echo("Expected to hold, and no longer does:\n" + "\n".join(f"  {line}" for line in broken))
         sys.exit(1)
@@ -215,13 +222,14 @@ def main() -> None:
     try:
         commands(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        error.show(told := io.StringIO())
+        print(bounded(told.getvalue().rstrip()), file=sys.stderr)
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
     except IoPatternsError as error:
-        print(error, file=sys.stderr)
+        print(bounded(str(error)), file=sys.stderr)
         sys.exit(error.exit_status)
     except OSError as error:
-        print(_of_the_system(error), file=sys.stderr)
+        print(bounded(_of_the_system(error)), file=sys.stderr)
         sys.exit(1)

@@ -1,22 +1,28 @@
 """Reads config/: closed schemas, and messages that name the file, the key and the nearest valid choice."""
 
 import difflib
+import errno
+import itertools
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import yaml
 
-from iopatterns import iologs, units
+from iopatterns import files, iologs, units, yaml_files
 from iopatterns.errors import IoPatternsError
+from iopatterns.messages import printable
 
 CONFIG_FILE = "config/config.yaml"
 DRIVES_FILE = "config/drives.yaml"
 STUDIES_FOLDER = "config/studies"
 SCHEMAS_FOLDER = "workflow/schemas"
+# No valid name is nearly as long; comparing longer ones takes long
+_LONGEST_WORD = 100
+# How many mistakes of a file are explained; the others are counted
+_MOST_PROBLEMS = 20
 
 
 class ConfigError(IoPatternsError):
@@ -55,47 +61,27 @@ class Config:
     confidence: float
 
 
-class _Loader(yaml.CSafeLoader):
-    """YAML as JSON has it: no key twice, and no silent merge of the second over the first."""
-
-
-def _unique_mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, Any]:
-    mapping: dict[Hashable, Any] = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, str):
-            problem = "a key must be text; put it in quotes"
-            raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-        if key in mapping:
-            raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
-        mapping[key] = loader.construct_object(value_node, deep=True)
-    return mapping
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
-
-
 def read_yaml(root: Path, file: str) -> Any:
-    """Return the content of a YAML file below ``root``. Raises ConfigError with file and line."""
+    """Return the content of a YAML file below ``root``: what JSON can hold. Raises ConfigError with file and line."""
     try:
-        text = (root / file).read_text(encoding="utf-8")
+        text = files.read_bounded(root / file, yaml_files.MOST_BYTES).decode()
     except FileNotFoundError:
         raise ConfigError(f"{file}: there is no such file below {root}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except files.UnreadableError as error:
         raise ConfigError(f"{file}: cannot be read: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: cannot be read: no UTF-8 text at byte {error.start}") from None
     try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{file}{line}: not valid YAML: {error.problem or error}") from None
-    except yaml.YAMLError as error:  # a character that YAML does not allow
-        raise ConfigError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise ConfigError(f"{file}: not valid here: it is nested too deeply") from None
+        return yaml_files.parse(text)
+    except yaml_files.YamlError as error:
+        line = f", line {error.line}" if error.line else ""
+        raise ConfigError(f"{file}{line}: not valid YAML: {error}") from None
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the valid word nearest to a mistyped one, or nothing."""
+    if len(word) > _LONGEST_WORD:
+        return ""
     close = difflib.get_close_matches(word, list(valid), n=1, cutoff=0.5)
     return f" Did you mean '{close[0]}'?" if close else ""
 
@@ -112,9 +98,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     schema = _schema(root, "config")
     check(CONFIG_FILE, main, schema)
 
-    drives = read_yaml(root, DRIVES_FILE)
-    check(DRIVES_FILE, drives, _schema(root, "drives"))
-    _check_kinds(drives)
+    drives = read_drives(root)
     _check_names(main["drives"], "drives", drives, f"described in {DRIVES_FILE}")
 
     _check_independent(main["independent_drives"], drives)
@@ -153,6 +137,15 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         interval=main["interval"],
         confidence=main["confidence"],
     )
+
+
+def read_drives(root: Path) -> dict[str, dict[str, Any]]:
+    """Return the entries of config/drives.yaml, checked. Raises ConfigError."""
+    drives: dict[str, dict[str, Any]] = read_yaml(root, DRIVES_FILE)
+    check(DRIVES_FILE, drives, _schema(root, "drives"))
+    _check_kinds(drives)
+    _check_paths(root, drives)
+    return drives
 
 
 def _source_drives(root: Path, known: Iterable[str], studies: Mapping[str, Any]) -> Iterator[str]:
@@ -236,6 +229,8 @@ _ALLOWED_BY_KIND = {
     "block": {"path", "serial", "model", "size", "tune", "destroy", "expendable"},
     "archive": {"path"},
 }
+# What ends the value of an option for fio (strip_blank_end in its parse.c), on its command line as well
+_FIO_COMMENTS = ";#"
 _ALLOWED_BY_ALL = {"kind", "description"}
 
 
@@ -255,6 +250,33 @@ def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
         ]
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def _check_paths(root: Path, drives: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError for a drive's path that the system cannot follow."""
+    for name, drive in drives.items():
+        if "path" not in drive:
+            continue
+        try:
+            os.stat(root / drive["path"])
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            if isinstance(error, ValueError) or error.errno in {errno.ELOOP, errno.ENAMETOOLONG}:
+                place = f"{DRIVES_FILE}: {name}.path: {printable(drive['path'])}"
+                raise ConfigError(f"{place}: {reason}. Correct the path, or remove the link.") from None
+
+
+def _check_for_fio(root: Path, name: str, drive: Mapping[str, Any]) -> None:
+    """Raise ConfigError for the path of a real drive that fio would not take as it stands."""
+    path = os.path.abspath(root / drive["path"])  # noqa: PTH100 - as it is given, links and all
+    both = f"{path}{os.path.realpath(path)}"
+    wrong = next((character for character in _FIO_COMMENTS if character in both), "")
+    if wrong or path != path.strip():
+        what = f"fio takes '{wrong}' for the beginning of a comment" if wrong else "fio leaves out a blank at the end"
+        raise ConfigError(
+            f"{DRIVES_FILE}: {name}.path: {printable(path)}: {what}, and would use another file. Give another path, or"
+            " rename the folder."
+        )
 
 
 def _check_independent(names: Iterable[str], drives: Mapping[str, Mapping[str, Any]]) -> None:
@@ -286,6 +308,7 @@ def _resolved_drive(root: Path, name: str, drive: Mapping[str, Any]) -> Mapping[
         except archive.ArchiveError as error:
             raise ConfigError(f"{DRIVES_FILE}: {name}.path: {error}") from None
     if drive["kind"] != "twin":
+        _check_for_fio(root, name, drive)
         return drive
     from iopatterns.twin import models  # only where there is a twin
     from iopatterns.twin.error import TwinError
@@ -311,7 +334,7 @@ def _with_levels(file: str, content: Any) -> Any:
             if not isinstance(levels, dict) or value not in levels:
                 known = sorted(levels) if isinstance(levels, dict) else []
                 raise ConfigError(
-                    f"{file}: experiments.{experiment}.vary.{factor}: no list '{value}' stands under levels."
+                    f"{file}: experiments.{experiment}.vary.{factor}: no list '{printable(value)}' stands under levels."
                     f"{nearest(value, known)} Give a list, or the name of one: {', '.join(known) or 'none yet'}."
                 )
             vary[factor] = levels[value]
@@ -326,7 +349,7 @@ def _check_names(
     for index, name in enumerate(names):
         if name not in valid:
             raise ConfigError(
-                f"{file}: {place}[{index}]: no {_singular(key)} '{name}' is {where}."
+                f"{file}: {place}[{index}]: no {_singular(key)} '{printable(name)}' is {where}."
                 f"{nearest(name, valid)} There: {', '.join(valid)}."
             )
 
@@ -339,14 +362,18 @@ def check(file: str, content: Any, schema: dict[str, Any]) -> None:
     """Raise ConfigError with one line for each place at which ``content`` breaks ``schema``."""
     if content is None:
         raise ConfigError(f"{file}: the file is empty")
-    problems = [
-        f"{file}: {problem}"
-        for error in jsonschema_rs.validator_for(schema).iter_errors(content)
-        for problem in _explain(error, schema)
-    ]
-    problems += [f"{file}: {problem}" for problem in _unit_problems(content, schema, schema, "")]
+    try:
+        errors = jsonschema_rs.validator_for(schema).iter_errors(content)
+    except ValueError as error:  # of what --config gives, Snakemake makes dates and the like, which JSON has not
+        raise ConfigError(f"{file}: holds a value that is neither text nor a number: {printable(error)}") from None
+    first = list(itertools.islice(errors, _MOST_PROBLEMS))
+    problems = [problem for error in first for problem in _explain(error, schema)]
+    problems += _unit_problems(content, schema, schema, "")
     if problems:
-        raise ConfigError("\n".join(dict.fromkeys(problems)))
+        lines = [f"{file}: {problem}" for problem in dict.fromkeys(problems)]
+        more = len(lines[_MOST_PROBLEMS:]) + sum(1 for _ in errors)
+        counted = [f"{file}: and {more} more mistakes"] if more else []
+        raise ConfigError("\n".join([*lines[:_MOST_PROBLEMS], *counted]))
 
 
 def _place(path: Iterable[str | int]) -> str:
@@ -359,7 +386,8 @@ def _place(path: Iterable[str | int]) -> str:
 
 def _explain(error: jsonschema_rs.ValidationError, schema: dict[str, Any]) -> list[str]:
     """Return one sentence a mistake: the key, what is wrong, the nearest valid choice."""
-    place = _place(error.instance_path)
+    place = printable(_place(error.instance_path))
+    instance = printable(repr(error.instance))
     prefix = f"{place}: " if place else ""
     kind = error.kind.as_dict()
     node = _resolve(schema, error.schema_path)
@@ -368,24 +396,24 @@ def _explain(error: jsonschema_rs.ValidationError, schema: dict[str, Any]) -> li
     if "unexpected" in kind:
         valid = list(node.get("properties", {}))
         return [
-            f"{prefix}unknown key '{key}'.{nearest(key, valid)} Valid here: {', '.join(valid)}."
-            for key in kind["unexpected"]
+            f"{prefix}unknown key '{printable(key)}'.{nearest(key, valid)} Valid here: {', '.join(valid)}."
+            for key in kind["unexpected"][:_MOST_PROBLEMS]
         ]
     match error.kind.name:
         case "required":
             return [f"{prefix}the key '{kind['property']}' is missing. Add it: see the comments in the file."]
         case "propertyNames":
-            return [f"{prefix}a name here {error.message}. Use letters, digits, '_', '-' and '.'."]
+            return [f"{prefix}a name here {printable(error.message)}. Use letters, digits, '_', '-' and '.'."]
         case "enum":
             options = [str(option) for option in kind["options"]]
-            return [f"{prefix}{error.instance!r} is not valid.{nearest(str(error.instance), options)}{expected}"]
+            return [f"{prefix}{instance} is not valid.{nearest(str(error.instance), options)}{expected}"]
         case "minItems" | "minProperties":
             return [f"{prefix}must not be empty.{expected}"]
         case "uniqueItems":
-            return [f"{prefix}{error.instance!r} holds a value twice.{expected}"]
+            return [f"{prefix}{instance} holds a value twice.{expected}"]
         case "type":
-            return [f"{prefix}{error.instance!r} is not valid.{expected}"]
-    return [f"{prefix}{error.instance!r} is not valid ({error.message}).{expected}"]
+            return [f"{prefix}{instance} is not valid.{expected}"]
+    return [f"{prefix}{instance} is not valid ({printable(error.message)}).{expected}"]
 
 
 def _resolve(schema: dict[str, Any], path: Iterable[str | int]) -> dict[str, Any]:
@@ -442,7 +470,7 @@ def _unit_problems(content: Any, node: Mapping[str, Any], schema: dict[str, Any]
             if "minimum" in node and value < node["minimum"]:
                 raise ValueError(f"{content!r} is too small")
         except ValueError as error:
-            problems.append(f"{place}: {error}.{_unit_help(content)} Expected: {node['x-hint']}.")
+            problems.append(f"{place}: {printable(error)}.{_unit_help(content)} Expected: {node['x-hint']}.")
     return problems
 
 

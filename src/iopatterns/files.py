@@ -1,10 +1,12 @@
-"""Files that are either whole or not there: a temporary name, fsync, rename."""
+"""Files written whole or not at all (temporary name, fsync, rename), and a user's files read within bounds."""
 
+import contextlib
 import hashlib
 import json
 import os
+import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,55 @@ _ROOM_BYTES = 2**20
 
 class NoRoomError(IoPatternsError):
     """A file system takes no more files of ours; the message names the folder."""
+
+
+class UnreadableError(IoPatternsError):
+    """A user's file is there and cannot be read. The message is the reason alone: the caller names the file."""
+
+
+def read_bounded(path: Path, most_bytes: int) -> bytes:
+    """Return the content of a file that a user has named. Raises UnreadableError, or FileNotFoundError.
+
+    What is no plain file is never opened (a named pipe would wait for ever, and opening some devices has effects), and
+    no more than ``most_bytes`` are read.
+    """
+    try:
+        _check_plain(os.stat(path), most_bytes)
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            _check_plain(os.fstat(file.fileno()), most_bytes)
+            content = file.read(most_bytes + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UnreadableError(error.strerror or str(error)) from None
+    except ValueError:  # a NUL in the path
+        raise UnreadableError("no file can have that name") from None
+    if len(content) > most_bytes:
+        raise UnreadableError(f"it grows while it is read, to more than {most_bytes:,} bytes")
+    return content
+
+
+def _check_plain(state: os.stat_result, most_bytes: int) -> None:
+    if not stat.S_ISREG(state.st_mode):
+        raise UnreadableError("it is a folder" if stat.S_ISDIR(state.st_mode) else "it is no plain file")
+    if state.st_size > most_bytes:
+        raise UnreadableError(f"it has {state.st_size:,} bytes, and at most {most_bytes:,} are read")
+
+
+class ForeignResultError(IoPatternsError):
+    """A file of results is not as this version of the package writes it."""
+
+
+@contextlib.contextmanager
+def of_this_version(file: str) -> Iterator[None]:
+    """Raise ForeignResultError where what is read of a file of results meanwhile is not what this version writes."""
+    try:
+        yield
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ForeignResultError(
+            f"{file}: not as this version writes it ({type(error).__name__}: {error}). Delete it, and run"
+            " `snakemake --cores 1`."
+        ) from error
 
 
 def require_room(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """I/O logs, which fio replays request by request: made for a cell, or a user's own, checked and written anew."""
 
 import hashlib
+import io
 import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,12 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from iopatterns import files
 from iopatterns.errors import IoPatternsError
+from iopatterns.messages import printable
 
 # A log made for a cell lasts for its runtime on any drive that does no more requests than this one after the other ...
 _REQUESTS_PER_MS = 64
 # ... up to a length that fio reads in no time
 MOST_REQUESTS = 65_536
+# Of a user's own log: more would take longer to read than to replay
+_MOST_BYTES = 64 * 2**20
+_MOST_OWN_REQUESTS = 1_000_000
+_LONGEST_LINE = 4_096  # a path, and three numbers
+_LONGEST_NUMBER = 100  # digits, zeros before it included
+_LARGEST_NUMBER = 2**63 - 1  # what the kernel's offsets can be
 # Of a replay, each half of a turn is as long as a drive with 8 ms for a request, a hard disk, does in half the runtime
 _MS_PER_TURN_REQUEST = 16
 # The name in a log of what is read and written. fio puts the drive's target in its place (replay_redirect).
@@ -138,41 +147,58 @@ def moved(requests: Sequence[Request]) -> int:
 
 def read(path: Path) -> Log:
     """Return a log that fio or a user wrote, of version 2 or 3. Raises IologError with the line that is wrong."""
+    shown = printable(path)
     try:
-        content = path.read_bytes()
-        lines = content.decode().splitlines()
+        content = files.read_bounded(path, _MOST_BYTES)
+        lines = io.StringIO(content.decode())
     except FileNotFoundError:
-        raise IologError(f"{path}: there is no such file. Put the log there, or correct the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise IologError(f"{path}: cannot be read: {error}") from None
+        raise IologError(f"{shown}: there is no such file. Put the log there, or correct the path.") from None
+    except files.UnreadableError as error:
+        raise IologError(f"{shown}: cannot be read: {error}") from None
+    except UnicodeDecodeError as error:
+        raise IologError(f"{shown}: cannot be read: no UTF-8 text at byte {error.start}") from None
     versions = {f"fio version {version} iolog": version for version in (2, 3)}
-    if not lines or lines[0].strip() not in versions:
-        raise IologError(f"{path}: line 1: the first line of a log must be one of: {', '.join(versions)}")
-    timed = versions[lines[0].strip()] == 3
+    head = lines.readline().strip()
+    if head not in versions:
+        raise IologError(f"{shown}: line 1: the first line of a log must be one of: {', '.join(versions)}")
+    timed = versions[head] == 3
     requests: list[Request] = []
     names = set()
-    for number, line in enumerate(lines[1:], start=2):
+    for number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
         try:
-            name, request = _parsed(line.split(), timed=timed)
+            name, request = _parsed(_words(line), timed=timed)
             if requests and request is not None and request.time_us < requests[-1].time_us:
                 raise ValueError("its time lies before that of the line above")
+            if len(requests) >= _MOST_OWN_REQUESTS:
+                raise ValueError(f"a log has at most {_MOST_OWN_REQUESTS:,} requests; cut it to the part of interest")
         except ValueError as error:
-            raise IologError(f"{path}: line {number}: {line!r}: {error}") from None
+            raise IologError(f"{shown}: line {number}: '{printable(line.rstrip())}': {error}") from None
         names.add(name)
         if request is not None:
             requests.append(request)
     if not moved(requests):
-        raise IologError(f"{path}: holds no request that reads or writes")
+        raise IologError(f"{shown}: holds no request that reads or writes")
     if len(names) > 1:
+        some = ", ".join(map(printable, sorted(names)[:3]))
         raise IologError(
-            f"{path}: its requests go to {len(names)} files ({', '.join(sorted(names)[:3])} …), and a drive can stand"
+            f"{shown}: its requests go to {len(names)} files ({some} …), and a drive can stand"
             " for one. Keep the lines of one of them."
         )
     start_us = requests[0].time_us
     requests = [request._replace(time_us=request.time_us - start_us) for request in requests]
     return Log(requests, hashlib.sha256(content).hexdigest())
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a line. Raises ValueError for one that no log of fio's has."""
+    if len(line) > _LONGEST_LINE:
+        raise ValueError(f"a line has at most {_LONGEST_LINE} characters")
+    words = line.split()
+    if not all(map(str.isprintable, words)):
+        raise ValueError("it holds control characters")
+    return words
 
 
 def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, Request | None]:
@@ -187,7 +213,8 @@ def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, Request | None]:
         return name, None
     if action not in _MOVING | _SYNCING:
         remedy = "write times instead (version 3)" if action == "wait" else "leave such lines out"
-        raise ValueError(f"'{action}' is not replayed here, only {', '.join(sorted(_MOVING | _SYNCING))}; {remedy}")
+        replayed = ", ".join(sorted(_MOVING | _SYNCING))
+        raise ValueError(f"'{printable(action)}' is not replayed here, only {replayed}; {remedy}")
     if len(rest) == 2:
         if action in _MOVING:
             raise ValueError(f"a line is {form}")
@@ -195,10 +222,15 @@ def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, Request | None]:
     offset_bytes, length_bytes = _number(rest[2], "offset"), _number(rest[3], "length")
     if action in _MOVING and not length_bytes:
         raise ValueError("a request of 0 bytes")
+    if offset_bytes + length_bytes > _LARGEST_NUMBER:
+        raise ValueError("it ends beyond what any drive holds")
     return name, Request(time_us, action, offset_bytes, length_bytes)
 
 
 def _number(word: str, what: str) -> int:
     if not (word.isascii() and word.isdigit()):
-        raise ValueError(f"the {what} '{word}' is no whole number from 0")
-    return int(word)
+        raise ValueError(f"the {what} '{printable(word)}' is no whole number from 0")
+    value = int(word) if len(word) <= _LONGEST_NUMBER else _LARGEST_NUMBER + 1
+    if value > _LARGEST_NUMBER:
+        raise ValueError(f"the {what} '{printable(word)}' is larger than {_LARGEST_NUMBER}")
+    return value

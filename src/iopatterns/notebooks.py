@@ -2,6 +2,8 @@
 
 import ast
 import logging
+import os
+import sys
 import types
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -12,7 +14,9 @@ from typing import Any, NamedTuple, get_args, get_origin
 from iopatterns import files
 from iopatterns.errors import IoPatternsError
 
-KERNEL = "python3"  # the kernelspec that ipykernel installs into every environment
+KERNEL = "python3"  # the name that notebooks have for it; which one it is, no search decides
+# What users set for their own interpreters and notebooks, and what starts code or changes imports in a kernel
+_OWN_SETTINGS = ("IPYTHON", "JUPYTER", "PYTHON")
 _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 
 
@@ -64,11 +68,11 @@ def execute(
 ) -> Path:
     """Execute ``notebook`` with ``parameters``, write the executed copy to ``executed`` and return that path.
 
-    The kernel starts in the project's folder, with an empty IPython profile, so that nothing a user has set
-    up there changes a result. ``timeout_s`` limits each cell. The copy holds no times and no paths of this
-    machine other than those that cells print; a failing notebook leaves it too, traceback included. Raises
-    NotebookError: before the kernel starts for a parameter that is unknown, missing or of another type,
-    afterwards for a cell that fails.
+    The kernel is this very interpreter, started in the project's folder with an empty IPython profile: no kernel,
+    variable or package that a user has set up for interpreters or notebooks of their own changes a result.
+    ``timeout_s`` limits each cell. The copy holds no times and no paths of this machine other than those that cells
+    print; a failing notebook leaves it too, traceback included. Raises NotebookError: before the kernel starts for a
+    parameter that is unknown, missing or of another type, afterwards for a cell that fails.
     """
     notebook, executed = Path(notebook), Path(executed)
     node = _read(notebook)
@@ -190,6 +194,7 @@ def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root:
             progress_bar=False,
             record_timing=False,
             execution_timeout=timeout_s,
+            kernel_manager_class=_kernel_manager(copy.parent),
             extra_arguments=[f"--ipython-dir={copy.parent / 'ipython'}", "--log-level=ERROR"],
         )
     except PapermillExecutionError as error:
@@ -198,6 +203,30 @@ def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root:
         raise NotebookError(f"{notebook}: cell {error.exec_count} ({first.strip()}) failed: {what}") from None
     except Exception as error:  # no kernel, a kernel that dies, a cell that takes too long
         raise NotebookError(f"{notebook}: not executed: {_one_line(error)}") from error
+
+
+def _kernel_manager(folder: Path) -> type:
+    """Return a manager whose kernel is this interpreter, whatever kernels there are; its files lie in ``folder``."""
+    from jupyter_client.kernelspec import KernelSpec
+    from jupyter_client.manager import AsyncKernelManager
+
+    # isolated: neither PYTHONPATH nor packages of the user's own account
+    command = [sys.executable, "-I", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = KernelSpec(argv=command, display_name=KERNEL, language="python")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_OWN_SETTINGS)}
+
+    class OwnKernel(AsyncKernelManager):
+        """Starts this interpreter, and nothing that is found elsewhere."""
+
+        kernel_spec = spec
+
+        def __init__(self, **keywords: Any) -> None:
+            super().__init__(connection_file=str(folder / "connection.json"), **keywords)
+
+        async def _async_pre_start_kernel(self, **keywords: Any) -> Any:
+            return await super()._async_pre_start_kernel(**{**keywords, "env": environment})
+
+    return OwnKernel
 
 
 def _keep(copy: Path, executed: Path) -> None:

@@ -3,13 +3,14 @@
 import fcntl
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
-from iopatterns import cells, config, fio, grid, health, machine, messages, progress, rule_code, units
+from iopatterns import cells, config, fio, grid, health, machine, messages, progress, rule_code, sources, units
 from iopatterns.drives.precondition import MOST_ROUNDS
+from iopatterns.errors import IoPatternsError
 from iopatterns.measure import UNPACKED
 from iopatterns.twin.state import find_model
 
@@ -20,6 +21,8 @@ _FIO_START_STOP_S = 0.35
 _TWIN_START_STOP_S, _TWIN_S_PER_S = 0.08, 0.04
 # How fast a drive is supposed to take data where only an upper limit of what is written is wanted
 _WRITE_RATE_BYTES_PER_S = 1e9
+# What Snakemake takes for its own wherever it stands in the path of a rule's file
+_UNUSABLE = {"{": "braces", "}": "braces", "\n": "a line break"}
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,24 @@ class Plan:
 
     @classmethod
     def or_exit(cls, root: Path, overrides: Mapping[str, Any] | None = None) -> "Plan":
-        """Return the plan, or print what is wrong with the configuration and end with its exit status."""
+        """Return the plan, or print what is wrong with the folder or the configuration and end with exit status 2."""
         try:
+            _check_folder(root)
             return cls(root, overrides)
-        except config.ConfigError as error:
-            messages.say(str(error))
-            raise SystemExit(error.exit_status) from None
+        except IoPatternsError as error:
+            _end(str(error))
+
+    def require_sources(self, files: Iterable[object]) -> None:
+        """End with a message and exit status 2 unless each source among the input files of all rules can be used.
+
+        A source is what no rule makes. Snakemake alone would not do: where a source is missing, and what is made of it
+        is there from an earlier run, it takes that for a source itself, measures everything and analyses nothing.
+        """
+        made = (f"{RAW}/", "results/")
+        wanted = [file for file in files if isinstance(file, str) and "{" not in file and not file.startswith(made)]
+        problems = sources.problems(self._root, wanted)
+        if problems:
+            _end("\n".join(["Nothing is run, for files that the report is made of cannot be used:", *problems]))
 
     @property
     def studies(self) -> list[str]:
@@ -270,13 +285,34 @@ class Plan:
             )
 
 
+def _check_folder(root: Path) -> None:
+    """Raise ConfigError for a project in a folder in which Snakemake cannot run it."""
+    path = str(root.absolute())
+    if root.resolve() != Path.cwd().resolve():
+        raise config.ConfigError(f"{messages.printable(path)} is the project's folder. Run Snakemake there.")
+    for character, name in _UNUSABLE.items():
+        if character in path:
+            raise config.ConfigError(
+                f"{messages.printable(path)}: Snakemake cannot run in a folder with {name} in its path. Move or rename"
+                " the folder."
+            )
+
+
+def _end(message: str) -> NoReturn:
+    messages.say(message)
+    raise SystemExit(config.ConfigError.exit_status)
+
+
 def _lock_folder(folder: Path) -> TextIO:
     """Return an open lock file, held until this process ends; end with a message while another process holds it.
 
     Snakemake's own lock outlives a killed run and must then be removed by hand; the kernel releases this one.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = open(folder / ".run.lock", "a+", encoding="utf-8")  # noqa: SIM115 - held as long as the process lives
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / ".run.lock", "a+", encoding="utf-8")  # noqa: SIM115 - held as long as the process lives
+    except OSError as error:
+        _end(f"{messages.printable(error.filename)}: {error.strerror}. Raw files are written there.")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

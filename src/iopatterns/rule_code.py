@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,24 +19,31 @@ def behind(root: Path, *files: str) -> list[str]:
     ``files`` and what is returned are paths below ``root``, in alphabetical order; data that lie beside a module are
     among them. Imports inside functions count like all others.
     """
-    named = {module for file in files for code in _code(root / file) for module in _imported(ast.parse(code))}
+    named = {module for file in files for code in _code(root / file) for module in _imported(code)}
     return sorted({path for module in _closure(frozenset(named)) for path in _files(root, module)})
 
 
 def _code(file: Path) -> Iterator[str]:
-    """Yield the Python code of a script, or of each code cell of a notebook."""
-    text = file.read_text(encoding="utf-8")
-    if file.suffix != ".ipynb":
-        yield text
+    """Yield the Python code of a script, or of each code cell of a notebook; what is missing or broken has none.
+
+    Which of a rule's inputs are missing or broken is told by the plan, once all rules are known.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+        cells = json.loads(text)["cells"] if file.suffix == ".ipynb" else None
+        found = [text] if cells is None else ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (OSError, ValueError, KeyError, TypeError):
         return
-    for cell in json.loads(text)["cells"]:
-        if cell["cell_type"] == "code":
-            yield "".join(cell["source"])
+    yield from found
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
-    """Yield the dotted names of ours that code imports; of ``from a import b`` both, for b may be a module."""
-    for node in ast.walk(tree):
+def _imported(code: str) -> Iterator[str]:
+    """Yield the dotted names that code imports; of ``from a import b`` both, for b may be a module."""
+    try:
+        nodes = ast.walk(ast.parse(code))
+    except (SyntaxError, ValueError):  # as a notebook may have, with a command of IPython's in it
+        return
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -66,8 +74,14 @@ def _with_packages(modules: Iterable[str]) -> Iterator[str]:
 def _files(root: Path, module: str) -> Iterator[str]:
     """Yield a module's source, and the data beside it that bear its name, such as the style of ``plots``.
 
-    The native module has neither; it is rebuilt by its own means.
+    Which there are is read off the package that runs, so that one that is missing below ``root`` is missed. The native
+    module has none; it is rebuilt by its own means.
     """
-    place = root / _PACKAGES[module.partition(".")[0]] / module.replace(".", "/")
+    package, _, rest = module.partition(".")
+    (here,) = importlib.import_module(package).__path__
+    below = root / _PACKAGES[package] / package
+    place = Path(here) / rest.replace(".", "/")
     found = [place / "__init__.py"] if place.is_dir() else place.parent.glob(f"{place.name}.*")
-    yield from (str(path.relative_to(root)) for path in found if path.suffix not in {".so", ".pyi"})
+    for path in found:
+        if path.suffix not in {".so", ".pyi"}:
+            yield str((below / path.relative_to(here)).relative_to(root))

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from iopatterns import units
+from iopatterns import files, units
 from iopatterns.errors import IoPatternsError
 from iopatterns.measure import UNPACKED
 
@@ -23,10 +23,12 @@ def summarise(root: Path, since_s: float | None) -> str:
     ``since_s`` (seconds since the epoch) is when the run began; with it the summary says how long the run took and
     how much of that was fio. Raises SummaryError where no report has been made.
     """
-    colophon = _colophon(root)
-    drives = ", ".join(_drive(drive) for drive in colophon["drives"])
-    lines = [f"Measured: {colophon['executions']} executions with {', '.join(colophon['fio_versions'])} on {drives}"]
-    lines += [f"  {name}: {study['cells']} cells, {study['title']}" for name, study in colophon["studies"].items()]
+    with files.of_this_version(COLOPHON):
+        colophon = _colophon(root)
+        drives = ", ".join(_drive(drive) for drive in colophon["drives"])
+        versions = ", ".join(colophon["fio_versions"])
+        lines = [f"Measured: {colophon['executions']} executions with {versions} on {drives}"]
+        lines += [f"  {name}: {study['cells']} cells, {study['title']}" for name, study in colophon["studies"].items()]
     lines.append(f"Report:   {REPORT}")
     if since_s is not None:
         elapsed_s = time.time() - since_s

@@ -7,8 +7,9 @@ import yaml
 from support import ROOT
 
 from iopatterns.analysis.claims import column_of
-from iopatterns.analysis.published import COLUMNS, PublishedError, conditions, fit_uses, load, load_drives, with_uses
+from iopatterns.analysis.published import PublishedError, conditions, fit_uses, load, load_drives, with_uses
 from iopatterns.factors import level_of
+from iopatterns.sources import VALUE_COLUMNS
 
 SAIF2020 = ROOT / "data" / "published" / "saif2020"
 GOOD = {
@@ -29,7 +30,7 @@ GOOD = {
 
 
 def write(folder: Path, *rows: dict[str, str]) -> Path:
-    lines = [",".join(COLUMNS), *(",".join(row.values()) for row in rows)]
+    lines = [",".join(VALUE_COLUMNS), *(",".join(row.values()) for row in rows)]
     (folder / "values.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 

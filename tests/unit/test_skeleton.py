@@ -18,6 +18,7 @@ from iopatterns import skeleton
 from iopatterns.analysis import scorecard
 from iopatterns.cli import commands
 from iopatterns.errors import IoPatternsError
+from iopatterns.messages import printable
 from iopatterns.notebooks import execute, parameters_of
 from iopatterns.report import compile_report
 from iopatterns.skeleton import SkeletonError
@@ -105,17 +106,25 @@ def test_the_notebook_is_thin_and_not_executed(folders: Path) -> None:
 def test_a_name_that_is_none_is_refused(folders: Path, name: str) -> None:
     with pytest.raises(SkeletonError) as caught:
         skeleton.write(folders, name)
-    assert str(caught.value).startswith(f"'{name}' is no name for a study. Use small letters, digits, '-' and '_'")
+    assert str(caught.value).startswith(f"'{printable(name)}' is no name for a study. Use small letters")
     assert list(folders.rglob("*.*")) == []
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_nothing_is_written_where_one_of_the_files_is_there_already(folders: Path, file: str) -> None:
+def test_of_a_begun_study_only_the_missing_file_is_written(folders: Path, file: str) -> None:
     (folders / file).write_text("my own", encoding="utf-8")
-    with pytest.raises(SkeletonError) as caught:
+    assert [str(path) for path in skeleton.write(folders, "mine")] == [other for other in FILES if other != file]
+    assert (folders / file).read_text(encoding="utf-8") == "my own"
+
+
+def test_nothing_is_written_where_both_files_are_there_already(folders: Path) -> None:
+    for file in FILES:
+        (folders / file).write_text("my own", encoding="utf-8")
+    with pytest.raises(
+        SkeletonError, match=r"there already\. Choose another name for the study, or delete one of them"
+    ):
         skeleton.write(folders, "mine")
-    assert str(caught.value) == f"{file}: there already. Choose another name for the study, or delete the file."
-    assert [path.read_text(encoding="utf-8") for path in folders.rglob("*.*")] == ["my own"]
+    assert {path.read_text(encoding="utf-8") for path in folders.rglob("*.*")} == {"my own"}
 
 
 @pytest.mark.parametrize("missing", ["notebooks", "paper/studies"])

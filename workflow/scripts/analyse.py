@@ -4,6 +4,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from iopatterns.errors import IoPatternsError
+from iopatterns.messages import bounded
 from iopatterns.notebooks import execute
 
 if TYPE_CHECKING:
@@ -12,4 +13,4 @@ if TYPE_CHECKING:
 try:
     execute(snakemake.input.notebook, snakemake.log.notebook, snakemake.params.parameters)
 except IoPatternsError as error:
-    sys.exit(str(error))
+    sys.exit(bounded(str(error)))

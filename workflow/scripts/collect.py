@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fio_parser_json import FioParseError
 from iopatterns import collect, files
 from iopatterns.errors import IoPatternsError
+from iopatterns.messages import bounded
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
@@ -18,4 +19,4 @@ try:
     files.write_json(Path(snakemake.output.tuning), collect.tuned(raw_files, snakemake.params.experiments))
     files.write_json(Path(snakemake.output.provenance), collect.provenance(raw_files))
 except (IoPatternsError, FioParseError) as error:
-    sys.exit(str(error))
+    sys.exit(bounded(str(error)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from iopatterns.analysis import scorecard
 from iopatterns.errors import IoPatternsError
+from iopatterns.messages import bounded
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
@@ -18,4 +19,4 @@ try:
     }
     scorecard.write(Path.cwd(), judged)
 except IoPatternsError as error:
-    sys.exit(str(error))
+    sys.exit(bounded(str(error)))

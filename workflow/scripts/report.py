@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from iopatterns import files
 from iopatterns.collect import colophon
 from iopatterns.errors import IoPatternsError
+from iopatterns.messages import bounded
 from iopatterns.report import compile_report
 
 if TYPE_CHECKING:
@@ -21,4 +22,4 @@ files.write_json(Path(snakemake.output.colophon), colophon(studies))
 try:
     compile_report(snakemake.input.source, snakemake.output.pdf)
 except IoPatternsError as error:
-    sys.exit(str(error))
+    sys.exit(bounded(str(error)))

@@ -1,44 +1,23 @@
 """Loads the values that a source published, and refuses a transcription that cannot be right."""
 
-import csv
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
 import pandas as pd
-import yaml
 
-from iopatterns import factors
+from iopatterns import config, factors
 from iopatterns.analysis import quantities
-from iopatterns.errors import IoPatternsError
+from iopatterns.messages import printable
+from iopatterns.sources import DRIVE_COLUMNS, VALUE_COLUMNS, PublishedError, read_table
 from iopatterns.units import size_bytes
 
-COLUMNS = (
-    "id",
-    "place",
-    "quantity",
-    "drive",
-    "drive_key",
-    "rw",
-    "bs",
-    "experiment",
-    "conditions",
-    "relation",
-    "value",
-    "unit",
-    "quote",
-)
 WORKLOADS = ("read", "randread", "write", "randwrite", "readwrite", "randrw")
 RELATIONS = ("=", "<", "<=", ">", ">=", "~")
 _REQUIRED = ("id", "place", "quantity", "relation", "value", "quote")
 # Small numbers that a source may print as a word
 _WORDS = {"1": ("one", "single"), "2": ("two",), "3": ("three",), "4": ("four",), "10": ("ten",)}
-# What says which drive a row is about; what else a source tells of its drives, its table may have in columns of its own
-DRIVE_COLUMNS = ("table", "drive", "drive_key")
-
-
-class PublishedError(IoPatternsError):
-    """A file of published values is missing or wrong; the message names the file and the line."""
 
 
 def load(folder: Path | str) -> pd.DataFrame:
@@ -50,7 +29,7 @@ def load(folder: Path | str) -> pd.DataFrame:
     (nullable integer, bytes). Raises PublishedError naming file and line.
     """
     path = Path(folder) / "values.csv"
-    rows = _read(path)
+    rows = read_table(path, VALUE_COLUMNS)
     seen: dict[str, int] = {}
     for line, row in rows:
         where = f"{path}, line {line}"
@@ -58,7 +37,7 @@ def load(folder: Path | str) -> pd.DataFrame:
         if row["id"] in seen:
             raise PublishedError(f"{where}: id {row['id']!r} is already that of line {seen[row['id']]}")
         seen[row["id"]] = line
-    table = pd.DataFrame([row for _, row in rows], columns=list(COLUMNS))
+    table = pd.DataFrame([row for _, row in rows], columns=list(VALUE_COLUMNS))
     table["printed"] = table["value"]
     table["value"] = table["value"].astype("float64")
     table["bs_bytes"] = pd.array([size_bytes(bs) if bs else None for bs in table["bs"]], dtype="Int64")
@@ -71,7 +50,7 @@ def load_drives(folder: Path | str) -> pd.DataFrame:
     Columns: table (its number in the source), drive, drive_key, and those that the file has besides. Raises
     PublishedError.
     """
-    return pd.DataFrame([row for _, row in _read(Path(folder) / "drives.csv", DRIVE_COLUMNS, more=True)])
+    return pd.DataFrame([row for _, row in read_table(Path(folder) / "drives.csv", DRIVE_COLUMNS, more=True)])
 
 
 def conditions(text: str) -> dict[str, int | str]:
@@ -88,7 +67,10 @@ def fit_uses(folder: Path | str, study: str) -> dict[str, str]:
     """
     uses: dict[str, str] = {}
     for path in sorted(Path(folder).glob("*.yaml")):
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        try:
+            content = config.read_yaml(path.parent, path.name)
+        except config.ConfigError:
+            continue
         fit = content.get("fit", {}) if isinstance(content, dict) else {}
         if Path(fit.get("points", "")).parent.name != study:
             continue
@@ -108,31 +90,6 @@ def with_uses(values: pd.DataFrame, twins: Path | str, study: str, kinds: Mappin
     return values.assign(use=values["id"].map(lambda name: uses.get(name, "predicted")).where(by_twin, ""))
 
 
-def _read(path: Path, columns: tuple[str, ...] = COLUMNS, *, more: bool = False) -> list[tuple[int, dict[str, str]]]:
-    """Return (line number, row) for each row of the file, its head checked: ``more`` columns may follow."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            head = next(reader, [])
-            if tuple(head[: len(columns)] if more else head) != columns:
-                begin = "begin with" if more else "be"
-                raise PublishedError(f"{path}, line 1: the columns must {begin} {','.join(columns)}")
-            rows = []
-            for fields in reader:
-                if len(fields) != len(head):
-                    raise PublishedError(
-                        f"{path}, line {reader.line_num}: {len(fields)} fields for {len(head)} columns"
-                    )
-                rows.append((reader.line_num, dict(zip(head, fields, strict=True))))
-    except FileNotFoundError:
-        raise PublishedError(f"{path}: no such file; each study's published values are in one") from None
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise PublishedError(f"{path}: not readable as UTF-8 CSV: {error}") from error
-    if not rows:
-        raise PublishedError(f"{path}, line 1: no value follows the head")
-    return rows
-
-
 def _check(row: dict[str, str], where: str) -> None:
     for name in _REQUIRED:
         if not row[name]:
@@ -142,11 +99,12 @@ def _check(row: dict[str, str], where: str) -> None:
         _check_choice(row["rw"], WORKLOADS, f"{where}: rw")
     if bool(row["drive"]) != bool(row["drive_key"]):
         raise PublishedError(f"{where}: drive and drive_key must both be given, or neither")
-    if not row["value"].replace(".", "", 1).isdecimal():
-        raise PublishedError(f"{where}: value {row['value']!r} is no number such as 172 or 43.2")
+    if not re.fullmatch(r"[0-9]{1,20}(\.[0-9]{1,20})?", row["value"]):
+        raise PublishedError(f"{where}: value '{printable(row['value'])}' is no number such as 172 or 43.2")
     printed = (row["value"], *_WORDS.get(row["value"], ()))
     if not any(text in row["quote"].lower() for text in printed):
-        raise PublishedError(f"{where}: the quote {row['quote']!r} does not contain the value {row['value']}")
+        quote = printable(row["quote"])
+        raise PublishedError(f"{where}: the quote '{quote}' does not contain the value {row['value']}")
     if row["bs"]:
         try:
             size_bytes(row["bs"])
@@ -154,7 +112,8 @@ def _check(row: dict[str, str], where: str) -> None:
             raise PublishedError(f"{where}: bs: {error}") from None
     for factor, level in conditions(row["conditions"]).items():
         if not factor or level == "":
-            raise PublishedError(f"{where}: conditions {row['conditions']!r} are no levels such as 'numjobs=16; DRA=1'")
+            shown = printable(row["conditions"])
+            raise PublishedError(f"{where}: conditions '{shown}' are no levels such as 'numjobs=16; DRA=1'")
         try:
             factors.level_of(factor, level)
         except ValueError as error:
@@ -177,4 +136,4 @@ def _check_choice(value: str, valid: tuple[str, ...], where: str) -> None:
     if value not in valid:
         nearest = get_close_matches(value, valid, n=1, cutoff=0.5)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"valid are {', '.join(valid)}"
-        raise PublishedError(f"{where} {value!r} is unknown; {hint}")
+        raise PublishedError(f"{where} '{printable(value)}' is unknown; {hint}")

@@ -1,5 +1,6 @@
 """The command line `twin`, but for `twin run`, which has a module of its own."""
 
+import io
 import json
 import os
 import sys
@@ -8,6 +9,7 @@ from typing import Any
 
 import click
 
+from iopatterns import messages
 from iopatterns.errors import IoPatternsError
 from iopatterns.twin import state
 
@@ -195,10 +197,15 @@ def main(arguments: list[str] | None = None, **extra: Any) -> None:
     try:
         commands(arguments, prog_name="twin", standalone_mode=False, **extra)
     except click.ClickException as error:
-        error.show()
+        error.show(told := io.StringIO())
+        print(messages.bounded(told.getvalue().rstrip()), file=sys.stderr)
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
     except IoPatternsError as error:
-        print(f"twin: {error}", file=sys.stderr)
+        print(messages.bounded(f"twin: {error}"), file=sys.stderr)
         sys.exit(error.exit_status)
+    except OSError as error:
+        about = [str(part) for part in (error.filename, error.strerror or error) if part is not None]
+        print(messages.bounded(f"twin: {': '.join(about)}"), file=sys.stderr)
+        sys.exit(1)

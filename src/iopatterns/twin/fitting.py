@@ -1,6 +1,7 @@
 """Fits a twin to measured points: moves the parameters that it may until the model agrees, and says how well."""
 
 import csv
+import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-
 from fio_parser_json.documents import FioParseError, read_documents
-from iopatterns import _twin, units
+
+from iopatterns import _twin, files, units
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 
@@ -21,6 +22,8 @@ _WORKLOADS = ("read", "randread", "write", "randwrite", "randrw")
 _QUANTITIES = ("MB/s", "MiB/s", "IOPS", "us")
 # Quantities that count one direction of a mix.
 _DIRECTIONS = {"read iops": "read", "write iops": "write"}
+_MOST_BYTES = 16 * 2**20
+_MOST_FIO_BYTES = 256 * 2**20
 _COLUMNS = ("id", "rw", "bs", "value", "unit")
 _REGION_BYTES = 2**30  # where the points' workloads work, as the file of the report's measurements
 _SECONDS = 2  # of each point's workload, as long as an execution of the report
@@ -189,13 +192,15 @@ def read_points(path: Path) -> list[Point]:
 
 def _read_table(path: Path) -> list[Point]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = [column for column in _COLUMNS if column not in (reader.fieldnames or [])]
-            if missing:
-                raise TwinError(f"{path}, line 1: no column '{missing[0]}'. Needed: {', '.join(_COLUMNS)}.")
-            return [_point(row, f"{path}, line {reader.line_num}") for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        text = files.read_bounded(path, _MOST_BYTES).decode()
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        missing = [column for column in _COLUMNS if column not in (reader.fieldnames or [])]
+        if missing:
+            raise TwinError(f"{path}, line 1: no column '{missing[0]}'. Needed: {', '.join(_COLUMNS)}.")
+        return [_point(row, f"{path}, line {reader.line_num}") for row in reader]
+    except FileNotFoundError:
+        raise TwinError(f"{path}: not readable as a table of points: there is no such file") from None
+    except (files.UnreadableError, UnicodeDecodeError, csv.Error) as error:
         raise TwinError(f"{path}: not readable as a table of points: {error}") from None
 
 
@@ -204,8 +209,8 @@ def _point(row: Mapping[str, str], where: str) -> Point:
         point = Point(
             id=row["id"],
             rw=row["rw"],
-            bs_bytes=units.size_bytes(row["bs"]),
-            value=float(row["value"]),
+            bs_bytes=units.size_bytes(row["bs"] or ""),
+            value=float(row["value"] or ""),
             unit=row["unit"],
             numjobs=int(row.get("numjobs") or 1),
             iodepth=int(row.get("iodepth") or 1),
@@ -223,7 +228,13 @@ def _checked(point: Point, where: str) -> Point:
         raise TwinError(f"{where}: no workload '{point.rw}'. Valid: {', '.join(_WORKLOADS)}.")
     if point.unit not in _QUANTITIES:
         raise TwinError(f"{where}: no unit '{point.unit}'. Valid: {', '.join(_QUANTITIES)}.")
-    if not point.value > 0 or point.bs_bytes <= 0 or point.bs_bytes % 512 or point.numjobs < 1 or point.iodepth < 1:
+    if (
+        not 0 < point.value < math.inf
+        or point.bs_bytes <= 0
+        or point.bs_bytes % 512
+        or point.numjobs < 1
+        or point.iodepth < 1
+    ):
         raise TwinError(f"{where}: value, bs (of whole sectors), numjobs and iodepth must be more than 0")
     if not 0 <= point.rwmixread <= 100 or point.counted_share == 0:
         raise TwinError(f"{where}: rwmixread is {point.rwmixread}, but must be from 0 to 100, and give what is counted")
@@ -234,8 +245,11 @@ def _checked(point: Point, where: str) -> Point:
 
 def _read_fio(path: Path) -> list[Point]:
     try:
+        files.read_bounded(path, _MOST_FIO_BYTES)  # what is no plain file would be read without end
         documents = read_documents(path)
-    except (FioParseError, OSError) as error:
+    except FileNotFoundError:
+        raise TwinError(f"{path}: there is no such file") from None
+    except (FioParseError, files.UnreadableError, OSError) as error:
         raise TwinError(f"{path}: {error}") from None
     points = []
     for document in documents:

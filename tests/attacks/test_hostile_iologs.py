@@ -1,0 +1,102 @@
+"""Logs and tables that are made to hang or exhaust their reader are refused in one line, in bounded time."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from iopatterns import iologs
+from iopatterns.analysis.published import PublishedError, load, load_drives
+from iopatterns.sources import VALUE_COLUMNS
+from iopatterns.twin.error import TwinError
+from iopatterns.twin.fitting import read_points
+
+HEAD = "fio version 2 iolog\n"
+
+
+def _refused(path: Path) -> str:
+    began = time.process_time()
+    with pytest.raises(iologs.IologError) as caught:
+        iologs.read(path)
+    assert time.process_time() - began < 4
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 600 + len(str(path))
+    return str(caught.value)
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A folder with what is no log."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 10 * 2**30)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["fifo", "zero", "folder", "loop", "sparse"])
+def test_what_is_no_plain_file_of_some_size_is_refused_unread(odd: Path, name: str) -> None:
+    assert "cannot be read: " in _refused(odd / name)
+
+
+@pytest.mark.parametrize("name", ["fifo", "zero", "loop", "sparse"])
+def test_so_are_tables(odd: Path, name: str) -> None:
+    for file in ("values.csv", "drives.csv"):
+        (odd / file).symlink_to(odd / name)
+    for reader in (load, load_drives):
+        with pytest.raises(PublishedError, match="not readable"):
+            reader(odd)
+    (odd / "points.csv").symlink_to(odd / name)
+    with pytest.raises(TwinError, match="not readable"):
+        read_points(odd / "points.csv")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("f read 18446744073709551616 4096", "larger than 9223372036854775807"),
+        (f"f read {'9' * 5_000} 4096", "a line has at most 4096 characters"),
+        (f"f read {'9' * 200} 4096", "larger than 9223372036854775807"),
+        ("f read 9223372036854775807 4096", "beyond what any drive holds"),
+        ("f\0g read 0 4096", "control characters"),
+        ("\x1b[31mred read 0 4096", "control characters"),
+        ("f\x1b]0;title\x07 read 0 4096", "control characters"),
+        (f"{'f' * 10_000_000} read 0 4096", "a line has at most 4096 characters"),
+        ("f read -1 4096", "no whole number"),
+        ("f read 1e3 4096", "no whole number"),
+        ("f read nan 4096", "no whole number"),
+    ],
+)
+def test_a_line_that_no_log_has_is_named(tmp_path: Path, line: str, expected: str) -> None:
+    path = tmp_path / "log"
+    path.write_text(f"{HEAD}f add\n{line}\n")
+    message = _refused(path)
+    assert "line 3: " in message
+    assert expected in message
+
+
+def test_a_first_line_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"f" * 30_000_000)
+    assert "line 1: the first line" in _refused(tmp_path / "log")
+
+
+def test_a_log_has_so_many_requests_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iologs, "_MOST_OWN_REQUESTS", 10)
+    (tmp_path / "log").write_text(HEAD + "f read 0 4096\n" * 11)
+    assert "at most 10 requests" in _refused(tmp_path / "log")
+    (tmp_path / "log").write_text(HEAD + "f read 0 4096\n" * 10)
+    assert len(iologs.read(tmp_path / "log").requests) == 10
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "inf", "nan", "１２", "1e5", "-1"])
+def test_a_published_value_is_a_number_of_some_digits(tmp_path: Path, value: str) -> None:
+    row = dict.fromkeys(VALUE_COLUMNS, "") | {"id": "a", "place": "p", "quantity": "q", "relation": "="}
+    row |= {"value": value, "quote": f"it is {value}"}
+    (tmp_path / "values.csv").write_text(f"{','.join(VALUE_COLUMNS)}\n{','.join(row.values())}\n")
+    with pytest.raises(PublishedError, match="is no number such as") as caught:
+        load(tmp_path)
+    assert len(str(caught.value)) < 500

@@ -1,0 +1,106 @@
+"""A run whose sources are missing or empty ends before it measures anything, and says which they are."""
+
+import time
+from pathlib import Path
+
+import pytest
+from support import ROOT, Project, copy_project
+
+from iopatterns.plan import Plan
+
+NOTEBOOK, SECTION = "notebooks/saif2020.ipynb", "paper/studies/saif2020.typ"
+VALUES, CLAIMS = "data/published/saif2020/values.csv", "data/published/saif2020/claims.yaml"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_project(tmp_path_factory.mktemp("sources") / "project").root
+
+
+def _told(root: Path, path: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        Plan(root).require_sources([path, "results/x.csv", "data/raw/x.json", NOTEBOOK])
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
+    report = project.root / "results/report.pdf"
+    for path in (report, project.root / "results/scorecard.json", project.root / "results/numbers/saif2020.json"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("of an earlier run")
+    missing = [
+        NOTEBOOK,
+        SECTION,
+        VALUES,
+        "workflow/schemas/claims.schema.yaml",
+        "src/iopatterns/analysis/plots.mplstyle",
+    ]
+    for path in missing:
+        (project.root / path).unlink()
+    said = project.snakemake()
+    assert said.returncode == 2
+    lines = said.stdout.strip().splitlines()
+    lines = lines[next(at for at, line in enumerate(lines) if line.startswith("Nothing is run")) :]
+    assert sorted(line.split(":")[0] for line in lines[1:]) == sorted(missing)
+    assert "`iopatterns study saif2020`" in said.stdout
+    assert "CONTRIBUTING.md" in said.stdout
+    assert report.read_text() == "of an earlier run"
+    assert project.raw_files() == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "expected"),
+    [
+        (VALUES, (ROOT / VALUES).read_text().splitlines()[0] + "\n", "no value follows the head"),
+        (VALUES, "a,b\n1,2\n", "line 1: the columns must be id,"),
+        (VALUES, "", "line 1: the columns must be id,"),
+        (CLAIMS, "", "holds no claim"),
+        (CLAIMS, "# none yet\n", "holds no claim"),
+        (CLAIMS, "claims: []\n", "holds no claim"),
+        (NOTEBOOK, "{}", "no notebook with cells"),
+        (NOTEBOOK, "[" * 100_000, "no notebook with cells"),
+    ],
+)
+def test_an_empty_source_is_told_like_a_missing_one(
+    checkout: Path, path: str, content: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = (checkout / path).read_bytes()
+    (checkout / path).write_text(content)
+    try:
+        said = _told(checkout, path, capsys)
+    finally:
+        (checkout / path).write_bytes(whole)
+    assert f"{path}: " in said
+    assert expected in said
+    assert len(said.splitlines()) == 2
+
+
+def test_a_folder_in_place_of_a_source_is_told(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "paper: no plain file" in _told(checkout, "paper", capsys)
+
+
+def test_the_check_takes_no_time(checkout: Path) -> None:
+    plan = Plan(checkout)
+    paths = [str(path.relative_to(checkout)) for path in (checkout / "data/published/saif2020").iterdir()]
+    raw = [f"data/raw/{number}.json" for number in range(20_000)]
+    began = time.process_time()
+    plan.require_sources([*paths, NOTEBOOK, SECTION, *raw])
+    assert time.process_time() - began < 0.1
+
+
+def test_a_plan_for_other_commands_needs_no_notebook(checkout: Path) -> None:
+    (checkout / NOTEBOOK).rename(checkout / "away")
+    try:
+        assert Plan(checkout).raw_files("saif2020")
+    finally:
+        (checkout / "away").rename(checkout / NOTEBOOK)
+
+
+def test_what_the_message_advises_makes_the_missing_file(project: Project) -> None:
+    (project.root / NOTEBOOK).unlink()
+    section = (project.root / SECTION).read_bytes()
+    said = project.iopatterns("study", "saif2020")
+    assert said.returncode == 0
+    assert (project.root / NOTEBOOK).is_file()
+    assert (project.root / SECTION).read_bytes() == section
