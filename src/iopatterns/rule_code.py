@@ -78,9 +78,9 @@ def _files(root: Path, module: str) -> Iterator[str]:
     module has none; it is rebuilt by its own means.
     """
     package, _, rest = module.partition(".")
-    (here,) = importlib.import_module(package).__path__
+    here = Path(str(importlib.import_module(package).__file__)).parent
     below = root / _PACKAGES[package] / package
-    place = Path(here) / rest.replace(".", "/")
+    place = here / rest.replace(".", "/")
     found = [place / "__init__.py"] if place.is_dir() else place.parent.glob(f"{place.name}.*")
     for path in found:
         if path.suffix not in {".so", ".pyi"}:
