@@ -9,6 +9,17 @@ from typing import TextIO
 _log: TextIO | None = None
 
 
+def printable(text: object, most: int = 200) -> str:
+    """Return a text of the user's as a message quotes it: control characters made visible, the middle of a long one
+    left out.
+    """
+    full = str(text)
+    shown = full if len(full) <= most else f"{full[: most - most // 4]} … {full[len(full) - most // 4 :]}"
+    if shown.isprintable():
+        return shown
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown)
+
+
 @contextlib.contextmanager
 def copied_to(path: Path | None) -> Iterator[None]:
     """Copy all that is said while the context lasts into a new file at ``path``."""
