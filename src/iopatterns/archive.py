@@ -169,7 +169,18 @@ def _write(output: Path, raw: Path, contents: Contents) -> None:
     ):
         _add(tar, _MANIFEST, text.encode())
         for name in contents.sums():
-            _add(tar, name, (raw / name).read_bytes())
+            _add(tar, name, _content(raw / name))
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a file to pack. Raises ArchiveError where it is too large to be read again."""
+    content = path.read_bytes()
+    if len(content) > _MOST_MEMBER_BYTES:
+        raise ArchiveError(
+            f"{path}: has {len(content)} bytes, and a file in an archive has at most {_MOST_MEMBER_BYTES}. Measure its"
+            " cell with group_reporting, and so with less to say of each job."
+        )
+    return content
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
@@ -214,9 +225,7 @@ class _Stream:
             left -= len(part)
             self._read_bytes += len(part)
             if self._read_bytes > self._most_bytes:
-                raise _TooLargeError(
-                    f"unpacks to more than {self._most_bytes} bytes, which no archive of its size does"
-                )
+                raise _TooLargeError(f"unpacks to more than {self._most_bytes} bytes, as no archive of its size does")
         return b"".join(parts)
 
     def exactly(self, size: int) -> bytes:
@@ -261,8 +270,9 @@ class _Reader:
             )
         if manifest.get("version") != VERSION:
             raise ArchiveError(
-                f"{self._path}: an archive of format version {messages.printable(manifest.get('version'))}; this"
-                f" iopatterns reads version {VERSION}. Analyse it with the iopatterns that made it, or have it made anew with this one."
+                f"{self._path}: an archive of format version {messages.printable(manifest.get('version'))};"
+                f" this iopatterns reads version {VERSION}. Analyse it with the iopatterns that made it, or have it made"
+                " anew with this one."
             )
         try:
             found = [self._cell(entry) for entry in manifest["cells"]]
@@ -302,8 +312,8 @@ class _Reader:
 
     def _escape(self, name: str) -> str:
         return (
-            f"{self._path}: its member '{messages.printable(name)}' would lead out of the drive's folder, or is no name of a file, so"
-            " nothing was unpacked. No `iopatterns archive` writes such a thing: do not use this file."
+            f"{self._path}: its member '{messages.printable(name)}' would lead out of the drive's"
+            " folder, or is no name of a file, so nothing was unpacked. No `iopatterns archive` writes such a thing: do not use this file."
         )
 
     def members(self, contents: Contents) -> Iterator[tuple[str, bytes]]:

@@ -17,7 +17,7 @@ def digest(specification: Mapping[str, Any]) -> str:
 
 
 def names(folder: str, specification: Mapping[str, Any]) -> bool:
-    """Return whether a cell's folder of that name is the one of a specification: it ends with the digest's beginning."""
+    """Return whether a cell's folder of that name is a specification's: it ends with the first digits of its digest."""
     return folder.endswith(f"-{digest(specification)[:8]}")
 
 

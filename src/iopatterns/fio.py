@@ -254,13 +254,16 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[int, str 
     """
     disturbed = None
     deadline_s = time.monotonic() + timeout_s
-    ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    stops = os.WSTOPPED | os.WCONTINUED | os.WNOHANG
     while True:
-        # first, for a process that has ended says no more of stops
-        if os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG):
-            disturbed = "was stopped by a signal for a while"
-        if os.waitid(os.P_PID, process.pid, ended):
+        change = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | stops)
+        if change is not None and change.si_code not in {os.CLD_STOPPED, os.CLD_CONTINUED}:
             return process.wait(), disturbed
+        if change is not None:
+            disturbed = "was stopped by a signal for a while"
+            with contextlib.suppress(ChildProcessError):  # it has ended since
+                os.waitid(os.P_PID, process.pid, stops)
+            continue
         told = signal.sigtimedwait(_STOPS, max(0.0, deadline_s - time.monotonic()))
         if told is None:
             raise TimeoutError
