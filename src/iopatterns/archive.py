@@ -269,10 +269,10 @@ class _Reader:
                 f" {_COPY_AGAIN} (`iopatterns archive DRIVE` makes one)."
             )
         if manifest.get("version") != VERSION:
+            version = messages.printable(manifest.get("version"))
             raise ArchiveError(
-                f"{self._path}: an archive of format version {messages.printable(manifest.get('version'))};"
-                f" this iopatterns reads version {VERSION}. Analyse it with the iopatterns that made it, or have it made"
-                " anew with this one."
+                f"{self._path}: an archive of format version {version}; this iopatterns reads version {VERSION}."
+                " Analyse it with the iopatterns that made it, or have it made anew with this one."
             )
         try:
             found = [self._cell(entry) for entry in manifest["cells"]]
@@ -312,8 +312,8 @@ class _Reader:
 
     def _escape(self, name: str) -> str:
         return (
-            f"{self._path}: its member '{messages.printable(name)}' would lead out of the drive's"
-            " folder, or is no name of a file, so nothing was unpacked. No `iopatterns archive` writes such a thing: do not use this file."
+            f"{self._path}: its member '{messages.printable(name)}' would lead out of the drive's folder, or is no name"
+            " of a file, so nothing was unpacked. No `iopatterns archive` writes such a thing: do not use this file."
         )
 
     def members(self, contents: Contents) -> Iterator[tuple[str, bytes]]:

@@ -40,6 +40,7 @@ _SUSPENDED_LEAST_S = 0.001
 # fio that has not ended so long after it should have hangs (a dead disk, a stuck kernel)
 _PATIENCE_S = 120.0
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+_STOPPED_TOO = "ran while the measuring process itself was stopped"
 _STOPS = (signal.SIGCHLD, signal.SIGCONT)
 
 
@@ -258,6 +259,9 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[int, str 
     while True:
         change = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | stops)
         if change is not None and change.si_code not in {os.CLD_STOPPED, os.CLD_CONTINUED}:
+            # of a child that stopped, went on and ended while this process was stopped, the end is all that is known
+            if signal.SIGCONT in signal.sigpending():
+                disturbed = disturbed or _STOPPED_TOO
             return process.wait(), disturbed
         if change is not None:
             disturbed = "was stopped by a signal for a while"
@@ -268,8 +272,7 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[int, str 
         if told is None:
             raise TimeoutError
         if told.si_signo == signal.SIGCONT:
-            # of a child that stopped, went on and ended meanwhile nothing is known but the end
-            disturbed = disturbed or "ran while the measuring process itself was stopped"
+            disturbed = disturbed or _STOPPED_TOO
 
 
 def die_with_parent(signal_number: int) -> None:
