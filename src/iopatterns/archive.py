@@ -1,31 +1,42 @@
 """Archives: the raw files of a drive in one file with their SHA-256 sums, analysed where there is no such drive."""
 
+import dataclasses
 import hashlib
 import io
 import json
 import lzma
+import math
 import os
 import re
+import stat
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from iopatterns import cells, files, messages
 from iopatterns.errors import IoPatternsError
 from iopatterns.measure import UNPACKED, read_sidecar, sidecar_path
 
-# Raise it when an archive is written in a way that older readers would misread
-VERSION = 1
+# Raise it when an archive is written in a way that older readers would misread. Since 2 each sidecar holds its own sum
+VERSION = 2
 _FORMAT = "iopatterns archive"
 _MANIFEST = "manifest.json"
 _SIDECAR = ".sidecar.json"
 _BLOCK = 512  # POSIX.1-2017, pax, "ustar Interchange Format": headers and contents are padded to it
 _CHUNK = 2**16
+# What an archive may have, so that a file made to harm takes neither memory nor hours. The archive of a default run's
+# drive has 20 MB, its manifest 1 MB, a raw file at most 1 MB; JSON in xz is a tenth to a hundredth of itself.
+_MOST_ARCHIVE_BYTES = 2 * 2**30
+_MOST_MANIFEST_BYTES = 16 * 2**20
+_MOST_MEMBER_BYTES = 64 * 2**20
+_MOST_EXPANSION = 250
+_SMALL_BYTES = 64 * 2**20  # so much may come out of a file of any size
+_MOST_MEMORY_BYTES = 128 * 2**20  # for decompression; preset 6 takes 9 MiB, preset 9 takes 65 MiB (xz(1))
+_LONGEST_NAME_BYTES = 255  # of a file or folder (limits.h, NAME_MAX)
 _RAW_NAME = re.compile(r"\d{2,}\.json")
-# A study's or a cell's name is one folder, and no hidden one: so no path made of them leads out
-_FOLDER_NAME = re.compile(r"[^./\0][^/\0]*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _COPY_AGAIN = "Copy the archive anew from where it was made"
 
 
@@ -124,19 +135,9 @@ def _packed(raws: Sequence[Path], experiments: Sequence[str]) -> ArchivedCell:
                 " measures it."
             )
     specifications = [read_sidecar(path)["specification"] for path in raws]
-    if any(cells.digest(each) != cells.digest(specifications[0]) for each in specifications) or not _is_name_of(
-        cell.name, specifications[0]
-    ):
-        raise ArchiveError(
-            f"{cell}: its sidecars are not of the cell that its name says. Delete it, and measure it anew."
-        )
     paths = sorted([*raws, *map(sidecar_path, raws)])
     sums = {path.name: files.sha256(path) for path in paths}
     return ArchivedCell(cell.parent.name, cell.name, specifications[0], tuple(experiments), sums)
-
-
-def _is_name_of(cell: str, specification: Mapping[str, Any]) -> bool:
-    return cell.endswith(f"-{cells.digest(specification)[:8]}")
 
 
 def _write(output: Path, raw: Path, contents: Contents) -> None:
@@ -157,13 +158,29 @@ def _write(output: Path, raw: Path, contents: Contents) -> None:
         ],
     }
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+    if len(text) > _MOST_MANIFEST_BYTES:
+        raise ArchiveError(
+            f"drive '{contents.drive}': has too many raw files for one archive: its {_MANIFEST} would have"
+            f" {len(text)} bytes, and at most {_MOST_MANIFEST_BYTES} are read. Delete cells that nobody asks for."
+        )
     with (
         lzma.open(output, "wb", preset=6) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
     ):
         _add(tar, _MANIFEST, text.encode())
         for name in contents.sums():
-            _add(tar, name, (raw / name).read_bytes())
+            _add(tar, name, _content(raw / name))
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a file to pack. Raises ArchiveError where it is too large to be read again."""
+    content = path.read_bytes()
+    if len(content) > _MOST_MEMBER_BYTES:
+        raise ArchiveError(
+            f"{path}: has {len(content)} bytes, and a file in an archive has at most {_MOST_MEMBER_BYTES}. Measure its"
+            " cell with group_reporting, and so with less to say of each job."
+        )
+    return content
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
@@ -179,15 +196,25 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 # ---- Reading
 
 
+class _TooLargeError(Exception):
+    """An archive, or a part of it, is larger than any that this package makes; the message says what and how large."""
+
+
 class _Stream:
     """What an xz file holds, decompressed no further than is asked for: damage shows in the member that has it."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
-        self._xz = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        self._xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY_BYTES)
+        self._most_bytes = _MOST_EXPANSION * os.fstat(file.fileno()).st_size + _SMALL_BYTES
+        self._read_bytes = 0
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes, fewer only at the end. Raises LZMAError or EOFError where the file is damaged."""
+        """Return so many bytes, fewer only at the end.
+
+        Raises LZMAError or EOFError where the file is damaged, _TooLargeError where more comes out of it than a file of
+        its size may hold.
+        """
         parts, left = [], size
         while left > 0 and not self._xz.eof:
             data = self._file.read(_CHUNK) if self._xz.needs_input else b""
@@ -196,6 +223,9 @@ class _Stream:
             part = self._xz.decompress(data, max_length=left)
             parts.append(part)
             left -= len(part)
+            self._read_bytes += len(part)
+            if self._read_bytes > self._most_bytes:
+                raise _TooLargeError(f"unpacks to more than {self._most_bytes} bytes, as no archive of its size does")
         return b"".join(parts)
 
     def exactly(self, size: int) -> bytes:
@@ -216,18 +246,20 @@ class _Stream:
 class _Reader:
     """The members of an archive, one after the other, each checked as it is read."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
+    def __init__(self, path: Path, file: io.BufferedReader) -> None:
         self._path = path
         self._stream = _Stream(file)
 
     def contents(self, sha256: str) -> Contents:
         """Return what the manifest says. Raises ArchiveError."""
         try:
-            name, content = self._member()
+            name, content = self._member(_MOST_MANIFEST_BYTES)
+        except _TooLargeError as error:
+            raise self._too_large(error) from None
         except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError):
             name, content = "", b""
         try:
-            manifest: Any = json.loads(content) if name == _MANIFEST else None
+            manifest: Any = _json(content) if name == _MANIFEST else None
             is_archive = manifest["format"] == _FORMAT if isinstance(manifest, dict) else False
         except (ValueError, KeyError, RecursionError):
             is_archive = False
@@ -237,40 +269,51 @@ class _Reader:
                 f" {_COPY_AGAIN} (`iopatterns archive DRIVE` makes one)."
             )
         if manifest.get("version") != VERSION:
+            version = messages.printable(manifest.get("version"))
             raise ArchiveError(
-                f"{self._path}: an archive of format version {manifest.get('version')}; this iopatterns reads version"
-                f" {VERSION}. Analyse it with the iopatterns that made it, or have it made anew with this one."
+                f"{self._path}: an archive of format version {version}; this iopatterns reads version {VERSION}."
+                " Analyse it with the iopatterns that made it, or have it made anew with this one."
             )
         try:
             found = [self._cell(entry) for entry in manifest["cells"]]
             if len({(cell.study, cell.name) for cell in found}) < len(found):
                 raise ValueError("a cell twice")
-            return Contents(sha256, str(manifest["drive"]), found)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if not isinstance(manifest["drive"], str) or not _is_name(manifest["drive"]):
+                raise ValueError("drive")
+            return Contents(sha256, manifest["drive"], found)
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise ArchiveError(
-                f"{self._path}: its {_MANIFEST} is not as version {VERSION} has it ({error!r}). {_COPY_AGAIN}."
+                f"{self._path}: its {_MANIFEST} is not as version {VERSION} has it"
+                f" ({messages.printable(repr(error))}). {_COPY_AGAIN}."
             ) from None
 
     def _cell(self, entry: Mapping[str, Any]) -> ArchivedCell:
         study, name, sums = entry["study"], entry["name"], dict(sorted(entry["sha256"].items()))
-        if not isinstance(entry["experiments"], list):
+        experiments, specification = entry["experiments"], entry["specification"]
+        if not isinstance(experiments, list) or not all(isinstance(each, str) for each in experiments):
             raise TypeError("experiments")
+        if not isinstance(specification, dict) or not all(
+            isinstance(specification[key], dict) for key in ("drive", "fio")
+        ):
+            raise TypeError("specification")
         for part in (study, name, *sums):
-            if not _FOLDER_NAME.fullmatch(part):
+            if not _is_name(part):
                 raise ArchiveError(self._escape(f"{study}/{name}/{part}"))
+        if not all(isinstance(sum_, str) and _SHA256.fullmatch(sum_) for sum_ in sums.values()):
+            raise TypeError("sha256")
         raws = [Path(f"{number:02d}.json") for number in range(1, len(sums) // 2 + 1)]
         expected = {path.name for raw in raws for path in (raw, sidecar_path(raw))}
-        if not raws or sums.keys() != expected or not _is_name_of(name, entry["specification"]):
+        if not raws or sums.keys() != expected or not cells.names(name, specification):
             raise ArchiveError(
                 f"{self._path}: {_MANIFEST} does not list the executions of the cell {study}/{name}, first to last, or"
                 f" not its specification. {_COPY_AGAIN}."
             )
-        return ArchivedCell(study, name, entry["specification"], tuple(entry["experiments"]), sums)
+        return ArchivedCell(study, name, specification, tuple(experiments), sums)
 
     def _escape(self, name: str) -> str:
         return (
-            f"{self._path}: its member {name!r} would lead out of the drive's folder, so nothing was unpacked. No"
-            " `iopatterns archive` writes such a thing: do not use this file."
+            f"{self._path}: its member '{messages.printable(name)}' would lead out of the drive's folder, or is no name"
+            " of a file, so nothing was unpacked. No `iopatterns archive` writes such a thing: do not use this file."
         )
 
     def members(self, contents: Contents) -> Iterator[tuple[str, bytes]]:
@@ -280,7 +323,9 @@ class _Reader:
         """
         for expected, sum_ in contents.sums().items():
             try:
-                name, content = self._member()
+                name, content = self._member(_MOST_MEMBER_BYTES)
+            except _TooLargeError as error:
+                raise self._too_large(error) from None
             except EOFError:
                 raise ArchiveError(f"{self._path}: cut short, at its member {expected}. {_COPY_AGAIN}.") from None
             except (tarfile.TarError, lzma.LZMAError, ValueError):
@@ -294,6 +339,8 @@ class _Reader:
             whole = self._stream.at_end()
         except EOFError:
             raise ArchiveError(f"{self._path}: cut short, after its last member. {_COPY_AGAIN}.") from None
+        except _TooLargeError as error:
+            raise self._too_large(error) from None
         except lzma.LZMAError:
             whole = False
         if not whole:
@@ -302,27 +349,80 @@ class _Reader:
     def _damaged(self, name: str) -> str:
         return f"{self._path}: damaged: its member {name} is not what was packed (SHA-256). {_COPY_AGAIN}."
 
-    def _member(self) -> tuple[str, bytes]:
+    def _too_large(self, error: _TooLargeError) -> ArchiveError:
+        return ArchiveError(f"{self._path}: {error}, so nothing was unpacked: do not use this file.")
+
+    def _member(self, most_bytes: int) -> tuple[str, bytes]:
+        """Return name and content of the next member. Raises _TooLargeError where that has more bytes than given."""
         header = tarfile.TarInfo.frombuf(self._stream.exactly(_BLOCK), "utf-8", "strict")
+        if header.size < 0:
+            raise ValueError("size")
+        if header.size > most_bytes:
+            name = messages.printable(header.name)
+            raise _TooLargeError(f"has a member {name} of {header.size} bytes, and at most {most_bytes} are read")
         content = self._stream.exactly(header.size)
         self._stream.exactly(-header.size % _BLOCK)
         return header.name, content
 
 
-def _opened(path: Path) -> BinaryIO:
+def _is_name(text: str) -> bool:
+    """Return whether a text is the name of one file or folder, and of no hidden one: no path made of such leads out."""
+    return (
+        text.isprintable()
+        and text[:1] not in {"", "."}
+        and "/" not in text
+        and len(text.encode()) <= _LONGEST_NAME_BYTES
+    )
+
+
+def _json(content: bytes) -> Any:
+    """Return what a JSON text says. Raises ValueError also for a number that is none, or beyond what numbers hold."""
+
+    def finite(text: str) -> float:
+        value = float(text)
+        if not math.isfinite(value):
+            raise ValueError(text)
+        return value
+
+    return json.loads(content, parse_float=finite, parse_constant=finite)
+
+
+def _opened(path: Path) -> io.BufferedReader:
+    """Return an archive open for reading. Raises ArchiveError at once for what is no file, or too large for one."""
     try:
-        return open(path, "rb")
+        # a fifo would otherwise wait for somebody who writes to it
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise ArchiveError(f"{path}: there is no such file. Put the archive there, or give the path of one.") from None
-    except OSError as error:
-        raise ArchiveError(f"{path}: cannot be read: {error.strerror}. Give the path of an archive.") from None
+    except (OSError, ValueError) as error:  # ValueError for a path that holds a zero byte
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        raise ArchiveError(
+            f"{messages.printable(path)}: cannot be read: {what}. Give the path of an archive."
+        ) from None
+    state = os.fstat(descriptor)
+    if not stat.S_ISREG(state.st_mode):
+        os.close(descriptor)
+        raise ArchiveError(f"{path}: not a file but {_kind(state.st_mode)}. Give the path of an archive.")
+    if state.st_size > _MOST_ARCHIVE_BYTES:
+        os.close(descriptor)
+        raise ArchiveError(
+            f"{path}: has {state.st_size} bytes, and an archive has at most {_MOST_ARCHIVE_BYTES}. Give the path of an"
+            " archive."
+        )
+    return open(descriptor, "rb")
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a fifo", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def read(path: Path) -> Contents:
     """Return what an archive says it holds; its other members are not looked at. Raises ArchiveError."""
     with _opened(path) as file:
-        sha256 = files.sha256(path)
-        return _Reader(path, file).contents(sha256)
+        contents = _Reader(path, file).contents("")  # first, for that is bounded whatever the file is
+        file.seek(0)
+        return dataclasses.replace(contents, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 # ---- Unpacking
@@ -343,24 +443,29 @@ def unpack(path: Path, raw: Path, sha256: str | None = None) -> int:
             f"{raw}: holds raw files that were measured here, which those of {path} would replace. Give the archived"
             f" drive another name in config/drives.yaml, or move {raw} away."
         )
-    _each(path, lambda *_: None)  # the first pass finds damage, the second writes
+    _each(path, contents, lambda *_: None)  # the first pass finds damage, the second writes
     about = {"archive": path.name, "sha256": contents.sha256, "drive": contents.drive}
     # first of all: whatever lies in the folder from here on was not measured here
     files.write_json(raw / UNPACKED, about)
     for leftover in raw.glob("*/*/.*.partial"):
         leftover.unlink()
-    _each(path, lambda name, content: _lay_out(raw / name, content))
+    _each(path, contents, lambda name, content: _lay_out(raw / name, content))
     count = sum(cell.executions for cell in contents.cells)
     messages.say(f"{raw.name}: {count} executions of {len(contents.cells)} cells unpacked from {path}")
     return count
 
 
-def _each(path: Path, do: Callable[[str, bytes], object]) -> None:
-    """Call ``do`` with path and content of each member but the manifest, each sidecar before its raw file."""
+def _each(path: Path, contents: Contents, do: Callable[[str, bytes], object]) -> None:
+    """Call ``do`` with path and content of each member but the manifest, each sidecar before its raw file.
+
+    Raises ArchiveError where the archive no longer says that it holds ``contents``, or a member is none of these.
+    """
     with _opened(path) as file:
         reader = _Reader(path, file)
         before: tuple[str, bytes] = ("", b"")
-        for name, content in reader.members(reader.contents("")):
+        if reader.contents(contents.sha256) != contents:
+            raise ArchiveError(f"{path}: has changed while it was read. Run again.")
+        for name, content in reader.members(contents):
             # a raw file stands before its sidecar, and must not be seen under its own name without it
             if name.endswith(_SIDECAR):
                 do(name, content)

@@ -16,6 +16,11 @@ def digest(specification: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(specification).encode()).hexdigest()
 
 
+def names(folder: str, specification: Mapping[str, Any]) -> bool:
+    """Return whether a cell's folder of that name is a specification's: it ends with the first digits of its digest."""
+    return folder.endswith(f"-{digest(specification)[:8]}")
+
+
 def randseed(specification: Mapping[str, Any], execution: int) -> int:
     """Return fio's ``randseed`` of an execution: 32 bits of a hash of the cell (seed included) and its number."""
     return int.from_bytes(hashlib.sha256(f"{digest(specification)}/{execution}".encode()).digest()[:4], "big")

@@ -114,8 +114,13 @@ def write(path: Path, fill: Callable[[Path], object]) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file for people and programs: sorted keys, two spaces, one newline at the end."""
-    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    text = json_text(content)
     write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def json_text(content: Any) -> str:
+    """Return what `write_json` writes."""
+    return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def sha256(path: Path) -> str:

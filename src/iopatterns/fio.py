@@ -1,20 +1,21 @@
-"""Runs fio: the command line of an execution, its process group, and the check of what it wrote."""
+"""Runs fio: the command line of an execution, its process, what disturbed it, and the check of what it wrote."""
 
 import contextlib
 import ctypes
 import functools
 import os
-import select
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fio_parser_json.documents import FioParseError, read_documents
+
+from iopatterns import children
 from iopatterns.errors import IoPatternsError
 from iopatterns.signals import STOPPING
 
@@ -24,28 +25,54 @@ _OUR_OPTIONS = ("skip", "partitions", "replay", "read_iolog")
 _LEAST_LIKELIHOOD = 1e-6
 # An execution whose I/O ran for less than this share of the runtime asked for was cut short by something
 _LEAST_RUNTIME_SHARE = 0.9
+# One whose I/O ran for so much longer than asked for was held up. fio begins its last requests within the runtime; what
+# they take beyond it is theirs (`_longest_runtime_ms`). The share and the milliseconds are for a drive that answers its
+# last requests late, as when it collects garbage: half a second is more than solid-state and hard disks take for one
+# request, error recovery left out, and an execution of which a third was no I/O is no measurement of anything else.
+_MOST_RUNTIME_SHARE = 1.5
+_LATEST_END_MS = 500
+# Engines that have one request under way whatever iodepth says
+_SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
+# What fio may take beside its I/O to start and to stop: threads, reading a log, emptying the page cache of the drive.
+# Far more than it needs on a busy machine, for what happens there changes no figure by itself
+_MOST_START_STOP_S = 30.0
+# By so much the clock that counts suspension may be ahead: the two are not read at the same moment
+_SUSPENDED_LEAST_S = 0.001
 # fio that has not ended so long after it should have hangs (a dead disk, a stuck kernel)
 _PATIENCE_S = 120.0
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+_STOPPED_TOO = "ran while the measuring process itself was stopped"
+_STOPS = (signal.SIGCHLD, signal.SIGCONT)
 
 
 class FioError(IoPatternsError):
     """fio failed, or wrote something that is no valid measurement; the message holds fio's own words."""
 
 
+class DisturbedError(FioError):
+    """fio ended well, but something held it up meanwhile, so that its figures are not the drive's."""
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """How one fio process went: when it started and ended (seconds since the epoch) and how long it took."""
+    """How one fio process went: when it started and ended (seconds since the epoch) and how long it took.
+
+    ``disturbed`` says what held it up or may have, in words that go on "fio …": it was stopped, or the machine slept.
+    """
 
     started_s: float
     ended_s: float
     wall_s: float
+    disturbed: str | None = None
 
 
 def version() -> str:
     """Return what ``fio --version`` prints, such as ``fio-3.33``. Raises FioError where there is no fio."""
     try:
-        return subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        asked = subprocess.run(
+            ["fio", "--version"], capture_output=True, text=True, check=True, env=children.environment()
+        )
+        return asked.stdout.strip()
     except FileNotFoundError:
         raise FioError("fio is not installed. Run ./reproduce.sh, which installs it.") from None
     except subprocess.CalledProcessError as error:
@@ -150,8 +177,8 @@ def run(argv: list[str], expected_s: float) -> Outcome:
     Whatever ends the wait early (an interrupt, an error) kills the whole group at once; should this process itself be
     killed, the kernel kills fio. Raises FioError with fio's own words when it fails.
     """
-    started_s, clock = time.time(), time.monotonic()
-    with tempfile.TemporaryFile() as words:
+    started_s, clock, asleep_s = time.time(), time.monotonic(), _suspended_s()
+    with tempfile.TemporaryFile() as words, _told_of_stops() as blocked:
         # a signal that comes while fio is started waits until fio can be stopped
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         try:
@@ -161,14 +188,15 @@ def run(argv: list[str], expected_s: float) -> Outcome:
                 stdout=words,
                 stderr=subprocess.STDOUT,
                 process_group=0,
-                preexec_fn=functools.partial(_begin, os.getpid(), mask),  # noqa: PLW1509 - no threads here
+                env=children.environment(),
+                preexec_fn=functools.partial(_begin, os.getpid(), blocked),  # noqa: PLW1509 - no threads here
             )
         except FileNotFoundError:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             raise FioError(f"{argv[0]} is not installed. Run ./reproduce.sh, which installs it.") from None
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            status = _wait(process, timeout_s=10 * expected_s + _PATIENCE_S)
+            status, disturbed = _wait(process, timeout_s=10 * expected_s + _PATIENCE_S)
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)  # not yet reaped, so the group's number is still fio's
             process.wait()
@@ -183,7 +211,15 @@ def run(argv: list[str], expected_s: float) -> Outcome:
             said = words.read().decode(errors="replace").strip() or _preamble(argv) or "(fio said nothing)"
             how = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
             raise FioError(f"fio {how}. It said:\n{_indent(said)}\n  Command: {' '.join(argv)}")
-    return Outcome(started_s, time.time(), time.monotonic() - clock)
+    slept_s = _suspended_s() - asleep_s
+    if slept_s > _SUSPENDED_LEAST_S:
+        disturbed = f"ran while the machine was suspended for {slept_s:.1f} s"
+    return Outcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+
+
+def _suspended_s() -> float:
+    """Return for how long the machine has been suspended since it started (clock_gettime(2), CLOCK_BOOTTIME)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def _begin(parent: int, mask: set[int | signal.Signals]) -> None:
@@ -194,20 +230,50 @@ def _begin(parent: int, mask: set[int | signal.Signals]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> int:
-    """Return the exit status of a process as soon as it ends. Raises TimeoutError.
+@contextlib.contextmanager
+def _told_of_stops() -> Iterator[set[int | signal.Signals]]:
+    """Keep the signals pending that say that a child has stopped, gone on or ended, and that this process goes on.
 
-    `Popen.wait` with a timeout looks up to 50 ms late, which is as long as fio takes on a twin.
+    Yields the signals that were blocked before, which is how the child is to have them.
+    SIGCHLD gets its default action: inherited as ignored, the kernel would forget how children ended.
     """
-    descriptor = os.pidfd_open(process.pid)
+    action = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
     try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        if not poll.poll(timeout_s * 1000):
-            raise TimeoutError
+        while signal.sigtimedwait(_STOPS, 0):  # of what was before
+            pass
+        yield set(mask)
     finally:
-        os.close(descriptor)
-    return process.wait()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGCHLD, action)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[int, str | None]:
+    """Return the exit status of a process as soon as it ends, and what stopped it meanwhile. Raises TimeoutError.
+
+    To be called in the context `_told_of_stops`. `Popen.wait` with a timeout looks up to 50 ms late, which is as long
+    as fio takes on a twin.
+    """
+    disturbed = None
+    deadline_s = time.monotonic() + timeout_s
+    stops = os.WSTOPPED | os.WCONTINUED | os.WNOHANG
+    while True:
+        change = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | stops)
+        if change is not None and change.si_code not in {os.CLD_STOPPED, os.CLD_CONTINUED}:
+            # of a child that stopped, went on and ended while this process was stopped, the end is all that is known
+            if signal.SIGCONT in signal.sigpending():
+                disturbed = disturbed or _STOPPED_TOO
+            return process.wait(), disturbed
+        if change is not None:
+            disturbed = "was stopped by a signal for a while"
+            with contextlib.suppress(ChildProcessError):  # it has ended since
+                os.waitid(os.P_PID, process.pid, stops)
+            continue
+        told = signal.sigtimedwait(_STOPS, max(0.0, deadline_s - time.monotonic()))
+        if told is None:
+            raise TimeoutError
+        if told.si_signo == signal.SIGCONT:
+            disturbed = disturbed or _STOPPED_TOO
 
 
 def die_with_parent(signal_number: int) -> None:
@@ -229,14 +295,19 @@ def _preamble(argv: list[str]) -> str:
     return ""
 
 
-def check(output: Path, specification: Mapping[str, Any], requests: int | None = None) -> int:
+def check(
+    output: Path, specification: Mapping[str, Any], requests: int | None = None, outcome: Outcome | None = None
+) -> int:
     """Return how many bytes an execution moved. Raises FioError unless ``output`` is a whole, valid one of the cell.
 
     fio exits with 0 in several cases in which it measured nothing; so: one document, no error, the expected number of
     jobs, I/O in each direction, and a runtime near what was asked. A replay, of a log with so many ``requests``, may
     come no further than its first direction, and ends before the runtime once it has done them all. A direction of a
-    mix may have had no request where so few were made that chance explains it.
+    mix may have had no request where so few were made that chance explains it. Where ``outcome`` says how fio went, on
+    a drive that knows no virtual time, DisturbedError is raised for an execution that something held up.
     """
+    if outcome is not None and outcome.disturbed:
+        raise DisturbedError(f"fio {outcome.disturbed}.")
     try:
         documents = read_documents(output)
     except FioParseError as error:
@@ -268,7 +339,43 @@ def check(output: Path, specification: Mapping[str, Any], requests: int | None =
                 raise FioError(
                     f"fio ran for {done['runtime']} ms where {specification['runtime_ms']} ms were asked for.{said}"
                 )
+    if outcome is not None:
+        _check_not_held_up(jobs, specification, outcome)
     return moved_bytes
+
+
+def _check_not_held_up(jobs: Sequence[Mapping[str, Any]], specification: Mapping[str, Any], outcome: Outcome) -> None:
+    """Raise DisturbedError where fio's I/O, or fio, took longer than a drive explains."""
+    options = specification["fio"]
+    longest_ms = 0
+    for job in jobs:
+        done = [job[direction] for direction in _shares(options)]
+        runtime_ms = max(each["runtime"] for each in done)
+        longest_ms = max(longest_ms, runtime_ms)
+        most_ms = _longest_runtime_ms(specification, sum(each["total_ios"] for each in done), runtime_ms)
+        if runtime_ms > most_ms:
+            raise DisturbedError(
+                f"fio ran for {runtime_ms} ms where {specification['runtime_ms']} ms were asked for, and its last"
+                f" requests explain no more than {most_ms:.0f} ms."
+            )
+    # what is written through the page cache, now or before, may have to reach the disk before fio starts or ends
+    beside_s = outcome.wall_s - longest_ms / 1000
+    if options.get("direct") and beside_s > _MOST_START_STOP_S:
+        raise DisturbedError(f"fio took {beside_s:.0f} s beside the {longest_ms} ms of its I/O.")
+
+
+def _longest_runtime_ms(specification: Mapping[str, Any], total_ios: int, runtime_ms: int) -> float:
+    """Return for how long fio may have run that did so many requests in ``runtime_ms``.
+
+    The last requests begin before the time is over, as many as are under way at once, and take what so many take on
+    this drive: at a depth of 1024 a hard disk of 100 IOPS ends ten seconds late.
+    """
+    options = specification["fio"]
+    depth = 1 if options.get("ioengine") in _SYNCHRONOUS else options.get("iodepth", 1)
+    under_way = depth * (options.get("numjobs", 1) if options.get("group_reporting") else 1)
+    drain_ms = runtime_ms * min(1.0, under_way / max(1, total_ios))
+    pause_ms = options.get("thinktime", 0) / 1000
+    return float(_MOST_RUNTIME_SHARE * specification["runtime_ms"] + _LATEST_END_MS + pause_ms + drain_ms)
 
 
 def _shares(options: Mapping[str, Any]) -> dict[str, float]:

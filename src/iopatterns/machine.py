@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from iopatterns import children
+
 _SYS_BLOCK = Path("/sys/dev/block")
 
 
@@ -64,7 +66,11 @@ def file_system(folder: Path) -> str | None:
         return mount["type"]
     # in a chroot the mount table has no line for the root itself; coreutils' stat knows the type from statfs(2)
     asked = subprocess.run(
-        ["stat", "--file-system", "--format=%T", str(folder)], capture_output=True, text=True, check=False
+        ["stat", "--file-system", "--format=%T", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=children.environment(),
     )
     return asked.stdout.strip().replace("ext2/ext3", "ext4") or None
 

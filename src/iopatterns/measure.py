@@ -1,7 +1,9 @@
 """Measures one cell: holds, identifies and guards the drive, then runs fio once per execution. Imports no pandas."""
 
+import hashlib
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +23,10 @@ _OTHERS_SHARE = 0.05
 _OTHERS_LEAST_BYTES = 2**20
 # Lies in the folder of a drive below data/raw whose raw files come from an archive (`archive.unpack` writes it)
 UNPACKED = ".unpacked.json"
+# The line of a sidecar that holds the SHA-256 of all others. Keys of the outermost object alone are two spaces in.
+_OWN_SUM = re.compile(rb'^  "sha256": "([0-9a-f]{64})",\n', re.MULTILINE)
+# How often an execution is begun that something keeps holding up
+_ATTEMPTS = 3
 
 
 class MeasureError(IoPatternsError):
@@ -58,23 +64,58 @@ def sidecar_path(raw: Path) -> Path:
 
 
 def read_sidecar(raw: Path) -> dict[str, Any]:
-    """Return the sidecar of a raw file. Raises MeasureError where there is none or it is of another file."""
+    """Return the sidecar of a raw file: what all who read one go through.
+
+    Raises MeasureError where there is none, where a byte of it or of the raw file is not as it was written, and where
+    it is of another cell or execution than the names of folder and file say.
+    """
     sidecar = sidecar_path(raw)
+    comes_again = "unpacked" if (raw.parent.parent.parent / UNPACKED).exists() else "measured"
+    remedy = f"Delete {raw.name}; it is {comes_again} again."
     try:
-        content: dict[str, Any] = json.loads(sidecar.read_text(encoding="utf-8"))
-        measured = content["raw"]["sha256"]
+        found = sidecar.read_bytes()
     except FileNotFoundError:
+        raise MeasureError(f"{raw}: its sidecar {sidecar.name} is missing. {remedy}") from None
+    except OSError as error:
+        raise MeasureError(f"{sidecar}: cannot be read: {error.strerror}. Make it readable.") from None
+    lines = _OWN_SUM.findall(found)
+    if len(lines) != 1:
         raise MeasureError(
-            f"{raw}: its sidecar {sidecar.name} is missing. Delete {raw.name}; it is measured again."
+            f"{sidecar}: holds no SHA-256 of its own content: it was written by an earlier version, which gave none, or"
+            f" it is damaged. {remedy}"
+        )
+    if lines[0].decode() != hashlib.sha256(_OWN_SUM.sub(b"", found)).hexdigest():
+        raise MeasureError(f"{sidecar}: changed since it was written (by the SHA-256 that it holds). {remedy}")
+    try:
+        content: dict[str, Any] = json.loads(found)
+        specification, execution = content["specification"], content["execution"]
+        is_of_cell = cells.names(raw.parent.name, specification)
+        is_of_execution = raw.stem == f"{execution:02d}"
+        # where nothing was measured fio drew nothing
+        is_of_seed = content.get("randseed") in {None, cells.randseed(specification, execution)}
+        measured = content["raw"]["sha256"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise MeasureError(
+            f"{sidecar}: not a sidecar of this package ({messages.printable(repr(error))}). {remedy}"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise MeasureError(f"{sidecar}: not a sidecar of this package ({error}). Delete it and {raw.name}.") from None
+    if not (is_of_cell and is_of_execution and is_of_seed):
+        raise MeasureError(
+            f"{sidecar}: is of another {'execution' if is_of_cell else 'cell'} than its name says. {remedy}"
+        )
     if measured != files.sha256(raw):
         raise MeasureError(
             f"{raw}: changed since it was measured (its SHA-256 is not the one in {sidecar.name})."
-            f" Put the original back, or delete it; it is measured again."
+            f" Put the original back, or delete it; it is {comes_again} again."
         )
     return content
+
+
+def _write_sidecar(raw: Path, content: Mapping[str, Any]) -> None:
+    """Write the sidecar of a raw file, with the SHA-256 of all its bytes but the line that holds it."""
+    text = files.json_text(content)
+    with_sum = files.json_text({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()})
+    assert _OWN_SUM.sub(b"", with_sum.encode()) == text.encode()
+    files.write(sidecar_path(raw), lambda temporary: temporary.write_bytes(with_sum.encode()))
 
 
 def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
@@ -95,7 +136,7 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
 def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
     cell = raw_files[0].parent
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
-    if not cell.name.endswith(f"-{cells.digest(specification)[:8]}"):
+    if not cells.names(cell.name, specification):
         raise MeasureError(f"{cell}: the folder's name is not that of the specification given")
     if (cell.parent.parent / UNPACKED).exists():
         raise MeasureError(
@@ -211,7 +252,7 @@ def _leave_out(raw: Path, about: Mapping[str, Any]) -> None:
 def _keep(temporary: Path, raw: Path, sidecar: Mapping[str, Any]) -> None:
     """Give a raw file its name. The sidecar first: a raw file under its own name always has one."""
     measured = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
-    files.write_json(sidecar_path(raw), {**sidecar, "raw": measured})
+    _write_sidecar(raw, {**sidecar, "raw": measured})
     files.commit(temporary, raw)
 
 
@@ -226,7 +267,30 @@ def _execute(
 ) -> None:
     """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share.
 
-    ``condition`` is that of a real drive before the first of them, as `_condition` returned it; nothing for a twin.
+    ``condition`` is that of a real drive before the first of them, as `_condition` returned it; nothing for a twin. An
+    execution that something held up is run again, and the sidecar says why (``held_up``). Raises MeasureError where
+    that happens each time.
+    """
+    held_up: list[str] = []
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return _attempt(drive, raw, about, log, {**condition, "held_up": held_up} if condition else {})
+        except fio.DisturbedError as error:
+            held_up.append(str(error))
+            if attempt < _ATTEMPTS:
+                messages.say(f"{raw}: not kept, for {error} Measuring it again, try {attempt + 1} of {_ATTEMPTS}.")
+    raise MeasureError(
+        f"{raw}: not measured: each of {_ATTEMPTS} tries was held up, the last one thus: {held_up[-1]} Find out what"
+        " stops fio or keeps this machine busy, and run again; what is finished is kept."
+    )
+
+
+def _attempt(
+    drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iologs.Log | None, condition: Mapping[str, Any]
+) -> None:
+    """Run fio for one execution, check what it wrote, and keep it with its sidecar.
+
+    Raises MeasureError where it is no measurement, and DisturbedError where another try may give one.
     """
     specification = about["specification"]
     execution = int(raw.stem)
@@ -237,7 +301,15 @@ def _execute(
     try:
         argv, outcome, requests = _run(drive, specification, specification["runtime_ms"], raw, log)
         try:
-            moved_bytes = fio.check(temporary, specification, None if requests is None else iologs.moved(requests))
+            # in virtual time nothing can hold a drive up
+            moved_bytes = fio.check(
+                temporary,
+                specification,
+                None if requests is None else iologs.moved(requests),
+                outcome if condition else None,
+            )
+        except fio.DisturbedError:
+            raise
         except fio.FioError as error:
             files.require_room(raw.parent)
             raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None

@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from iopatterns import cells, config, fio, grid, health, machine, messages, progress, rule_code, sources, units
+from iopatterns import (
+    cells,
+    children,
+    config,
+    fio,
+    grid,
+    health,
+    machine,
+    messages,
+    progress,
+    rule_code,
+    sources,
+    units,
+)
 from iopatterns.drives.precondition import MOST_ROUNDS
 from iopatterns.errors import IoPatternsError
 from iopatterns.measure import UNPACKED
@@ -270,6 +283,7 @@ class Plan:
     def begin(self) -> None:
         """Keep other runs out of this folder, say what this one will measure, and start its progress count."""
         self._lock = _lock_folder(self._root / RAW)
+        children.make_uniform()
         # jobs call `iopatterns` by name: it lies beside the Python that runs Snakemake, active environment or not
         os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
         forecasts = self.forecasts()

@@ -7,7 +7,7 @@ from typing import Any
 
 from iopatterns import files, units
 from iopatterns.errors import IoPatternsError
-from iopatterns.measure import UNPACKED
+from iopatterns.measure import UNPACKED, read_sidecar, sidecar_path
 
 COLOPHON = "results/colophon.json"
 REPORT = "results/report.pdf"
@@ -61,9 +61,9 @@ def _fio_seconds_since(root: Path, since_s: float) -> float:
     """Return the wall time of all fio processes of the measurements made since then."""
     # what was unpacked was measured at another time, whatever its files' times say
     drives = (folder for folder in (root / "data/raw").glob("*") if not (folder / UNPACKED).exists())
-    sidecars = (path for folder in drives for path in folder.glob("*/*/*.sidecar.json"))
-    recent = (path for path in sidecars if path.stat().st_mtime >= since_s)
-    return float(sum(json.loads(path.read_text(encoding="utf-8")).get("wall_s", 0.0) for path in recent))
+    raws = (raw for folder in drives for raw in folder.glob("*/*/*.json") if sidecar_path(raw).exists())
+    recent = (raw for raw in raws if sidecar_path(raw).stat().st_mtime >= since_s)
+    return float(sum(read_sidecar(raw).get("wall_s", 0.0) for raw in recent))
 
 
 def compare(root: Path) -> tuple[bool, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iopatterns import machine, units
+from iopatterns import children, machine, units
 
 _BY_ID = Path("/dev/disk/by-id")
 
@@ -210,7 +210,7 @@ def signatures(node: Path) -> Sequence[str]:
     """Return the types of all signatures on a device that wipefs(8) finds: ext4, gpt, LVM2_member, crypto_LUKS …"""
     argv = ["wipefs", "--no-act", "--json", str(node)]
     try:
-        said = subprocess.run(argv, capture_output=True, text=True, check=False)
+        said = subprocess.run(argv, capture_output=True, text=True, check=False, env=children.environment())
     except FileNotFoundError:
         return ["unknown (wipefs is not installed)"]
     if said.returncode:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from iopatterns import children
 from iopatterns.tuning import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, NOT_CHANGEABLE, REFUSED, Step
 
 # A command with its exit status and what it printed
@@ -81,6 +82,7 @@ def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Answer:
             encoding="utf-8",
             errors="replace",  # what a drive says of itself may be anything
             timeout=timeout_s,
+            env=children.environment(),
             check=False,
         )
         status, stdout, stderr = done.returncode, done.stdout, done.stderr

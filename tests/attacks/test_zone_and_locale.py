@@ -1,0 +1,171 @@
+"""What is measured and made of it depends on no time zone, locale, umask or user of the machine."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from support import ROOT, SNAKEMAKE, copy_project
+
+from iopatterns import children, fio
+from iopatterns.plan import Plan
+
+EXECUTIONS = ("01", "02")
+NOBODY = 65534
+# Everything that may be set otherwise on somebody's machine and must not matter
+ODD = {
+    "POSIXLY_CORRECT": "1",
+    "PYTHONWARNINGS": "error",
+    "PYTHONOPTIMIZE": "2",
+    "MPLBACKEND": "no such backend",
+    "MATPLOTLIBRC": "/nowhere/matplotlibrc",
+    "LANGUAGE": "de:fr",
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """How a machine is set up: its environment's variables, the umask, and whether another user than root measures."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+    umask: int = 0o022
+    is_of_nobody: bool = False
+
+
+GERMAN = dict.fromkeys(("LANG", "LC_ALL", "LC_NUMERIC", "LC_TIME", "LC_MESSAGES"), "de_DE.UTF-8")
+HOSTS = {
+    "Berlin, in German": Host({"TZ": "Europe/Berlin", **GERMAN}),
+    "Kathmandu, all may write": Host({"TZ": "Asia/Kathmandu", "LC_NUMERIC": "de_DE.UTF-8", "LC_TIME": "C"}, 0o000),
+    "another user, without a home": Host(
+        {"TZ": "XYZ-13:45", "LC_ALL": "no_SUCH.locale", "HOME": "/nonexistent", "POSIXLY_CORRECT": "1"},
+        0o077,
+        is_of_nobody=True,
+    ),
+}
+
+
+def sums() -> dict[str, str]:
+    """Return the SHA-256 of each raw file that the installed fio gives, by path, as committed."""
+    manifest = ROOT / f"data/manifests/{fio.version()}.sha256"
+    if not manifest.exists():
+        pytest.skip(f"{manifest.name}: no manifest is committed for this fio")
+    lines = (line.split() for line in manifest.read_text().splitlines() if line[:1] not in {"", "#"})
+    return {path: sum_ for sum_, path in lines}
+
+
+# Of each study: its first and its last cell; and one whose drive takes a setting, which sdparm sets
+CELLS = [("saif2020", 0), ("saif2020", -1), ("clarke2024", 0), ("clarke2024", -1), ("zhou", 0), ("zhou", -1)]
+TUNED = r"px05smb040/saif2020/randread-4k-j1-dra1-[0-9a-f]{8}"
+
+
+def cells_of(found: dict[str, str]) -> list[str]:
+    """Return the folders of those cells, below data/raw."""
+    folders = [path.removeprefix("data/raw/").rpartition("/")[0] for path in found if path.endswith("/01.json")]
+    of_study = {study: [folder for folder in folders if folder.split("/")[1] == study] for study, _ in CELLS}
+    tuned = next(folder for folder in folders if re.fullmatch(TUNED, folder))
+    return [*(of_study[study][place] for study, place in CELLS), tuned]
+
+
+@pytest.fixture(scope="module")
+def locales(module_disk_folder: Path) -> Path:
+    """A folder with the German locale, in which numbers have a decimal comma: few machines have it."""
+    if shutil.which("localedef") is None or not Path("/usr/share/i18n/locales/de_DE").exists():
+        return module_disk_folder
+    made = ["localedef", "-i", "de_DE", "-f", "UTF-8", str(module_disk_folder / "de_DE.UTF-8")]
+    subprocess.run(made, check=False, capture_output=True)
+    return module_disk_folder
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return Plan(ROOT)
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS.keys())
+def test_cells_of_a_default_run_give_the_committed_bytes(
+    host: Host, plan: Plan, locales: Path, disk_folder: Path
+) -> None:
+    expected = sums()
+    prefix: list[str] = []
+    if host.is_of_nobody:
+        if os.geteuid() != 0:
+            pytest.skip("only root can become another user")
+        prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        reached = subprocess.run([*prefix, "sh", "-c", 'test -x "$0"', sys.executable], check=False)
+        if reached.returncode:
+            pytest.skip(f"{sys.executable}: lies in a folder that other users may not enter")
+        os.chown(disk_folder, NOBODY, NOBODY)
+    # as with the environment active
+    here = {"PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin", "LOCPATH": str(locales)}
+    differing = {}
+    for folder in cells_of(expected):
+        drive, study, cell = folder.split("/")
+        raws = [f"data/raw/{folder}/{name}.json" for name in EXECUTIONS]
+        command = [sys.executable, "-m", "iopatterns", "measure", "--specification"]
+        ran = subprocess.run(
+            [*prefix, *command, plan.specification(drive, study, cell), *raws],
+            cwd=disk_folder,
+            env={**here, **host.variables},
+            umask=host.umask,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert ran.returncode == 0, ran.stderr
+        for raw in raws:
+            content = (disk_folder / raw).read_bytes()
+            if hashlib.sha256(content).hexdigest() != expected[raw]:
+                differing[raw] = content[:200]
+    assert differing == {}
+
+
+def test_a_run_by_hand_gives_the_same_results_everywhere(disk_folder: Path, locales: Path) -> None:
+    made = {}
+    odd = {**ODD, "TZ": "Asia/Kathmandu", "LOCPATH": str(locales), **GERMAN}
+    for name, variables, umask in (("here", {}, 0o022), ("there", odd, 0o077)):
+        project = copy_project(disk_folder / name / "project")
+        project.edit("config/config.yaml", drives=["px05smb040"], runtime="20 ms", file_size="64 MiB")
+        ran = subprocess.run(
+            SNAKEMAKE,
+            cwd=project.root,
+            env={**os.environ, **variables},
+            umask=umask,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=400,
+        )
+        assert ran.returncode == 0, ran.stdout
+        results = (
+            path for path in (project.root / "results").rglob("*") if path.is_file() and "logs" not in path.parts
+        )
+        made[name] = {
+            **project.raw_files(),
+            **{str(path.relative_to(project.root)): path.read_bytes() for path in results},
+        }
+    assert made["here"].keys() == made["there"].keys()
+    assert "results/report.pdf" in made["here"]
+    assert [path for path, content in made["here"].items() if made["there"][path] != content] == []
+
+
+def test_every_locale_and_zone_of_the_user_is_replaced() -> None:
+    given = {"PATH": "/bin", "LC_ALL": "de_DE", "LC_PAPER": "x", "LANG": "x", "TZ": "x", "TZDIR": "x", "LOCPATH": "x"}
+    assert children.environment(given) == {"PATH": "/bin", "TZ": "UTC", "LC_ALL": "C.UTF-8", "LC_NUMERIC": "C"}
+
+
+def test_all_that_the_package_starts_has_it() -> None:
+    sources = {path: path.read_text() for path in (ROOT / "src/iopatterns").rglob("*.py") if "twin" not in path.parts}
+    starting = {path.name for path, text in sources.items() if re.search(r"subprocess\.(run|Popen)\(", text)}
+    uniform = {path.name for path, text in sources.items() if "env=children.environment()" in text}
+    assert starting
+    assert starting == uniform
+    for path, text in sources.items():
+        calls = len(re.findall(r"subprocess\.(?:run|Popen)\(", text))
+        assert calls == text.count("env=children.environment()"), path
