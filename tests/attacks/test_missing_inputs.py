@@ -34,7 +34,7 @@ def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
         SECTION,
         VALUES,
         "workflow/schemas/claims.schema.yaml",
-        "src/iopatterns/analysis/plots.mplstyle",
+        "src/iopatterns/analysis/statistics.py",
     ]
     for path in missing:
         (project.root / path).unlink()
