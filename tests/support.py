@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from patience import run as run_patiently
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -53,15 +54,14 @@ class Project:
     def _run(self, command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         # as for a user who has not activated the environment
         path = [part for part in os.environ["PATH"].split(":") if Path(part) != Path(sys.executable).parent]
-        return subprocess.run(
+        return run_patiently(
             command,
+            timeout_s,
             cwd=self.root,
             env={**os.environ, "PATH": ":".join(path)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=timeout_s,
-            check=False,
         )
 
     def raw_files(self) -> dict[str, bytes]:
