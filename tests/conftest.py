@@ -5,7 +5,34 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import skipped
 from support import ROOT, Project, cell_on_a_file, copy_project
+
+# The folders whose tests take longest, the longest first: of several workers none then ends long after the others
+SLOWEST = ("workflow", "guest", "native", "attacks", "notebooks", "drives")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the slowest folders first; within a folder the order stays."""
+
+    def turn(item: pytest.Item) -> int:
+        folder = item.path.relative_to(ROOT / "tests").parts[0] if item.path.is_relative_to(ROOT / "tests") else ""
+        return SLOWEST.index(folder) if folder in SLOWEST else len(SLOWEST)
+
+    items.sort(key=turn)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was skipped, and what would enable it."""
+    reasons = []
+    for report in terminalreporter.stats.get("skipped", []):
+        if isinstance(report.longrepr, tuple):
+            reasons.append(report.longrepr[2].removeprefix("Skipped: "))
+    lines = skipped.summary(reasons)
+    if lines:
+        terminalreporter.section("what was skipped, and what would enable it")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture
