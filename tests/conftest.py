@@ -1,11 +1,13 @@
 """Fixtures of all layers: a place on a real disk, a copy of the project, and a small cell's specification."""
 
+import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 import skipped
+from patience import bounded
 from support import ROOT, Project, cell_on_a_file, copy_project
 
 # The folders whose tests take longest, the longest first: of several workers none then ends long after the others
@@ -20,6 +22,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return SLOWEST.index(folder) if folder in SLOWEST else len(SLOWEST)
 
     items.sort(key=turn)
+
+
+# Attacks end in bounded time: each test, and each of its fixtures, by itself
+ATTACK_LIMIT_S = 120
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Bound what an attack prepares."""
+    with _bounded(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Bound the attack itself."""
+    with _bounded(item):
+        return (yield)
+
+
+def _bounded(item: pytest.Item) -> contextlib.AbstractContextManager[None]:
+    attack = item.path.is_relative_to(ROOT / "tests/attacks")
+    return bounded(ATTACK_LIMIT_S) if attack else contextlib.nullcontext()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -5,11 +5,15 @@ to expire, a fixed piece of work is timed in wall time, and the limit is given a
 slower than the one that limits are written for. Where nothing hangs, nothing is measured.
 """
 
+import contextlib
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 # What the piece of work takes on an idle processor of the machine for which limits are written
 USUAL_S = 0.1
@@ -94,3 +98,22 @@ def run(command: Sequence[str | Path], limit_s: float, **options: Any) -> "subpr
             process.kill()
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+
+@contextlib.contextmanager
+def bounded(limit_s: float) -> Iterator[None]:
+    """Fail the test where the context lasts too long, whatever it waits for; by SIGALRM, so in the main thread alone."""
+    limit = Limit(limit_s)
+
+    def over(*_: object) -> None:
+        if limit.expired():
+            pytest.fail(f"not done within {limit_s:g} s of an idle machine")  # no Exception: nothing catches it
+        signal.setitimer(signal.ITIMER_REAL, max(0.01, limit.remaining_s()))
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

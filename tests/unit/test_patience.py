@@ -6,7 +6,7 @@ import time
 
 import patience
 import pytest
-from patience import Limit, communicate, run, stretched, wait, wait_for
+from patience import Limit, bounded, communicate, run, stretched, wait, wait_for
 
 
 def slow_by(monkeypatch: pytest.MonkeyPatch, *factors: float) -> None:
@@ -60,3 +60,16 @@ def test_a_command_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch, how: ob
     with pytest.raises(subprocess.TimeoutExpired):
         (wait if how is wait else communicate)(process, 0.1)
     assert process.poll() is not None
+
+
+def test_what_hangs_inside_a_bounded_test_fails_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_by(monkeypatch, 1)
+    with pytest.raises(pytest.fail.Exception, match=r"not done within 0\.1 s"), bounded(0.1):
+        time.sleep(60)
+
+
+def test_what_ends_in_time_is_not_disturbed_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_by(monkeypatch, 1)
+    with bounded(0.1):
+        pass
+    time.sleep(0.3)
