@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 # What the piece of work takes on an idle processor of the machine for which limits are written
 USUAL_S = 0.1
 # What never ends is told at last, however slow the machine is
@@ -102,11 +100,13 @@ def run(command: Sequence[str | Path], limit_s: float, **options: Any) -> "subpr
 
 @contextlib.contextmanager
 def bounded(limit_s: float) -> Iterator[None]:
-    """Fail the test where the context lasts too long, whatever it waits for; by SIGALRM, so in the main thread alone."""
+    """Fail the test where the context lasts too long, whatever it waits for. Only the main thread can ask for it."""
     limit = Limit(limit_s)
 
     def over(*_: object) -> None:
         if limit.expired():
+            import pytest  # which guests, slow as they are, do without
+
             pytest.fail(f"not done within {limit_s:g} s of an idle machine")  # no Exception: nothing catches it
         signal.setitimer(signal.ITIMER_REAL, max(0.01, limit.remaining_s()))
 

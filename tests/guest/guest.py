@@ -338,9 +338,12 @@ def _build(cache: Path, packages: Path) -> Parts:
     version = kernel.name.removeprefix("vmlinuz-")
     recipe = hashlib.sha256(Path(__file__).read_bytes() + INIT.read_bytes()).hexdigest()
     initramfs = cache / f"initramfs-{version}-{recipe[:12]}.cpio"
-    if not initramfs.exists():
+    if initramfs.exists():
+        os.utime(initramfs)
+    else:
         for old in cache.glob("initramfs-*"):
-            old.unlink()
+            if time.time() - old.stat().st_mtime > 86_400:  # else another checkout may be about to boot from it
+                old.unlink()
         busybox = next(path for path in (packages / "bin/busybox", packages / "usr/bin/busybox") if path.exists())
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             root = Path(folder) / "root"
