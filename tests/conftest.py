@@ -5,10 +5,17 @@ import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import skipped
 from patience import bounded
 from support import ROOT, Project, cell_on_a_file, copy_project
+
+# How long an example takes is no fact about what is tested, and on a busy machine it may be long
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 # The folders whose tests take longest, the longest first: of several workers none then ends long after the others
 SLOWEST = ("workflow", "guest", "native", "attacks", "notebooks", "drives")
