@@ -120,8 +120,8 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
         assert lab.settings() == lab.found, told
         assert not (lab.folder / f"data/raw/{lab.cell['drive']['name']}/.restore/journal.json").exists(), told
         if number == signal.SIGKILL:  # one that is killed takes a moment to be gone
-            wait_for(lambda: not processes_with(f"--filename={lab.device}"), 5, otherwise=told)
-        assert not processes_with(f"--filename={lab.device}"), told
+            wait_for(lambda: not processes_with(f"--filename={lab.device} "), 5, otherwise=told)
+        assert not processes_with(f"--filename={lab.device} "), told
         lab.check_raw_files(point)
 
 
