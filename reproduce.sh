@@ -10,7 +10,9 @@ usage() {
 usage: ./reproduce.sh [COMMAND]
 
   (nothing)       set up, run `snakemake --cores 1`, say what was measured and where the report lies
-  test [ARGS]     set up, run the tests (ARGS go to pytest)
+  test [ARGS]     set up, run the tests, as many at once as there are cores up to four (ARGS go to pytest)
+  test --quick [ARGS]   of them the unit tests and those of simulated drives: a minute or two
+  test --all [ARGS]     first install what some tests need besides (envs/apt-tests.txt), then run all of them
   setup           set up only; afterwards `source .venv/bin/activate` and plain `snakemake --cores 1`
   check           set up, run every formatter, linter and type check
 TEXT
@@ -18,26 +20,32 @@ TEXT
 
 say() { printf '%s\n' "$*" >&2; }
 
-packages() { sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' envs/apt.txt; }
+packages() { sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$@"; }
 
 present() { # whether what a package is needed for is there, whoever installed it
+    local PATH=$PATH:/usr/sbin:/sbin # where others than root do not look
     case $1 in
     python3-venv) python3 -c 'import ensurepip, venv' ;;
     ca-certificates) [ -e /etc/ssl/certs/ca-certificates.crt ] ;;
     python3-dev) python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ;;
     sg3-utils) command -v sg_modes ;;
     doctest-dev) [ -e /usr/include/doctest/doctest.h ] ;;
+    qemu-system-x86) command -v qemu-system-x86_64 ;;
+    lvm2) command -v lvcreate ;;
+    e2fsprogs) command -v mkfs.ext4 ;;
+    nvme-cli) command -v nvme ;;
+    smartmontools) command -v smartctl ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
 
-install_packages() { # what is missing, named with the reason that envs/apt.txt gives
+install_packages() { # of some lists, what is missing, named with the reason that the list gives
     local missing=() package
-    for package in $(packages); do present "$package" || missing+=("$package"); done
+    for package in $(packages "$@"); do present "$package" || missing+=("$package"); done
     [ ${#missing[@]} -eq 0 ] && return
     if ! command -v apt-get >/dev/null; then
         say "These are missing, and this is no Debian or Ubuntu on which I could install them: ${missing[*]}"
-        say "Install them as this system does (envs/apt.txt says what each is for), then run ./reproduce.sh again."
+        say "Install them as this system does ($* says what each is for), then run ./reproduce.sh again."
         exit 1
     fi
     local install=(apt-get install --yes --no-install-recommends "${missing[@]}")
@@ -53,7 +61,7 @@ install_packages() { # what is missing, named with the reason that envs/apt.txt 
         as_root=(sudo)
     fi
     say "Installing Debian packages:"
-    for package in "${missing[@]}"; do say "  $(grep "^$package " envs/apt.txt | sed 's/  *# */: /')"; done
+    for package in "${missing[@]}"; do say "  $(grep -h "^$package " "$@" | sed 's/  *# */: /')"; done
     "${as_root[@]}" apt-get update --quiet=2
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" --quiet=2 -o Dpkg::Use-Pty=0 >&2
 }
@@ -97,8 +105,8 @@ build_package() { # the package and its simulated drives; nothing to do when the
     printf '%s\n' "$stamp" >.venv/.package
 }
 
-set_up() {
-    install_packages
+set_up() { # with what these lists of packages name besides
+    install_packages envs/apt.txt "$@"
     check_python
     check_compiler
     make_environment
@@ -115,8 +123,20 @@ run)
     ;;
 test)
     shift
-    set_up
-    exec python -m pytest "$@"
+    case "${1:-}" in
+    --all)
+        shift
+        set_up envs/apt-tests.txt
+        ;;
+    --quick)
+        shift
+        set_up
+        set -- tests/unit tests/twin "$@"
+        ;;
+    *) set_up ;;
+    esac
+    # tests of one file run one after another, for they share what they have measured; `-n 0` runs all of them so
+    exec python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile "$@"
     ;;
 setup) set_up ;;
 check)

@@ -1,11 +1,70 @@
 """Fixtures of all layers: a place on a real disk, a copy of the project, and a small cell's specification."""
 
+import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+import skipped
+from patience import bounded
 from support import ROOT, Project, cell_on_a_file, copy_project
+
+# How long an example takes is no fact about what is tested, and on a busy machine it may be long
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
+
+# The folders whose tests take longest, the longest first: of several workers none then ends long after the others
+SLOWEST = ("workflow", "guest", "native", "attacks", "notebooks", "drives")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the slowest folders first; within a folder the order stays."""
+
+    def turn(item: pytest.Item) -> int:
+        folder = item.path.relative_to(ROOT / "tests").parts[0] if item.path.is_relative_to(ROOT / "tests") else ""
+        return SLOWEST.index(folder) if folder in SLOWEST else len(SLOWEST)
+
+    items.sort(key=turn)
+
+
+# Attacks end in bounded time: each test, and each of its fixtures, by itself
+ATTACK_LIMIT_S = 300
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Bound what an attack prepares."""
+    with _bounded(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Bound the attack itself."""
+    with _bounded(item):
+        return (yield)
+
+
+def _bounded(item: pytest.Item) -> contextlib.AbstractContextManager[None]:
+    attack = item.path.is_relative_to(ROOT / "tests/attacks")
+    return bounded(ATTACK_LIMIT_S) if attack else contextlib.nullcontext()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was skipped, and what would enable it."""
+    reasons = []
+    for report in terminalreporter.stats.get("skipped", []):
+        if isinstance(report.longrepr, tuple):
+            reasons.append(report.longrepr[2].removeprefix("Skipped: "))
+    lines = skipped.summary(reasons)
+    if lines:
+        terminalreporter.section("what was skipped, and what would enable it")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture

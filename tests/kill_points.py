@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from patience import communicate, wait_for
 from support import processes_with
 
 from iopatterns import cells, machine
@@ -78,7 +79,7 @@ class Lab:
         """Measure without being disturbed, and return for how many seconds the disk was held."""
         process = self.start(point)
         started = time.monotonic()
-        _, said = process.communicate(timeout=60)
+        _, said = communicate(process, 60)
         assert process.returncode == 0, said
         return time.monotonic() - started
 
@@ -103,7 +104,7 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
         process = lab.start(point)
         time.sleep(lasts_s * (point - chance.random()) / points)
         process.send_signal(number)
-        _, said = process.communicate(timeout=20)
+        _, said = communicate(process, 20)
         told = f"{number.name}, point {point} of {points}, status {process.returncode}: {said}"
         assert "Traceback" not in said, told
         assert process.returncode in {0, -number, 128 + number}, told  # 0 and -N: it had all but ended
@@ -118,11 +119,9 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
             assert before <= lab.check_raw_files(point), told
         assert lab.settings() == lab.found, told
         assert not (lab.folder / f"data/raw/{lab.cell['drive']['name']}/.restore/journal.json").exists(), told
-        end = time.monotonic() + 5
-        while processes_with(f"--filename={lab.device}"):  # one that is killed takes a moment to be gone
-            assert number == signal.SIGKILL, told
-            assert time.monotonic() < end, told
-            time.sleep(0.02)
+        if number == signal.SIGKILL:  # one that is killed takes a moment to be gone
+            wait_for(lambda: not processes_with(f"--filename={lab.device} "), 5, otherwise=told)
+        assert not processes_with(f"--filename={lab.device} "), told
         lab.check_raw_files(point)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from patience import run as run_patiently
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -53,15 +54,14 @@ class Project:
     def _run(self, command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         # as for a user who has not activated the environment
         path = [part for part in os.environ["PATH"].split(":") if Path(part) != Path(sys.executable).parent]
-        return subprocess.run(
+        return run_patiently(
             command,
+            timeout_s,
             cwd=self.root,
             env={**os.environ, "PATH": ":".join(path)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=timeout_s,
-            check=False,
         )
 
     def raw_files(self) -> dict[str, bytes]:
@@ -96,6 +96,10 @@ def copy_project(root: Path) -> Project:
     return project
 
 
+# What became of the recorded studies, judged once a process, for it takes seconds
+_judged: dict[str, dict[str, Any]] = {}
+
+
 def lay_out_recorded(project: Path, studies: Sequence[str] = ("saif2020",)) -> Path:
     """Lay out in ``project`` what analysis and report of some studies need, as recorded in tests/notebooks/data."""
     for folder in ("notebooks", "paper", "data/published", "data/twins", "workflow/schemas"):
@@ -111,7 +115,10 @@ def lay_out_recorded(project: Path, studies: Sequence[str] = ("saif2020",)) -> P
     (project / "results/colophon.json").write_text(json.dumps(colophon), encoding="utf-8")
     from iopatterns.analysis import scorecard  # pandas with it, which few tests need
 
-    scorecard.write(project, {study: scorecard.judge(project, study) for study in studies})
+    for study in studies:
+        if study not in _judged:
+            _judged[study] = scorecard.judge(project, study)
+    scorecard.write(project, {study: _judged[study] for study in studies})
     return project
 
 

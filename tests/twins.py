@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import patience
+
 TWIN = [sys.executable, "-m", "iopatterns.twin"]
 JOB = ["fio", "--name=job", "--filename={drive}", "--size=256m", "--bs=4k", "--randrepeat=0", "--randseed=7"]
 
@@ -14,9 +16,8 @@ def run(
     state: Path, *words: str, keep_data: bool = False, model: str = "px05smb040"
 ) -> subprocess.CompletedProcess[str]:
     options = ["--state", str(state), *(["--keep-data"] if keep_data else [])]
-    return subprocess.run(
-        [*TWIN, "run", model, *options, "--", *words], capture_output=True, text=True, timeout=120, check=False
-    )
+    words = (*TWIN, "run", model, *options, "--", *words)
+    return patience.run(words, 120, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def fio(state: Path, *options: str, model: str = "px05smb040", keep_data: bool = False) -> dict[str, Any]:

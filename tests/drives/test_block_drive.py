@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from loops import Loop, loop_device, run, undone
+from patience import communicate
 from support import cell_on_a_disk
 
 from iopatterns import cells, machine
@@ -264,7 +265,7 @@ def test_two_measurements_never_use_a_disk_at_a_time(disk: Loop, disk_folder: Pa
         waiting = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE, text=True)
         time.sleep(1.5)
         assert waiting.poll() is None
-    _, said = waiting.communicate(timeout=60)
+    _, said = communicate(waiting, 60)
     assert waiting.returncode == 0, said
     assert "is being measured by another program; waiting for it" in said
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from loops import loop_device, run, undone
+from patience import run as run_patiently
 from support import cell_on_a_file
 
 from iopatterns import cells, fio
@@ -55,7 +56,8 @@ def attempt(folder: Path, specification: Spec, *options: str) -> tuple["subproce
     raws = [folder / f"data/raw/test/study/x-{cells.digest(specification)[:8]}/0{number}.json" for number in (1, 2)]
     words = ["measure", "--specification", json.dumps(specification), *options, *map(str, raws)]
     command = [sys.executable, "-m", "iopatterns", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60), raws
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return run_patiently(command, 60, cwd=folder, text=True, **streams), raws
 
 
 def refused(went: "subprocess.CompletedProcess[str]") -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import communicate, stretched, wait_for
 from support import processes_with
 
 from iopatterns import cells, files, fio
@@ -157,13 +158,6 @@ def start(specification: Spec, raws: list[Path], *options: str) -> subprocess.Po
     return subprocess.Popen([*command, *map(str, raws)], stderr=subprocess.PIPE, text=True)
 
 
-def wait_for(condition: Any, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_signal_stops_fio_at_once_and_keeps_what_is_done(
     number: signal.Signals, specification: Spec, disk_folder: Path
@@ -174,8 +168,9 @@ def test_signal_stops_fio_at_once_and_keeps_what_is_done(
     wait_for(lambda: raws[0].exists() and processes_with(f"{files.partial(raws[1])}"))
     started = time.monotonic()
     running.send_signal(number)
-    _, said = running.communicate(timeout=20)
-    assert time.monotonic() - started < 1.0  # less than what was left of the execution and of nineteen others
+    _, said = communicate(running, 20)
+    took_s = time.monotonic() - started
+    assert took_s < 1.0 or took_s < stretched(1.0)  # not what was left of the execution, and of nineteen others
     assert running.returncode == 128 + number
     assert f"stopped by {number.name}" in said
     assert not processes_with(specification["drive"]["path"])
@@ -190,7 +185,7 @@ def test_killed_measurement_takes_fio_with_it_and_the_next_one_goes_on(specifica
     running = start(specification, raws)
     wait_for(lambda: raws[0].exists() and processes_with(f"{files.partial(raws[1])}"))
     running.kill()
-    running.communicate(timeout=20)
+    communicate(running, 20)
     wait_for(lambda: not processes_with(specification["drive"]["path"]), 5)
     first = raws[0].read_bytes()
     assert measure(Path.cwd(), specification, raws) == 2
@@ -216,8 +211,8 @@ def test_two_measurements_of_one_drive_take_turns(specification: Spec, disk_fold
     first = start(specification, raws)
     wait_for(lambda: processes_with(f"{files.partial(raws[0])}"))
     second = start(specification, raws)
-    _, said = second.communicate(timeout=60)
-    first.communicate(timeout=60)
+    _, said = communicate(second, 60)
+    communicate(first, 60)
     assert f"is being measured by process {first.pid}; waiting" in said
     assert (first.returncode, second.returncode) == (0, 0)
     measured_once = {read_sidecar(raw)["raw"]["sha256"] for raw in raws}

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from loops import Loop, loop_device, run, undone
+from patience import Limit, wait, wait_for
 from support import ROOT
 
 from iopatterns import cells, machine
@@ -127,12 +127,9 @@ def test_the_scheduler_is_put_back_whatever_ends_the_run(disk: Disk, disk_folder
     spec = specification(disk, scheduler="deadline") | {"runtime_ms": 20_000}
     words = ["measure", "--specification", cells.canonical(spec), str(raw(disk_folder, spec))]
     process = subprocess.Popen([sys.executable, "-m", "iopatterns", *words], cwd=disk_folder)
-    deadline = time.monotonic() + 20
-    while disk.present() != "mq-deadline":
-        assert time.monotonic() < deadline, "the scheduler was not switched"
-        time.sleep(0.01)
+    wait_for(lambda: disk.present() == "mq-deadline", otherwise="the scheduler was not switched")
     process.send_signal(number)
-    assert process.wait(timeout=20) != 0
+    assert wait(process, 20) != 0
     if number == signal.SIGKILL:  # nothing could be put back yet: the note is still there
         assert disk.present() == "mq-deadline"
         said = subprocess.run(
@@ -181,12 +178,12 @@ def test_a_signal_while_settings_are_put_back_waits_until_all_are(disk_folder: P
     noted = [{"file": str(file), "value": "before"} for file in settings]
     (disk_folder / "journal.json").write_text(json.dumps(noted))
     process = subprocess.Popen([sys.executable, "-c", _RESTORING, str(disk_folder)], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
-    while settings[0].read_text() != "before":
-        assert time.monotonic() < deadline, "nothing was put back"
+    limit = Limit(20)
+    while settings[0].read_text() != "before":  # without a pause: what is shown lasts for moments
+        assert not limit.expired(), "nothing was put back"
     process.send_signal(signal.SIGTERM)
     assert settings[-1].read_text() == "changed", "the signal came too late to show anything"
-    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert wait(process, 20) == 128 + signal.SIGTERM
     assert {file.read_text() for file in settings} == {"before"}
     assert not (disk_folder / "journal.json").exists()
 

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from loops import Loop, loop_device
+from patience import communicate, wait, wait_for
 from support import cell_on_a_disk, cell_on_a_file
 
 from iopatterns import cells
@@ -53,7 +53,7 @@ def spans(raws: list[Path]) -> list[tuple[str, str]]:
 def one_after_the_other(checkouts: list[Path], specifications: list[Spec]) -> str:
     """Measure in two processes at once; return what the one that waited has said."""
     running = [start(checkout, each) for checkout, each in zip(checkouts, specifications, strict=True)]
-    said = [process.communicate(timeout=60)[1] for process, _ in running]
+    said = [communicate(process, 60)[1] for process, _ in running]
     assert [process.returncode for process, _ in running] == [0, 0], said
     measured = sorted(span for _, raws in running for span in spans(raws))
     assert all(before[1] <= after[0] for before, after in pairwise(measured)), measured
@@ -86,7 +86,7 @@ def test_two_processes_on_one_cell_measure_it_once(disk: Loop, disk_folder: Path
     specification = on_the_disk(disk, [disk_folder], "randread")
     first, raws = start(disk_folder, specification)
     second, _ = start(disk_folder, specification)
-    said = [process.communicate(timeout=60)[1] for process in (first, second)]
+    said = [communicate(process, 60)[1] for process in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0], said
     assert sum("2 executions in" in text for text in said) == 1
     assert sum("all 2 executions are there" in text for text in said) == 1
@@ -106,15 +106,12 @@ def test_a_run_that_waits_can_be_stopped(disk: Loop, disk_folder: Path) -> None:
     checkouts = [disk_folder / "here", disk_folder / "there"]
     specification = {**on_the_disk(disk, checkouts, "randread"), "runtime_ms": 2000}
     first, _ = start(checkouts[0], specification)
-    end = time.monotonic() + 20
-    while disk.present_scheduler() != "mq-deadline":
-        assert time.monotonic() < end, "the first did not start"
-        time.sleep(0.01)
+    wait_for(lambda: disk.present_scheduler() == "mq-deadline", otherwise="the first did not start")
     second, raws = start(checkouts[1], specification)
     assert second.stderr is not None
     assert "waiting for it" in second.stderr.readline()
     second.terminate()
-    _, said = second.communicate(timeout=5)
+    _, said = communicate(second, 5)
     assert second.returncode == 143, said
     assert not raws[0].parent.exists()
-    assert first.wait(timeout=20) == 0
+    assert wait(first, 20) == 0

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from patience import Limit
+
 PROJECT = Path(__file__).resolve().parents[2]
 QEMU = "qemu-system-x86_64"
 INIT = Path(__file__).with_name("init.sh")
@@ -137,13 +139,14 @@ class Guest:
         The script starts in the project's folder, with PROJECT, PYTHON (the one that runs this), SHARE, and the
         drives' devices in variables. With ``cut_at``, power is cut as soon as that line is printed: memory is lost,
         what the drives were given stays, and the status is -9. Raise TimeoutExpired when ``timeout_s`` is over, boot
-        included, and GuestError when the guest ended otherwise.
+        included; it is that of an idle machine, and follows this one's speed. Raise GuestError when the guest ended
+        otherwise.
         """
         self._write_boot(script)
         with (self._boot / "qemu.log").open("wb") as log:
             qemu = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            status = self._wait(qemu, time.monotonic() + timeout_s, cut_at)
+            status = self._wait(qemu, Limit(timeout_s), cut_at)
         finally:
             qemu.kill()
             qemu.wait()
@@ -187,7 +190,7 @@ class Guest:
         lines = [f"{disk.name.upper()} {disk.serial} {disk.by_id}\n" for disk in self.disks]
         (self._boot / "disks").write_text("".join(lines))
 
-    def _wait(self, qemu: subprocess.Popen[bytes], deadline_s: float, cut_at: str | None) -> int | None:
+    def _wait(self, qemu: subprocess.Popen[bytes], limit: Limit, cut_at: str | None) -> int | None:
         """Return the script's exit status, -9 when power was cut, or nothing when time was up."""
         while True:
             ended = qemu.poll() is not None  # asked first: what it wrote before it ended is then all there
@@ -195,7 +198,7 @@ class Guest:
                 return -signal.SIGKILL
             if ended:
                 break
-            if time.monotonic() > deadline_s:
+            if limit.expired():
                 return None
             time.sleep(0.01)
         report = dict(line.partition(" ")[::2] for line in self._text("report").splitlines())
@@ -335,9 +338,12 @@ def _build(cache: Path, packages: Path) -> Parts:
     version = kernel.name.removeprefix("vmlinuz-")
     recipe = hashlib.sha256(Path(__file__).read_bytes() + INIT.read_bytes()).hexdigest()
     initramfs = cache / f"initramfs-{version}-{recipe[:12]}.cpio"
-    if not initramfs.exists():
+    if initramfs.exists():
+        os.utime(initramfs)
+    else:
         for old in cache.glob("initramfs-*"):
-            old.unlink()
+            if time.time() - old.stat().st_mtime > 86_400:  # else another checkout may be about to boot from it
+                old.unlink()
         busybox = next(path for path in (packages / "bin/busybox", packages / "usr/bin/busybox") if path.exists())
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             root = Path(folder) / "root"

@@ -69,12 +69,15 @@ settings() {
 # Measures, and does what is said, a moment after the first of two executions is there
 measure_until() {
   [ -z "$DEBUG" ] || settings $DEBUG >/run/settings
+  rm -f /run/measured
   (
-    for try in $(seq 200); do [ -n "$(raws)" ] && break; sleep 0.1; done
-    raws | xargs sha256sum >/run/first; sleep 1.5
+    until [ -n "$(raws)" ] || [ -e /run/measured ]; do sleep 0.1; done
+    raws | xargs sha256sum >/run/first
+    until pgrep -f '[-]-output=.*02[.]json' >/dev/null || [ -e /run/measured ]; do sleep 0.1; done; sleep 0.7
     eval "$2"
   ) &
   measure $1; status=$?
+  touch /run/measured
   wait
   sha256sum --check /run/first
   raws | sed 's/^/RAW FILE: /'

@@ -26,7 +26,8 @@ CONFIG = {
 }
 # scsi_debug's drive, which dies or has a sector (0x1234) that cannot be read, as the options say
 DEBUG_DRIVE = """
-modprobe scsi_debug dev_size_mb=16 OPTIONS && sleep 1
+modprobe scsi_debug dev_size_mb=16 OPTIONS
+until grep -sq scsi_debug /sys/block/sd*/device/model; do sleep 0.1; done
 disk=$(grep -l scsi_debug /sys/block/sd*/device/model | cut -d/ -f4)
 ln -sf /dev/$disk /dev/vanishing
 serial=$("$PYTHON" -c "from iopatterns import machine; from pathlib import Path
@@ -69,20 +70,23 @@ SECTIONS = {
     "read-ahead": HERE + measuring(cell_on_a_disk(TUNED, "tuned", "randread", 300, DRA=1)),
     "killed": HERE
     + f"({measuring(cell_on_a_disk(TUNED, 'tuned', 'read', 60_000, WCE=0))}) &"
-    + f" for i in $(seq 90); do {WCE} | grep -q 0 && break; sleep 1; done; {WCE};"
+    + f" while kill -0 $! && ! {WCE} | grep -q 0; do sleep 1; done; {WCE};"
     + f' pkill -9 python; sleep 1; {WCE}; "$PYTHON" -m iopatterns restore; {WCE}',
     "swap": 'mkswap "$A" >/dev/null; swapon "$A"; ' + CHECK + 'lab; s=$?; swapoff "$A"; exit $s',
     "signature": CHECK + "strict",
     "holder": 'dmsetup create upon --table "0 2048 linear $A 0"; ' + CHECK + "lab; s=$?; dmsetup remove upon; exit $s",
     "mounted": 'mkfs.ext4 -q "$A"; mkdir -p /mnt/a; mount "$A" /mnt/a; ' + CHECK + "lab; s=$?; umount /mnt/a; exit $s",
-    "partitioned": f'part() {{ {PARTITION} }}; wipefs -qa "$A"; part "$A"; blockdev --rereadpt "$A"; sleep 1; '
+    "partitioned": f'part() {{ {PARTITION} }}; wipefs -qa "$A"; part "$A"; blockdev --rereadpt "$A"; '
+    + 'until [ -e "${A}1" ]; do sleep 0.1; done; '
     + 'mkfs.ext4 -q "${A}1"; mkdir -p /mnt/p; mount "${A}1" /mnt/p; '
     + CHECK
     + "lab; s=$?; umount /mnt/p; exit $s",
     "a partition": f'ln -sf "${{A}}1" /dev/disk/by-id/{LAB.by_id}-part1; ' + CHECK + "partition",
     "bad sector": DEBUG_DRIVE.replace("OPTIONS", "opts=2") + MEASURE_GONE + "modprobe -r scsi_debug; exit $s",
     "vanishing": DEBUG_DRIVE.replace("OPTIONS", "")
-    + "(sleep 8; echo 1 >/sys/block/$disk/device/delete) & "
+    # two seconds after fio has started; the brackets keep the pattern from finding itself
+    + "(until pgrep -f '[-]-filename=' >/dev/null; do [ -e /proc/$$ ] || exit; sleep 0.2; done; sleep 2; "
+    + "echo 1 >/sys/block/$disk/device/delete) & "
     + MEASURE_GONE
     + "exit $s",
 }

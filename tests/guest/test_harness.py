@@ -187,7 +187,7 @@ def test_drives_keep_what_was_written_when_power_is_cut(guests: None, tmp_path: 
 
 def test_run_that_takes_too_long_is_told(guest: Guest) -> None:
     with pytest.raises(subprocess.TimeoutExpired, match="the script had not started"):
-        guest.run("echo never", timeout_s=1)
+        guest.run("echo never", timeout_s=0.3)
 
 
 def test_guest_that_goes_down_is_told(guest: Guest) -> None:

@@ -49,7 +49,7 @@ def killed(specification: Spec, changed: str, told: str) -> str:
     raw = f"raw/{specification['drive']['name']}/study/k-{cells.digest(specification)[:8]}/01.json"
     return (
         f"(\"$PYTHON\" -m iopatterns measure --specification '{text}' {raw}) & "
-        f"for i in $(seq 90); do {changed} | grep -q '{told}' && break; sleep 1; done; echo before:; {changed};"
+        f"while kill -0 $! && ! {changed} | grep -q '{told}'; do sleep 1; done; echo before:; {changed};"
         f' kill -9 $!; pkill -9 fio; sleep 1; echo killed:; {changed}; "$PYTHON" -m iopatterns restore;'
         f" echo after:; {changed}"
     )
@@ -81,8 +81,8 @@ def look_ahead(mode: str) -> str:
     """Return what switches look-ahead off through the stand-in, and prints what it is meanwhile and afterwards."""
     return (
         HERE + STAND_IN + f"export MODE={mode}; ({measuring(cell(SATA, 1500, look_ahead=0), mode)}) & sleep 0;"
-        " for i in $(seq 30); do read now </tmp/look-ahead; [ $now = 0 ] && echo off meanwhile && break;"
-        " kill -0 $! 2>/dev/null || break; sleep 0.1; done; wait $!; s=$?; echo then $(cat /tmp/look-ahead); exit $s"
+        " while kill -0 $! 2>/dev/null; do read now </tmp/look-ahead; [ $now = 0 ] && echo off meanwhile && break;"
+        " sleep 0.1; done; wait $!; s=$?; echo then $(cat /tmp/look-ahead); exit $s"
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import run as run_patiently
 from support import loaded_machine
 from twins import JOB, TWIN, fio, run
 
@@ -189,9 +190,8 @@ def test_what_cannot_be_served_is_found_while_the_program_runs(name: str, tmp_pa
     options, remedy = FOUND[name]
     environment = prepare("px05smb040", str(tmp_path))
     words = [word.replace("{drive}", environment["TWIN_DRIVE"]) for word in JOB]
-    done = subprocess.run(
-        [*words, "--rw=read", *options], env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    words = [*words, "--rw=read", *options]
+    done = run_patiently(words, 60, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if name == "io_uring" and "not loadable" in done.stdout + done.stderr:
         pytest.skip("this fio has no io_uring")
     assert done.returncode == 2, done.stdout + done.stderr

@@ -43,7 +43,7 @@ def test_every_package_asked_for_is_locked_with_hashes() -> None:
         assert re.search(rf"^{re.escape(name)}==\S+( ; .*)? \\\n    --hash=sha256:", text, flags=re.MULTILINE), name
 
 
-@pytest.mark.parametrize("file", ["requirements.in", "apt.txt"])
+@pytest.mark.parametrize("file", ["requirements.in", "apt.txt", "apt-tests.txt"])
 def test_every_package_has_its_reason(file: str) -> None:
     for name, reason in entries(file):
         assert reason, name

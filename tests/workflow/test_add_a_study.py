@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pypdf
 import pytest
+from patience import run
 from support import ROOT, copy_project
 
 STUDY, DRIVE = "gap", "c400"
@@ -27,15 +28,14 @@ def blocks() -> list[str]:
 def typed(root: Path, block: str) -> str:
     """Run a block of commands as in a shell in which .venv is active; return what was said."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
+    done = run(
         ["bash", "-euo", "pipefail", "-c", block],
+        600,
         cwd=root,
         env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
-        check=False,
     )
     assert done.returncode == 0, f"{block}\n{done.stdout}"
     return done.stdout

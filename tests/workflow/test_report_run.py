@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pypdf
 import pytest
+from patience import wait, wait_for
 from support import SNAKEMAKE, Project, copy_project, processes_with
 
 
@@ -91,10 +91,7 @@ def start(project: Project) -> "subprocess.Popen[bytes]":
 
 
 def wait_for_first_raw_file(project: Project) -> None:
-    end = time.monotonic() + 60
-    while not project.raw_files():
-        assert time.monotonic() < end, "nothing was measured"
-        time.sleep(0.02)
+    wait_for(project.raw_files, 60, otherwise="nothing was measured")
 
 
 def scratch_processes(project: Project) -> list[int]:
@@ -119,11 +116,8 @@ def test_interrupted_run_stops_at_once_and_goes_on_where_it_stopped(project: Pro
         os.killpg(run.pid, signal.SIGINT)  # a terminal sends it to the whole foreground group
     else:
         run.kill()
-    run.wait(timeout=20)
-    end = time.monotonic() + 3
-    while scratch_processes(project):
-        assert time.monotonic() < end, "fio still runs"
-        time.sleep(0.02)
+    wait(run, 20)
+    wait_for(lambda: not scratch_processes(project), 3, otherwise="fio still runs")
     before = project.raw_files()
     assert 1 <= len(before) < 8
     done = project.snakemake("collect_saif2020")
@@ -157,4 +151,4 @@ def test_second_run_in_the_same_folder_is_turned_away(project: Project) -> None:
         assert f"Process {run.pid} is running this workflow already" in second.stdout
     finally:
         os.killpg(run.pid, signal.SIGINT)
-        run.wait(timeout=20)
+        wait(run, 20)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from iopatterns import config, factors
@@ -198,8 +199,10 @@ class Judge:
             rows = of_experiment(self.executions, selection["experiment"])
         measure = quantities.get(quantity_of(check, selection))
         asked = {name: level for name, level in selection.items() if name not in _NO_FACTORS}
-        values = select(rows, {**levels, **asked}).get(measure.column, pd.Series(dtype="float64"))
-        return values.dropna().to_numpy(dtype=np.float64)
+        if measure.column not in rows:
+            return np.empty(0)
+        # of the one column alone: a table has some eighty, and a scorecard a thousand selections
+        return rows[measure.column][_at(rows, {**levels, **asked})].dropna().to_numpy(dtype=np.float64)
 
     def _statistics(
         self, check: Mapping[str, Any], rows: pd.DataFrame, levels: Selection
@@ -373,12 +376,18 @@ def column_of(factor: str) -> str:
 
 def select(rows: pd.DataFrame, levels: Selection) -> pd.DataFrame:
     """Return the rows at some levels, by factor: ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``."""
+    return rows[_at(rows, levels)]
+
+
+def _at(rows: pd.DataFrame, levels: Selection) -> npt.NDArray[np.bool_]:
+    """Return which rows are at some levels; none where a factor has no column."""
+    found = np.ones(len(rows), dtype=np.bool_)
     for factor, level in levels.items():
         column = column_of(factor)
         if column not in rows:
-            return rows.iloc[:0]
-        rows = rows[(rows[column] == factors.level_of(column, level)).fillna(False).astype(bool)]
-    return rows
+            return np.zeros(len(rows), dtype=np.bool_)
+        found &= (rows[column] == factors.level_of(column, level)).fillna(False).to_numpy(dtype=np.bool_)
+    return found
 
 
 def _listed(level: Any) -> list[Any]:
