@@ -7,6 +7,16 @@ from pathlib import Path
 import pytest
 from support import ROOT, Project, cell_on_a_file, copy_project
 
+from iopatterns import host_state
+
+
+@pytest.fixture(scope="session", autouse=True)
+def host_state_folder() -> Iterator[Path]:
+    """A folder of this test run's own for what is kept of the host's disks, in place of /var/lib/iopatterns."""
+    with tempfile.TemporaryDirectory(prefix="iopatterns-state-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(host_state.VARIABLE, folder)
+        yield Path(folder)
+
 
 @pytest.fixture
 def disk_folder() -> Iterator[Path]:

@@ -15,7 +15,7 @@ from support import processes_with
 
 from iopatterns import cells, machine
 from iopatterns.measure import read_sidecar
-from iopatterns.tuning import queue
+from iopatterns.tuning import journal, queue
 
 
 @dataclass
@@ -117,7 +117,7 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
                 assert lab.check_raw_files(point) == 2, told
             assert before <= lab.check_raw_files(point), told
         assert lab.settings() == lab.found, told
-        assert not (lab.folder / f"data/raw/{lab.cell['drive']['name']}/.restore/journal.json").exists(), told
+        assert not journal.paths(journal.present_disk(lab.device.name)), told
         end = time.monotonic() + 5
         while processes_with(f"--filename={lab.device}"):  # one that is killed takes a moment to be gone
             assert number == signal.SIGKILL, told

@@ -157,12 +157,18 @@ def check(drive: str, writing: bool) -> None:
 
 @commands.command()
 def restore() -> None:
-    """Put back what interrupted runs have left changed on real drives. The next measurement does so too."""
-    from iopatterns.tuning.journal import Journal
+    """Put back what interrupted runs have left changed on disks of this host. The next measurement does so too."""
+    from iopatterns.drives.restoring import restore_all
 
-    folders = sorted(Path.cwd().glob("data/raw/*/.restore"))
-    lines = [f"{folder.parent.name}: put back {line}" for folder in folders for line in Journal(folder).restore()]
-    click.echo("\n".join(lines) or "Nothing is left changed.")
+    told, problems = restore_all()
+    for line in told:
+        click.echo(line)
+    for problem in problems:
+        click.echo(problem, err=True)
+    if problems:
+        sys.exit(1)
+    if not told:
+        click.echo("Nothing is left changed.")
 
 
 @commands.command("scorecard")

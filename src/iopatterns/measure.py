@@ -103,7 +103,7 @@ def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[P
             " is measured here another name in config/drives.yaml, or delete that folder."
         )
     all_there = f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again"
-    if not _missing(raw_files) and not journal.is_noted(root, specification["drive"]["name"]):
+    if not _missing(raw_files) and not journal.is_noted(specification["drive"]["name"], root):
         messages.say(all_there)
         return 0
 
@@ -241,6 +241,11 @@ def _execute(
         except fio.FioError as error:
             files.require_room(raw.parent)
             raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
+        if changed := drive.changed_settings(about["tuning"]):
+            raise MeasureError(
+                f"{raw}: not kept, for settings changed while it was measured: {'; '.join(changed)}. Something else"
+                " changes them: another program, a rule of udev's, tuned? Stop that, and run again."
+            )
         sidecar = {
             **about,
             "execution": execution,

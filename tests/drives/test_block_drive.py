@@ -1,7 +1,6 @@
 """Measuring a whole disk: the gate's refusals, each for its own reason, and what is never touched."""
 
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -287,21 +286,6 @@ def test_without_leave_no_setting_is_touched(disk: Loop, disk_folder: Path) -> N
     raw = attempt(disk_folder, entry(disk), "randread", scheduler="deadline")
     (step,) = read_sidecar(raw)["tuning"]
     assert "does not have scheduler under `tune`" in step["reason"]
-
-
-def test_notes_of_another_disk_under_the_name_are_not_put_back(disk: Loop, disk_folder: Path) -> None:
-    journal = disk_folder / "data/raw/disk/.restore/journal.json"
-    journal.parent.mkdir(parents=True)
-    about = {"device": str(disk.device), "serial": "S0001"}
-    journal.write_text(json.dumps([{"file": str(disk.scheduler), "value": "bfq", **about}]))
-    before = disk.present_scheduler()
-    done = subprocess.run(
-        [sys.executable, "-m", "iopatterns", "restore"], cwd=disk_folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "is no longer the disk with the serial 'S0001'" in done.stderr
-    assert disk.present_scheduler() == before
-    assert journal.exists()
 
 
 def preconditioned(folder: Path, disk: Loop, mode: str, rw: str = "randread", **changes: Any) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """Drives: what fio is pointed at. One small interface whatever the kind; the measuring code knows nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.file import FileDrive
-from iopatterns.tuning import Step
+from iopatterns.tuning import Record, Step
 
 __all__ = ["Drive", "DriveError", "open_drive"]
 
@@ -37,6 +37,12 @@ class Drive(Protocol):
 
     def tune(self, settings: Mapping[str, Any]) -> list[Step]:
         """Set what is asked for as far as the drive takes it; all is put back when `hold` ends."""
+
+    def changed_settings(self, steps: Sequence[Record]) -> list[str]:
+        """Return which settings are not as `tune` read them back: each with its name, that value and the present one.
+
+        ``steps`` are the records of what `tune` returned.
+        """
 
 
 def open_drive(root: Path, specification: Mapping[str, Any]) -> Drive:

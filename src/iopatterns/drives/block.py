@@ -4,16 +4,17 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from iopatterns import files, fio, machine, messages, tuning
+from iopatterns.drives import restoring
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.gate import Gate
 from iopatterns.drives.precondition import precondition
 from iopatterns.tuning import disk, queue
-from iopatterns.tuning.journal import Journal
+from iopatterns.tuning.journal import Author, present_disk
 
 
 def _consent(root: Path, name: str) -> dict[str, Any]:
@@ -28,7 +29,7 @@ class BlockDrive:
     """A disk, of which the first part is measured.
 
     While it is held, no other measurement uses it, of whatever checkout: the lock is on the device itself. While it is
-    written, nothing can mount it. What is set on it is noted in ``data/raw/<drive>/.restore`` first.
+    written, nothing can mount it. What is set on it is noted in the journal of the disk first.
     """
 
     def __init__(self, root: Path, specification: Mapping[str, Any]) -> None:
@@ -38,6 +39,7 @@ class BlockDrive:
         self._gate = Gate({**self._drive, **_consent(root, self._drive["name"])})
         self._folder = root / "data/raw" / self._drive["name"]
         self._note = self._folder / ".preconditioned.json"
+        self._author = Author(self._drive["name"], str(root.resolve()))
         self._held = contextlib.ExitStack()
         self._claimed = False
 
@@ -61,7 +63,10 @@ class BlockDrive:
             owner.parent.mkdir(parents=True, exist_ok=True)
             owner.write_text(f"process {os.getpid()}\n")
             try:
-                with Journal(self._folder / ".restore", self._gate.device).kept() as self._journal:
+                found = present_disk(self._gate.device.name)
+                if found is None:
+                    raise DriveError(f"drive '{self._drive['name']}': {self._gate.device} is gone. Is it connected?")
+                with restoring.kept(found, self._author) as self._journal:
                     yield
             finally:
                 owner.unlink(missing_ok=True)
@@ -128,14 +133,18 @@ class BlockDrive:
             reason = f"config/drives.yaml does not have {setting} under `tune` of this drive"
             return tuning.not_applicable(setting, wanted, reason)
         if setting not in queue.SETTINGS:
-            return disk.set_on_disk(self._gate.device, setting, int(wanted), self._journal)
+            return disk.set_on_disk(self._gate.device, setting, int(wanted), self._journal.record)
         if setting == "write_cache":
             try:
                 self._claim()
             except OSError as error:
                 reason = f"without flushes what else uses {self._gate.device} may lose its data: {error.strerror}"
                 return tuning.not_applicable(setting, wanted, reason)
-        return queue.set_attribute(self._gate.device.name, setting, wanted, self._journal.record_file)
+        return queue.set_attribute(self._gate.device.name, setting, wanted, self._journal.record)
+
+    def changed_settings(self, steps: Sequence[tuning.Record]) -> list[str]:
+        """Return what is not as it was set; see `restoring.changed_settings`."""
+        return restoring.changed_settings(self._gate.device.name, steps)
 
     def identify(self) -> dict[str, Any]:
         """Return what the kernel says of the disk; see `machine.disk`."""

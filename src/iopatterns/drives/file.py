@@ -8,14 +8,15 @@ import mmap
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from iopatterns import fio, machine, messages, tuning
+from iopatterns.drives import restoring
 from iopatterns.drives.error import DriveError
 from iopatterns.tuning import queue
-from iopatterns.tuning.journal import Journal
+from iopatterns.tuning.journal import Author, Journal, present_disk
 
 # Memory and the kernel's own views: I/O on them measures no drive
 _NO_DISK = frozenset({"tmpfs", "ramfs", "devtmpfs", "proc", "sysfs", "cgroup2", "hugetlbfs"})
@@ -39,7 +40,7 @@ class FileDrive:
         # symbolic links are followed first, so that every check is of what would really be written
         self._path = (self._root / self.target).resolve()
         self._tunable = frozenset(specification.get("tune", ()))
-        self._journal = Journal(self._root / "data/raw" / self._name / ".restore")
+        self._journal: Journal | None = None  # of the disk under the file, while that is held
         self._mark = self._path.with_name(self._path.name + ".made-by-iopatterns")
 
     def _refusal(self, reason: str, remedy: str) -> DriveError:
@@ -70,8 +71,25 @@ class FileDrive:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
-            with self._journal.kept():
+            with self._disk_held():
                 yield
+
+    @contextlib.contextmanager
+    def _disk_held(self) -> Iterator[None]:
+        """Hold the disk under the file, and keep its settings: alone where they may be changed, else with others."""
+        folder = self._path.parent
+        names = [machine.disk_under(folder)["device"], *(entry.name for entry in machine.disks_under(folder))]
+        disks = [found for name in dict.fromkeys(names) if name and (found := present_disk(name)) is not None]
+        if not disks:
+            yield
+            return
+        author = Author(self._name, str(self._root))
+
+        def waiting(owner: str) -> None:
+            messages.say(f"the disk under drive '{self._name}' is being measured by {owner}; waiting for it")
+
+        with restoring.held(disks, author, changing=bool(self._tunable), waiting=waiting) as self._journal:
+            yield
 
     def _check_folder(self) -> None:
         """Raise DriveError unless the folder is a place for the file; one inside the project is made."""
@@ -182,10 +200,15 @@ class FileDrive:
             reason = "the disk serves others too, who may lose data when the kernel sends it no flushes"
             return tuning.not_applicable(setting, wanted, reason)
         disk = machine.disk_under(self._path.parent)["device"]
-        if setting not in self._tunable or disk is None:
+        if setting not in self._tunable or disk is None or self._journal is None:
             reason = f"the disk serves others too; config/drives.yaml has no `tune: [{setting}]` for it"
             return tuning.not_applicable(setting, wanted, reason)
-        return queue.set_attribute(disk, setting, wanted, self._journal.record_file)
+        return queue.set_attribute(disk, setting, wanted, self._journal.record)
+
+    def changed_settings(self, steps: Sequence[tuning.Record]) -> list[str]:
+        """Return which settings of the disk are not as they were set; see `restoring.changed_settings`."""
+        disk = machine.disk_under(self._path.parent)["device"]
+        return restoring.changed_settings(disk, steps) if disk else []
 
     def _is_laid_out(self) -> bool:
         size_bytes = self._size_bytes

@@ -18,27 +18,28 @@ class DiskBusyError(DriveError):
 
 
 @contextlib.contextmanager
-def locked(number: int, *, waiting: Callable[[str], object] | None) -> Iterator[None]:
+def locked(number: int, *, waiting: Callable[[str], object] | None, shared: bool = False) -> Iterator[None]:
     """Hold the lock of the block device with that number (``st_rdev``) while the context lasts.
 
     The lock is flock(2) on the kernel's own node of the disk, whatever node or link the user named: two nodes of one
     disk are one lock, and udev leaves a disk alone while it is held. Where somebody else has it, ``waiting`` is called
     once with who that is, and the lock is waited for; without ``waiting`` DiskBusyError is raised. DriveError where the
-    kernel has no such disk any more.
+    kernel has no such disk any more. With ``shared``, others who share it hold it at the same time.
     """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     node = _node(number)
     descriptor = os.open(node, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if os.fstat(descriptor).st_rdev != number:
             raise DriveError(f"{node} is not the disk {_text(number)} any more. Run again.")
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = _owner(descriptor)
             if waiting is None:
                 raise DiskBusyError(str(node), owner) from None
             waiting(owner)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, kind)
         yield
     finally:
         os.close(descriptor)

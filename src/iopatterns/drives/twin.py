@@ -2,14 +2,14 @@
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from iopatterns import cells, tuning
 from iopatterns.drives.error import DriveError
 from iopatterns.tuning import mode_page
-from iopatterns.twin import models
+from iopatterns.twin import models, state
 from iopatterns.twin.error import TwinError
 
 # Settings of the kernel's queue that the model's own block layer has
@@ -31,11 +31,12 @@ class TwinDrive:
     def __init__(self, root: Path, specification: Mapping[str, Any]) -> None:
         self._root = root
         self._drive = specification["drive"]
-        state = Path("data/raw/.twins") / cells.digest(specification)[:16]
-        self._state = root / state
-        self._command = ["twin", "run", self._drive["model"], "--state", str(state)]
+        folder = Path("data/raw/.twins") / cells.digest(specification)[:16]
+        self._state = root / folder
+        self._command = ["twin", "run", self._drive["model"], "--state", str(folder)]
         self.prefix = [*self._command, "--"]
         self.target = "{drive}"
+        self._settings: bytes | None = None
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -75,7 +76,21 @@ class TwinDrive:
                 steps.append(tuning.not_applicable(setting, wanted, _NOT_OF_THE_MODEL[setting]))
             else:
                 steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, wanted))
+        self._settings = self._stored()
         return steps
+
+    def changed_settings(self, steps: Sequence[tuning.Record]) -> list[str]:
+        """Return the file of the twin's settings where it is not as `tune` left it."""
+        if self._stored() == self._settings:
+            return []
+        names = ", ".join(f"{step['setting']} (set to {step['after']})" for step in steps)
+        return [f"{self._state / state.SETTINGS}, which holds {names or 'all settings'}, has changed"]
+
+    def _stored(self) -> bytes | None:
+        try:
+            return (self._state / state.SETTINGS).read_bytes()
+        except FileNotFoundError:
+            return None
 
     def identify(self) -> dict[str, Any]:
         """Return name, kind, model file, and what the drive says it is: model, serial, size_bytes, rotational."""
