@@ -19,7 +19,7 @@ from iopatterns import cells
 from iopatterns.drives import open_drive, restoring
 from iopatterns.measure import is_measured, measure, read_sidecar
 from iopatterns.tuning import mode_page
-from iopatterns.tuning.journal import Author, Journal, RestoreError, paths, present_disk, read
+from iopatterns.tuning.journal import Author, Journal, RestoreError, paths, present_disk, put_back, read
 from iopatterns.tuning.journal import Disk as OnDisk
 from iopatterns.tuning.queue import set_attribute
 
@@ -296,7 +296,9 @@ def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeyp
     notes = Journal(OnDisk("twin-refusing", "0:0", None, "TWIN", None, None), Author("twin", str(disk_folder)))
     assert mode_page.set_bit([], "/dev/twin-refusing", "DRA", 1, note=notes.record).outcome == "refused"
     assert notes.path.exists()
-    notes.restore()
+    noted = read(notes.path)
+    assert noted is not None
+    put_back(notes.path, noted, noted.disk)
     assert not notes.path.exists()
 
 

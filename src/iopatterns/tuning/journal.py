@@ -5,7 +5,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,14 +126,16 @@ class Journal:
             return
         if problem := _fault(setting, value):
             raise RestoreError(f"{self._noted.disk.node}: {setting} is left as it is, for {problem}: it is {value!r}.")
-        noted = Noted(**{**vars(self._noted), "settings": {**self._noted.settings, setting: value}})
+        noted = replace(self._noted, settings={**self._noted.settings, setting: value})
         host_state.write_json(self.path, noted.as_json())
         self._noted = noted
 
     def restore(self) -> list[str]:
         """Put back what this journal has noted; see `put_back`."""
-        told = put_back(self.path, self._noted, self._noted.disk) if self._noted.settings else []
-        self._noted = Noted(**{**vars(self._noted), "settings": {}})
+        if not self._noted.settings:
+            return []
+        told = put_back(self.path, self._noted, disk_of(self.path, self._noted))
+        self._noted = replace(self._noted, settings={})
         return told
 
 
@@ -192,7 +194,7 @@ def read(path: Path) -> Noted | None:
         content = host_state.read_json(path)
     except host_state.StateError as error:
         raise RestoreError(str(error)) from None
-    if content is None:
+    if content is None and not path.exists():  # else it says null
         return None
     top = _members(path, content, "the journal", {"disk", "boot", "by", "process", "settings"})
     disk_keys = {"device", "number", "sequence", "serial", "model", "size_bytes"}
