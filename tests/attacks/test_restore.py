@@ -180,7 +180,7 @@ def test_a_restart_has_put_back_the_kernel_s_settings(here: Checkout, loop: Loop
     path.write_text(json.dumps({**noted, "boot": "00000000-0000-0000-0000-000000000000"}))
     done = here.restore()
     assert done.returncode == 0, done.stderr
-    assert "the machine has restarted since; left as it is now" in done.stdout
+    assert f"disk: the kernel has set scheduler of {loop.device} up anew since" in done.stdout
     assert loop.present_scheduler() == ASKED_FOR  # as whoever sets the machine up has it now
     assert journals(state, here) == []
 
@@ -375,6 +375,32 @@ def test_restore_beside_a_running_measurement_leaves_its_settings(
     assert f"disk: {loop.device} is being measured by process {process.pid}; " in done.stdout
     assert loop.present_scheduler() == FOUND
     assert here.raws(spec)[0].exists()
+
+
+def test_a_file_is_not_measured_while_settings_of_its_disk_are_changed(
+    here: Checkout, loop: Loop, mounted: Path
+) -> None:
+    process = here.start(on_disk(loop, "disk", 3000, scheduler=ASKED_FOR))
+    wait_until(lambda: loop.present_scheduler() == ASKED_FOR or process.poll() is not None, "nothing was switched")
+    spec = on_file(mounted)
+    del spec["drive"]["tune"]
+    done = Checkout(here.root.parent / "there").measure(spec)
+    assert process.wait(timeout=60) == 0
+    assert done.returncode == 0, done.stderr
+    assert f"the disk under drive 'filed' is being measured by process {process.pid}; waiting for it" in done.stderr
+    raw = here.root.parent / "there" / Checkout(Path()).raws(spec)[0]
+    assert json.loads(raw.with_suffix(".sidecar.json").read_text())["drive"]["scheduler"] == FOUND
+
+
+def test_measurements_that_change_no_settings_share_a_disk(loop: Loop) -> None:
+    from iopatterns.drives.lock import DiskBusyError, locked
+
+    number = loop.device.stat().st_rdev
+    with locked(number, waiting=None, shared=True):
+        with locked(number, waiting=None, shared=True):
+            pass
+        with pytest.raises(DiskBusyError, match=f"process {os.getpid()}"), locked(number, waiting=None):
+            pass
 
 
 @pytest.mark.parametrize("kind", ["block", "file"])

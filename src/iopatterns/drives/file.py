@@ -200,8 +200,11 @@ class FileDrive:
             reason = "the disk serves others too, who may lose data when the kernel sends it no flushes"
             return tuning.not_applicable(setting, wanted, reason)
         disk = machine.disk_under(self._path.parent)["device"]
-        if setting not in self._tunable or disk is None or self._journal is None:
+        if setting not in self._tunable or disk is None:
             reason = f"the disk serves others too; config/drives.yaml has no `tune: [{setting}]` for it"
+            return tuning.not_applicable(setting, wanted, reason)
+        if self._journal is None:
+            reason = f"/dev/{disk} is not there, without which its settings could not be put back after a crash"
             return tuning.not_applicable(setting, wanted, reason)
         return queue.set_attribute(disk, setting, wanted, self._journal.record)
 

@@ -45,16 +45,15 @@ def held(disks: Sequence[Disk], by: Author, *, changing: bool, waiting: Callable
 
 def _lock(locks: contextlib.ExitStack, of: Disk, waiting: Callable[[str], object], *, shared: bool) -> None:
     while True:
-        # what a killed run has left is put back by one alone
-        alone = not shared or bool(journal.paths(of))
-        try:
-            held_now = locks.enter_context(contextlib.ExitStack())
-            held_now.enter_context(locked(of.device_number, waiting=waiting, shared=not alone))
-        except PermissionError:
-            return
-        if alone or not journal.paths(of):
-            return
-        held_now.close()  # whoever changed it was killed before this one had the lock
+        alone = not shared or bool(journal.paths(of))  # what a killed run has left is put back by one alone
+        with contextlib.ExitStack() as attempt:
+            try:
+                attempt.enter_context(locked(of.device_number, waiting=waiting, shared=not alone))
+            except PermissionError:
+                return
+            if alone or not journal.paths(of):  # else whoever noted something was killed before this one had the lock
+                locks.push(attempt.pop_all())
+                return
 
 
 def _put_back_noted(of: Disk) -> None:
@@ -95,9 +94,7 @@ def _restore(path: Path) -> list[str]:
         return []
     drive = journal.shown(noted.by.drive)
     if journal.needs_no_disk(noted):
-        path.unlink(missing_ok=True)
-        told = ", ".join(noted.settings)
-        return [f"{drive}: {told} of {noted.disk.node}: the machine has restarted since; left as it is now"]
+        return [f"{drive}: {line}" for line in journal.put_back(path, noted, noted.disk)]
     of = journal.disk_of(path, noted)
     try:
         with locked(of.device_number, waiting=None):

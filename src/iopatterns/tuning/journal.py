@@ -309,7 +309,7 @@ def _is(found: Disk, noted: Disk) -> bool:
 
 
 def needs_no_disk(noted: Noted) -> bool:
-    """Return whether a restart of the machine has put back all that is noted: the kernel's settings begin anew then."""
+    """Return whether a restart of the machine has undone all that is noted: the kernel's settings begin anew then."""
     return noted.boot != _boot() and not set(noted.settings) & set(disk.SETTINGS)
 
 
@@ -317,17 +317,18 @@ def put_back(path: Path, noted: Noted, on: Disk) -> list[str]:
     """Set on a disk, whose lock is held, what is noted, in the order in which it was changed; return what was done.
 
     In that order since a scheduler brings values of its own, and WCE the kernel's view, which are put right after
-    them. After a restart of the machine the kernel's settings are as the system sets them up, and are left so; what a
-    disk keeps itself outlasts a restart without a loss of power, and is put back. A signal to stop waits until all is
-    done. Raises RestoreError once all is tried that can be; the journal stays then.
+    them. After a restart of the machine, or where the disk has come back under another name, the kernel has set its
+    queue up anew, and udev's rules with it: that is left so. What a disk keeps itself outlasts a restart without a loss
+    of power, and is put back. A signal to stop waits until all is done. Raises RestoreError once all is tried that can
+    be; the journal stays then.
     """
-    restarted = noted.boot != _boot()
+    anew = noted.boot != _boot() or on.device != noted.disk.device
     told, problems = [], []
     with signals.held_back():
         for setting, value in noted.settings.items():
             what = f"{setting} of {on.node}"
-            if restarted and setting in queue.FORMS:
-                told.append(f"{what}: the machine has restarted since it was changed from {value}; left as it is now")
+            if anew and setting in queue.FORMS:
+                told.append(f"the kernel has set {what} up anew since it was changed; left as it is")
             elif problem := _set(on, setting, value):
                 problems.append(
                     f"{what} could not be set back to {value}: {problem}. As root: {_by_hand(on, setting, value)},"
