@@ -44,13 +44,12 @@ def held(disks: Sequence[Disk], by: Author, *, changing: bool, waiting: Callable
 
 
 def _lock(locks: contextlib.ExitStack, of: Disk, waiting: Callable[[str], object], *, shared: bool) -> None:
+    if not os.access(of.node, os.R_OK):
+        return
     while True:
         alone = not shared or bool(journal.paths(of))  # what a killed run has left is put back by one alone
         with contextlib.ExitStack() as attempt:
-            try:
-                attempt.enter_context(locked(of.device_number, waiting=waiting, shared=not alone))
-            except PermissionError:
-                return
+            attempt.enter_context(locked(of.device_number, waiting=waiting, shared=not alone))
             if alone or not journal.paths(of):  # else whoever noted something was killed before this one had the lock
                 locks.push(attempt.pop_all())
                 return
