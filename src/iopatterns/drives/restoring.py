@@ -1,6 +1,7 @@
 """Puts back what interrupted runs have left changed on disks: before each measurement of a disk, and when asked to."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
