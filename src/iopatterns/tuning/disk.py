@@ -142,12 +142,26 @@ def _set_write_cache(device: Path, access: exchange.Access, wanted: int, note: N
 
     step = exchange.set_value(access, _WRITE_CACHE, wanted, noting)
     if "write_cache" in seen and step.outcome == CHANGED:
-        # SCSI's disks, SATA among them, are asked anew; an NVMe disk's view is what its controller could do
-        _tell(_SYS_BLOCK / device.name / "device/rescan", "1")
+        _have_asked_anew(device)
         for name, found in {**seen, "write_cache": _BACK if step.after else _THROUGH}.items():
             if _of_queue(device, name) != found:
                 _tell(queue.file(device.name, name), str(found))
     return step
+
+
+def make_kernel_agree(device: Path) -> None:
+    """Have the kernel's view of a disk's write cache be what the disk says, where something has set the disk alone."""
+    seen = write_cache(device.name)
+    if disagree(seen):
+        _have_asked_anew(device)
+        if disagree(write_cache(device.name)):
+            _tell(queue.file(device.name, "write_cache"), _BACK if seen["drive"] else _THROUGH)
+
+
+def _have_asked_anew(device: Path) -> None:
+    # SCSI's disks, SATA among them, are asked anew; an NVMe disk's view is what its controller could do. A disk that
+    # said at that time that it has no write cache has the kernel refuse `write back` until it is asked again.
+    _tell(_SYS_BLOCK / device.name / "device/rescan", "1")
 
 
 def _tell(file: Path, text: str) -> None:

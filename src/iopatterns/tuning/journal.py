@@ -350,6 +350,8 @@ def _set(on: Disk, setting: str, value: Value) -> str:
     if setting in queue.FORMS:
         return queue.put_back(on.device, setting, value)
     step = disk.set_on_disk(on.node, setting, int(value))
+    if setting == "WCE" and step.taken:
+        disk.make_kernel_agree(on.node)  # something else may have set it back, of which the kernel knows nothing
     return "" if step.taken else step.reason
 
 
