@@ -1,6 +1,7 @@
 """Drive kind `twin`: a simulated drive. Every execution finds it as its model says, and takes virtual time alone."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from iopatterns.drives.error import DriveError
 from iopatterns.tuning import mode_page
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
+from iopatterns.twin.state import find_model
 
 # Settings of the kernel's queue that the model's own block layer has
 _OF_THE_MODEL = frozenset({"scheduler", "nr_requests"})
@@ -36,6 +38,8 @@ class TwinDrive:
         self._command = ["twin", "run", self._drive["model"], "--state", str(state)]
         self.prefix = [*self._command, "--"]
         self.target = "{drive}"
+        self.descriptors: tuple[int, ...] = ()
+        self._verified: tuple[int, ...] = ()
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -47,14 +51,31 @@ class TwinDrive:
 
     def guard(self) -> None:
         """Raise DriveError when the model is no longer the one that the cell was planned for, or too small."""
-        name = f"drive '{self._drive['name']}' (twin {self._drive['model']})"
-        if self._model().digest != self._drive["model_digest"]:
-            raise DriveError(f"{name}: its model file has changed since the run was planned. Run again.")
-        if self._model().size_bytes < self._drive["file_size_bytes"]:
+        self.verify()
+        model = self._model()
+        if model.size_bytes < self._drive["file_size_bytes"]:
             raise DriveError(
-                f"{name}: holds {self._model().size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
+                f"{self._name}: holds {model.size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
                 " Make file_size smaller."
             )
+
+    @property
+    def _name(self) -> str:
+        return f"drive '{self._drive['name']}' (twin {self._drive['model']})"
+
+    def verify(self) -> None:
+        """Raise DriveError when the model is no longer the one that the cell was planned for.
+
+        Its file is read only when it has changed: this is done before and after each execution.
+        """
+        try:
+            state = os.stat(find_model(self._drive["model"]))
+        except (OSError, TwinError) as error:
+            raise DriveError(f"{self._name}: {error}") from None
+        seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        if seen != self._verified and self._model().digest != self._drive["model_digest"]:
+            raise DriveError(f"{self._name}: its model file has changed since the run was planned. Run again.")
+        self._verified = seen
 
     def prepare(self) -> None:
         """Make the drive as it left the factory."""
