@@ -18,6 +18,12 @@ def host_state_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(autouse=True)
+def _state_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of this host's disks is the test's own."""
+    monkeypatch.setenv("IOPATTERNS_STATE", str(tmp_path / "state"))
+
+
 @pytest.fixture
 def disk_folder() -> Iterator[Path]:
     """An empty folder on the disk that holds the checkout: /tmp may be memory, on which no drive is measured."""

@@ -64,15 +64,9 @@ class Lab:
         words = ["measure", "--specification", json.dumps(self.cell), *raws]
         command = [sys.executable, "-m", "iopatterns", *words]
         process = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.PIPE, text=True)
-        while process.poll() is None and str(process.pid) not in self._owner():
+        while process.poll() is None and not _holds_a_lock(process.pid):
             time.sleep(0.001)
         return process
-
-    def _owner(self) -> str:
-        try:
-            return (self.folder / f"data/raw/{self._name}/.owner").read_text()
-        except FileNotFoundError:
-            return ""
 
     def run(self, point: int) -> float:
         """Measure without being disturbed, and return for how many seconds the disk was held."""
@@ -90,6 +84,11 @@ class Lab:
             first, *_ = read_sidecar(raw)["tuning"]  # what comes later may start from what the first brings
             assert str(first["before"]) == self.found[first["setting"]]
         return len(there)
+
+
+def _holds_a_lock(process: int) -> bool:
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(words[1] == "FLOCK" and words[4] == str(process) for words in locks)
 
 
 def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
@@ -119,7 +118,9 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
         assert lab.settings() == lab.found, told
         assert not journal.paths(journal.present_disk(lab.device.name)), told
         end = time.monotonic() + 5
-        while processes_with(f"--filename={lab.device}"):  # one that is killed takes a moment to be gone
+        while processes_with(
+            f"--output={lab.raws(point)[0].parent.relative_to(lab.folder)}"
+        ):  # one that is killed takes a moment to be gone
             assert number == signal.SIGKILL, told
             assert time.monotonic() < end, told
             time.sleep(0.02)

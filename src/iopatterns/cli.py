@@ -147,9 +147,10 @@ def check(drive: str, writing: bool) -> None:
     if "path" not in entry:
         raise click.BadParameter("its entry in config/drives.yaml has no path. Add one.", param_hint="DRIVE")
     passed = True
-    for each in Gate(entry).checks(writing=writing):
-        click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
-        passed = each.passed
+    with Gate(entry) as gate:
+        for each in gate.checks(writing=writing):
+            click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
+            passed = each.passed
     click.echo(f"{drive} {'may' if passed else 'may not'} be {'written' if writing else 'read'}.")
     if not passed:
         sys.exit(1)

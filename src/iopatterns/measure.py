@@ -184,7 +184,10 @@ def _run(
     try:
         if requests is not None:
             iolog.write_text(iologs.text(requests), encoding="utf-8")
-        return argv, fio.run(argv, expected_s=runtime_ms / 1000), requests
+        drive.verify()
+        outcome = fio.run(argv, expected_s=runtime_ms / 1000, descriptors=drive.descriptors)
+        drive.verify()  # else what was measured may be of another drive, or have written where it must not
+        return argv, outcome, requests
     except BaseException:
         output.unlink(missing_ok=True)
         raise

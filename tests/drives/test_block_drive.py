@@ -238,6 +238,7 @@ def test_while_a_disk_is_written_nothing_can_mount_it(disk: Loop, disk_folder: P
     code = (
         "import sys; from pathlib import Path; from iopatterns.drives.gate import Gate\n"
         "gate = Gate({'path': sys.argv[1], 'serial': ''})\n"
+        "next(gate.checks(writing=False))\n"
         "with gate.claimed(): print('claimed', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -265,7 +266,7 @@ def test_two_measurements_never_use_a_disk_at_a_time(disk: Loop, disk_folder: Pa
         assert waiting.poll() is None
     _, said = waiting.communicate(timeout=60)
     assert waiting.returncode == 0, said
-    assert "is being measured by another program; waiting for it" in said
+    assert f"is being measured by process {os.getpid()}; waiting for it" in said
 
 
 def test_a_scheduler_is_switched_and_put_back(disk: Loop, disk_folder: Path) -> None:
@@ -348,7 +349,7 @@ def test_check_shows_each_check_and_that_the_disk_may_be_written(disk: Loop, dis
     said = checked(disk_folder, entry(disk))
     assert said.returncode == 0, said.stderr
     names = ["block device", "identity", "writable", "root device", "mounts", "swap", "holders"]
-    for name in [*names, "exclusive use", "signatures", "consent"]:
+    for name in [*names, "exclusive use", "backing file", "signatures", "data", "consent"]:
         assert f"passed   {name}: " in said.stdout
     assert "disk may be written." in said.stdout
 

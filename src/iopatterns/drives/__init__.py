@@ -17,7 +17,11 @@ class Drive(Protocol):
 
     @property
     def target(self) -> str:
-        """The path that fio is given."""
+        """The path that fio is given, once the drive is prepared."""
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The open files that fio inherits; ``target`` of a real drive is one of them."""
 
     @property
     def prefix(self) -> list[str]:
@@ -31,6 +35,9 @@ class Drive(Protocol):
 
     def guard(self) -> None:
         """Raise DriveError unless this drive may be measured."""
+
+    def verify(self) -> None:
+        """Raise DriveError unless what fio is given is still the drive that was checked."""
 
     def prepare(self) -> None:
         """Bring the drive into the state in which measuring starts; quick when it is in that state."""
@@ -55,4 +62,4 @@ def open_drive(root: Path, specification: Mapping[str, Any]) -> Drive:
         from iopatterns.drives.block import BlockDrive
 
         return BlockDrive(root, specification)
-    return FileDrive(root, specification["drive"])
+    return FileDrive(root, specification)

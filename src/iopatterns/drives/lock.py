@@ -1,4 +1,4 @@
-"""The lock of a disk, by its device number: one measurement at a time, of whatever checkout and name of the disk."""
+"""Locks of drives: one measurement of a disk or file at a time, of whatever checkout, and under whatever name."""
 
 import contextlib
 import fcntl
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from iopatterns.drives.error import DriveError
+from iopatterns.drives.opened import number_text
 
 
 class DiskBusyError(DriveError):
@@ -26,35 +27,40 @@ def locked(number: int, *, waiting: Callable[[str], object] | None, shared: bool
     once with who that is, and the lock is waited for; without ``waiting`` DiskBusyError is raised. DriveError where the
     kernel has no such disk any more. With ``shared``, others who share it hold it at the same time.
     """
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    node = _node(number)
-    descriptor = os.open(node, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    node = kernel_node(number)
+    try:
+        descriptor = os.open(node, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise DriveError(f"{node} cannot be opened: {error.strerror}. Is the disk still connected?") from None
     try:
         if os.fstat(descriptor).st_rdev != number:
-            raise DriveError(f"{node} is not the disk {_text(number)} any more. Run again.")
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = _owner(descriptor)
-            if waiting is None:
-                raise DiskBusyError(str(node), owner) from None
-            waiting(owner)
-            fcntl.flock(descriptor, kind)
+            raise DriveError(f"{node} is not the disk {number_text(number)}. Is /dev as the kernel or udev made it?")
+        take(descriptor, str(node), waiting=waiting, shared=shared)
         yield
     finally:
         os.close(descriptor)
 
 
-def _text(number: int) -> str:
-    return f"{os.major(number)}:{os.minor(number)}"
-
-
-def _node(number: int) -> Path:
-    """Return the kernel's node of a block device, ``/dev/sdb``."""
+def take(descriptor: int, name: str, *, waiting: Callable[[str], object] | None, shared: bool = False) -> None:
+    """Take the lock of an open file, which lasts until it is closed; ``waiting``, ``shared`` as of `locked`."""
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
-        return Path("/dev") / (Path("/sys/dev/block") / _text(number)).resolve(strict=True).name.replace("!", "/")
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = _owner(descriptor)
+        if waiting is None:
+            raise DiskBusyError(name, owner) from None
+        waiting(owner)
+        fcntl.flock(descriptor, kind)
+
+
+def kernel_node(number: int) -> Path:
+    """Return the kernel's node of a block device, ``/dev/sdb``. Raises DriveError where there is no such device."""
+    try:
+        entry = (Path("/sys/dev/block") / number_text(number)).resolve(strict=True)
     except OSError:
-        raise DriveError(f"there is no disk {_text(number)} any more. Is it still connected?") from None
+        raise DriveError(f"there is no disk {number_text(number)} any more. Is it still connected?") from None
+    return Path("/dev") / entry.name.replace("!", "/")
 
 
 def _owner(descriptor: int) -> str:

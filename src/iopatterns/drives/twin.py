@@ -1,6 +1,7 @@
 """Drive kind `twin`: a simulated drive. Every execution finds it as its model says, and takes virtual time alone."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 from iopatterns import cells, tuning
 from iopatterns.drives.error import DriveError
 from iopatterns.tuning import mode_page
-from iopatterns.twin import models, state
+from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
+from iopatterns.twin.state import SETTINGS, find_model
 
 # Settings of the kernel's queue that the model's own block layer has
 _OF_THE_MODEL = frozenset({"scheduler", "nr_requests"})
@@ -31,12 +33,14 @@ class TwinDrive:
     def __init__(self, root: Path, specification: Mapping[str, Any]) -> None:
         self._root = root
         self._drive = specification["drive"]
-        folder = Path("data/raw/.twins") / cells.digest(specification)[:16]
-        self._state = root / folder
-        self._command = ["twin", "run", self._drive["model"], "--state", str(folder)]
+        state = Path("data/raw/.twins") / cells.digest(specification)[:16]
+        self._state = root / state
+        self._command = ["twin", "run", self._drive["model"], "--state", str(state)]
         self.prefix = [*self._command, "--"]
         self.target = "{drive}"
         self._settings: bytes | None = None
+        self.descriptors: tuple[int, ...] = ()
+        self._verified: tuple[int, ...] = ()
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -48,14 +52,31 @@ class TwinDrive:
 
     def guard(self) -> None:
         """Raise DriveError when the model is no longer the one that the cell was planned for, or too small."""
-        name = f"drive '{self._drive['name']}' (twin {self._drive['model']})"
-        if self._model().digest != self._drive["model_digest"]:
-            raise DriveError(f"{name}: its model file has changed since the run was planned. Run again.")
-        if self._model().size_bytes < self._drive["file_size_bytes"]:
+        self.verify()
+        model = self._model()
+        if model.size_bytes < self._drive["file_size_bytes"]:
             raise DriveError(
-                f"{name}: holds {self._model().size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
+                f"{self._name}: holds {model.size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
                 " Make file_size smaller."
             )
+
+    @property
+    def _name(self) -> str:
+        return f"drive '{self._drive['name']}' (twin {self._drive['model']})"
+
+    def verify(self) -> None:
+        """Raise DriveError when the model is no longer the one that the cell was planned for.
+
+        Its file is read only when it has changed: this is done before and after each execution.
+        """
+        try:
+            state = os.stat(find_model(self._drive["model"]))
+        except (OSError, TwinError) as error:
+            raise DriveError(f"{self._name}: {error}") from None
+        seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        if seen != self._verified and self._model().digest != self._drive["model_digest"]:
+            raise DriveError(f"{self._name}: its model file has changed since the run was planned. Run again.")
+        self._verified = seen
 
     def prepare(self) -> None:
         """Make the drive as it left the factory."""
@@ -84,11 +105,11 @@ class TwinDrive:
         if self._stored() == self._settings:
             return []
         names = ", ".join(f"{step['setting']} (set to {step['after']})" for step in steps)
-        return [f"{self._state / state.SETTINGS}, which holds {names or 'all settings'}, has changed"]
+        return [f"{self._state / SETTINGS}, which holds {names or 'all settings'}, has changed"]
 
     def _stored(self) -> bytes | None:
         try:
-            return (self._state / state.SETTINGS).read_bytes()
+            return (self._state / SETTINGS).read_bytes()
         except FileNotFoundError:
             return None
 
