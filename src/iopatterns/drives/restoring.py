@@ -45,7 +45,9 @@ def held(disks: Sequence[Disk], by: Author, *, changing: bool, waiting: Callable
 
 
 def _lock(locks: contextlib.ExitStack, of: Disk, waiting: Callable[[str], object], *, shared: bool) -> None:
-    if not os.access(of.node, os.R_OK):
+    try:
+        os.close(os.open(of.node, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except PermissionError:  # of a user's, or of root's in a container to which the disk is not given
         return
     while True:
         alone = not shared or bool(journal.paths(of))  # what a killed run has left is put back by one alone
