@@ -11,6 +11,8 @@ import skipped
 from patience import bounded
 from support import ROOT, Project, cell_on_a_file, copy_project
 
+from iopatterns import host_state
+
 # How long an example takes is no fact about what is tested, and on a busy machine it may be long
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -65,6 +67,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("what was skipped, and what would enable it")
         for line in lines:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def host_state_folder() -> Iterator[Path]:
+    """A folder of this test run's own for what is kept of the host's disks, in place of /var/lib/iopatterns."""
+    with tempfile.TemporaryDirectory(prefix="iopatterns-state-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(host_state.VARIABLE, folder)
+        yield Path(folder)
 
 
 @pytest.fixture

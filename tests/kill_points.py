@@ -16,7 +16,7 @@ from support import processes_with
 
 from iopatterns import cells, machine
 from iopatterns.measure import read_sidecar
-from iopatterns.tuning import queue
+from iopatterns.tuning import journal, queue
 
 
 @dataclass
@@ -65,15 +65,9 @@ class Lab:
         words = ["measure", "--specification", json.dumps(self.cell), *raws]
         command = [sys.executable, "-m", "iopatterns", *words]
         process = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.PIPE, text=True)
-        while process.poll() is None and str(process.pid) not in self._owner():
+        while process.poll() is None and not _holds_a_lock(process.pid):
             time.sleep(0.001)
         return process
-
-    def _owner(self) -> str:
-        try:
-            return (self.folder / f"data/raw/{self._name}/.owner").read_text()
-        except FileNotFoundError:
-            return ""
 
     def run(self, point: int) -> float:
         """Measure without being disturbed, and return for how many seconds the disk was held."""
@@ -91,6 +85,11 @@ class Lab:
             first, *_ = read_sidecar(raw)["tuning"]  # what comes later may start from what the first brings
             assert str(first["before"]) == self.found[first["setting"]]
         return len(there)
+
+
+def _holds_a_lock(process: int) -> bool:
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(words[1] == "FLOCK" and words[4] == str(process) for words in locks)
 
 
 def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
@@ -118,10 +117,11 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
                 assert lab.check_raw_files(point) == 2, told
             assert before <= lab.check_raw_files(point), told
         assert lab.settings() == lab.found, told
-        assert not (lab.folder / f"data/raw/{lab.cell['drive']['name']}/.restore/journal.json").exists(), told
+        assert not journal.paths(journal.present_disk(lab.device.name)), told
+        output = f"--output={lab.raws(point)[0].parent.relative_to(lab.folder)}"
         if number == signal.SIGKILL:  # one that is killed takes a moment to be gone
-            wait_for(lambda: not processes_with(f"--filename={lab.device} "), 5, otherwise=told)
-        assert not processes_with(f"--filename={lab.device} "), told
+            wait_for(lambda output=output: not processes_with(output), 5, otherwise=told)
+        assert not processes_with(output), told
         lab.check_raw_files(point)
 
 

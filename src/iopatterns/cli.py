@@ -150,9 +150,10 @@ def check(drive: str, writing: bool) -> None:
         click.echo(f"{drive}: of kind '{entry.get('kind')}', which touches no device.")
         return
     passed = True
-    for each in Gate(entry).checks(writing=writing):
-        click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
-        passed = each.passed
+    with Gate(entry) as gate:
+        for each in gate.checks(writing=writing):
+            click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
+            passed = each.passed
     click.echo(f"{drive} {'may' if passed else 'may not'} be {'written' if writing else 'read'}.")
     if not passed:
         sys.exit(1)
@@ -160,12 +161,18 @@ def check(drive: str, writing: bool) -> None:
 
 @commands.command()
 def restore() -> None:
-    """Put back what interrupted runs have left changed on real drives. The next measurement does so too."""
-    from iopatterns.tuning.journal import Journal
+    """Put back what interrupted runs have left changed on disks of this host. The next measurement does so too."""
+    from iopatterns.drives.restoring import restore_all
 
-    folders = sorted(Path.cwd().glob("data/raw/*/.restore"))
-    lines = [f"{folder.parent.name}: put back {line}" for folder in folders for line in Journal(folder).restore()]
-    click.echo("\n".join(lines) or "Nothing is left changed.")
+    told, problems = restore_all()
+    for line in told:
+        click.echo(line)
+    for problem in problems:
+        click.echo(problem, err=True)
+    if problems:
+        sys.exit(1)
+    if not told:
+        click.echo("Nothing is left changed.")
 
 
 @commands.command("scorecard")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,47 +132,43 @@ def only_reads(options: Mapping[str, Any]) -> bool:
     return options["rw"] in {"read", "randread"} and "write" not in options.get("replay", "")
 
 
-def lay_out(path: str, size_bytes: int) -> None:
-    """Write a new file of incompressible data, past the page cache and down to the disk. Raises FioError."""
-    run(
-        [*_writing(path, size_bytes), "--rw=write", "--bs=1m", "--ioengine=psync", "--output=/dev/null"],
-        expected_s=size_bytes / 2**20,
-    )
+def fill(descriptor: int, size_bytes: int) -> None:
+    """Write the first part of an open file or block device once, in sequence, with incompressible data.
+
+    Past the page cache, and down to the disk. A file must be as long before: fio would delete a shorter one. Raises
+    FioError.
+    """
+    argv = [*_writing(descriptor, size_bytes), "--rw=write", "--bs=1m", "--ioengine=psync", "--output=/dev/null"]
+    run(argv, expected_s=size_bytes / 2**20, descriptors=[descriptor])
 
 
-def fill(device: str, size_bytes: int) -> None:
-    """Write the first part of a block device once, in sequence, with incompressible data. Raises FioError."""
-    argv = [*_writing(device, size_bytes), "--rw=write", "--bs=1m", "--ioengine=psync"]
-    argv += ["--allow_file_create=0", "--output=/dev/null"]
-    run(argv, expected_s=size_bytes / 2**20)
-
-
-def random_writes(device: str, size_bytes: int, runtime_ms: int, randseed: int, output: Path) -> float:
-    """Write 4 KiB blocks at random in the first part of a block device for a time, thirty-two under way; return IOPS.
+def random_writes(descriptor: int, size_bytes: int, runtime_ms: int, randseed: int, output: Path) -> float:
+    """Write 4 KiB blocks at random in the first part of an open device for a time, thirty-two under way; return IOPS.
 
     ``output`` is where fio's JSON goes, for as long as it is needed. Raises FioError.
     """
-    argv = [*_writing(device, size_bytes, randseed), "--rw=randwrite", "--bs=4k"]
+    argv = [*_writing(descriptor, size_bytes, randseed), "--rw=randwrite", "--bs=4k"]
     argv += ["--ioengine=libaio", "--iodepth=32", "--norandommap=1"]
-    argv += ["--time_based=1", f"--runtime={runtime_ms}ms", "--allow_file_create=0", "--output-format=json"]
+    argv += ["--time_based=1", f"--runtime={runtime_ms}ms", "--output-format=json"]
     try:
-        run([*argv, f"--output={output}"], expected_s=runtime_ms / 1000)
+        run([*argv, f"--output={output}"], expected_s=runtime_ms / 1000, descriptors=[descriptor])
         (document,) = read_documents(output)
     finally:
         output.unlink(missing_ok=True)
     return float(document.jobs[0]["write"]["iops"])
 
 
-def _writing(path: str, size_bytes: int, randseed: int = 1) -> list[str]:
+def _writing(descriptor: int, size_bytes: int, randseed: int = 1) -> list[str]:
     """Return the options of all writing that prepares: past the page cache, down to the disk, in one process."""
-    how = ["--direct=1", "--end_fsync=1", "--thread=1"]
+    target = f"/proc/self/fd/{descriptor}"
+    how = ["--allow_file_create=0", "--direct=1", "--end_fsync=1", "--thread=1"]
     # without refill_buffers fio writes the same block over and over, which a drive may compress or deduplicate
     data = ["--refill_buffers=1", "--randrepeat=0", f"--randseed={randseed}", "--eta=never"]
-    return ["fio", "--name=prepare", f"--filename={_escaped(path)}", f"--size={size_bytes}", *how, *data]
+    return ["fio", "--name=prepare", f"--filename={target}", f"--size={size_bytes}", *how, *data]
 
 
-def run(argv: list[str], expected_s: float) -> Outcome:
-    """Run fio in a process group of its own and wait for it.
+def run(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> Outcome:
+    """Run fio, which inherits the ``descriptors``, in a process group of its own and wait for it.
 
     Whatever ends the wait early (an interrupt, an error) kills the whole group at once; should this process itself be
     killed, the kernel kills fio. Raises FioError with fio's own words when it fails.
@@ -189,6 +185,7 @@ def run(argv: list[str], expected_s: float) -> Outcome:
                 stderr=subprocess.STDOUT,
                 process_group=0,
                 env=children.environment(),
+                pass_fds=tuple(descriptors),
                 preexec_fn=functools.partial(_begin, os.getpid(), blocked),  # noqa: PLW1509 - no threads here
             )
         except FileNotFoundError:

@@ -1,5 +1,6 @@
 """What is kept of this host's disks whatever the checkout: JSON files in a folder that nobody else may write."""
 
+import contextlib
 import json
 import os
 import pwd
@@ -14,6 +15,8 @@ from iopatterns.errors import IoPatternsError
 VARIABLE = "IOPATTERNS_STATE"
 _OF_ROOT = Path("/var/lib/iopatterns")
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# What is kept of a disk takes some hundred bytes: what is larger is none of ours, and is not read into memory
+_MOST_BYTES = 2**20
 
 
 class StateError(IoPatternsError):
@@ -36,6 +39,15 @@ def folder(name: str) -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or home / ".local/state") / "iopatterns" / name
 
 
+def folders(name: str) -> list[Path]:
+    """Return `folder`, and behind it root's of the same name where that is another.
+
+    Everybody may list the files in both; what is in them is for their owner alone.
+    """
+    own = folder(name)
+    return [own] if os.environ.get(VARIABLE) or os.geteuid() == 0 else [own, _OF_ROOT / name]
+
+
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file that only this user or root can have written; None where there is none.
 
@@ -48,26 +60,33 @@ def read_json(path: Path) -> Any:
         return None
     except OSError as error:
         raise _untrusted(path, f"it cannot be opened ({error.strerror})") from None
-    with open(descriptor, encoding="utf-8") as file:
-        _check_owner(path.parent, os.stat(path.parent, follow_symlinks=False))
-        state = os.fstat(file.fileno())
+    try:
+        _check_folder(path.parent)
+        state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
             raise _untrusted(path, "it is no plain file, or has several names")
         _check_owner(path, state)
-        try:
-            return json.load(file)
-        except (OSError, ValueError, RecursionError) as error:
-            raise _untrusted(path, f"it is not readable as JSON ({error})") from None
+        content = b""
+        while len(content) <= _MOST_BYTES and (part := os.read(descriptor, _MOST_BYTES + 1)):
+            content += part
+        if len(content) > _MOST_BYTES:
+            raise _untrusted(path, f"it is larger than {_MOST_BYTES} bytes")
+        return json.loads(content.decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _untrusted(path, f"it is not readable as JSON ({error})") from None
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file that is whole or not there, and on the disk when this returns: for its user alone (0600).
 
+    Its folder is made where it is missing, one that others may list and only this user may write, whatever the umask.
     Raises StateError where its folder is not this user's, or may be written by others.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_owner(path.parent, os.stat(path.parent, follow_symlinks=False))
+        _make_folder(path.parent)
+        _check_folder(path.parent)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")  # O_EXCL, and 0600 whatever the umask
     except OSError as error:
         raise StateError(
@@ -93,6 +112,24 @@ def _sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _make_folder(path: Path) -> None:
+    if path.is_dir():
+        return
+    _make_folder(path.parent)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o755)
+        path.chmod(0o755)
+
+
+def _check_folder(path: Path) -> None:
+    """Raise StateError where others may put files into a folder, or another folder in its place."""
+    _check_owner(path, path.stat(follow_symlinks=False))
+    above = path.parent.stat()
+    # a user's home may be open to a group of his own; and with the sticky bit nobody renames what is not his
+    if os.geteuid() == 0 and not above.st_mode & stat.S_ISVTX:
+        _check_owner(path.parent, above)
 
 
 def _check_owner(path: Path, state: os.stat_result) -> None:

@@ -94,8 +94,8 @@ def disk_under(folder: Path) -> dict[str, Any]:
     return _facts(_sysfs_disk(folder))
 
 
-def disk(node: Path) -> dict[str, Any]:
-    """Return what the kernel says of a block device; None for each thing that it does not say.
+def disk(node: Path | int) -> dict[str, Any]:
+    """Return what the kernel says of a block device, by its node or number; None for each thing that it does not say.
 
     Keys: device, model, serial, firmware, size_bytes, rotational, logical_block_bytes, scheduler. A loop device has no
     serial number of its own: the path of the file behind it stands for one.
@@ -143,9 +143,9 @@ def _serial(entry: Path) -> str | None:
         return None
 
 
-def sysfs_of(node: Path) -> Path | None:
-    """Return the sysfs folder of a block device node, or None where the kernel shows none."""
-    device = os.stat(node).st_rdev
+def sysfs_of(node: Path | int) -> Path | None:
+    """Return the sysfs folder of a block device, by its node or number, or None where the kernel shows none."""
+    device = node if isinstance(node, int) else os.stat(node).st_rdev
     entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
     return entry.resolve() if entry.exists() else None
 
@@ -184,10 +184,10 @@ def mounts() -> list[tuple[str, int]]:
     return found
 
 
-def swaps() -> list[str]:
-    """Return the block devices in use as swap (proc(5), /proc/swaps)."""
+def swaps(kind: str) -> list[str]:
+    """Return what is in use as swap (proc(5), /proc/swaps): the devices (``partition``), or the files (``file``)."""
     lines = (_read("/proc/swaps") or "").splitlines()[1:]
-    return [_unescaped(line.split()[0]) for line in lines if line.split()[1] == "partition"]
+    return [_unescaped(line.split()[0]) for line in lines if line.split()[1] == kind]
 
 
 def _unescaped(text: str) -> str:

@@ -144,7 +144,7 @@ def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[P
             " is measured here another name in config/drives.yaml, or delete that folder."
         )
     all_there = f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again"
-    if not _missing(raw_files) and not journal.is_noted(root, specification["drive"]["name"]):
+    if not _missing(raw_files) and not journal.is_noted(specification["drive"]["name"], root):
         messages.say(all_there)
         return 0
 
@@ -225,7 +225,10 @@ def _run(
     try:
         if requests is not None:
             iolog.write_text(iologs.text(requests), encoding="utf-8")
-        return argv, fio.run(argv, expected_s=runtime_ms / 1000), requests
+        drive.verify()
+        outcome = fio.run(argv, expected_s=runtime_ms / 1000, descriptors=drive.descriptors)
+        drive.verify()  # else what was measured may be of another drive, or have written where it must not
+        return argv, outcome, requests
     except BaseException:
         output.unlink(missing_ok=True)
         raise
@@ -313,6 +316,11 @@ def _attempt(
         except fio.FioError as error:
             files.require_room(raw.parent)
             raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
+        if changed := drive.changed_settings(about["tuning"]):
+            raise MeasureError(
+                f"{raw}: not kept, for settings changed while it was measured: {'; '.join(changed)}. Something else"
+                " changes them: another program, a rule of udev's, tuned? Stop that, and run again."
+            )
         sidecar = {
             **about,
             "execution": execution,

@@ -79,7 +79,7 @@ def test_file_that_does_not_fit_leaves_nothing_and_comes_once_there_is_room(smal
     specification["drive"]["file_size_bytes"] = 20 * MIB
     went, raws = attempt(disk_folder, specification)
     assert "Free some space, make file_size in config/config.yaml smaller" in refused(went)
-    assert {path.name for path in small.iterdir()} == {"lost+found", "drive.bin.lock"}
+    assert {path.name for path in small.iterdir()} == {"lost+found", ".iopatterns"}
     assert list(raws[0].parent.iterdir()) == []
 
 
@@ -101,7 +101,7 @@ def test_file_system_that_fills_while_the_file_is_made(disk_folder: Path) -> Non
             went, raws = attempt(disk_folder, specification)
             said = refused(went)
             assert "No space left" in said or "Input/output error" in said
-            assert {path.name for path in point.iterdir()} == {"lost+found", "drive.bin.lock"}
+            assert {path.name for path in point.iterdir()} == {"lost+found", ".iopatterns"}
             assert list(raws[0].parent.iterdir()) == []
             run("fstrim", point)
             run("mount", "-o", "remount,size=128m", memory)

@@ -1,6 +1,5 @@
 """The I/O scheduler of a real disk: switched through sysfs, put back whatever dies, and never without being asked."""
 
-import json
 import os
 import shutil
 import signal
@@ -13,14 +12,15 @@ from typing import Any
 
 import pytest
 from loops import Loop, loop_device, run, undone
-from patience import Limit, wait, wait_for
+from patience import wait, wait_for
 from support import ROOT
 
-from iopatterns import cells, machine
-from iopatterns.drives import open_drive
+from iopatterns import cells
+from iopatterns.drives import open_drive, restoring
 from iopatterns.measure import is_measured, measure, read_sidecar
 from iopatterns.tuning import mode_page
-from iopatterns.tuning.journal import Journal, RestoreError
+from iopatterns.tuning.journal import Author, Journal, RestoreError, paths, present_disk, put_back, read
+from iopatterns.tuning.journal import Disk as OnDisk
 from iopatterns.tuning.queue import set_attribute
 
 Spec = dict[str, Any]
@@ -43,6 +43,11 @@ class Disk:
 
     def present(self) -> str:
         return self.loop.present_scheduler()
+
+    def journal(self) -> Journal:
+        found = present_disk(self.name)
+        assert found is not None
+        return Journal(found, Author("loop", str(self.folder.parent)))
 
 
 @pytest.fixture
@@ -89,13 +94,15 @@ def test_a_scheduler_is_switched_for_the_cell_and_put_back(disk: Disk, disk_fold
     assert disk.present() == "none"
 
 
-def test_noop_of_old_is_none_of_today(disk: Disk, disk_folder: Path) -> None:
-    step = set_attribute(disk.name, "scheduler", "noop", Journal(disk_folder).record_file)
+def test_noop_of_old_is_none_of_today(disk: Disk) -> None:
+    step = set_attribute(disk.name, "scheduler", "noop", disk.journal().record)
     assert (step.outcome, step.after) == ("already so", "none")
 
 
-def test_a_scheduler_that_the_kernel_has_not_is_not_applicable(disk: Disk, disk_folder: Path) -> None:
-    step = set_attribute(disk.name, "scheduler", "anticipatory", Journal(disk_folder).record_file)
+def test_a_scheduler_that_the_kernel_has_not_is_not_applicable(disk: Disk) -> None:
+    journal = disk.journal()
+    step = set_attribute(disk.name, "scheduler", "anticipatory", journal.record)
+    journal.restore()
     assert step.outcome == "not applicable"
     assert "mq-deadline" in step.reason
     assert disk.present() == "none"
@@ -115,11 +122,15 @@ def test_the_note_is_on_the_disk_before_the_change(disk: Disk, disk_folder: Path
     with drive.hold():
         drive.tune({"scheduler": "deadline"})
         assert disk.present() == "mq-deadline"
-        noted = json.loads((disk_folder / "data/raw/loop/.restore/journal.json").read_text())
-        assert noted[0] == {"file": str(disk.scheduler), "value": "none"}
-        assert noted[1]["file"] == str(disk.scheduler.with_name("nr_requests"))
+        (path,) = paths(present_disk(disk.name))
+        noted = read(path)
+        assert noted is not None
+        assert list(noted.settings) == ["scheduler", "nr_requests"]
+        assert noted.settings["scheduler"] == "none"
+        assert noted.by == Author("loop", str(disk_folder))
+        assert path.stat().st_mode & 0o777 == 0o600
     assert disk.present() == "none"
-    assert not (disk_folder / "data/raw/loop/.restore/journal.json").exists()
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
@@ -135,12 +146,12 @@ def test_the_scheduler_is_put_back_whatever_ends_the_run(disk: Disk, disk_folder
         said = subprocess.run(
             [sys.executable, "-m", "iopatterns", "restore"], cwd=disk_folder, capture_output=True, text=True, check=True
         )
-        assert f"loop: put back {disk.scheduler}: none" in said.stdout
+        assert f"loop: put back scheduler of {disk.loop.device}: none" in said.stdout
     assert disk.present() == "none"
 
 
 def test_the_next_measurement_puts_back_what_a_killed_one_left(disk: Disk, disk_folder: Path) -> None:
-    Journal(disk_folder / "data/raw/loop/.restore").record_file(disk.scheduler, "none")
+    disk.journal().record("scheduler", "none")
     disk.scheduler.write_text("mq-deadline")
     spec = specification(disk, scheduler="none")
     assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
@@ -151,78 +162,92 @@ def test_the_next_measurement_puts_back_what_a_killed_one_left(disk: Disk, disk_
 def test_a_cell_that_is_all_there_puts_back_what_a_killed_run_left(disk: Disk, disk_folder: Path) -> None:
     spec = specification(disk, scheduler="deadline")
     assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
-    Journal(disk_folder / "data/raw/loop/.restore").record_file(disk.scheduler, "none")
+    disk.journal().record("scheduler", "none")
     disk.scheduler.write_text("mq-deadline")
     assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 0
     assert disk.present() == "none"
 
 
-# Says which process it is, puts back what is noted, and ends as a measurement does that is asked to stop.
+# Puts back what is noted of a disk, and ends as a measurement does that is asked to stop.
 _RESTORING = """
 import sys
-from pathlib import Path
+from iopatterns.drives import restoring
 from iopatterns.measure import Interrupted, interruptible
-from iopatterns.tuning.journal import Journal
+from iopatterns.tuning.journal import Author, present_disk
 try:
-    with interruptible(), Journal(Path(sys.argv[1])).kept():
+    with interruptible(), restoring.kept(present_disk(sys.argv[1]), Author("loop", "/")):
         pass
 except Interrupted as interrupt:
     sys.exit(128 + interrupt.signal_number)
 """
 
 
-def test_a_signal_while_settings_are_put_back_waits_until_all_are(disk_folder: Path) -> None:
-    settings = [disk_folder / f"setting{number}" for number in range(10_000)]
-    for file in settings:
-        file.write_text("changed")
-    noted = [{"file": str(file), "value": "before"} for file in settings]
-    (disk_folder / "journal.json").write_text(json.dumps(noted))
-    process = subprocess.Popen([sys.executable, "-c", _RESTORING, str(disk_folder)], stderr=subprocess.DEVNULL)
-    limit = Limit(20)
-    while settings[0].read_text() != "before":  # without a pause: what is shown lasts for moments
-        assert not limit.expired(), "nothing was put back"
+def test_a_signal_while_settings_are_put_back_waits_until_all_are(disk: Disk, disk_folder: Path) -> None:
+    # a stand-in for hdparm that takes its time over each order
+    tool = disk_folder / "bin/hdparm"
+    tool.parent.mkdir()
+    state = disk_folder / "look-ahead"
+    state.write_text("0")
+    tool.write_text(
+        f'#!/bin/sh\ncase $1 in -A?) touch {disk_folder}/asked; sleep 1; echo "${{1#-A}}" >{state};; esac\n'
+        f'echo " look-ahead = $(cat {state})"\n'
+    )
+    tool.chmod(0o755)
+    journal = disk.journal()
+    journal.record("look_ahead", 1)
+    journal.record("scheduler", "none")
+    disk.scheduler.write_text("mq-deadline")
+    program = _RESTORING.replace("try:", "from iopatterns.tuning import disk\ndisk._vendor = lambda _: 'ATA'\ntry:", 1)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, disk.name],
+        env={**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"},
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for((disk_folder / "asked").exists, 20, otherwise="nothing was put back")
     process.send_signal(signal.SIGTERM)
-    assert settings[-1].read_text() == "changed", "the signal came too late to show anything"
+    assert disk.present() == "mq-deadline", "the signal came too late to show anything"
     assert wait(process, 20) == 128 + signal.SIGTERM
-    assert {file.read_text() for file in settings} == {"before"}
-    assert not (disk_folder / "journal.json").exists()
+    assert (state.read_text(), disk.present()) == ("1\n", "none")
+    assert not journal.path.exists()
 
 
-def test_what_cannot_be_put_back_is_told_and_stays_noted(disk_folder: Path) -> None:
-    journal = Journal(disk_folder)
-    journal.record_file(disk_folder / "gone/scheduler", "none")
-    with pytest.raises(RestoreError, match=r"echo none > .*gone/scheduler"):
+def test_what_cannot_be_put_back_is_told_and_stays_noted(disk: Disk) -> None:
+    journal = disk.journal()
+    journal.record("nr_requests", 999_999_999)
+    with pytest.raises(RestoreError, match=r"echo 999999999 > /sys/block/loop\d+/queue/nr_requests"):
         journal.restore()
-    assert (disk_folder / "journal.json").exists()
+    assert journal.path.exists()
+    journal.path.unlink()
 
 
-def test_the_first_value_noted_counts(disk_folder: Path) -> None:
-    file = disk_folder / "scheduler"
-    journal = Journal(disk_folder)
+def test_the_first_value_noted_counts(disk: Disk) -> None:
+    journal = disk.journal()
     for value in ("none", "mq-deadline"):
-        journal.record_file(file, value)
-    file.write_text("kyber")
+        journal.record("scheduler", value)
+    disk.scheduler.write_text("mq-deadline")
     journal.restore()
-    assert file.read_text() == "none"
+    assert disk.present() == "none"
 
 
-def test_the_kernel_s_read_ahead_is_set_and_put_back(disk: Disk, disk_folder: Path) -> None:
+def test_the_kernel_s_read_ahead_is_set_and_put_back(disk: Disk) -> None:
     file = disk.scheduler.with_name("read_ahead_kb")
     before = file.read_text()
-    journal = Journal(disk_folder)
-    with journal.kept():
-        step = set_attribute(disk.name, "read_ahead_kb", 64, journal.record_file)
+    found = present_disk(disk.name)
+    assert found is not None
+    with restoring.kept(found, Author("loop", "/")) as journal:
+        step = set_attribute(disk.name, "read_ahead_kb", 64, journal.record)
         assert (step.outcome, step.before, step.after) == ("changed", int(before), 64)
         assert file.read_text() == "64\n"
     assert file.read_text() == before
 
 
-def test_a_number_of_requests_that_the_kernel_does_not_take_is_refused(disk: Disk, disk_folder: Path) -> None:
+def test_a_number_of_requests_that_the_kernel_does_not_take_is_refused(disk: Disk) -> None:
     file = disk.scheduler.with_name("nr_requests")
     before = file.read_text()
-    step = set_attribute(disk.name, "nr_requests", 10**6, Journal(disk_folder).record_file)
+    journal = disk.journal()
+    step = set_attribute(disk.name, "nr_requests", 10**6, journal.record)
     assert step.outcome in {"refused", "ignored"}  # EINVAL under none; what else the kernel makes of it reads back
-    Journal(disk_folder).restore()
+    journal.restore()
     assert file.read_text() == before
 
 
@@ -238,14 +263,14 @@ def test_scheduler_and_requests_are_both_put_back(disk: Disk, disk_folder: Path)
     assert (disk.present(), requests.read_text()) == before
 
 
-def test_what_was_refused_needs_no_putting_back(disk: Disk, disk_folder: Path) -> None:
-    file = disk.scheduler.with_name("hw_sector_size")  # which nobody can write, root neither
-    with pytest.raises(OSError, match=r".*"):
-        file.write_text("512")
-    journal = Journal(disk_folder)
-    journal.record_file(file, file.read_text().strip())
+def test_what_was_refused_needs_no_putting_back(disk: Disk) -> None:
+    requests = int(disk.scheduler.with_name("nr_requests").read_text())
+    with pytest.raises(OSError, match=r".*"):  # too few even for the kernel's own needs
+        disk.scheduler.with_name("nr_requests").write_text("-1")
+    journal = disk.journal()
+    journal.record("nr_requests", requests)
     journal.restore()
-    assert not (disk_folder / "journal.json").exists()
+    assert not journal.path.exists()
 
 
 def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,13 +285,15 @@ def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeyp
     )
     shim.chmod(0o755)
     monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr(machine, "disk", lambda node: {"serial": "TWIN"})  # the kernel knows nothing of a twin
     monkeypatch.chdir(disk_folder)
-    notes = Journal(disk_folder / "notes", Path("/dev/twin-refusing"))
-    assert mode_page.set_bit([], "/dev/twin-refusing", "DRA", 1, note=notes.record_bit).outcome == "refused"
-    assert (disk_folder / "notes/journal.json").exists()
-    notes.restore()
-    assert not (disk_folder / "notes/journal.json").exists()
+    # the kernel knows nothing of a twin
+    notes = Journal(OnDisk("twin-refusing", "0:0", None, "TWIN", None, None), Author("twin", str(disk_folder)))
+    assert mode_page.set_bit([], "/dev/twin-refusing", "DRA", 1, note=notes.record).outcome == "refused"
+    assert notes.path.exists()
+    noted = read(notes.path)
+    assert noted is not None
+    put_back(notes.path, noted, noted.disk)
+    assert not notes.path.exists()
 
 
 @pytest.mark.parametrize(("setting", "wanted"), [("write_cache", "write through"), ("look_ahead", 0), ("WCE", 0)])

@@ -1,6 +1,7 @@
 """Settings and health of real SCSI, SATA and NVMe drives: write caches, the kernel's view of them, look-ahead, heat."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,11 @@ SECTIONS = {
     "nvme on": HERE + f"{measuring(cell(NVME, WCE=1), 'nvme-on')}; {OF_NVME}",
     "nvme killed": HERE + killed(cell(NVME, 60_000, WCE=0), OF_NVME, "WCE 0, write through"),
     "scsi killed": HERE + killed(cell(SCSI, 60_000, WCE=0), OF_SCSI, "WCE 0, write through"),
+    "scsi changed meanwhile": HERE
+    + f"({measuring(cell(SCSI, 20_000, WCE=0), 'meanwhile')}) & "
+    + f"for i in $(seq 90); do {OF_SCSI} | grep -q 'WCE 0, write through' && break; sleep 1; done; "
+    + f'"$PYTHON" -m iopatterns restore; echo restore ends with $?; {OF_SCSI}; '
+    + f"sdparm --set=WCE=1 $A; wait $!; s=$?; {OF_SCSI}; exit $s",
     "nvme bit": HERE + measuring(cell(NVME, DRA=1), "nvme-bit"),
     "user's view": HERE
     + "cd /sys/block/${A#/dev/}/queue; view=$PWD/write_cache; echo write through >$view; echo 64 >read_ahead_kb; "
@@ -213,6 +219,17 @@ def test_a_write_cache_is_put_back_after_a_kill_and_so_is_the_kernel_s_view(
     off, on = "WCE 0, write through", "WCE 1, write back"
     assert states(said[f"{name} killed"]) == ["before:", off, "killed:", off, "after:", on]
     assert "put back WCE of /dev/" in said[f"{name} killed"].output
+
+
+def test_a_write_cache_that_something_else_changes_ends_the_run(said: dict[str, Section]) -> None:
+    section = said["scsi changed meanwhile"]
+    # restore leaves alone what is being measured, and the measurement finds what sdparm has changed
+    assert re.search(r"a: /dev/sd[a-z]+ is being measured by process \d+; WCE, write_cache", section.output)
+    assert "restore ends with 0" in section.output
+    assert states(section) == ["WCE 0, write through", "WCE 1, write back"]
+    assert section.status == 1
+    assert "01.json: not kept, for settings changed while it was measured: WCE of sd" in section.output
+    assert "was set to 0 and is 1" in section.output
 
 
 def test_an_nvme_drive_has_no_bits_of_a_mode_page(share: Path) -> None:

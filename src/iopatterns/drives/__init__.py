@@ -1,13 +1,13 @@
 """Drives: what fio is pointed at. One small interface whatever the kind; the measuring code knows nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.file import FileDrive
-from iopatterns.tuning import Step
+from iopatterns.tuning import Record, Step
 
 __all__ = ["Drive", "DriveError", "open_drive"]
 
@@ -17,7 +17,11 @@ class Drive(Protocol):
 
     @property
     def target(self) -> str:
-        """The path that fio is given."""
+        """The path that fio is given, once the drive is prepared."""
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The open files that fio inherits; ``target`` of a real drive is one of them."""
 
     @property
     def prefix(self) -> list[str]:
@@ -32,11 +36,20 @@ class Drive(Protocol):
     def guard(self) -> None:
         """Raise DriveError unless this drive may be measured."""
 
+    def verify(self) -> None:
+        """Raise DriveError unless what fio is given is still the drive that was checked."""
+
     def prepare(self) -> None:
         """Bring the drive into the state in which measuring starts; quick when it is in that state."""
 
     def tune(self, settings: Mapping[str, Any]) -> list[Step]:
         """Set what is asked for as far as the drive takes it; all is put back when `hold` ends."""
+
+    def changed_settings(self, steps: Sequence[Record]) -> list[str]:
+        """Return which settings are not as `tune` read them back: each with its name, that value and the present one.
+
+        ``steps`` are the records of what `tune` returned.
+        """
 
 
 def open_drive(root: Path, specification: Mapping[str, Any]) -> Drive:
@@ -49,4 +62,4 @@ def open_drive(root: Path, specification: Mapping[str, Any]) -> Drive:
         from iopatterns.drives.block import BlockDrive
 
         return BlockDrive(root, specification)
-    return FileDrive(root, specification["drive"])
+    return FileDrive(root, specification)

@@ -1,19 +1,19 @@
 """Drive kind `block`: a whole disk. It is read as it is, and written only past the gate, with the user's consent."""
 
 import contextlib
-import fcntl
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from iopatterns import files, fio, machine, messages, tuning
+from iopatterns import files, fio, host_state, machine, messages, tuning
+from iopatterns.drives import opened, restoring
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.gate import Gate
+from iopatterns.drives.lock import locked
 from iopatterns.drives.precondition import precondition
 from iopatterns.tuning import disk, queue
-from iopatterns.tuning.journal import Journal
+from iopatterns.tuning.journal import Author, present_disk
 
 
 def _consent(root: Path, name: str) -> dict[str, Any]:
@@ -27,8 +27,9 @@ def _consent(root: Path, name: str) -> dict[str, Any]:
 class BlockDrive:
     """A disk, of which the first part is measured.
 
-    While it is held, no other measurement uses it, of whatever checkout: the lock is on the device itself. While it is
-    written, nothing can mount it. What is set on it is noted in ``data/raw/<drive>/.restore`` first.
+    Its path is resolved once, when it is held: what was opened then is what is checked, locked, tuned, measured and
+    told of. While it is held, no other measurement uses it, of whatever checkout: the lock is on the device itself.
+    While it is written, nothing can mount it. What is set on it is noted in the journal of the disk first.
     """
 
     def __init__(self, root: Path, specification: Mapping[str, Any]) -> None:
@@ -38,39 +39,51 @@ class BlockDrive:
         self._gate = Gate({**self._drive, **_consent(root, self._drive["name"])})
         self._folder = root / "data/raw" / self._drive["name"]
         self._note = self._folder / ".preconditioned.json"
+        self._author = Author(self._drive["name"], str(root.resolve()))
         self._held = contextlib.ExitStack()
         self._claimed = False
 
     @property
     def target(self) -> str:
-        """The device node, symbolic links followed: what was checked is what fio opens."""
-        return str(self._gate.device)
+        """The device that was checked, by the descriptor that fio inherits."""
+        return opened.path_of(self._gate.descriptor)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The descriptor of `target`."""
+        return (self._gate.descriptor,)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Hold the device's lock, waiting while another measurement has it; put settings back at the end."""
-        self._refuse_unless_passed(writing=False)
-        owner = self._folder / ".owner"
-        with self._held, open(self._gate.device, "rb") as node:
-            try:
-                fcntl.flock(node, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                known = owner.read_text().strip() if owner.exists() else "another program"
-                messages.say(f"drive '{self._drive['name']}' is being measured by {known}; waiting for it")
-                fcntl.flock(node, fcntl.LOCK_EX)
-            owner.parent.mkdir(parents=True, exist_ok=True)
-            owner.write_text(f"process {os.getpid()}\n")
-            try:
-                with Journal(self._folder / ".restore", self._gate.device).kept() as self._journal:
-                    yield
-            finally:
-                owner.unlink(missing_ok=True)
+        """Open the device and hold its lock, waiting while another measurement has it; put settings back at the end."""
+        with self._held:
+            self._held.enter_context(self._gate)
+            self._refuse_unless_passed(writing=False)
+            self._held.enter_context(locked(self._gate.number, waiting=self._say_that_it_waits))
+            found = present_disk(self._gate.name)
+            if found is None or found.device_number != self._gate.number:
+                raise DriveError(f"drive '{self._drive['name']}': {self._gate.node} is gone. Is it still connected?")
+            with restoring.kept(found, self._author) as self._journal:
+                yield
+
+    def _say_that_it_waits(self, owner: str) -> None:
+        messages.say(f"drive '{self._drive['name']}' is being measured by {owner}; waiting for it")
 
     def guard(self) -> None:
         """Raise DriveError unless the drive may be measured with this workload; a drive to be written is claimed."""
         self._refuse_unless_passed(writing=self._writing)
         if self._writing:
-            self._claim()
+            self._begin_writing()
+
+    def _begin_writing(self) -> None:
+        self._claim()
+        self._gate.note_writing(done=False)
+        self._held.callback(self._end_writing)
+
+    def _end_writing(self) -> None:
+        # a disk that has failed, or is gone, keeps the note that it was being written
+        with contextlib.suppress(OSError, DriveError, host_state.StateError):
+            self._gate.note_writing(done=True)
 
     def _claim(self) -> None:
         """Keep everybody else from mounting the device while it is held. Raises OSError where it is in use."""
@@ -83,12 +96,19 @@ class BlockDrive:
         for check in self._gate.checks(writing=writing):
             if not check.passed:
                 raise DriveError(f"{name}: refused by the check of {check.name}: {check.found}. {check.remedy}")
-        size_bytes = machine.disk(self._gate.device)["size_bytes"] or 0
+        size_bytes = machine.disk(self._gate.number)["size_bytes"] or 0
         if size_bytes < self._drive["file_size_bytes"]:
             raise DriveError(
                 f"{name}: holds {size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
                 " Make file_size smaller."
             )
+
+    def verify(self) -> None:
+        """Raise DriveError unless the disk is still there as it was checked."""
+        try:
+            self._gate.verify()
+        except DriveError as error:
+            raise DriveError(f"drive '{self._drive['name']}': {error}") from None
 
     def prepare(self) -> None:
         """Fill the disk, or bring it into a steady state, where the configuration asks for it and it has not been done.
@@ -106,9 +126,10 @@ class BlockDrive:
         self._note.unlink(missing_ok=True)
         if not self._writing:  # else it is past the gate, and claimed
             self._refuse_unless_passed(writing=True)
-            self._claim()
+            self._begin_writing()
         size_bytes, output = self._drive["file_size_bytes"], self._folder / ".precondition.json"
-        record = precondition(self.target, size_bytes, wanted["mode"], wanted["round_ms"], output)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        record = precondition(self._gate.descriptor, size_bytes, wanted["mode"], wanted["round_ms"], output)
         files.write_json(self._note, {**record, **same})
 
     def preconditioned(self) -> dict[str, Any] | None:
@@ -128,22 +149,27 @@ class BlockDrive:
             reason = f"config/drives.yaml does not have {setting} under `tune` of this drive"
             return tuning.not_applicable(setting, wanted, reason)
         if setting not in queue.SETTINGS:
-            return disk.set_on_disk(self._gate.device, setting, int(wanted), self._journal)
+            return disk.set_on_disk(self._gate.node, setting, int(wanted), self._journal.record)
         if setting == "write_cache":
             try:
                 self._claim()
             except OSError as error:
-                reason = f"without flushes what else uses {self._gate.device} may lose its data: {error.strerror}"
+                reason = f"without flushes what else uses {self._gate.node} may lose its data: {error.strerror}"
                 return tuning.not_applicable(setting, wanted, reason)
-        return queue.set_attribute(self._gate.device.name, setting, wanted, self._journal.record_file)
+        return queue.set_attribute(self._gate.name, setting, wanted, self._journal.record)
+
+    def changed_settings(self, steps: Sequence[tuning.Record]) -> list[str]:
+        """Return what is not as it was set; see `restoring.changed_settings`."""
+        return restoring.changed_settings(self._gate.name, steps)
 
     def identify(self) -> dict[str, Any]:
-        """Return what the kernel says of the disk; see `machine.disk`."""
+        """Return what the kernel says of the disk, see `machine.disk`, and as ``opened`` what `Gate.about` does."""
         return {
             "name": self._drive["name"],
             "kind": "block",
             "path": self._drive["path"],
+            "opened": self._gate.about(),
             "file_size_bytes": self._drive["file_size_bytes"],
             "preconditioned": self.preconditioned() if "precondition" in self._drive else None,
-            **machine.disk(self._gate.device),
+            **machine.disk(self._gate.number),
         }

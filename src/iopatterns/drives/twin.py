@@ -1,8 +1,9 @@
 """Drive kind `twin`: a simulated drive. Every execution finds it as its model says, and takes virtual time alone."""
 
 import contextlib
+import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from iopatterns.drives.error import DriveError
 from iopatterns.tuning import mode_page
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
+from iopatterns.twin.state import SETTINGS, find_model
 
 # Settings of the kernel's queue that the model's own block layer has
 _OF_THE_MODEL = frozenset({"scheduler", "nr_requests"})
@@ -36,6 +38,9 @@ class TwinDrive:
         self._command = ["twin", "run", self._drive["model"], "--state", str(state)]
         self.prefix = [*self._command, "--"]
         self.target = "{drive}"
+        self._settings: bytes | None = None
+        self.descriptors: tuple[int, ...] = ()
+        self._verified: tuple[int, ...] = ()
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -47,14 +52,31 @@ class TwinDrive:
 
     def guard(self) -> None:
         """Raise DriveError when the model is no longer the one that the cell was planned for, or too small."""
-        name = f"drive '{self._drive['name']}' (twin {self._drive['model']})"
-        if self._model().digest != self._drive["model_digest"]:
-            raise DriveError(f"{name}: its model file has changed since the run was planned. Run again.")
-        if self._model().size_bytes < self._drive["file_size_bytes"]:
+        self.verify()
+        model = self._model()
+        if model.size_bytes < self._drive["file_size_bytes"]:
             raise DriveError(
-                f"{name}: holds {self._model().size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
+                f"{self._name}: holds {model.size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
                 " Make file_size smaller."
             )
+
+    @property
+    def _name(self) -> str:
+        return f"drive '{self._drive['name']}' (twin {self._drive['model']})"
+
+    def verify(self) -> None:
+        """Raise DriveError when the model is no longer the one that the cell was planned for.
+
+        Its file is read only when it has changed: this is done before and after each execution.
+        """
+        try:
+            state = os.stat(find_model(self._drive["model"]))
+        except (OSError, TwinError) as error:
+            raise DriveError(f"{self._name}: {error}") from None
+        seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        if seen != self._verified and self._model().digest != self._drive["model_digest"]:
+            raise DriveError(f"{self._name}: its model file has changed since the run was planned. Run again.")
+        self._verified = seen
 
     def prepare(self) -> None:
         """Make the drive as it left the factory."""
@@ -75,7 +97,21 @@ class TwinDrive:
                 steps.append(tuning.not_applicable(setting, wanted, _NOT_OF_THE_MODEL[setting]))
             else:
                 steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, wanted))
+        self._settings = self._stored()
         return steps
+
+    def changed_settings(self, steps: Sequence[tuning.Record]) -> list[str]:
+        """Return the file of the twin's settings where it is not as `tune` left it."""
+        if self._stored() == self._settings:
+            return []
+        names = ", ".join(f"{step['setting']} (set to {step['after']})" for step in steps)
+        return [f"{self._state / SETTINGS}, which holds {names or 'all settings'}, has changed"]
+
+    def _stored(self) -> bytes | None:
+        try:
+            return (self._state / SETTINGS).read_bytes()
+        except FileNotFoundError:
+            return None
 
     def identify(self) -> dict[str, Any]:
         """Return name, kind, model file, and what the drive says it is: model, serial, size_bytes, rotational."""

@@ -14,6 +14,10 @@ NOT_APPLICABLE = "not applicable"  # there is no such setting
 _TAKEN = frozenset({ALREADY, CHANGED})
 
 
+# A step as JSON has it
+Record = Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class Step:
     """One setting of one drive: what was asked for, and what became of it.

@@ -3,9 +3,9 @@
 import contextlib
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from iopatterns.tuning import CHANGED, Step, exchange, mode_page, not_applicable, queue
 
@@ -16,31 +16,31 @@ _WRITE_CACHE = "WCE"
 _SYS_BLOCK = Path("/sys/block")
 _BACK, _THROUGH = "write back", "write through"  # of a drive that has a write cache, and that has none
 _VOLATILE_WRITE_CACHE = 6  # NVMe 1.4, 5.21.1.6: a feature of the whole controller
+# Gets the name and the value of what is about to change; see `journal.Journal.record`
+Note = Callable[[str, int | str], None]
+
 _CHANGEABLE = 4  # NVMe 1.4, 5.21.1: among the capabilities of a feature, which `--sel=3` asks for
 
 
-class Notes(Protocol):
-    """Where what is about to change is noted first; see `journal.Journal`."""
-
-    def record_bit(self, setting: str, value: int) -> None:
-        """Note a setting that the disk keeps."""
-
-    def record_file(self, file: Path, value: str) -> None:
-        """Note the value of a file of the kernel."""
-
-
-def set_on_disk(device: Path, setting: str, wanted: int, notes: Notes | None = None) -> Step:
+def set_on_disk(device: Path, setting: str, wanted: int, note: Note | None = None) -> Step:
     """Set one of `SETTINGS` on a disk, until its next power cycle, and read it back.
 
     Bits of the caching mode page go through sdparm; WCE of an NVMe disk is its volatile write cache, through nvme-cli;
-    ``look_ahead`` is that of a SATA disk, through hdparm. After a change of WCE the kernel learns of it.
+    ``look_ahead`` is that of a SATA disk, through hdparm. After a change of WCE the kernel learns of it. ``note`` gets
+    what is about to change, the kernel's settings that follow it among that.
     """
     access = _access(device, setting)
     if isinstance(access, str):
         return not_applicable(setting, wanted, access)
     if setting == _WRITE_CACHE:
-        return _set_write_cache(device, access, wanted, notes)
-    return exchange.set_value(access, setting, wanted, notes.record_bit if notes else None)
+        return _set_write_cache(device, access, wanted, note)
+    return exchange.set_value(access, setting, wanted, note)
+
+
+def present(device: Path, setting: str) -> int | None:
+    """Return what a disk reports of one of `SETTINGS`, None where it reports no such setting."""
+    access = _access(device, setting)
+    return None if isinstance(access, str) else exchange.value(access)
 
 
 def by_hand(device: Path, setting: str, value: int) -> str:
@@ -56,8 +56,8 @@ def write_cache(disk: str) -> dict[str, Any]:
     """
     device = Path("/dev") / disk
     access = _access(device, _WRITE_CACHE) if disk.startswith(("sd", "nvme")) else "neither SCSI nor NVMe"
-    found = None if isinstance(access, str) else access.find(exchange.run)
-    return {"drive": found[0] if found else None, "kernel": queue.present(_view(device))}
+    found = None if isinstance(access, str) else exchange.value(access)
+    return {"drive": found, "kernel": _of_queue(device, "write_cache")}
 
 
 def disagree(seen: dict[str, Any]) -> bool:
@@ -65,8 +65,8 @@ def disagree(seen: dict[str, Any]) -> bool:
     return None not in seen.values() and seen["kernel"] != (_BACK if seen["drive"] else _THROUGH)
 
 
-def _view(device: Path) -> Path:
-    return _SYS_BLOCK / device.name / "queue/write_cache"
+def _of_queue(device: Path, setting: str) -> int | str | None:
+    return queue.present(queue.file(device.name, setting))
 
 
 def _access(device: Path, setting: str) -> exchange.Access | str:
@@ -128,27 +128,40 @@ def _volatile_write_cache(device: Path) -> exchange.Access | str:
     return exchange.Access(program="nvme", find=find, order=lambda wanted: command("set-feature", f"--value={wanted}"))
 
 
-def _set_write_cache(device: Path, access: exchange.Access, wanted: int, notes: Notes | None) -> Step:
+def _set_write_cache(device: Path, access: exchange.Access, wanted: int, note: Note | None) -> Step:
     """Set the write cache; the kernel must not think for long that there is none: it would send no flushes to it."""
-    view = _view(device)
-    read_ahead = view.with_name("read_ahead_kb")  # which some kernels set anew when they ask a disk anew
-    seen = {file: str(value) for file in (view, read_ahead) if (value := queue.present(file)) is not None}
+    # the read-ahead, too, some kernels set anew when they ask a disk anew
+    seen = {name: value for name in ("write_cache", "read_ahead_kb") if (value := _of_queue(device, name)) is not None}
 
-    def note(setting: str, value: int) -> None:
-        if notes is not None:
-            notes.record_bit(setting, value)
-            for file, text in seen.items():
-                notes.record_file(file, text)
-        _tell(view, _BACK)
+    def noting(setting: str, value: int | str) -> None:
+        if note is not None:
+            note(setting, value)
+            for name, found in seen.items():
+                note(name, found)
+        _tell(queue.file(device.name, "write_cache"), _BACK)
 
-    step = exchange.set_value(access, _WRITE_CACHE, wanted, note)
-    if view in seen and step.outcome == CHANGED:
-        # SCSI's disks, SATA among them, are asked anew; an NVMe disk's view is what its controller could do
-        _tell(_SYS_BLOCK / device.name / "device/rescan", "1")
-        for file, text in {**seen, view: _BACK if step.after else _THROUGH}.items():
-            if str(queue.present(file)) != text:
-                _tell(file, text)
+    step = exchange.set_value(access, _WRITE_CACHE, wanted, noting)
+    if "write_cache" in seen and step.outcome == CHANGED:
+        _have_asked_anew(device)
+        for name, found in {**seen, "write_cache": _BACK if step.after else _THROUGH}.items():
+            if _of_queue(device, name) != found:
+                _tell(queue.file(device.name, name), str(found))
     return step
+
+
+def make_kernel_agree(device: Path) -> None:
+    """Have the kernel's view of a disk's write cache be what the disk says, where something has set the disk alone."""
+    seen = write_cache(device.name)
+    if disagree(seen):
+        _have_asked_anew(device)
+        if disagree(write_cache(device.name)):
+            _tell(queue.file(device.name, "write_cache"), _BACK if seen["drive"] else _THROUGH)
+
+
+def _have_asked_anew(device: Path) -> None:
+    # SCSI's disks, SATA among them, are asked anew; an NVMe disk's view is what its controller could do. A disk that
+    # said at that time that it has no write cache has the kernel refuse `write back` until it is asked again.
+    _tell(_SYS_BLOCK / device.name / "device/rescan", "1")
 
 
 def _tell(file: Path, text: str) -> None:

@@ -33,16 +33,11 @@ class Access:
     again_after: frozenset[int] = frozenset()  # exit statuses after which a drive answers when it is asked once more
 
 
-def set_value(access: Access, setting: str, wanted: int, note: Callable[[str, int], None] | None = None) -> Step:
+def set_value(access: Access, setting: str, wanted: int, note: Callable[[str, int], object] | None = None) -> Step:
     """Set a value where it differs and can change, and read it back. ``note`` gets name and value before it is set."""
     exchange: list[Answer] = []
 
-    def ask(command: Sequence[str]) -> Answer:
-        for _ in range(2):
-            exchange.append(run(command))
-            if exchange[-1]["exit_status"] not in access.again_after:
-                break
-        return exchange[-1]
+    ask = _asking(access, exchange)
 
     def step(before: int | None, after: int | None, changeable: bool | None, outcome: str, reason: str) -> Step:
         return Step(setting, wanted, before, after, changeable, outcome, reason, exchange)
@@ -70,6 +65,25 @@ def set_value(access: Access, setting: str, wanted: int, note: Callable[[str, in
         return step(before, after, changeable, IGNORED, f"accepted, but {setting} still reads back as {after}")
     reason = f"{access.program} exits with {answer['exit_status']}: {words(answer)}"
     return step(before, after, changeable, REFUSED, reason)
+
+
+def value(access: Access) -> int | None:
+    """Return the value that a drive reports at present, None where it reports no such setting."""
+    found = access.find(_asking(access, []))
+    return None if found is None else found[0]
+
+
+def _asking(access: Access, exchange: list[Answer]) -> Ask:
+    """Return what runs a command, once more where the drive wants to be asked again; each answer goes to a list."""
+
+    def ask(command: Sequence[str]) -> Answer:
+        for _ in range(2):
+            exchange.append(run(command))
+            if exchange[-1]["exit_status"] not in access.again_after:
+                break
+        return exchange[-1]
+
+    return ask
 
 
 def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Answer:

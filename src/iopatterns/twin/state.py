@@ -5,6 +5,8 @@ import sys
 
 # A twin's folder has: `model` (what the simulated drive reads), `model.source` (what that was made of), two such files
 # for each set of parameters given with --set (`model-<number>`), `mode-pages` (its settings), `content` (kept data).
+SETTINGS = "mode-pages"
+
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib takes as long as all of this
 
 
