@@ -8,12 +8,12 @@ drive as well, and does not depend on what is found here; but only here a messag
 
 import os
 
-from iopatterns.twin.error import TwinError
-
 TYPE_CHECKING = False  # importing it takes longer than all else here
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from io import BufferedReader
+
+    from iopatterns.twin.error import TwinError
 
 _SERVED_ENGINES = ("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio")
 _NO_IO = "it makes no I/O on the drive"
@@ -70,9 +70,19 @@ _READ = frozenset(_REFUSED) | {
 # Options of fio of which another's name is a longer form; everything else so short is an abbreviation.
 _NO_ABBREVIATIONS = frozenset({"direct"})
 
+# What an abbreviation may stand for, in an order that is always the same.
+_MEANT = tuple(sorted(_READ | _WITHOUT_JOBS))
+_KNOWN = _READ | _WITHOUT_VALUE | _WITHOUT_JOBS | _NO_ABBREVIATIONS
+
 _MOST_BYTES = 2**20  # of a job file
 _MOST_LINE = 4000  # fio cuts longer lines into pieces
 _MOST_INCLUDED = 10
+
+
+def _error(message: str) -> "TwinError":
+    from iopatterns.twin.error import TwinError  # what it imports takes longer than all of this
+
+    return TwinError(message)
 
 
 class Section:
@@ -134,7 +144,7 @@ class Request:
                 for path in _listed(known["read_iolog"]):
                     _check_log(section, path, drive, redirected="replay_redirect" in known)
             elif "filename" not in known and section.name != drive:
-                raise TwinError(
+                raise _error(
                     f"{_job(section)} has no file: fio would make one, named after the job, in the current folder, but"
                     " only the drive is simulated. Give {drive} as the file: --filename={drive}"
                 )
@@ -152,8 +162,8 @@ def _job(section: Section) -> str:
     return f"job '{_shown(section.name)}' ({section.place})"
 
 
-def _foreign(section: Section, what: str) -> TwinError:
-    return TwinError(f"{_job(section)}: {what}, but only the drive is simulated. Give {{drive}} as the file.")
+def _foreign(section: Section, what: str) -> "TwinError":
+    return _error(f"{_job(section)}: {what}, but only the drive is simulated. Give {{drive}} as the file.")
 
 
 def _option_of(word: str, rest: "Iterator[str]") -> tuple[str, str]:
@@ -163,15 +173,16 @@ def _option_of(word: str, rest: "Iterator[str]") -> tuple[str, str]:
         if len(word) == 2:
             name = _SHORT.get(word[1], word[1])
         elif name not in _READ and name not in _WITHOUT_VALUE and (not equals or name[0].isupper()):
-            raise TwinError(f"'{_shown(word)}' may mean several things to fio. Write the option out, with two dashes.")
-    longer = sorted(each for each in _READ | _WITHOUT_JOBS if each.startswith(name) and each != name)
-    if longer and name not in _READ | _WITHOUT_VALUE | _WITHOUT_JOBS | _NO_ABBREVIATIONS:
-        raise TwinError(f"'{_shown(word)}' may be short for --{longer[0]}. Write the option out.")
+            raise _error(f"'{_shown(word)}' may mean several things to fio. Write the option out, with two dashes.")
+    if name not in _KNOWN:
+        for longer in _MEANT:
+            if longer.startswith(name):
+                raise _error(f"'{_shown(word)}' may be short for --{longer}. Write the option out.")
     if equals or name in _WITHOUT_VALUE:
         return name, value
     value = next(rest, "")
     if value.startswith("-") and len(value) > 1:
-        raise TwinError(f"fio takes '{_shown(value)}' for the value of {_shown(word)}. Write {_shown(word)}=VALUE.")
+        raise _error(f"fio takes '{_shown(value)}' for the value of {_shown(word)}. Write {_shown(word)}=VALUE.")
     return name, value
 
 
@@ -197,16 +208,16 @@ def _job_file(path: str, only: "Sequence[str]") -> list[Section]:
 def _lines(path: str, depth: int) -> "Iterator[str]":
     """Yield what a job file holds, the files that it includes in their places."""
     if depth > _MOST_INCLUDED:
-        raise TwinError(f"{_shown(path)}: job files include each other more than {_MOST_INCLUDED} deep.")
+        raise _error(f"{_shown(path)}: job files include each other more than {_MOST_INCLUDED} deep.")
     with _open(path, "a job file") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
-        raise TwinError(f"{_shown(path)}: larger than {_MOST_BYTES} bytes, so it cannot be a job file.")
+        raise _error(f"{_shown(path)}: larger than {_MOST_BYTES} bytes, so it cannot be a job file.")
     if b"\0" in content:
-        raise TwinError(f"{_shown(path)}: no job file of fio: it holds a zero byte.")
+        raise _error(f"{_shown(path)}: no job file of fio: it holds a zero byte.")
     for number, raw in enumerate(content.split(b"\n"), start=1):
         if len(raw) > _MOST_LINE:
-            raise TwinError(f"{_shown(path)}, line {number}: longer than {_MOST_LINE} bytes, where fio may cut it.")
+            raise _error(f"{_shown(path)}, line {number}: longer than {_MOST_LINE} bytes, where fio may cut it.")
         line = os.fsdecode(raw).strip(" \t\n\r\v\f")
         if not line or line[0] in "#;":
             continue
@@ -216,7 +227,7 @@ def _lines(path: str, depth: int) -> "Iterator[str]":
                 included = path[: path.rindex("/") + 1] + included
             for inner in _lines(included, depth + 1):
                 if inner.startswith("["):
-                    raise TwinError(f"{_shown(included)}: an included file may have no sections.")
+                    raise _error(f"{_shown(included)}: an included file may have no sections.")
                 yield inner
         else:
             yield line
@@ -239,13 +250,13 @@ def _open(path: str, what: str) -> "BufferedReader":
     import stat
 
     if path == "-":
-        raise TwinError(f"{what} from the standard input cannot be checked before fio starts. Give it as a file.")
+        raise _error(f"{what} from the standard input cannot be checked before fio starts. Give it as a file.")
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise TwinError(f"{_shown(path)}: no regular file, so it cannot be {what}.")
+            raise _error(f"{_shown(path)}: no regular file, so it cannot be {what}.")
         return open(path, "rb")
     except (OSError, ValueError) as error:
-        raise TwinError(f"{_shown(path)}: {getattr(error, 'strerror', None) or error}. It is to be {what}.") from None
+        raise _error(f"{_shown(path)}: {getattr(error, 'strerror', None) or error}. It is to be {what}.") from None
 
 
 def _listed(value: str) -> list[str]:
@@ -259,7 +270,7 @@ def _listed(value: str) -> list[str]:
 def _check_option(section: Section, option: str, value: str, drive: str, *, keep_data: bool) -> None:
     if option in _REFUSED:
         why, remedy = _REFUSED[option]
-        raise TwinError(f"{option} cannot be served: {why}. {remedy}.")
+        raise _error(f"{option} cannot be served: {why}. {remedy}.")
     if option == "filename":
         for name in _listed(value):
             if name != drive:
@@ -267,22 +278,22 @@ def _check_option(section: Section, option: str, value: str, drive: str, *, keep
     elif option == "replay_redirect" and value != drive:
         raise _foreign(section, f"replay_redirect is '{_shown(value)}'")
     elif option in {"mem", "iomem"} and ":" in value:
-        raise TwinError(f"{option}={_shown(value)} cannot be served: fio would write that file. Use {option}=mmap.")
+        raise _error(f"{option}={_shown(value)} cannot be served: fio would write that file. Use {option}=mmap.")
     elif option == "ioengine":
         _check_engine(value)
     elif option == "thread" and value == "0":
-        raise TwinError("thread=0 cannot be served: jobs share virtual time within one process. Use thread=1.")
+        raise _error("thread=0 cannot be served: jobs share virtual time within one process. Use thread=1.")
     elif option == "clocksource" and value == "cpu":
-        raise TwinError("clocksource=cpu cannot be served: it reads no clock of the system. Use clock_gettime.")
+        raise _error("clocksource=cpu cannot be served: it reads no clock of the system. Use clock_gettime.")
     elif option == "verify" and not keep_data:
-        raise TwinError("verify cannot be served: what is written is not kept. Use `twin run --keep-data`.")
+        raise _error("verify cannot be served: what is written is not kept. Use `twin run --keep-data`.")
 
 
 def _check_engine(engine: str) -> None:
     if engine in _SERVED_ENGINES or engine.startswith(("linuxaio", "aio")):  # two names of libaio
         return
     why = _ENGINES.get(engine.partition(":")[0], _NO_IO)
-    raise TwinError(f"ioengine={_shown(engine)} cannot be served: {why}. Use ioengine=libaio or psync.")
+    raise _error(f"ioengine={_shown(engine)} cannot be served: {why}. Use ioengine=libaio or psync.")
 
 
 _LOG_HEADS = (b"fio version 2 iolog", b"fio version 3 iolog")
@@ -298,14 +309,14 @@ def _check_log(section: Section, path: str, drive: str, *, redirected: bool) -> 
             return
         head = file.readline(_MOST_LINE)
         if not head.startswith(_LOG_HEADS):
-            raise TwinError(f"{_shown(path)}: no log of fio (version 2, 3), so its files are not known. {remedy}")
+            raise _error(f"{_shown(path)}: no log of fio (version 2, 3), so its files are not known. {remedy}")
         place = 1 if head.startswith(_LOG_HEADS[1]) else 0  # a time is in front
         for line in iter(lambda: file.readline(_MOST_LINE), b""):
             words = line.split(None, place + 1)
             if len(words) > place and words[place] != os.fsencode(drive):
-                raise TwinError(
+                raise _error(
                     f"{_job(section)}: the log {_shown(path)} names the file"
                     f" '{_shown(os.fsdecode(words[place]))}', but only the drive is simulated. {remedy}"
                 )
             if len(line) == _MOST_LINE:
-                raise TwinError(f"{_shown(path)}: a line is longer than {_MOST_LINE} bytes, where fio may cut it.")
+                raise _error(f"{_shown(path)}: a line is longer than {_MOST_LINE} bytes, where fio may cut it.")
