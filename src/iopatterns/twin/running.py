@@ -35,16 +35,6 @@ To fio's own options --thread=1 and --clocksource=clock_gettime are added where 
 
 _VALUED = ("--state", "--set", "--counters", "--interval", "--interval-bytes")
 
-# What fio's engines and options need that there is not, and what to use instead.
-_ENGINES = {
-    "io_uring": "io_uring's requests do not pass through the program's calls",
-    "io_uring_cmd": "io_uring's requests do not pass through the program's calls",
-    "mmap": "accesses to mapped memory cannot be seen",
-    "posixaio": "POSIX AIO's requests are made by threads of the C library",
-    "splice": "the data do not pass through the program",
-    "sg": "only settings go through SG_IO",
-}
-
 
 def main(arguments: "list[str]") -> "NoReturn":
     """Run `twin run` with these arguments; ends the process."""
@@ -141,6 +131,11 @@ def prepare(
     environment = dict(os.environ)
     for name in [name for name in environment if name.startswith("TWIN_")]:
         del environment[name]
+    # what a program writes must not depend on the user's zone (fio's "time") and language (its numbers and errors),
+    # and the order in which fio reads its command line is that of which `fio_request` knows
+    for name in ("LANGUAGE", "POSIXLY_CORRECT"):
+        environment.pop(name, None)
+    environment |= {"TZ": "UTC0", "LC_ALL": "C.UTF-8"}
     before = environment.get("LD_PRELOAD")
     environment["LD_PRELOAD"] = f"{library}:{before}" if before else library
     environment["TWIN_DRIVE"] = f"/dev/twin-{state.model_name(path)}"
@@ -217,51 +212,17 @@ def on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list
     words = [word.replace("{drive}", drive) for word in command]
     if os.path.basename(words[0]) != "fio":  # noqa: PTH119
         return words
-    asked = _fio_options(words[1:])
-    _refuse(asked, keep_data="TWIN_KEEP_DATA" in environment)
+    from iopatterns.twin.fio_request import Request
+
+    request = Request(words[1:])
+    request.check(drive, keep_data="TWIN_KEEP_DATA" in environment)
     added = []
     # a job file may say it for one of its jobs only
     if not any(word.lstrip("-").partition("=")[0] == "thread" for word in words):
         added.append("--thread=1")
-    if "clocksource" not in asked:
+    if "clocksource" not in request.options:
         added.append("--clocksource=clock_gettime")
     return [words[0], *added, *words[1:]]
-
-
-def _fio_options(words: "Sequence[str]") -> dict[str, list[str]]:
-    """Return the values of fio's options by name, those of job files that are named included."""
-    asked: dict[str, list[str]] = {}
-    rest = iter(words)
-    for word in rest:
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            asked.setdefault(name, []).append(value if equals else "")
-        elif not word.startswith("-") and os.path.isfile(word):  # noqa: PTH113
-            with open(word, encoding="utf-8", errors="replace") as file:
-                for line in file:
-                    name, equals, value = line.split("#")[0].split(";")[0].partition("=")
-                    if name.strip() and not name.strip().startswith("["):
-                        asked.setdefault(name.strip(), []).append(value.strip())
-    return asked
-
-
-def _refuse(asked: "Mapping[str, Sequence[str]]", *, keep_data: bool) -> None:
-    from iopatterns.twin.error import TwinError
-
-    for engine in asked.get("ioengine", ()):
-        if engine in _ENGINES:
-            raise TwinError(f"ioengine={engine} cannot be served: {_ENGINES[engine]}. Use ioengine=libaio or psync.")
-    for value in asked.get("thread", ()):
-        if value == "0":
-            raise TwinError("thread=0 cannot be served: jobs share virtual time within one process. Use thread=1.")
-    for value in asked.get("clocksource", ()):
-        if value == "cpu":
-            raise TwinError("clocksource=cpu cannot be served: it reads no clock of the system. Use clock_gettime.")
-    for option in ("idle-prof", "gtod_cpu"):
-        if option in asked:
-            raise TwinError(f"{option} cannot be served: there are no processors in virtual time. Leave it out.")
-    if "verify" in asked and not keep_data:
-        raise TwinError("verify cannot be served: what is written is not kept. Use `twin run --keep-data`.")
 
 
 def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]", counters: str) -> int:

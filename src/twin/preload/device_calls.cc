@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "preload/drive_file.h"
+#include "preload/foreign_files.h"
 #include "preload/process.h"
 #include "preload/real.h"
 
@@ -130,8 +131,9 @@ TWIN_EXPORT int ioctl(int descriptor, unsigned long request, ...) noexcept {
   va_start(arguments, request);
   void* const argument = va_arg(arguments, void*);
   va_end(arguments);
-  return twin::is_drive(descriptor) ? control_device(request, argument)
-                                    : TWIN_REAL(ioctl)(descriptor, request, argument);
+  if (twin::is_drive(descriptor)) return control_device(request, argument);
+  twin::check_use(descriptor, "ioctl");
+  return TWIN_REAL(ioctl)(descriptor, request, argument);
 }
 
 TWIN_EXPORT int stat(const char* __restrict path, struct stat* __restrict result) noexcept {

@@ -196,6 +196,8 @@ Drive& drive() {
 
 bool drive_in_use() { return the_drive != nullptr; }
 
+bool drive_was_asked() { return submission_order > 0; }
+
 Nanoseconds drive_next_event() {
   if (!the_drive) return kNever;
   const Nanoseconds event = the_drive->next_event_ns();

@@ -7,9 +7,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <string>
-
 #include "preload/drive_file.h"
+#include "preload/foreign_files.h"
 #include "preload/process.h"
 #include "preload/real.h"
 
@@ -38,20 +37,6 @@ namespace {
     va_end(arguments);                                  \
   }
 
-// Whether the path is the drive's. A job of fio that is about to open another file, as a log to replay may name one,
-// is refused: its requests would go to whatever lies there.
-bool is_drive(const char* path, int flags) {
-  if (twin::is_drive_path(path)) return true;
-  if (twin::self == nullptr || !twin::is_fio()) return false;
-  // what a job writes about itself, such as the state of verifying, it does not open for reading as well
-  const bool writes = (flags & O_ACCMODE) == O_RDWR && twin::self->number() != 0;
-  if (writes || (flags & O_DIRECT) != 0) {
-    twin::refuse((std::string("I/O on ") + path).c_str(), "only the drive is simulated",
-                 "Give {drive} as the file; for a replay add --replay_redirect={drive}");
-  }
-  return false;
-}
-
 ssize_t read_at(int descriptor, void* buffer, size_t size, off_t offset) {
   const iovec part{buffer, size};
   return twin::transfer(descriptor, Operation::kRead, &part, 1, offset);
@@ -71,52 +56,70 @@ ssize_t transfer_v2(int descriptor, Operation operation, const iovec* parts, int
   return size;
 }
 
+// The drive, or another file, if the program may open that; `call` opens it.
+template <class Call>
+int open_file(int folder, const char* path, int flags, Call call) {
+  if (twin::is_drive_path(path)) return twin::open_drive(flags);
+  twin::check_open(folder, path, flags);
+  return twin::opened(call());
+}
+
 }  // namespace
 
 TWIN_EXPORT int open(const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(open)(path, flags, mode);
+  return open_file(AT_FDCWD, path, flags, [=] { return TWIN_REAL(open)(path, flags, mode); });
 }
 
 TWIN_EXPORT int open64(const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(open64)(path, flags, mode);
+  return open_file(AT_FDCWD, path, flags, [=] { return TWIN_REAL(open64)(path, flags, mode); });
 }
 
 TWIN_EXPORT int openat(int folder, const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(openat)(folder, path, flags, mode);
+  return open_file(folder, path, flags, [=] { return TWIN_REAL(openat)(folder, path, flags, mode); });
 }
 
 TWIN_EXPORT int openat64(int folder, const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(openat64)(folder, path, flags, mode);
+  return open_file(folder, path, flags, [=] { return TWIN_REAL(openat64)(folder, path, flags, mode); });
 }
 
 TWIN_EXPORT int __open_2(const char* path, int flags) {
-  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(__open_2)(path, flags);
+  return open_file(AT_FDCWD, path, flags, [=] { return TWIN_REAL(__open_2)(path, flags); });
 }
 
 TWIN_EXPORT int __open64_2(const char* path, int flags) {
-  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(__open64_2)(path, flags);
+  return open_file(AT_FDCWD, path, flags, [=] { return TWIN_REAL(__open64_2)(path, flags); });
 }
 
 TWIN_EXPORT int __openat_2(int folder, const char* path, int flags) {
-  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(__openat_2)(folder, path, flags);
+  return open_file(folder, path, flags, [=] { return TWIN_REAL(__openat_2)(folder, path, flags); });
 }
 
 TWIN_EXPORT int __openat64_2(int folder, const char* path, int flags) {
-  return is_drive(path, flags) ? twin::open_drive(flags) : TWIN_REAL(__openat64_2)(folder, path, flags);
+  return open_file(folder, path, flags, [=] { return TWIN_REAL(__openat64_2)(folder, path, flags); });
+}
+
+TWIN_EXPORT int creat(const char* path, mode_t mode) {
+  return open_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, [=] { return TWIN_REAL(creat)(path, mode); });
+}
+
+TWIN_EXPORT int creat64(const char* path, mode_t mode) {
+  return open_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, [=] { return TWIN_REAL(creat64)(path, mode); });
 }
 
 TWIN_EXPORT int close(int descriptor) {
   if (twin::is_drive(descriptor)) twin::forget_descriptor(descriptor);
+  twin::forget_foreign(descriptor);
   if (twin::self != nullptr) twin::forget_timer(descriptor);
   return TWIN_REAL(close)(descriptor);
 }
 
 TWIN_EXPORT int dup(int descriptor) noexcept {
   const int copy = TWIN_REAL(dup)(descriptor);
+  if (copy >= 0) twin::forget_foreign(copy);
   if (copy >= 0 && twin::is_drive(descriptor)) twin::copy_descriptor(descriptor, copy);
   return copy;
 }
@@ -125,6 +128,7 @@ TWIN_EXPORT int dup2(int descriptor, int copy) noexcept {
   const int result = TWIN_REAL(dup2)(descriptor, copy);
   if (result < 0 || descriptor == copy) return result;
   if (twin::is_drive(copy)) twin::forget_descriptor(copy);
+  twin::forget_foreign(copy);
   if (twin::is_drive(descriptor)) twin::copy_descriptor(descriptor, copy);
   return result;
 }
@@ -141,48 +145,57 @@ TWIN_EXPORT ssize_t __read_chk(int descriptor, void* buffer, size_t size, size_t
 }
 
 TWIN_EXPORT ssize_t readv(int descriptor, const iovec* parts, int count) {
-  return twin::is_drive(descriptor) ? twin::transfer_here(descriptor, Operation::kRead, parts, count)
-                                    : TWIN_REAL(readv)(descriptor, parts, count);
+  if (twin::is_drive(descriptor)) return twin::transfer_here(descriptor, Operation::kRead, parts, count);
+  twin::check_use(descriptor, "reading");
+  return TWIN_REAL(readv)(descriptor, parts, count);
 }
 
 TWIN_EXPORT ssize_t pread(int descriptor, void* buffer, size_t size, off_t offset) {
-  return twin::is_drive(descriptor) ? read_at(descriptor, buffer, size, offset)
-                                    : TWIN_REAL(pread)(descriptor, buffer, size, offset);
+  if (twin::is_drive(descriptor)) return read_at(descriptor, buffer, size, offset);
+  twin::check_use(descriptor, "reading");
+  return TWIN_REAL(pread)(descriptor, buffer, size, offset);
 }
 
 TWIN_EXPORT ssize_t pread64(int descriptor, void* buffer, size_t size, off64_t offset) {
-  return twin::is_drive(descriptor) ? read_at(descriptor, buffer, size, offset)
-                                    : TWIN_REAL(pread64)(descriptor, buffer, size, offset);
+  if (twin::is_drive(descriptor)) return read_at(descriptor, buffer, size, offset);
+  twin::check_use(descriptor, "reading");
+  return TWIN_REAL(pread64)(descriptor, buffer, size, offset);
 }
 
 TWIN_EXPORT ssize_t __pread_chk(int descriptor, void* buffer, size_t size, off_t offset, size_t room) {
-  return twin::is_drive(descriptor) ? read_at(descriptor, buffer, size, offset)
-                                    : TWIN_REAL(__pread_chk)(descriptor, buffer, size, offset, room);
+  if (twin::is_drive(descriptor)) return read_at(descriptor, buffer, size, offset);
+  twin::check_use(descriptor, "reading");
+  return TWIN_REAL(__pread_chk)(descriptor, buffer, size, offset, room);
 }
 
 TWIN_EXPORT ssize_t __pread64_chk(int descriptor, void* buffer, size_t size, off64_t offset, size_t room) {
-  return twin::is_drive(descriptor) ? read_at(descriptor, buffer, size, offset)
-                                    : TWIN_REAL(__pread64_chk)(descriptor, buffer, size, offset, room);
+  if (twin::is_drive(descriptor)) return read_at(descriptor, buffer, size, offset);
+  twin::check_use(descriptor, "reading");
+  return TWIN_REAL(__pread64_chk)(descriptor, buffer, size, offset, room);
 }
 
 TWIN_EXPORT ssize_t preadv(int descriptor, const iovec* parts, int count, off_t offset) {
-  return twin::is_drive(descriptor) ? twin::transfer(descriptor, Operation::kRead, parts, count, offset)
-                                    : TWIN_REAL(preadv)(descriptor, parts, count, offset);
+  if (twin::is_drive(descriptor)) return twin::transfer(descriptor, Operation::kRead, parts, count, offset);
+  twin::check_use(descriptor, "reading");
+  return TWIN_REAL(preadv)(descriptor, parts, count, offset);
 }
 
 TWIN_EXPORT ssize_t preadv64(int descriptor, const iovec* parts, int count, off64_t offset) {
-  return twin::is_drive(descriptor) ? twin::transfer(descriptor, Operation::kRead, parts, count, offset)
-                                    : TWIN_REAL(preadv64)(descriptor, parts, count, offset);
+  if (twin::is_drive(descriptor)) return twin::transfer(descriptor, Operation::kRead, parts, count, offset);
+  twin::check_use(descriptor, "reading");
+  return TWIN_REAL(preadv64)(descriptor, parts, count, offset);
 }
 
 TWIN_EXPORT ssize_t preadv2(int descriptor, const iovec* parts, int count, off_t offset, int flags) {
-  return twin::is_drive(descriptor) ? transfer_v2(descriptor, Operation::kRead, parts, count, offset, flags)
-                                    : TWIN_REAL(preadv2)(descriptor, parts, count, offset, flags);
+  if (twin::is_drive(descriptor)) return transfer_v2(descriptor, Operation::kRead, parts, count, offset, flags);
+  twin::check_use(descriptor, "reading");
+  return TWIN_REAL(preadv2)(descriptor, parts, count, offset, flags);
 }
 
 TWIN_EXPORT ssize_t preadv64v2(int descriptor, const iovec* parts, int count, off64_t offset, int flags) {
-  return twin::is_drive(descriptor) ? transfer_v2(descriptor, Operation::kRead, parts, count, offset, flags)
-                                    : TWIN_REAL(preadv64v2)(descriptor, parts, count, offset, flags);
+  if (twin::is_drive(descriptor)) return transfer_v2(descriptor, Operation::kRead, parts, count, offset, flags);
+  twin::check_use(descriptor, "reading");
+  return TWIN_REAL(preadv64v2)(descriptor, parts, count, offset, flags);
 }
 
 TWIN_EXPORT ssize_t write(int descriptor, const void* buffer, size_t size) {
@@ -231,13 +244,15 @@ TWIN_EXPORT ssize_t pwritev64v2(int descriptor, const iovec* parts, int count, o
 }
 
 TWIN_EXPORT off_t lseek(int descriptor, off_t offset, int whence) noexcept {
-  return twin::is_drive(descriptor) ? twin::seek(descriptor, offset, whence)
-                                    : TWIN_REAL(lseek)(descriptor, offset, whence);
+  if (twin::is_drive(descriptor)) return twin::seek(descriptor, offset, whence);
+  twin::check_use(descriptor, "seeking");
+  return TWIN_REAL(lseek)(descriptor, offset, whence);
 }
 
 TWIN_EXPORT off64_t lseek64(int descriptor, off64_t offset, int whence) noexcept {
-  return twin::is_drive(descriptor) ? twin::seek(descriptor, offset, whence)
-                                    : TWIN_REAL(lseek64)(descriptor, offset, whence);
+  if (twin::is_drive(descriptor)) return twin::seek(descriptor, offset, whence);
+  twin::check_use(descriptor, "seeking");
+  return TWIN_REAL(lseek64)(descriptor, offset, whence);
 }
 
 TWIN_EXPORT int fsync(int descriptor) {
@@ -258,15 +273,21 @@ TWIN_EXPORT int sync_file_range(int descriptor, off64_t offset, off64_t size, un
 }
 
 TWIN_EXPORT int posix_fadvise(int descriptor, off_t offset, off_t size, int advice) noexcept {
-  return twin::is_drive(descriptor) ? 0 : TWIN_REAL(posix_fadvise)(descriptor, offset, size, advice);
+  if (twin::is_drive(descriptor)) return 0;
+  twin::check_use(descriptor, "I/O");
+  return TWIN_REAL(posix_fadvise)(descriptor, offset, size, advice);
 }
 
 TWIN_EXPORT int posix_fadvise64(int descriptor, off64_t offset, off64_t size, int advice) noexcept {
-  return twin::is_drive(descriptor) ? 0 : TWIN_REAL(posix_fadvise64)(descriptor, offset, size, advice);
+  if (twin::is_drive(descriptor)) return 0;
+  twin::check_use(descriptor, "I/O");
+  return TWIN_REAL(posix_fadvise64)(descriptor, offset, size, advice);
 }
 
 TWIN_EXPORT ssize_t readahead(int descriptor, off64_t offset, size_t size) noexcept {
-  return twin::is_drive(descriptor) ? 0 : TWIN_REAL(readahead)(descriptor, offset, size);
+  if (twin::is_drive(descriptor)) return 0;
+  twin::check_use(descriptor, "I/O");
+  return TWIN_REAL(readahead)(descriptor, offset, size);
 }
 
 namespace {
@@ -282,22 +303,27 @@ int punch(int mode, off_t offset, off_t size) {
 }  // namespace
 
 TWIN_EXPORT int fallocate(int descriptor, int mode, off_t offset, off_t size) {
-  return twin::is_drive(descriptor) ? punch(mode, offset, size) : TWIN_REAL(fallocate)(descriptor, mode, offset, size);
+  if (twin::is_drive(descriptor)) return punch(mode, offset, size);
+  twin::check_use(descriptor, "fallocate");
+  return TWIN_REAL(fallocate)(descriptor, mode, offset, size);
 }
 
 TWIN_EXPORT int fallocate64(int descriptor, int mode, off64_t offset, off64_t size) {
-  return twin::is_drive(descriptor) ? punch(mode, offset, size)
-                                    : TWIN_REAL(fallocate64)(descriptor, mode, offset, size);
+  if (twin::is_drive(descriptor)) return punch(mode, offset, size);
+  twin::check_use(descriptor, "fallocate");
+  return TWIN_REAL(fallocate64)(descriptor, mode, offset, size);
 }
 
 // A block device has the size it has.
 TWIN_EXPORT int ftruncate(int descriptor, off_t size) noexcept {
+  twin::check_use(descriptor, "ftruncate");
   if (!twin::is_drive(descriptor)) return TWIN_REAL(ftruncate)(descriptor, size);
   errno = EINVAL;
   return -1;
 }
 
 TWIN_EXPORT int ftruncate64(int descriptor, off64_t size) noexcept {
+  twin::check_use(descriptor, "ftruncate");
   if (!twin::is_drive(descriptor)) return TWIN_REAL(ftruncate64)(descriptor, size);
   errno = EINVAL;
   return -1;
@@ -309,6 +335,7 @@ TWIN_EXPORT void* mmap(void* address, size_t size, int protection, int flags, in
   if ((flags & MAP_ANONYMOUS) == 0 && twin::is_drive(descriptor)) {
     twin::refuse("mmap of the drive", "its accesses cannot be seen", "Use ioengine=psync or ioengine=libaio");
   }
+  if ((flags & MAP_ANONYMOUS) == 0) twin::check_use(descriptor, "mmap");
   return TWIN_REAL(mmap)(address, size, protection, flags, descriptor, offset);
 }
 
@@ -317,6 +344,7 @@ TWIN_EXPORT void* mmap64(void* address, size_t size, int protection, int flags, 
   if ((flags & MAP_ANONYMOUS) == 0 && twin::is_drive(descriptor)) {
     twin::refuse("mmap of the drive", "its accesses cannot be seen", "Use ioengine=psync or ioengine=libaio");
   }
+  if ((flags & MAP_ANONYMOUS) == 0) twin::check_use(descriptor, "mmap");
   return TWIN_REAL(mmap64)(address, size, protection, flags, descriptor, offset);
 }
 
@@ -324,6 +352,8 @@ TWIN_EXPORT ssize_t splice(int in, off64_t* in_offset, int out, off64_t* out_off
   if (twin::is_drive(in) || twin::is_drive(out)) {
     twin::refuse("splice", "the data do not pass through the program", "Use ioengine=psync or ioengine=libaio");
   }
+  twin::check_use(in, "splice");
+  twin::check_use(out, "splice");
   return TWIN_REAL(splice)(in, in_offset, out, out_offset, size, flags);
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,6 +24,7 @@ namespace {
 
 bool forked_child = false;
 bool one_processor = false;
+bool had_threads = false;
 
 [[noreturn]] void end(const std::string& line) {
   const std::string text = "twin: " + line + "\n";
@@ -96,12 +98,22 @@ void begin_watching() {
   if (TWIN_REAL(pthread_create)(&watcher, nullptr, &watch, nullptr) == 0) pthread_detach(watcher);
 }
 
+// Runs when the program has ended by itself. fio ends well also where its jobs did nothing, and its figures look like
+// those of a measurement; without threads it has run no job, but shown its version or its help.
+void check_end(int status, void*) {
+  if (self == nullptr || forked_child || status != 0 || !had_threads || drive_was_asked() || !is_fio()) return;
+  fflush(nullptr);  // what it has written stays
+  end("fio ran, but made no request on the drive, so its figures say nothing. Give its jobs {drive} as the file, and"
+      " something to read, write or trim there");
+}
+
 __attribute__((constructor)) void set_up() {
   if (drive_path() == nullptr) return;  // loaded without a drive: nothing changes
   new (&home.timeline) Timeline(world, &stuck);
   self = &home.timeline.start(kMonotonicStart);
   self->thread = pthread_self();
   pthread_atfork(nullptr, nullptr, &after_fork_in_child);
+  on_exit(&check_end, nullptr);
 }
 
 __attribute__((destructor)) void tear_down() {
@@ -114,7 +126,23 @@ Timeline& timeline() { return home.timeline; }
 
 bool forked() { return forked_child; }
 
-bool is_fio() { return strcmp(program_invocation_short_name, "fio") == 0; }
+bool is_fio() {
+  // fio shows its functions to engines that are files of their own
+  static const bool found =
+      strcmp(program_invocation_short_name, "fio") == 0 || dlsym(RTLD_DEFAULT, "fio_options_parse") != nullptr;
+  return found;
+}
+
+std::string printable(const char* name) {
+  constexpr std::size_t kMost = 300;
+  std::string text;
+  for (; *name != '\0' && text.size() < kMost; ++name) {
+    const auto byte = static_cast<unsigned char>(*name);
+    text += byte < 0x20 || byte == 0x7f ? '?' : *name;
+  }
+  if (*name != '\0') text += "...";
+  return text;
+}
 
 void refuse(const char* what, const char* why, const char* remedy) {
   end(std::string(what) + " cannot be served: " + why + ". " + remedy + ".");
@@ -129,6 +157,7 @@ void spend(Nanoseconds cpu_ns) {
 
 Participant& expect_thread() {
   begin_watching();
+  had_threads = true;
   return timeline().add();
 }
 

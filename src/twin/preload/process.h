@@ -32,14 +32,19 @@ Timeline& timeline();
 // Whether this is a child that fork() made and that has not called exec(): it has no drive.
 bool forked();
 
-// Whether the program is fio.
+// Whether the program is fio, whatever its file is called.
 bool is_fio();
+
+// A name as it may stand in a line for the user: without control characters, and not too long.
+std::string printable(const char* name);
 
 // What the timeline asks the drive; kept in drive_file.cc.
 Nanoseconds drive_next_event();
 void drive_advance(Nanoseconds until);
-// Whether a request has been made.
+// Whether there is a drive yet.
 bool drive_in_use();
+// Whether a request has been made.
+bool drive_was_asked();
 // Writes what is left of the counters' series.
 void finish_recording();
 

@@ -1,0 +1,77 @@
+"""What fio writes on a twin is the same to the byte in every zone and language, for every umask and user."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from twins import JOB, TWIN
+
+from iopatterns.twin.running import on_drive, prepare
+
+MEASURED = [*JOB, "--direct=1", "--rw=randread", "--ioengine=psync", "--time_based=1", "--runtime=50ms"]
+OUTPUT = ["--output-format=json+", "--output=raw.json"]
+
+
+def raw(folder: Path, umask: int = 0o022, **variables: str | None) -> bytes:
+    """Return what fio writes under these variables, of which None takes one away."""
+    folder.mkdir()
+    environment = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
+    done = subprocess.run(
+        [*TWIN, "run", "px05smb040", "--state", str(folder / "state"), "--", *MEASURED, *OUTPUT],
+        cwd=folder, env=environment, umask=umask, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return (folder / "raw.json").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    content = raw(tmp_path_factory.mktemp("reference") / "raw", TZ="UTC", LC_ALL="C.UTF-8", LANGUAGE=None)
+    assert b'"time" : "Tue Jan  7 00:00:' in content
+    return content
+
+
+ELSEWHERE: dict[str, dict[str, str | None]] = {
+    "Berlin": {"TZ": "Europe/Berlin"},
+    "Kathmandu": {"TZ": ":Asia/Kathmandu"},
+    "a zone by its rule": {"TZ": "XYZ-13:37"},
+    "the machine's zone": {"TZ": None},
+    "German": {"LC_ALL": "de_DE.UTF-8", "LANG": "de_DE.UTF-8", "LANGUAGE": "de"},
+    "German numbers": {"LC_ALL": None, "LC_NUMERIC": "de_DE.UTF-8", "LC_TIME": "de_DE.UTF-8"},
+    "C": {"LC_ALL": "C", "LANG": None},
+    "strict POSIX": {"POSIXLY_CORRECT": "1"},
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_zone_and_language_of_the_user_are_not_in_the_bytes(name: str, reference: bytes, tmp_path: Path) -> None:
+    assert raw(tmp_path / "raw", **ELSEWHERE[name]) == reference
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_the_umask_is_not_in_the_bytes(umask: int, reference: bytes, tmp_path: Path) -> None:
+    assert raw(tmp_path / "raw", umask) == reference
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, and setpriv of util-linux")
+def test_the_user_is_not_in_the_bytes(reference: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    # the package itself may lie where another user cannot reach it: the environment is made here, fio runs there
+    folder = tmp_path_factory.mktemp("other-user")
+    for parent in (folder, folder.parent, folder.parent.parent):
+        parent.chmod(0o755)
+    environment = prepare("px05smb040", str(folder / "state"))
+    library = Path(shutil.copy(environment["LD_PRELOAD"], folder))
+    output = folder / "there"
+    output.mkdir()
+    for path in (folder, folder / "state", output):
+        shutil.chown(path, 65534, 65534)
+    command = on_drive([*MEASURED, *OUTPUT], environment)
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command],
+        cwd=output, env={**environment, "LD_PRELOAD": str(library)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (output / "raw.json").stat().st_uid == 65534
+    assert (output / "raw.json").read_bytes() == reference
