@@ -22,7 +22,7 @@ END
 def entry(disk: Disk, **changes: Any) -> dict[str, Any]:
     """Return a drive's entry, with consent to writing it."""
     usual = {"kind": "block", "path": f"/dev/disk/by-id/{disk.by_id}", "serial": disk.serial, "destroy": disk.serial}
-    return {**usual, "expendable": ["ext4", "dos", "swap"], **changes}
+    return {**usual, "expendable": ["ext4", "dos", "swap", "data"], **changes}
 
 
 def measuring(found: dict[str, Any]) -> str:

@@ -282,7 +282,7 @@ KILLED_SETTINGS = {"scheduler": "none", "read_ahead_kb": 64, "WCE": 0}
 
 
 def kill(disk: str) -> str:
-    entry = {"kind": "block", "path": "@", "tune": list(KILLED_SETTINGS)}
+    entry = {"kind": "block", "path": "@", "tune": list(KILLED_SETTINGS), "expendable": ["data"]}
     lab = {
         "entry": entry,
         "cell": cell_on_a_disk(entry, "lab", "randwrite", 200, **KILLED_SETTINGS),

@@ -154,7 +154,13 @@ def on_a_scsi_disk(guests: None, module_disk_folder: Path, tmp_path_factory: pyt
     for disk in guest.disks:
         guest.image(disk.name).write_bytes(os.urandom(disk.size_mb * 2**20))
     before = guest.checksums()
-    entry = {"kind": "block", "path": f"/dev/disk/by-id/{DISK.by_id}", "serial": DISK.serial, "destroy": DISK.serial}
+    entry = {
+        "kind": "block",
+        "path": f"/dev/disk/by-id/{DISK.by_id}",
+        "serial": DISK.serial,
+        "destroy": DISK.serial,
+        "expendable": ["data"],
+    }
     less = {f"toggle-{bit.lower()}": {"rw": READS} for bit in BITS} | {"schedulers": {"rw": READS}}
     less["schedulers"]["scheduler"] = ["none", "cfq"]
     lab = little(guest.share / "project", {**entry, "tune": ["scheduler", *BITS]}, less)

@@ -1,0 +1,177 @@
+"""What the gate sees beside the kernel's own view: unread partition tables, backing files, data without a signature."""
+
+import os
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from loops import Loop, loop_device, run, undone
+from support import cell_on_a_disk
+
+from iopatterns import cells
+from iopatterns.drives import DriveError
+from iopatterns.measure import measure
+
+MIB = 2**20
+SIZE_MIB = 24
+
+
+@pytest.fixture
+def disk(disk_folder: Path) -> Iterator[Loop]:
+    with loop_device(disk_folder, size_mib=SIZE_MIB) as found:
+        yield found
+
+
+def attempt(folder: Path, disk: Loop, *, seed: int = 1, **changes: Any) -> None:
+    """Write to a disk, with consent."""
+    entry = {"kind": "block", "path": str(disk.device), "serial": disk.serial, "destroy": disk.serial, **changes}
+    (folder / "config").mkdir(exist_ok=True)
+    (folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": entry}))
+    specification = {**cell_on_a_disk(entry, "disk", "randwrite"), "seed": seed}
+    measure(folder, specification, [folder / f"data/raw/disk/study/x-{cells.digest(specification)[:8]}/01.json"])
+
+
+def refusal(folder: Path, disk: Loop, **changes: Any) -> str:
+    """Return why writing is refused; not a byte is written then."""
+    before = disk.checksum()
+    with pytest.raises(DriveError) as caught:
+        attempt(folder, disk, seed=99, **changes)
+    assert disk.checksum() == before
+    return str(caught.value)
+
+
+def write_table(disk: Loop) -> None:
+    """Write a DOS partition table with a partition from 1 MiB on, of 16 MiB, which the kernel does not read."""
+    entry = struct.pack("<BBBBBBBBII", 0, 0, 0, 0, 0x83, 0, 0, 0, 2048, 32768)
+    with open(disk.device, "r+b", buffering=0) as file:
+        first = bytearray(file.read(512))
+        first[446:512] = entry + bytes(48) + b"\x55\xaa"
+        file.seek(0)
+        file.write(first)
+        os.fsync(file.fileno())
+
+
+def test_a_file_system_in_a_partition_that_the_kernel_has_not_read_is_somebody_s_data(
+    disk: Loop, disk_folder: Path
+) -> None:
+    write_table(disk)
+    run("mkfs.ext4", "-q", "-F", "-E", f"offset={MIB}", disk.image, "16M")
+    said = refusal(disk_folder, disk, expendable=["dos"])
+    assert "refused by the check of signatures" in said
+    assert f"partition 1 of {disk.device.name} (from byte {MIB} on, and not read by the kernel)" in said
+    assert "carries a signature of type ext4" in said
+    attempt(disk_folder, disk, expendable=["dos", "ext4"])
+
+
+def test_data_in_a_partition_without_a_signature_are_somebody_s(disk: Loop, disk_folder: Path) -> None:
+    write_table(disk)
+    attempt(disk_folder, disk, expendable=["dos"])
+    write_table(disk)
+    with open(disk.device, "r+b") as file:
+        file.seek(10 * MIB)
+        file.write(os.urandom(4 * MIB))
+    said = refusal(disk_folder, disk, expendable=["dos"])
+    assert "refused by the check of data" in said
+    assert "add `expendable: [dos, data]`" in said
+
+
+def test_a_disk_whose_backing_file_is_mounted_through_another_loop_device(disk: Loop, disk_folder: Path) -> None:
+    point = disk_folder / "point"
+    point.mkdir()
+    run("mkfs.ext4", "-q", disk.device)
+    other = run("losetup", "--find", "--show", disk.image)  # mount itself would take the one that is there
+    with undone("losetup", "--detach", other):
+        run("mount", other, point)
+        with undone("umount", point):
+            said = refusal(disk_folder, disk, expendable=["ext4"])
+    assert "refused by the check of backing file" in said
+    assert f"{disk.image} is behind {disk.device.name}, and it is behind the loop device {other}" in said
+
+
+def test_a_disk_whose_backing_file_a_program_writes(disk: Loop, disk_folder: Path) -> None:
+    with subprocess.Popen(["sh", "-c", 'exec 3<>"$0"; echo; read x', disk.image],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:  # fmt: skip
+        assert program.stdout is not None
+        program.stdout.readline()
+        said = refusal(disk_folder, disk)
+    assert f"process {program.pid} has it open for writing" in said
+
+
+def test_a_disk_on_a_block_device_that_is_mounted(disk: Loop, disk_folder: Path) -> None:
+    point = disk_folder / "point"
+    point.mkdir()
+    run("mkfs.ext4", "-q", disk.device)
+    device = run("losetup", "--find", "--show", disk.device)
+    upper = Loop(device, disk.image)
+    upper.serial = str(disk.device)
+    with undone("losetup", "--detach", device):
+        run("mount", disk.device, point)
+        with undone("umount", point):
+            said = refusal(disk_folder, upper, expendable=["ext4"])
+        assert f"and {disk.device} is mounted on {point}" in said
+        descriptor = os.open(disk.device, os.O_RDONLY | os.O_EXCL)
+        try:
+            assert f"and {disk.device} is in use" in refusal(disk_folder, upper, expendable=["ext4"])
+        finally:
+            os.close(descriptor)
+
+
+def test_a_disk_whose_backing_file_is_swap(disk: Loop, disk_folder: Path) -> None:
+    disk.image.chmod(0o600)
+    with open(disk.image, "r+b") as file:
+        file.write(os.urandom(SIZE_MIB * MIB))  # swap has no holes
+    run("mkswap", disk.image)
+    try:
+        run("swapon", disk.image)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no swap can be switched on here: {error.stderr}")
+    with undone("swapoff", disk.image), pytest.raises(DriveError) as caught:
+        attempt(disk_folder, disk, expendable=["swap", "data"])
+    assert f"it is in use as swap (swapoff {disk.image}" in str(caught.value)
+
+
+@pytest.mark.parametrize("at_mib", [0, 12, 23])
+def test_data_without_a_signature_are_somebody_s_unless_they_are_named_expendable(
+    at_mib: int, disk: Loop, disk_folder: Path
+) -> None:
+    with open(disk.device, "r+b") as file:
+        file.seek(at_mib * MIB)
+        file.write(os.urandom(MIB))
+    said = refusal(disk_folder, disk)
+    assert "refused by the check of data: there are data without a signature" in said
+    assert "add `expendable: [data]`" in said
+    attempt(disk_folder, disk, expendable=["data"])
+
+
+def test_an_erased_disk_holds_no_data(disk: Loop, disk_folder: Path) -> None:
+    with open(disk.device, "r+b") as file:
+        file.write(b"\xff" * (SIZE_MIB * MIB))
+    attempt(disk_folder, disk)
+
+
+def test_what_this_package_has_written_it_writes_again(disk: Loop, disk_folder: Path) -> None:
+    attempt(disk_folder, disk)
+    attempt(disk_folder, disk, seed=2)
+
+
+def test_what_somebody_has_written_since_is_somebody_s(disk: Loop, disk_folder: Path) -> None:
+    attempt(disk_folder, disk)
+    with open(disk.device, "r+b") as file:
+        file.seek(16 * MIB)
+        file.write(os.urandom(4 * MIB))
+    said = refusal(disk_folder, disk)
+    assert "other than this package left there" in said
+
+
+def test_a_disk_with_data_is_read_without_a_word(disk: Loop, disk_folder: Path) -> None:
+    disk.image.write_bytes(os.urandom(SIZE_MIB * MIB))
+    entry = {"kind": "block", "path": str(disk.device), "serial": disk.serial}
+    (disk_folder / "config").mkdir()
+    (disk_folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": entry}))
+    specification = cell_on_a_disk(entry, "disk", "randread")
+    raw = disk_folder / f"data/raw/disk/study/x-{cells.digest(specification)[:8]}/01.json"
+    assert measure(disk_folder, specification, [raw]) == 1
