@@ -15,7 +15,7 @@ from patience import communicate, wait_for
 from support import processes_with
 
 from iopatterns import cells, machine
-from iopatterns.measure import read_sidecar
+from iopatterns.sidecars import read_sidecar
 from iopatterns.tuning import journal, queue
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from iopatterns import cells, files, messages
 from iopatterns.errors import IoPatternsError
-from iopatterns.measure import UNPACKED, read_sidecar, sidecar_path
+from iopatterns.sidecars import UNPACKED, read_sidecar, sidecar_path
 
 # Raise it when an archive is written in a way that older readers would misread. Since 2 each sidecar holds its own sum
 VERSION = 2

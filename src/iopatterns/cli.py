@@ -82,11 +82,11 @@ def unpack(log: Path | None, die_with_parent: bool, sha256: str | None, archive:
 
 def _entry(drive: str) -> dict[str, Any]:
     """Return a drive's entry of config/drives.yaml. Raises BadParameter where there is none."""
-    from iopatterns import config
+    from iopatterns import config, yaml_schema
 
     drives = config.read_drives(Path.cwd())
     if drive not in drives:
-        near = config.nearest(drive, drives)
+        near = yaml_schema.nearest(drive, drives)
         message = f"{config.DRIVES_FILE} has no drive '{printable(drive)}'.{near}"
         raise click.BadParameter(message, param_hint="DRIVE")
     return drives[drive]

@@ -15,7 +15,7 @@ import fio_parser_json
 import iopatterns
 from iopatterns import archive
 from iopatterns.errors import IoPatternsError
-from iopatterns.measure import is_measured, read_sidecar
+from iopatterns.sidecars import is_measured, read_sidecar
 
 # The libraries whose version can change a number or a figure, named in the report's colophon; Python's own cannot
 _SOFTWARE = ("snakemake", "papermill", "pandas", "numpy", "scipy", "matplotlib", "typst")
@@ -64,7 +64,7 @@ def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[dic
     """Return what became of each setting of each cell that asks for any: one record per cell and setting.
 
     Keys: drive, cell, experiments (see `measurements`), measured (whether all its settings were taken), and those of
-    `tuning.Step`. Raises MeasureError.
+    `tuning_steps.Step`. Raises MeasureError.
     """
     records = []
     seen = set()

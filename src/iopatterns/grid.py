@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from iopatterns import cells, config, units
+from iopatterns import cells, config, units, yaml_schema
 
 # Raise it when the measuring code changes what fio is asked to do in a way that the specification does not show:
 # every cell then gets a new hash, and is measured again.
@@ -30,7 +30,7 @@ _OF_FIOS_OWN_ORDER = (
 _ABOUT_A_DRIVE = frozenset({"description", "tune", "destroy", "expendable"})
 
 
-class GridError(config.ConfigError):
+class GridError(yaml_schema.ConfigError):
     """A study's grid cannot be expanded; the message names the study file and the place."""
 
 
@@ -176,7 +176,7 @@ def _points(
         if drive not in drives_of(conf, study, experiment):
             continue
         fixed = {**content["fio"], **body.get("fio", {})}
-        fixed = {option: config.read_value(value, schemas[option]) for option, value in fixed.items()}
+        fixed = {option: yaml_schema.read_value(value, schemas[option]) for option, value in fixed.items()}
         regions = body.get("regions")
         if regions is not None:
             if "size" in {*fixed, *body["vary"]}:
@@ -185,7 +185,7 @@ def _points(
             # whole MiB, so that every block size of a study divides it or its remainder is small
             fixed["offset_increment"] = conf.file_size_bytes // regions // _MIB * _MIB
         factors = list(body["vary"])
-        levels = [[config.read_value(level, schemas[name]) for level in body["vary"][name]] for name in factors]
+        levels = [[yaml_schema.read_value(level, schemas[name]) for level in body["vary"][name]] for name in factors]
         for combination in itertools.product(*levels):
             varied = dict(zip(factors, combination, strict=True))
             settings = {name: value for name, value in varied.items() if name in conf.settings}

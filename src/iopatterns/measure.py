@@ -1,9 +1,6 @@
 """Measures one cell: holds, identifies and guards the drive, then runs fio once per execution. Imports no pandas."""
 
-import hashlib
-import json
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,18 +10,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from iopatterns import cells, drives, files, fio, health, iologs, machine, messages, progress, tuning
+from iopatterns import cells, drives, files, fio, health, iologs, machine, messages, progress, tuning_steps
 from iopatterns.errors import IoPatternsError
+from iopatterns.sidecars import UNPACKED, read_sidecar, write_sidecar
 from iopatterns.signals import STOPPING
 from iopatterns.tuning import disk, journal
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
 _OTHERS_SHARE = 0.05
 _OTHERS_LEAST_BYTES = 2**20
-# Lies in the folder of a drive below data/raw whose raw files come from an archive (`archive.unpack` writes it)
-UNPACKED = ".unpacked.json"
-# The line of a sidecar that holds the SHA-256 of all others. Keys of the outermost object alone are two spaces in.
-_OWN_SUM = re.compile(rb'^  "sha256": "([0-9a-f]{64})",\n', re.MULTILINE)
 # How often an execution is begun that something keeps holding up
 _ATTEMPTS = 3
 
@@ -56,66 +50,6 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def sidecar_path(raw: Path) -> Path:
-    """Return the path of the sidecar of a raw file: ``03.sidecar.json`` beside ``03.json``."""
-    return raw.with_name(f"{raw.stem}.sidecar.json")
-
-
-def read_sidecar(raw: Path) -> dict[str, Any]:
-    """Return the sidecar of a raw file: what all who read one go through.
-
-    Raises MeasureError where there is none, where a byte of it or of the raw file is not as it was written, and where
-    it is of another cell or execution than the names of folder and file say.
-    """
-    sidecar = sidecar_path(raw)
-    comes_again = "unpacked" if (raw.parent.parent.parent / UNPACKED).exists() else "measured"
-    remedy = f"Delete {raw.name}; it is {comes_again} again."
-    try:
-        found = sidecar.read_bytes()
-    except FileNotFoundError:
-        raise MeasureError(f"{raw}: its sidecar {sidecar.name} is missing. {remedy}") from None
-    except OSError as error:
-        raise MeasureError(f"{sidecar}: cannot be read: {error.strerror}. Make it readable.") from None
-    lines = _OWN_SUM.findall(found)
-    if len(lines) != 1:
-        raise MeasureError(
-            f"{sidecar}: holds no SHA-256 of its own content: it was written by an earlier version, which gave none, or"
-            f" it is damaged. {remedy}"
-        )
-    if lines[0].decode() != hashlib.sha256(_OWN_SUM.sub(b"", found)).hexdigest():
-        raise MeasureError(f"{sidecar}: changed since it was written (by the SHA-256 that it holds). {remedy}")
-    try:
-        content: dict[str, Any] = json.loads(found)
-        specification, execution = content["specification"], content["execution"]
-        is_of_cell = cells.names(raw.parent.name, specification)
-        is_of_execution = raw.stem == f"{execution:02d}"
-        # where nothing was measured fio drew nothing
-        is_of_seed = content.get("randseed") in {None, cells.randseed(specification, execution)}
-        measured = content["raw"]["sha256"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise MeasureError(
-            f"{sidecar}: not a sidecar of this package ({messages.printable(repr(error))}). {remedy}"
-        ) from None
-    if not (is_of_cell and is_of_execution and is_of_seed):
-        raise MeasureError(
-            f"{sidecar}: is of another {'execution' if is_of_cell else 'cell'} than its name says. {remedy}"
-        )
-    if measured != files.sha256(raw):
-        raise MeasureError(
-            f"{raw}: changed since it was measured (its SHA-256 is not the one in {sidecar.name})."
-            f" Put the original back, or delete it; it is {comes_again} again."
-        )
-    return content
-
-
-def _write_sidecar(raw: Path, content: Mapping[str, Any]) -> None:
-    """Write the sidecar of a raw file, with the SHA-256 of all its bytes but the line that holds it."""
-    text = files.json_text(content)
-    with_sum = files.json_text({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()})
-    assert _OWN_SUM.sub(b"", with_sum.encode()) == text.encode()
-    files.write(sidecar_path(raw), lambda temporary: temporary.write_bytes(with_sum.encode()))
 
 
 def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
@@ -162,11 +96,11 @@ def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[P
         drive.prepare()
         steps = [step.record() for step in drive.tune(specification.get("settings", {}))]
         about: dict[str, Any] = {"specification": specification, "drive": drive.identify(), "tuning": steps}
-        if tuning.not_taken(steps):
+        if tuning_steps.not_taken(steps):
             for raw in missing:
                 _leave_out(raw, about)
                 progress.advance()
-            reasons = "; ".join(step["reason"] for step in tuning.not_taken(steps))
+            reasons = "; ".join(step["reason"] for step in tuning_steps.not_taken(steps))
             messages.say(f"{label}: not measured, for the drive does not take its settings: {reasons}")
             return 0
         about["fio_version"] = fio.version()
@@ -182,7 +116,7 @@ def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[P
 
 
 def _missing(raw_files: Sequence[Path]) -> list[Path]:
-    """Return the raw files that are not there. Raises MeasureError for one that is there but not as measured."""
+    """Return the raw files that are not there. Raises SidecarError for one that is there but not as measured."""
     missing = [raw for raw in raw_files if not raw.exists()]
     for raw in set(raw_files).difference(missing):
         read_sidecar(raw)
@@ -236,11 +170,6 @@ def _run(
         iolog.unlink(missing_ok=True)
 
 
-def is_measured(sidecar: Mapping[str, Any]) -> bool:
-    """Return whether fio ran for a raw file; it did not where the drive does not take the cell's settings."""
-    return not tuning.not_taken(sidecar["tuning"])
-
-
 def _leave_out(raw: Path, about: Mapping[str, Any]) -> None:
     """Write a raw file that says which settings the drive did not take, and its sidecar."""
     temporary = files.partial(raw)
@@ -255,7 +184,7 @@ def _leave_out(raw: Path, about: Mapping[str, Any]) -> None:
 def _keep(temporary: Path, raw: Path, sidecar: Mapping[str, Any]) -> None:
     """Give a raw file its name. The sidecar first: a raw file under its own name always has one."""
     measured = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
-    _write_sidecar(raw, {**sidecar, "raw": measured})
+    write_sidecar(raw, {**sidecar, "raw": measured})
     files.commit(temporary, raw)
 
 

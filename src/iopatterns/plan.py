@@ -21,10 +21,11 @@ from iopatterns import (
     rule_code,
     sources,
     units,
+    yaml_schema,
 )
 from iopatterns.drives.precondition import MOST_ROUNDS
 from iopatterns.errors import IoPatternsError
-from iopatterns.measure import UNPACKED
+from iopatterns.sidecars import UNPACKED
 from iopatterns.twin.state import find_model
 
 RAW = "data/raw"
@@ -120,7 +121,7 @@ class Plan:
         for drive in self.config.independent_drives:
             for disk in self._disks(drive):
                 if disk in on:
-                    raise config.ConfigError(
+                    raise yaml_schema.ConfigError(
                         f"{config.CONFIG_FILE}: independent_drives: '{on[disk]}' and '{drive}' are both on {disk}, and"
                         f" disturb each other. Leave one of them out."
                     )
@@ -181,7 +182,7 @@ class Plan:
 
     def fitted_to(self, model: str) -> str:
         """Return the table of published values to which a model of `fitted_models` has been fitted."""
-        return str(config.read_yaml(self._root, f"data/twins/{model}.yaml")["fit"]["points"])
+        return str(yaml_schema.read_yaml(self._root, f"data/twins/{model}.yaml")["fit"]["points"])
 
     def models(self) -> list[str]:
         """Return the files of the models of twins that are measured."""
@@ -303,10 +304,10 @@ def _check_folder(root: Path) -> None:
     """Raise ConfigError for a project in a folder in which Snakemake cannot run it."""
     path = str(root.absolute())
     if root.resolve() != Path.cwd().resolve():
-        raise config.ConfigError(f"{messages.printable(path)} is the project's folder. Run Snakemake there.")
+        raise yaml_schema.ConfigError(f"{messages.printable(path)} is the project's folder. Run Snakemake there.")
     for character, name in _UNUSABLE.items():
         if character in path:
-            raise config.ConfigError(
+            raise yaml_schema.ConfigError(
                 f"{messages.printable(path)}: Snakemake cannot run in a folder with {name} in its path. Move or rename"
                 " the folder."
             )
@@ -314,7 +315,7 @@ def _check_folder(root: Path) -> None:
 
 def _end(message: str) -> NoReturn:
     messages.say(message)
-    raise SystemExit(config.ConfigError.exit_status)
+    raise SystemExit(yaml_schema.ConfigError.exit_status)
 
 
 def _lock_folder(folder: Path) -> TextIO:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from iopatterns import config, files
+from iopatterns import files, yaml_schema
 from iopatterns.errors import IoPatternsError
 from iopatterns.messages import printable
 
@@ -95,7 +95,7 @@ def _contents(root: Path, path: str) -> Iterator[str]:
             text = files.read_bounded(root / path, _MOST_BYTES).decode()
             said = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
             if len(said) < _SHORT_CLAIMS:
-                content = config.read_yaml(root, path)
+                content = yaml_schema.read_yaml(root, path)
                 if not (isinstance(content, dict) and content.get("claims")):
                     yield f"holds no claim. {_remedy(path)}"
         case _, ".ipynb":

@@ -7,7 +7,7 @@ from typing import Any
 
 from iopatterns import files, units
 from iopatterns.errors import IoPatternsError
-from iopatterns.measure import UNPACKED, read_sidecar, sidecar_path
+from iopatterns.sidecars import UNPACKED, read_sidecar, sidecar_path
 
 COLOPHON = "results/colophon.json"
 REPORT = "results/report.pdf"

@@ -16,7 +16,8 @@ from loops import run, undone
 
 from iopatterns import cells
 from iopatterns.drives import DriveError, open_drive
-from iopatterns.measure import MeasureError, measure, read_sidecar
+from iopatterns.measure import MeasureError, measure
+from iopatterns.sidecars import read_sidecar
 
 Spec = dict[str, Any]
 MIB = 2**20

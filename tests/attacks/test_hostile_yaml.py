@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iopatterns import config
+from iopatterns import yaml_schema
 
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 12)
@@ -38,8 +38,8 @@ HOSTILE = {
 
 def _refused(folder: Path, file: str = "file.yaml") -> str:
     began = time.process_time()
-    with pytest.raises(config.ConfigError) as caught:
-        config.read_yaml(folder, file)
+    with pytest.raises(yaml_schema.ConfigError) as caught:
+        yaml_schema.read_yaml(folder, file)
     assert time.process_time() - began < 4  # some tenths of it on an idle machine
     message = str(caught.value)
     assert message.startswith(file)
@@ -79,18 +79,18 @@ def test_what_is_no_text_file_is_refused_unread(tmp_path: Path, place: str, expe
 
 def test_dates_and_numbers_too_long_for_numbers_stay_text(tmp_path: Path) -> None:
     (tmp_path / "file.yaml").write_text(f"date: 2020-01-02\nlong: {'9' * 5_000}\nshort: 0x10\n")
-    assert config.read_yaml(tmp_path, "file.yaml") == {"date": "2020-01-02", "long": "9" * 5_000, "short": 16}
+    assert yaml_schema.read_yaml(tmp_path, "file.yaml") == {"date": "2020-01-02", "long": "9" * 5_000, "short": 16}
 
 
 def test_aliases_stand_for_what_they_name(tmp_path: Path) -> None:
     (tmp_path / "file.yaml").write_text("a: &a [1, 2.5, yes, null, 'x']\nb: *a\n")
-    assert config.read_yaml(tmp_path, "file.yaml") == {key: [1, 2.5, True, None, "x"] for key in "ab"}
+    assert yaml_schema.read_yaml(tmp_path, "file.yaml") == {key: [1, 2.5, True, None, "x"] for key in "ab"}
 
 
 def test_ten_thousand_mistakes_are_counted_and_not_listed() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "integer", "x-hint": "a number"}}
-    with pytest.raises(config.ConfigError) as caught:
-        config.check("file.yaml", {f"k{number}\x1b[31m": "x" * 10_000 for number in range(10_000)}, schema)
+    with pytest.raises(yaml_schema.ConfigError) as caught:
+        yaml_schema.check("file.yaml", {f"k{number}\x1b[31m": "x" * 10_000 for number in range(10_000)}, schema)
     lines = str(caught.value).splitlines()
     assert lines[-1] == "file.yaml: and 9980 more mistakes"
     assert len(lines) == 21

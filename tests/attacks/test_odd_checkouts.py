@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support import Project, copy_project
 
-from iopatterns import config
+from iopatterns import yaml_schema
 from iopatterns.notebooks import execute
 from iopatterns.plan import Plan
 from iopatterns.report import compile_report
@@ -52,12 +52,12 @@ def test_snakemake_started_elsewhere_says_where_to_start_it(
 @pytest.mark.parametrize("name", ["semi;colon", "ha#sh"])
 def test_a_path_that_fio_would_cut_is_refused_for_fio_would_write_another_file(disk_folder: Path, name: str) -> None:
     project = copy_project(disk_folder / name)
-    with pytest.raises(config.ConfigError, match="beginning of a comment, and would use another file"):
+    with pytest.raises(yaml_schema.ConfigError, match="beginning of a comment, and would use another file"):
         Plan(project.root)
     project.edit("config/config.yaml", drives=["px05smb040"])  # a twin has no path
     assert Plan(project.root).raw_files("saif2020")
     (disk_folder / "plain").symlink_to(project.root)
-    with pytest.raises(config.ConfigError, match="beginning of a comment"):
+    with pytest.raises(yaml_schema.ConfigError, match="beginning of a comment"):
         Plan(disk_folder / "plain", {"drives": ["scratch"]})
 
 

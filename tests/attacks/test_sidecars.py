@@ -12,7 +12,8 @@ import pytest
 from support import cell_on_a_file
 
 from iopatterns import archive, cells, collect, summary
-from iopatterns.measure import UNPACKED, MeasureError, measure, read_sidecar, sidecar_path
+from iopatterns.measure import SidecarError, measure
+from iopatterns.sidecars import UNPACKED, read_sidecar, sidecar_path
 
 FLIPS = 600
 
@@ -35,7 +36,7 @@ def raw(measured: Path, tmp_path: Path) -> Path:
 
 def told(raw: Path) -> str:
     """Return the one line that is said of a raw file with its sidecar."""
-    with pytest.raises(MeasureError) as caught:
+    with pytest.raises(SidecarError) as caught:
         read_sidecar(raw)
     assert len(str(caught.value).splitlines()) == 1
     assert len(str(caught.value)) < 1000
@@ -151,5 +152,5 @@ def test_whoever_reads_one_notices(raw: Path) -> None:
         lambda: measure(root, spec, [raw]),
     ]
     for read in readers:
-        with pytest.raises(MeasureError, match=r"01\.sidecar\.json: changed since it was written"):
+        with pytest.raises(SidecarError, match=r"01\.sidecar\.json: changed since it was written"):
             read()

@@ -14,7 +14,8 @@ import pytest
 from support import cell_on_a_file, processes_with
 
 from iopatterns import cells, files, fio
-from iopatterns.measure import measure, read_sidecar
+from iopatterns.measure import measure
+from iopatterns.sidecars import read_sidecar
 
 Spec = dict[str, Any]
 RUNTIME_MS = 1000

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support import Project, copy_project
 
-from iopatterns import cli, config, messages
+from iopatterns import cli, config, messages, yaml_schema
 from iopatterns.plan import Plan
 from iopatterns.twin import cli as twin_cli
 
@@ -79,7 +79,7 @@ def test_a_path_that_leads_round_in_a_circle(
     path.write_text(f"{whole}\nlooped: {{{kind}, path: loop/x}}\n")
     try:
         said = _told(command, monkeypatch, capsys)
-        with pytest.raises(config.ConfigError, match="Too many levels of symbolic links"):
+        with pytest.raises(yaml_schema.ConfigError, match="Too many levels of symbolic links"):
             Plan(checkout.root)
     finally:
         path.write_text(whole)

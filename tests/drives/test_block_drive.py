@@ -21,7 +21,8 @@ from support import cell_on_a_disk
 
 from iopatterns import cells, machine
 from iopatterns.drives import DriveError
-from iopatterns.measure import measure, read_sidecar
+from iopatterns.measure import measure
+from iopatterns.sidecars import read_sidecar
 
 MIB = 2**20
 

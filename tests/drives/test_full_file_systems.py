@@ -15,7 +15,7 @@ from patience import run as run_patiently
 from support import cell_on_a_file
 
 from iopatterns import cells, fio
-from iopatterns.measure import read_sidecar
+from iopatterns.sidecars import read_sidecar
 
 MIB = 2**20
 Spec = dict[str, Any]

@@ -16,7 +16,8 @@ from patience import communicate, stretched, wait_for
 from support import processes_with
 
 from iopatterns import cells, files, fio
-from iopatterns.measure import MeasureError, is_measured, measure, read_sidecar, sidecar_path
+from iopatterns.measure import MeasureError, measure
+from iopatterns.sidecars import is_measured, read_sidecar, sidecar_path
 
 Spec = dict[str, Any]
 

@@ -17,7 +17,8 @@ from support import ROOT
 
 from iopatterns import cells
 from iopatterns.drives import open_drive, restoring
-from iopatterns.measure import is_measured, measure, read_sidecar
+from iopatterns.measure import measure
+from iopatterns.sidecars import is_measured, read_sidecar
 from iopatterns.tuning import mode_page
 from iopatterns.tuning.journal import Author, Journal, RestoreError, paths, present_disk, put_back, read
 from iopatterns.tuning.journal import Disk as OnDisk

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from support import ROOT
 
-from iopatterns import cells, tuning
+from iopatterns import cells, tuning_steps
 from iopatterns.drives import open_drive
-from iopatterns.measure import is_measured, measure, read_sidecar
+from iopatterns.measure import measure
+from iopatterns.sidecars import is_measured, read_sidecar
 from iopatterns.tuning import mode_page
 from iopatterns.twin import models
 
@@ -29,7 +30,7 @@ def on_twin(model: str, settings: dict[str, Any], rw: str = "read") -> Spec:
     }
 
 
-def tuned(folder: Path, model: str, **settings: Any) -> list[tuning.Step]:
+def tuned(folder: Path, model: str, **settings: Any) -> list[tuning_steps.Step]:
     drive = open_drive(folder, on_twin(model, settings))
     with drive.hold():
         drive.prepare()

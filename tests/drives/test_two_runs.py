@@ -15,7 +15,7 @@ from patience import communicate, wait, wait_for
 from support import cell_on_a_disk, cell_on_a_file
 
 from iopatterns import cells
-from iopatterns.measure import read_sidecar
+from iopatterns.sidecars import read_sidecar
 
 Spec = dict[str, Any]
 SETTINGS = {"scheduler": "mq-deadline", "read_ahead_kb": 256}

@@ -17,7 +17,8 @@ from support import ROOT, cell_on_a_file
 
 from iopatterns import cells, collect, config, fio, grid, iologs, units
 from iopatterns.drives import DriveError
-from iopatterns.measure import MeasureError, measure, read_sidecar
+from iopatterns.measure import MeasureError, measure
+from iopatterns.sidecars import read_sidecar
 from iopatterns.twin import models
 
 BASE = config.load(ROOT, {"drives": ["scratch"], "studies": ["saif2020"]})

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from support import ROOT, Project
 
-from iopatterns import config
+from iopatterns import config, yaml_schema
 
 MAIN, DRIVES, STUDY = config.CONFIG_FILE, config.DRIVES_FILE, "config/studies/saif2020.yaml"
 
@@ -48,7 +48,7 @@ def test_every_key_of_the_schema_stands_in_the_shipped_file_under_a_comment() ->
     ],
 )
 def test_mistake_in_config_yaml_is_named(overrides: dict[str, object], expected: list[str]) -> None:
-    with pytest.raises(config.ConfigError) as caught:
+    with pytest.raises(yaml_schema.ConfigError) as caught:
         config.load(ROOT, overrides)
     message = str(caught.value)
     assert message.startswith(f"{MAIN}: ")
@@ -57,7 +57,7 @@ def test_mistake_in_config_yaml_is_named(overrides: dict[str, object], expected:
 
 
 def test_all_mistakes_of_a_file_are_named_at_once() -> None:
-    with pytest.raises(config.ConfigError) as caught:
+    with pytest.raises(yaml_schema.ConfigError) as caught:
         config.load(ROOT, {"repetition": 3, "runtime": "2 sec"})
     assert len(str(caught.value).splitlines()) == 2
 
@@ -138,7 +138,7 @@ def test_mistake_in_another_file_is_named(
     original = (ROOT / file).read_text()
     assert text in original
     path.write_text(original.replace(text, replacement, 1))
-    with pytest.raises(config.ConfigError) as caught:
+    with pytest.raises(yaml_schema.ConfigError) as caught:
         config.load(project.root)
     message = str(caught.value)
     assert message.startswith(file)
@@ -148,12 +148,12 @@ def test_mistake_in_another_file_is_named(
 
 def test_empty_file_is_named(project: Project) -> None:
     (project.root / DRIVES).write_text("# nothing\n")
-    with pytest.raises(config.ConfigError, match=f"{DRIVES}: the file is empty"):
+    with pytest.raises(yaml_schema.ConfigError, match=f"{DRIVES}: the file is empty"):
         config.load(project.root)
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(config.ConfigError, match=f"{MAIN}: there is no such file"):
+    with pytest.raises(yaml_schema.ConfigError, match=f"{MAIN}: there is no such file"):
         config.load(tmp_path)
 
 

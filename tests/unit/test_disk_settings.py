@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from iopatterns import tuning
+from iopatterns import tuning, tuning_steps
 from iopatterns.tuning import disk
 
 
@@ -30,7 +30,7 @@ def namespaces(block: Path, *names: str, controllers: int = 1) -> None:
 
 def reason(device: str, setting: str) -> str:
     step = disk.set_on_disk(Path(device), setting, 0)
-    assert step.outcome == tuning.NOT_APPLICABLE
+    assert step.outcome == tuning_steps.NOT_APPLICABLE
     assert step.exchange == []  # nothing was asked of the disk
     return step.reason
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from iopatterns import config, factors
+from iopatterns import factors, yaml_schema
 from iopatterns.analysis import quantities
 from iopatterns.analysis.formulas import Formula, FormulaError
 from iopatterns.analysis.statistics import (
@@ -414,8 +414,8 @@ def _label(levels: Selection) -> str:
 
 def load(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
     """Return the content of a file of claims, checked. Raises ClaimsError or ConfigError naming file and claim."""
-    content: dict[str, Any] = config.read_yaml(root, file)
-    config.check(file, content, config.read_yaml(root, SCHEMA))
+    content: dict[str, Any] = yaml_schema.read_yaml(root, file)
+    yaml_schema.check(file, content, yaml_schema.read_yaml(root, SCHEMA))
     known = set(values["id"])
     for claim in content["claims"]:
         where = f"{file}: claim '{claim['id']}'"
@@ -531,4 +531,4 @@ def selections_of(check: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _near(name: str, known: Any) -> str:
-    return config.nearest(name, known)
+    return yaml_schema.nearest(name, known)

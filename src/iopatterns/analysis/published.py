@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from iopatterns import config, factors
+from iopatterns import factors, yaml_schema
 from iopatterns.analysis import quantities
 from iopatterns.messages import printable
 from iopatterns.sources import DRIVE_COLUMNS, VALUE_COLUMNS, PublishedError, read_table
@@ -68,8 +68,8 @@ def fit_uses(folder: Path | str, study: str) -> dict[str, str]:
     uses: dict[str, str] = {}
     for path in sorted(Path(folder).glob("*.yaml")):
         try:
-            content = config.read_yaml(path.parent, path.name)
-        except config.ConfigError:
+            content = yaml_schema.read_yaml(path.parent, path.name)
+        except yaml_schema.ConfigError:
             continue
         fit = content.get("fit", {}) if isinstance(content, dict) else {}
         if Path(fit.get("points", "")).parent.name != study:

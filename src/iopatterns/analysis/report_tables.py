@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iopatterns import tuning
+from iopatterns import tuning_steps
 from iopatterns.analysis import quantities
 from iopatterns.analysis.statistics import equivalence, product_interval, random_to_sequential
 from iopatterns.analysis.tables import (
@@ -354,7 +354,7 @@ def refusal_table(tuned: Tuned) -> Table:
     (of ``sdparm --set``; missing where the drive's mask forbids the attempt), after, outcome, reason.
     """
     rows = {}
-    attempts = [step for step in tuned if step["outcome"] != tuning.ALREADY]
+    attempts = [step for step in tuned if step["outcome"] != tuning_steps.ALREADY]
     for step in attempts or tuned:
         sets = [said for said in step["exchange"] if any(word.startswith("--set=") for word in said["command"])]
         status = sets[-1]["exit_status"] if sets else None
@@ -388,13 +388,13 @@ def refusal_table(tuned: Tuned) -> Table:
 
 def reasons(tuned: Tuned, drive: str) -> str:
     """Return outcome and reason, a line each, of the first setting that a drive did not take; empty without any."""
-    found = [step for step in tuning.not_taken(tuned) if step["drive"] == drive]
+    found = [step for step in tuning_steps.not_taken(tuned) if step["drive"] == drive]
     return f"{found[0]['outcome']}:\n{found[0]['reason']}" if found else ""
 
 
 def _left_out(tuned: Tuned, settings: set[str]) -> list[tuple[str, str, int | str, str]]:
     """Return (drive, setting, wanted, outcome) of each value that was not taken, once."""
-    steps = [step for step in tuning.not_taken(tuned) if step["setting"] in settings]
+    steps = [step for step in tuning_steps.not_taken(tuned) if step["setting"] in settings]
     steps.sort(key=lambda step: _BITS.index(step["setting"]) if step["setting"] in _BITS else 0)
     return list(dict.fromkeys((step["drive"], step["setting"], step["wanted"], step["outcome"]) for step in steps))
 

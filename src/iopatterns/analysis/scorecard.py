@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from iopatterns import config, files
+from iopatterns import files, yaml_schema
 from iopatterns.analysis import claims, published, quantities
 from iopatterns.analysis.claims import CONTRADICTED, DEVIATES, REPRODUCED, UNDECIDED, UNTESTABLE, WITHIN
 from iopatterns.errors import IoPatternsError
@@ -353,7 +353,7 @@ def regressions(root: Path) -> list[str]:
         path = root / EXPECTATIONS / f"{name}.yaml"
         if not path.exists():
             raise ScorecardError(f"{path.relative_to(root)}: not there. `iopatterns scorecard --expect` writes it.")
-        wanted = config.read_yaml(root, f"{EXPECTATIONS}/{name}.yaml")
+        wanted = yaml_schema.read_yaml(root, f"{EXPECTATIONS}/{name}.yaml")
         if not isinstance(wanted, dict):
             raise ScorecardError(f"{path.relative_to(root)}: holds no expectations. Restore it, or write it anew.")
         for entry in _entries(study):

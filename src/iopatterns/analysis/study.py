@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from iopatterns import factors, tuning
+from iopatterns import factors, tuning_steps
 from iopatterns.analysis import claims, quantities, report_tables
 from iopatterns.analysis.published import conditions, load, load_drives, with_uses
 from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
@@ -220,7 +220,7 @@ class Study:
 
     def left_out(self) -> list[dict[str, Any]]:
         """Return each setting that a drive did not take, once: drive, setting, wanted, outcome, reason."""
-        steps = tuning.not_taken(self.steps)
+        steps = tuning_steps.not_taken(self.steps)
         keys = ("drive", "setting", "wanted", "outcome", "reason")
         return [
             dict(zip(keys, row, strict=True))

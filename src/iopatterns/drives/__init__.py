@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.file import FileDrive
-from iopatterns.tuning import Record, Step
+from iopatterns.tuning_steps import Record, Step
 
 __all__ = ["Drive", "DriveError", "open_drive"]
 

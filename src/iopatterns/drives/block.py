@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from iopatterns import files, fio, host_state, machine, messages, tuning
+from iopatterns import files, fio, host_state, machine, messages, tuning, tuning_steps
 from iopatterns.drives import opened, restoring
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.gate import Gate
@@ -18,9 +18,9 @@ from iopatterns.tuning.journal import Author, present_disk
 
 def _consent(root: Path, name: str) -> dict[str, Any]:
     """Return what config/drives.yaml says at this moment of writing to a drive: no measurement depends on it."""
-    from iopatterns import config  # reads schemas too, which no other kind has to wait for
+    from iopatterns import config, yaml_schema  # which take time to load, and no other kind needs
 
-    entry = config.read_yaml(root, config.DRIVES_FILE).get(name) or {}
+    entry = yaml_schema.read_yaml(root, config.DRIVES_FILE).get(name) or {}
     return {key: entry[key] for key in ("destroy", "expendable") if key in entry}
 
 
@@ -140,14 +140,14 @@ class BlockDrive:
             return None
         return noted
 
-    def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
+    def tune(self, settings: Mapping[str, Any]) -> list[tuning_steps.Step]:
         """Set what config/drives.yaml lets be set."""
         return [self._set(setting, settings[setting]) for setting in tuning.in_order(settings)]
 
-    def _set(self, setting: str, wanted: int | str) -> tuning.Step:
+    def _set(self, setting: str, wanted: int | str) -> tuning_steps.Step:
         if setting not in self._drive.get("tune", ()):
             reason = f"config/drives.yaml does not have {setting} under `tune` of this drive"
-            return tuning.not_applicable(setting, wanted, reason)
+            return tuning_steps.not_applicable(setting, wanted, reason)
         if setting not in queue.SETTINGS:
             return disk.set_on_disk(self._gate.node, setting, int(wanted), self._journal.record)
         if setting == "write_cache":
@@ -155,10 +155,10 @@ class BlockDrive:
                 self._claim()
             except OSError as error:
                 reason = f"without flushes what else uses {self._gate.node} may lose its data: {error.strerror}"
-                return tuning.not_applicable(setting, wanted, reason)
+                return tuning_steps.not_applicable(setting, wanted, reason)
         return queue.set_attribute(self._gate.name, setting, wanted, self._journal.record)
 
-    def changed_settings(self, steps: Sequence[tuning.Record]) -> list[str]:
+    def changed_settings(self, steps: Sequence[tuning_steps.Record]) -> list[str]:
         """Return what is not as it was set; see `restoring.changed_settings`."""
         return restoring.changed_settings(self._gate.name, steps)
 

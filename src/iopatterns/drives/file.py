@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from iopatterns import fio, machine, messages, tuning
+from iopatterns import fio, machine, messages, tuning, tuning_steps
 from iopatterns.drives import lock, opened, restoring, signatures, use
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.own_folder import NAME, NotOursError, OwnFolder
@@ -443,26 +443,26 @@ class FileDrive:
             **machine.disk_under(folder),
         }
 
-    def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
+    def tune(self, settings: Mapping[str, Any]) -> list[tuning_steps.Step]:
         """Set what config/drives.yaml lets be set: the disk under a file, and its settings, serve others too."""
         return [self._set(setting, settings[setting]) for setting in tuning.in_order(settings)]
 
-    def _set(self, setting: str, wanted: int | str) -> tuning.Step:
+    def _set(self, setting: str, wanted: int | str) -> tuning_steps.Step:
         if setting not in queue.SETTINGS:
-            return tuning.not_applicable(setting, wanted, "a file has no mode pages; its disk serves others too")
+            return tuning_steps.not_applicable(setting, wanted, "a file has no mode pages; its disk serves others too")
         if setting == "write_cache":
             reason = "the disk serves others too, who may lose data when the kernel sends it no flushes"
-            return tuning.not_applicable(setting, wanted, reason)
+            return tuning_steps.not_applicable(setting, wanted, reason)
         disk = machine.disk_under(self._path.parent)["device"]
         if setting not in self._tunable or disk is None:
             reason = f"the disk serves others too; config/drives.yaml has no `tune: [{setting}]` for it"
-            return tuning.not_applicable(setting, wanted, reason)
+            return tuning_steps.not_applicable(setting, wanted, reason)
         if self._journal is None:
             reason = f"/dev/{disk} is not there, without which its settings could not be put back after a crash"
-            return tuning.not_applicable(setting, wanted, reason)
+            return tuning_steps.not_applicable(setting, wanted, reason)
         return queue.set_attribute(disk, setting, wanted, self._journal.record)
 
-    def changed_settings(self, steps: Sequence[tuning.Record]) -> list[str]:
+    def changed_settings(self, steps: Sequence[tuning_steps.Record]) -> list[str]:
         """Return which settings of the disk are not as they were set; see `restoring.changed_settings`."""
         disk = machine.disk_under(self._path.parent)["device"]
         return restoring.changed_settings(disk, steps) if disk else []

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from iopatterns import messages, tuning
+from iopatterns import messages, tuning_steps
 from iopatterns.drives.error import DriveError
 from iopatterns.drives.lock import DiskBusyError, locked
 from iopatterns.errors import IoPatternsError
@@ -108,7 +108,7 @@ def _restore(path: Path) -> list[str]:
         return [f"{drive}: {of.node} is being measured by {busy.owner}; {changed}: put back when that ends"]
 
 
-def changed_settings(device: str, steps: Sequence[tuning.Record]) -> list[str]:
+def changed_settings(device: str, steps: Sequence[tuning_steps.Record]) -> list[str]:
     """Return which settings of a disk are not as they were read back when they were set: name, that, what they are."""
     found = []
     for step in steps:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from iopatterns import cells, tuning
+from iopatterns import cells, tuning_steps
 from iopatterns.drives.error import DriveError
 from iopatterns.tuning import mode_page
 from iopatterns.twin import models
@@ -82,25 +82,27 @@ class TwinDrive:
         """Make the drive as it left the factory."""
         shutil.rmtree(self._state, ignore_errors=True)
 
-    def tune(self, settings: Mapping[str, Any]) -> list[tuning.Step]:
+    def tune(self, settings: Mapping[str, Any]) -> list[tuning_steps.Step]:
         """Set mode page bits through sdparm, and have fio run under the scheduler asked for, one of the model's own."""
         steps = []
         for setting, wanted in settings.items():
             if setting in _OF_THE_MODEL:
                 name = f"host.{setting}"
                 before = self._model().values[name]
-                outcome = tuning.ALREADY if str(wanted) == str(before) else tuning.CHANGED
+                outcome = tuning_steps.ALREADY if str(wanted) == str(before) else tuning_steps.CHANGED
                 self.prefix = [*self.prefix[:-1], "--set", f"{name}={wanted}", "--"]
                 found = before if isinstance(before, int) else str(before)
-                steps.append(tuning.Step(setting, wanted, found, wanted, True, outcome, "a parameter of the model"))
+                steps.append(
+                    tuning_steps.Step(setting, wanted, found, wanted, True, outcome, "a parameter of the model")
+                )
             elif setting not in mode_page.BITS:
-                steps.append(tuning.not_applicable(setting, wanted, _NOT_OF_THE_MODEL[setting]))
+                steps.append(tuning_steps.not_applicable(setting, wanted, _NOT_OF_THE_MODEL[setting]))
             else:
                 steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, wanted))
         self._settings = self._stored()
         return steps
 
-    def changed_settings(self, steps: Sequence[tuning.Record]) -> list[str]:
+    def changed_settings(self, steps: Sequence[tuning_steps.Record]) -> list[str]:
         """Return the file of the twin's settings where it is not as `tune` left it."""
         if self._stored() == self._settings:
             return []

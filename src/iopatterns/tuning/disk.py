@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from iopatterns.tuning import CHANGED, Step, exchange, mode_page, not_applicable, queue
+from iopatterns.tuning import exchange, mode_page, queue
+from iopatterns.tuning_steps import CHANGED, Step, not_applicable
 
 LOOK_AHEAD = "look_ahead"
 SETTINGS = (*mode_page.BITS, LOOK_AHEAD)

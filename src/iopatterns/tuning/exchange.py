@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iopatterns import children
-from iopatterns.tuning import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, NOT_CHANGEABLE, REFUSED, Step
+from iopatterns.tuning_steps import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, NOT_CHANGEABLE, REFUSED, Step
 
 # A command with its exit status and what it printed
 Answer = dict[str, Any]

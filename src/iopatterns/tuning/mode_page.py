@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable, Sequence
 
-from iopatterns.tuning import Step, exchange
+from iopatterns.tuning import exchange
+from iopatterns.tuning_steps import Step
 
 # SBC-4, 6.5.6, by the names that sdparm gives them
 BITS = ("DRA", "FSW", "RCD", "WCE")

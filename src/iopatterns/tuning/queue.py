@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from iopatterns.tuning import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, REFUSED, Step
+from iopatterns.tuning_steps import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, REFUSED, Step
 
 # What is set, and of what form its values are
 FORMS = {

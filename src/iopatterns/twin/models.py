@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from iopatterns import _twin, config
-from iopatterns.config import nearest
+from iopatterns import _twin, yaml_schema
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.state import find_model
+from iopatterns.yaml_schema import nearest
 
 __all__ = ["Model", "format_value", "load", "names", "nearest", "write"]
 
@@ -316,8 +316,8 @@ def load(name: str | Path) -> Model:
     path = locate(name)
     shown = _shown(path)
     try:
-        content = config.read_yaml(path.parent, path.name)
-    except config.ConfigError as error:
+        content = yaml_schema.read_yaml(path.parent, path.name)
+    except yaml_schema.ConfigError as error:
         raise TwinError(f"{shown}{str(error).removeprefix(path.name)}") from None
     kind, mapping = "ssd", "page"
     if isinstance(content, dict):
@@ -328,8 +328,8 @@ def load(name: str | Path) -> Model:
             mapping = "page"
     problems = []
     try:
-        config.check(shown, content, _schema(kind, mapping))
-    except config.ConfigError as error:
+        yaml_schema.check(shown, content, _schema(kind, mapping))
+    except yaml_schema.ConfigError as error:
         problems = str(error).split("\n")
     values, wrong = _read_values(content)
     problems += [f"{shown}: parameters.{line}" for line in wrong]
