@@ -11,7 +11,7 @@ import skipped
 from patience import bounded
 from support import ROOT, Project, cell_on_a_file, copy_project
 
-from iopatterns import host_state
+from iopatterns.base import host_state
 
 # How long an example takes is no fact about what is tested, and on a busy machine it may be long
 hypothesis.settings.register_profile(

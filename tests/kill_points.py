@@ -14,9 +14,10 @@ import yaml
 from patience import communicate, wait_for
 from support import processes_with
 
-from iopatterns import cells, machine
-from iopatterns.sidecars import read_sidecar
-from iopatterns.tuning import journal, queue
+from iopatterns.measuring import machine
+from iopatterns.measuring.tuning import journal, queue
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import read_sidecar
 
 
 @dataclass

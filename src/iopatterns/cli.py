@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 import iopatterns
-from iopatterns.errors import IoPatternsError
-from iopatterns.messages import bounded, printable
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import bounded, printable
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -28,7 +28,7 @@ def commands() -> None:
 @click.argument("raw_files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
 def measure(specification: str, log: Path | None, die_with_parent: bool, raw_files: tuple[Path, ...]) -> None:
     """Measure one cell: make those of RAW_FILES that are not there, one execution of fio each."""
-    from iopatterns.measure import measure as measure_cell
+    from iopatterns.measuring.cell import measure as measure_cell
 
     try:
         content = json.loads(specification)
@@ -49,8 +49,8 @@ def measure(specification: str, log: Path | None, die_with_parent: bool, raw_fil
 )
 def archive_command(drive: str, output: Path | None) -> None:
     """Pack all raw files of DRIVE into one file, to be analysed on a machine that has no such drive."""
-    from iopatterns import archive
-    from iopatterns.plan import RAW, Plan
+    from iopatterns.raw import archive
+    from iopatterns.workflow.plan import RAW, Plan
 
     root = Path.cwd()
     _entry(drive)
@@ -74,7 +74,7 @@ def archive_command(drive: str, output: Path | None) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 def unpack(log: Path | None, die_with_parent: bool, sha256: str | None, archive: Path, folder: Path) -> None:
     """Verify ARCHIVE and lay its raw files out in FOLDER, that of the drive below data/raw."""
-    from iopatterns.archive import unpack as unpack_archive
+    from iopatterns.raw.archive import unpack as unpack_archive
 
     with _job("unpack", log, die_with_parent=die_with_parent):
         unpack_archive(archive, folder, sha256)
@@ -82,7 +82,8 @@ def unpack(log: Path | None, die_with_parent: bool, sha256: str | None, archive:
 
 def _entry(drive: str) -> dict[str, Any]:
     """Return a drive's entry of config/drives.yaml. Raises BadParameter where there is none."""
-    from iopatterns import config, yaml_schema
+    from iopatterns.base import yaml_schema
+    from iopatterns.configuration import config
 
     drives = config.read_drives(Path.cwd())
     if drive not in drives:
@@ -97,8 +98,9 @@ def _job(command: str, log: Path | None, *, die_with_parent: bool) -> Iterator[N
     """Run a job of the workflow: its messages go to ``log`` too, and errors and signals end the process."""
     import signal
 
-    from iopatterns import fio, messages
-    from iopatterns.measure import Interrupted, interruptible
+    from iopatterns.base import messages
+    from iopatterns.measuring import fio
+    from iopatterns.measuring.cell import Interrupted, interruptible
 
     if die_with_parent:
         fio.die_with_parent(signal.SIGTERM)
@@ -129,7 +131,7 @@ def _of_the_system(error: OSError) -> str:
 @click.option("--since", type=float, default=None, help="When the run began, in seconds since the epoch.")
 def summary(since: float | None) -> None:
     """Say what the results below this folder rest on, and whether they are those of the committed manifest."""
-    from iopatterns.summary import compare, summarise
+    from iopatterns.workflow.summary import compare, summarise
 
     click.echo(summarise(Path.cwd(), since))
     same, text = compare(Path.cwd())
@@ -143,7 +145,7 @@ def summary(since: float | None) -> None:
 @click.option("--writing/--reading", default=True, help="Whether the drive is to be written (default) or only read.")
 def check(drive: str, writing: bool) -> None:
     """Say what is checked before the block device DRIVE is measured, and whether it would be. Changes nothing."""
-    from iopatterns.drives.gate import Gate
+    from iopatterns.measuring.drives.gate import Gate
 
     entry = _entry(drive)
     if entry.get("kind") != "block":
@@ -162,7 +164,7 @@ def check(drive: str, writing: bool) -> None:
 @commands.command()
 def restore() -> None:
     """Put back what interrupted runs have left changed on disks of this host. The next measurement does so too."""
-    from iopatterns.drives.restoring import restore_all
+    from iopatterns.measuring.drives.restoring import restore_all
 
     told, problems = restore_all()
     for line in told:
@@ -179,8 +181,8 @@ def restore() -> None:
 @click.option("--expect", is_flag=True, help="Make what the present scorecard says what is expected from now on.")
 def scorecard_command(expect: bool) -> None:
     """Say what became of the sources' claims and numbers; fail where one that is expected to hold no longer does."""
-    from iopatterns import files
     from iopatterns.analysis import scorecard
+    from iopatterns.base import files
 
     root = Path.cwd()
     if expect:
@@ -202,7 +204,7 @@ def scorecard_command(expect: bool) -> None:
 @click.argument("name")
 def study_command(name: str) -> None:
     """Begin a study of that NAME: write a notebook and a section of the report that work with any grid."""
-    from iopatterns import skeleton
+    from iopatterns.workflow import skeleton
 
     for path in skeleton.write(Path.cwd(), name):
         click.echo(f"{path}: written")
@@ -213,7 +215,8 @@ def study_command(name: str) -> None:
 @click.option("--write", is_flag=True, help="Make the present results what the committed manifest says.")
 def manifest_command(write: bool) -> None:
     """Say whether the results are, byte for byte, those of the committed manifest in data/manifests."""
-    from iopatterns import fio, manifest
+    from iopatterns.measuring import fio
+    from iopatterns.workflow import manifest
 
     if write:
         click.echo(f"{manifest.write(Path.cwd(), fio.version())}: written")

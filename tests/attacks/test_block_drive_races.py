@@ -16,10 +16,10 @@ import yaml
 from loops import Loop, loop_device, run
 from support import cell_on_a_disk
 
-from iopatterns import cells
-from iopatterns.drives import DriveError
-from iopatterns.measure import measure
-from iopatterns.sidecars import read_sidecar
+from iopatterns.measuring.cell import measure
+from iopatterns.measuring.drives import DriveError
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import read_sidecar
 
 MIB = 2**20
 SIZE_MIB = 16

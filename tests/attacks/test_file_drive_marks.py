@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from loops import run, undone
 
-from iopatterns import cells
-from iopatterns.drives import DriveError, open_drive
-from iopatterns.measure import MeasureError, measure
-from iopatterns.sidecars import read_sidecar
+from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.measuring.drives import DriveError, open_drive
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import read_sidecar
 
 Spec = dict[str, Any]
 MIB = 2**20

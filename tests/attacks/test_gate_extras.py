@@ -12,9 +12,9 @@ import yaml
 from loops import Loop, loop_device, run, undone
 from support import cell_on_a_disk
 
-from iopatterns import cells
-from iopatterns.drives import DriveError
-from iopatterns.measure import measure
+from iopatterns.measuring.cell import measure
+from iopatterns.measuring.drives import DriveError
+from iopatterns.raw import cells
 
 MIB = 2**20
 SIZE_MIB = 24

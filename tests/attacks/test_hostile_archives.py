@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from iopatterns import archive, cells
-from iopatterns.archive import ArchiveError
+from iopatterns.raw import archive, cells
+from iopatterns.raw.archive import ArchiveError
 
 # Of processor time, which no other program's work adds to; who waits for a fifo takes none
 _MOST_CPU_S = 20

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from iopatterns import iologs
 from iopatterns.analysis.published import PublishedError, load, load_drives
-from iopatterns.sources import VALUE_COLUMNS
+from iopatterns.configuration import iologs
+from iopatterns.configuration.sources import VALUE_COLUMNS
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.fitting import read_points
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iopatterns import yaml_schema
+from iopatterns.base import yaml_schema
 
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 12)

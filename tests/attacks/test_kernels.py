@@ -54,7 +54,7 @@ def test_no_kernel_and_no_variable_of_a_user_s_has_a_part_in_it(tmp_path: Path) 
     (tmp_path / "tmp").mkdir()
     # PYTHONPATH would change what runs before the notebook, too: it is set in the process that executes it
     program = (
-        "import os, sys; from iopatterns.notebooks import execute;"
+        "import os, sys; from iopatterns.workflow.notebooks import execute;"
         " os.environ['PYTHONPATH'] = sys.argv[1]; execute('notebooks/a.ipynb', 'executed.ipynb')"
     )
     traps = _traps(tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support import ROOT, Project, copy_project
 
-from iopatterns.plan import Plan
+from iopatterns.workflow.plan import Plan
 
 NOTEBOOK, SECTION = "notebooks/saif2020.ipynb", "paper/studies/saif2020.typ"
 VALUES, CLAIMS = "data/published/saif2020/values.csv", "data/published/saif2020/claims.yaml"

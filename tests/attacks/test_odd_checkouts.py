@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from support import Project, copy_project
 
-from iopatterns import yaml_schema
-from iopatterns.notebooks import execute
-from iopatterns.plan import Plan
-from iopatterns.report import compile_report
+from iopatterns.base import yaml_schema
+from iopatterns.workflow.notebooks import execute
+from iopatterns.workflow.plan import Plan
+from iopatterns.workflow.report import compile_report
 
 ODD = [
     "a b",

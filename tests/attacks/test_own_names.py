@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iopatterns.drives import DriveError, open_drive
+from iopatterns.measuring.drives import DriveError, open_drive
 
 Spec = dict[str, Any]
 THESIS = "three years of work"

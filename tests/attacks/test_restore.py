@@ -19,7 +19,7 @@ import yaml
 from loops import Loop, loop_device, run, undone
 from support import ROOT, cell_on_a_disk, processes_with
 
-from iopatterns import cells
+from iopatterns.raw import cells
 
 NOBODY = 65534
 FOUND, ASKED_FOR = "none", "mq-deadline"
@@ -393,7 +393,7 @@ def test_a_file_is_not_measured_while_settings_of_its_disk_are_changed(
 
 
 def test_measurements_that_change_no_settings_share_a_disk(loop: Loop) -> None:
-    from iopatterns.drives.lock import DiskBusyError, locked
+    from iopatterns.measuring.drives.lock import DiskBusyError, locked
 
     number = loop.device.stat().st_rdev
     with locked(number, waiting=None, shared=True):
@@ -428,7 +428,7 @@ def test_an_execution_during_which_a_setting_changes_is_not_kept(
 def test_a_twin_whose_settings_change_is_not_as_it_was_tuned(
     disk_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from iopatterns.drives import open_drive
+    from iopatterns.measuring.drives import open_drive
     from iopatterns.twin import models
 
     monkeypatch.chdir(disk_folder)

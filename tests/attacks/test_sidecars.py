@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from support import cell_on_a_file
 
-from iopatterns import archive, cells, collect, summary
-from iopatterns.measure import SidecarError, measure
-from iopatterns.sidecars import UNPACKED, read_sidecar, sidecar_path
+from iopatterns.analysis import collect
+from iopatterns.measuring.cell import SidecarError, measure
+from iopatterns.raw import archive, cells
+from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
+from iopatterns.workflow import summary
 
 FLIPS = 600
 

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from support import cell_on_a_file, processes_with
 
-from iopatterns import cells, files, fio
-from iopatterns.measure import measure
-from iopatterns.sidecars import read_sidecar
+from iopatterns.base import files
+from iopatterns.measuring import fio
+from iopatterns.measuring.cell import measure
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import read_sidecar
 
 Spec = dict[str, Any]
 RUNTIME_MS = 1000

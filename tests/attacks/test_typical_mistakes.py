@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from support import Project, copy_project
 
-from iopatterns import cli, config, messages, yaml_schema
-from iopatterns.plan import Plan
+from iopatterns import cli
+from iopatterns.base import messages, yaml_schema
+from iopatterns.configuration import config
 from iopatterns.twin import cli as twin_cli
+from iopatterns.workflow.plan import Plan
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from support import ROOT, SNAKEMAKE, copy_project
 
-from iopatterns import children, fio
-from iopatterns.plan import Plan
+from iopatterns.base import children
+from iopatterns.measuring import fio
+from iopatterns.workflow.plan import Plan
 
 EXECUTIONS = ("01", "02")
 NOBODY = 65534

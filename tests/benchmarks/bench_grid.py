@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from iopatterns import config, grid
+from iopatterns.configuration import config, grid
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from support import Project, cell_on_a_file
 
-from iopatterns import archive, cells
-from iopatterns.archive import ArchiveError
-from iopatterns.measure import MeasureError, measure
+from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.raw import archive, cells
+from iopatterns.raw.archive import ArchiveError
 
 Spec = dict[str, Any]
 STUDY = "study"

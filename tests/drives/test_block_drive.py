@@ -19,10 +19,11 @@ from loops import Loop, loop_device, run, undone
 from patience import communicate
 from support import cell_on_a_disk
 
-from iopatterns import cells, machine
-from iopatterns.drives import DriveError
-from iopatterns.measure import measure
-from iopatterns.sidecars import read_sidecar
+from iopatterns.measuring import machine
+from iopatterns.measuring.cell import measure
+from iopatterns.measuring.drives import DriveError
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import read_sidecar
 
 MIB = 2**20
 
@@ -238,7 +239,7 @@ def test_while_a_disk_is_written_nothing_can_mount_it(disk: Loop, disk_folder: P
     point = disk_folder / "point"
     point.mkdir()
     code = (
-        "import sys; from pathlib import Path; from iopatterns.drives.gate import Gate\n"
+        "import sys; from pathlib import Path; from iopatterns.measuring.drives.gate import Gate\n"
         "gate = Gate({'path': sys.argv[1], 'serial': ''})\n"
         "next(gate.checks(writing=False))\n"
         "with gate.claimed(): print('claimed', flush=True); sys.stdin.read()"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from iopatterns.drives import DriveError, open_drive
+from iopatterns.measuring.drives import DriveError, open_drive
 
 Spec = dict[str, Any]
 # Room for requests that `skip` makes behind the part that is measured, and the block with the mark
@@ -154,7 +154,7 @@ def test_lock_that_cannot_be_opened_is_named(specification: Spec, disk_folder: P
 _ON_RAMFS = """
 import sys
 from pathlib import Path
-from iopatterns.drives import open_drive
+from iopatterns.measuring.drives import open_drive
 drive = open_drive(Path("/"), {"drive": {"kind": "file", "name": "test", "path": sys.argv[1] + "/merged/drive.bin",
                                          "file_size_bytes": 2**20}})
 with drive.hold():

@@ -14,8 +14,9 @@ from loops import loop_device, run, undone
 from patience import run as run_patiently
 from support import cell_on_a_file
 
-from iopatterns import cells, fio
-from iopatterns.sidecars import read_sidecar
+from iopatterns.measuring import fio
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import read_sidecar
 
 MIB = 2**20
 Spec = dict[str, Any]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iopatterns import machine
+from iopatterns.measuring import machine
 
 
 def test_machine_is_the_one_that_runs_this() -> None:

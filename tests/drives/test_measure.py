@@ -15,9 +15,11 @@ import pytest
 from patience import communicate, stretched, wait_for
 from support import processes_with
 
-from iopatterns import cells, files, fio
-from iopatterns.measure import MeasureError, measure
-from iopatterns.sidecars import is_measured, read_sidecar, sidecar_path
+from iopatterns.base import files
+from iopatterns.measuring import fio
+from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import is_measured, read_sidecar, sidecar_path
 
 Spec = dict[str, Any]
 
@@ -228,7 +230,9 @@ def test_wrong_usage_ends_with_2() -> None:
 
 
 def test_measuring_command_imports_no_pandas() -> None:
-    code = "import sys, iopatterns.cli, iopatterns.measure; print('pandas' in sys.modules, 'yaml' in sys.modules)"
+    code = (
+        "import sys, iopatterns.cli, iopatterns.measuring.cell; print('pandas' in sys.modules, 'yaml' in sys.modules)"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ))
     assert ran.stdout.split() == ["False", "False"]
 

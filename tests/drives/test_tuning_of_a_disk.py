@@ -15,14 +15,14 @@ from loops import Loop, loop_device, run, undone
 from patience import wait, wait_for
 from support import ROOT
 
-from iopatterns import cells
-from iopatterns.drives import open_drive, restoring
-from iopatterns.measure import measure
-from iopatterns.sidecars import is_measured, read_sidecar
-from iopatterns.tuning import mode_page
-from iopatterns.tuning.journal import Author, Journal, RestoreError, paths, present_disk, put_back, read
-from iopatterns.tuning.journal import Disk as OnDisk
-from iopatterns.tuning.queue import set_attribute
+from iopatterns.measuring.cell import measure
+from iopatterns.measuring.drives import open_drive, restoring
+from iopatterns.measuring.tuning import mode_page
+from iopatterns.measuring.tuning.journal import Author, Journal, RestoreError, paths, present_disk, put_back, read
+from iopatterns.measuring.tuning.journal import Disk as OnDisk
+from iopatterns.measuring.tuning.queue import set_attribute
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import is_measured, read_sidecar
 
 Spec = dict[str, Any]
 
@@ -172,9 +172,9 @@ def test_a_cell_that_is_all_there_puts_back_what_a_killed_run_left(disk: Disk, d
 # Puts back what is noted of a disk, and ends as a measurement does that is asked to stop.
 _RESTORING = """
 import sys
-from iopatterns.drives import restoring
-from iopatterns.measure import Interrupted, interruptible
-from iopatterns.tuning.journal import Author, present_disk
+from iopatterns.measuring.drives import restoring
+from iopatterns.measuring.cell import Interrupted, interruptible
+from iopatterns.measuring.tuning.journal import Author, present_disk
 try:
     with interruptible(), restoring.kept(present_disk(sys.argv[1]), Author("loop", "/")):
         pass
@@ -198,7 +198,9 @@ def test_a_signal_while_settings_are_put_back_waits_until_all_are(disk: Disk, di
     journal.record("look_ahead", 1)
     journal.record("scheduler", "none")
     disk.scheduler.write_text("mq-deadline")
-    program = _RESTORING.replace("try:", "from iopatterns.tuning import disk\ndisk._vendor = lambda _: 'ATA'\ntry:", 1)
+    program = _RESTORING.replace(
+        "try:", "from iopatterns.measuring.tuning import disk\ndisk._vendor = lambda _: 'ATA'\ntry:", 1
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", program, disk.name],
         env={**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"},

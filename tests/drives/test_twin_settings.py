@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from support import ROOT
 
-from iopatterns import cells, tuning_steps
-from iopatterns.drives import open_drive
-from iopatterns.measure import measure
-from iopatterns.sidecars import is_measured, read_sidecar
-from iopatterns.tuning import mode_page
+from iopatterns.measuring.cell import measure
+from iopatterns.measuring.drives import open_drive
+from iopatterns.measuring.tuning import mode_page
+from iopatterns.raw import cells, tuning_steps
+from iopatterns.raw.sidecars import is_measured, read_sidecar
 from iopatterns.twin import models
 
 Spec = dict[str, Any]

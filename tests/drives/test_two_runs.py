@@ -14,8 +14,8 @@ from loops import Loop, loop_device
 from patience import communicate, wait, wait_for
 from support import cell_on_a_disk, cell_on_a_file
 
-from iopatterns import cells
-from iopatterns.sidecars import read_sidecar
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import read_sidecar
 
 Spec = dict[str, Any]
 SETTINGS = {"scheduler": "mq-deadline", "read_ahead_kb": 256}

@@ -15,10 +15,14 @@ import yaml
 from loops import loop_device
 from support import ROOT, cell_on_a_file
 
-from iopatterns import cells, collect, config, fio, grid, iologs, units
-from iopatterns.drives import DriveError
-from iopatterns.measure import MeasureError, measure
-from iopatterns.sidecars import read_sidecar
+from iopatterns.analysis import collect
+from iopatterns.base import units
+from iopatterns.configuration import config, grid, iologs
+from iopatterns.measuring import fio
+from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.measuring.drives import DriveError
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import read_sidecar
 from iopatterns.twin import models
 
 BASE = config.load(ROOT, {"drives": ["scratch"], "studies": ["saif2020"]})

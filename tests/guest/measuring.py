@@ -5,7 +5,7 @@ from typing import Any
 
 from guest.guest import Disk
 
-from iopatterns import cells
+from iopatterns.raw import cells
 
 # A DOS partition table with one partition, as sfdisk writes it, which is not everywhere
 PARTITION = """

@@ -32,7 +32,10 @@ from pathlib import Path
 
 import yaml
 
-from iopatterns import cells, cli, config, machine
+from iopatterns.raw import cells
+from iopatterns import cli
+from iopatterns.configuration import config
+from iopatterns.measuring import machine
 
 drives = Path("config/drives.yaml")
 text = Path(sys.argv[1]).read_text().replace("@A@", os.environ["A"])

@@ -40,9 +40,9 @@ MEASURE_GONE = """
 import json
 import sys
 from pathlib import Path
-from iopatterns import cells
-from iopatterns.errors import IoPatternsError
-from iopatterns.measure import measure
+from iopatterns.raw import cells
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.measuring.cell import measure
 found = json.loads(Path('gone.json').read_text())
 try:
     measure(Path.cwd(), found, [Path('raw/gone/study/x-' + cells.digest(found)[:8] + '/01.json')])

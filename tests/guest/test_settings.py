@@ -10,7 +10,7 @@ import pytest
 import yaml
 from guest.guest import Disk, Guest, Section
 
-from iopatterns import cells
+from iopatterns.raw import cells
 
 SCSI = Disk("a", "scsi", "T1", "LAB SSD", 32)
 SATA = Disk("b", "sata", "A1", "LAB SATA", 32)

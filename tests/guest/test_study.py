@@ -18,7 +18,7 @@ from guest.guest import Disk, Guest
 from loops import Loop, loop_device
 from support import ROOT, Project, copy_project
 
-from iopatterns.tuning import journal
+from iopatterns.measuring.tuning import journal
 
 STUDY = "config/studies/saif2020.yaml"
 DISK = Disk("a", "scsi", "T1", "GUEST SSD", 32)

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support import ROOT, lay_out_recorded
 
-from iopatterns.notebooks import execute
+from iopatterns.workflow.notebooks import execute
 
 if __name__ == "__main__":
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):

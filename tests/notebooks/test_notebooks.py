@@ -18,8 +18,8 @@ import yaml
 from support import ROOT, lay_out_recorded
 
 from iopatterns.analysis import scorecard
-from iopatterns.notebooks import execute
-from iopatterns.report import compile_report
+from iopatterns.workflow.notebooks import execute
+from iopatterns.workflow.report import compile_report
 
 RECORDED = Path(__file__).with_name("data")
 STUDIES = yaml.safe_load((ROOT / "config/config.yaml").read_text())["studies"]

@@ -31,7 +31,7 @@ from iopatterns.analysis.claims import (
     status_of,
 )
 from iopatterns.analysis.statistics import interval
-from iopatterns.yaml_schema import ConfigError
+from iopatterns.base.yaml_schema import ConfigError
 
 FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
 VALUES = pd.DataFrame({"id": ["table1-read", "table1-limit"], "value": [100.0, 30.0], "unit": "MB/s"})

@@ -6,7 +6,8 @@ import pytest
 import yaml
 from support import ROOT, Project
 
-from iopatterns import config, yaml_schema
+from iopatterns.base import yaml_schema
+from iopatterns.configuration import config
 
 MAIN, DRIVES, STUDY = config.CONFIG_FILE, config.DRIVES_FILE, "config/studies/saif2020.yaml"
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from iopatterns import tuning, tuning_steps
-from iopatterns.tuning import disk
+from iopatterns.measuring import tuning
+from iopatterns.measuring.tuning import disk
+from iopatterns.raw import tuning_steps
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import ROOT
 
 from iopatterns.analysis.claims import column_of
-from iopatterns.factors import is_text, level_of, scale
+from iopatterns.configuration.factors import is_text, level_of, scale
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "µs": 1, "ms": 10**3, "s": 10**6, "%": 1, "": 1}
 

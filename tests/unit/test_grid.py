@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT
 
-from iopatterns import cells, config, fio, grid, iologs
+from iopatterns.configuration import config, grid, iologs
+from iopatterns.measuring import fio
+from iopatterns.raw import cells
 
 BASE = config.load(ROOT, {"drives": ["scratch"]})
 FIO = {"ioengine": "sync", "direct": 1}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from iopatterns import health
-from iopatterns.collect import doubts_of
+from iopatterns.analysis.collect import doubts_of
+from iopatterns.measuring import health
 
 NVME = {
     "smartctl": {"exit_status": 0},

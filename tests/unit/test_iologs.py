@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iopatterns import iologs
+from iopatterns.configuration import iologs
 
 MIB = 2**20
 

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from iopatterns.notebooks import NotebookError, execute, from_root, parameters_of, project_root
+from iopatterns.workflow.notebooks import NotebookError, execute, from_root, parameters_of, project_root
 
 PARAMETERS = """
 # A comment says why
@@ -122,7 +122,9 @@ def test_a_file_that_is_no_notebook_is_named(project: Path) -> None:
 
 def test_parameters_arrive_with_their_types_and_paths_start_at_the_project(project: Path) -> None:
     show = "print([confidence, count, sizes, levels, title, quick])"
-    where = "from iopatterns.notebooks import from_root; print(from_root('results').relative_to(from_root('.')))"
+    where = (
+        "from iopatterns.workflow.notebooks import from_root; print(from_root('results').relative_to(from_root('.')))"
+    )
     here = "from pathlib import Path; print((Path.cwd() / 'Snakefile').is_file())"
     path = notebook(project, show, where, here)
     given = {"path": "a {b}", "confidence": 1, "sizes": [4096, 28672], "levels": [1, 0.5], "title": 'a "b"'}

@@ -7,9 +7,9 @@ import pytest
 import yaml
 from support import Project, copy_project
 
-from iopatterns import health, progress
-from iopatterns.grid import GridError
-from iopatterns.plan import Plan
+from iopatterns.configuration.grid import GridError
+from iopatterns.measuring import health, progress
+from iopatterns.workflow.plan import Plan
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iopatterns import progress
+from iopatterns.measuring import progress
 
 
 @pytest.fixture(autouse=True)

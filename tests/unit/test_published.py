@@ -8,8 +8,8 @@ from support import ROOT
 
 from iopatterns.analysis.claims import column_of
 from iopatterns.analysis.published import PublishedError, conditions, fit_uses, load, load_drives, with_uses
-from iopatterns.factors import level_of
-from iopatterns.sources import VALUE_COLUMNS
+from iopatterns.configuration.factors import level_of
+from iopatterns.configuration.sources import VALUE_COLUMNS
 
 SAIF2020 = ROOT / "data" / "published" / "saif2020"
 GOOD = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pypdf
 import pytest
 
-from iopatterns.report import ReportError, compile_report
+from iopatterns.workflow.report import ReportError, compile_report
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-from iopatterns import rule_code
+from iopatterns.workflow import rule_code
 
 SCRIPTS = sorted((ROOT / "workflow/scripts").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -37,23 +37,23 @@ def test_every_file_behind_a_script_or_notebook_is_there(file: Path) -> None:
 
 def test_what_decides_that_an_execution_stands_apart_is_behind_each_study() -> None:
     for file in NOTEBOOKS:
-        assert "src/iopatterns/analysis/steadiness.py" in behind(file)
+        assert "src/iopatterns/measuring/steadiness.py" in behind(file)
 
 
 def test_what_is_imported_by_what_is_imported_is_behind_a_script(tmp_path: Path) -> None:
     found = script(tmp_path, "from iopatterns.analysis.claims import Judge")
     assert {"src/iopatterns/analysis/claims.py", "src/iopatterns/analysis/formulas.py"} <= set(found)
-    assert "src/iopatterns/errors.py" in found  # claims -> formulas -> errors
+    assert "src/iopatterns/base/errors.py" in found  # claims -> formulas -> errors
     assert "src/iopatterns/analysis/plots.py" not in found
 
 
 def test_an_import_within_a_function_counts(tmp_path: Path) -> None:
-    found = script(tmp_path, "def f():\n    import iopatterns.units\n")
-    assert found == ["src/iopatterns/__init__.py", "src/iopatterns/units.py"]
+    found = script(tmp_path, "def f():\n    import iopatterns.base.units\n")
+    assert found == ["src/iopatterns/__init__.py", "src/iopatterns/base/__init__.py", "src/iopatterns/base/units.py"]
 
 
 def test_a_module_out_of_a_package_is_found(tmp_path: Path) -> None:
-    assert "src/iopatterns/units.py" in script(tmp_path, "from iopatterns import units")
+    assert "src/iopatterns/base/units.py" in script(tmp_path, "from iopatterns.base import units")
 
 
 def test_data_that_bear_a_module_s_name_lie_behind_it(tmp_path: Path) -> None:
@@ -66,6 +66,7 @@ def test_nothing_of_other_packages_is_behind_a_script(tmp_path: Path) -> None:
 
 
 def test_of_a_notebook_the_code_cells_alone_count(tmp_path: Path) -> None:
-    path = notebook(tmp_path, ("markdown", "import iopatterns.units"), ("code", "import iopatterns.signals"))
+    path = notebook(tmp_path, ("markdown", "import iopatterns.base.units"), ("code", "import iopatterns.base.signals"))
     (tmp_path / "src").symlink_to(ROOT / "src")
-    assert rule_code.behind(tmp_path, path.name) == ["src/iopatterns/__init__.py", "src/iopatterns/signals.py"]
+    found = rule_code.behind(tmp_path, path.name)
+    assert found == ["src/iopatterns/__init__.py", "src/iopatterns/base/__init__.py", "src/iopatterns/base/signals.py"]

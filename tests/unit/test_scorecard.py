@@ -25,8 +25,8 @@ from iopatterns.analysis.claims import (
     column_of,
 )
 from iopatterns.analysis.scorecard import ScorecardError
-from iopatterns.factors import level_of
-from iopatterns.units import size_bytes
+from iopatterns.base.units import size_bytes
+from iopatterns.configuration.factors import level_of
 
 STUDY = "saif2020"
 MEASUREMENT = f"results/measurements/{STUDY}.parquet"

@@ -14,14 +14,14 @@ import yaml
 from click.testing import CliRunner
 from support import ROOT, lay_out_recorded
 
-from iopatterns import skeleton
 from iopatterns.analysis import scorecard
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import printable
 from iopatterns.cli import commands
-from iopatterns.errors import IoPatternsError
-from iopatterns.messages import printable
-from iopatterns.notebooks import execute, parameters_of
-from iopatterns.report import compile_report
-from iopatterns.skeleton import SkeletonError
+from iopatterns.workflow import skeleton
+from iopatterns.workflow.notebooks import execute, parameters_of
+from iopatterns.workflow.report import compile_report
+from iopatterns.workflow.skeleton import SkeletonError
 
 FILES = ["notebooks/mine.ipynb", "paper/studies/mine.typ"]
 

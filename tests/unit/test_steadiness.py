@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iopatterns.analysis.steadiness import doubts, has_two_levels, outliers, steadiness
+from iopatterns.measuring.steadiness import doubts, has_two_levels, outliers, steadiness
 
 
 def test_equal_rounds_are_steady() -> None:

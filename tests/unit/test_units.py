@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iopatterns import units
+from iopatterns.base import units
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from loops import Loop, loop_device
 from support import Project, copy_project
 
-from iopatterns import machine
+from iopatterns.measuring import machine
 
 Interval = tuple[str, str]
 

@@ -2,7 +2,7 @@
 import re
 from pathlib import Path
 
-from iopatterns.plan import RAW, Plan
+from iopatterns.workflow.plan import RAW, Plan
 
 # Values given with --config or --configfile replace those of config/config.yaml.
 PLAN = Plan.or_exit(Path(workflow.basedir), config)

@@ -3,9 +3,9 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-from iopatterns.errors import IoPatternsError
-from iopatterns.messages import bounded
-from iopatterns.notebooks import execute
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import bounded
+from iopatterns.workflow.notebooks import execute
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fio_parser_json import FioParseError
-from iopatterns import collect, files
-from iopatterns.errors import IoPatternsError
-from iopatterns.messages import bounded
+from iopatterns.analysis import collect
+from iopatterns.base import files
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import bounded
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iopatterns.analysis import scorecard
-from iopatterns.errors import IoPatternsError
-from iopatterns.messages import bounded
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import bounded
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script

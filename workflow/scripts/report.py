@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iopatterns import files
-from iopatterns.collect import colophon
-from iopatterns.errors import IoPatternsError
-from iopatterns.messages import bounded
-from iopatterns.report import compile_report
+from iopatterns.analysis.collect import colophon
+from iopatterns.base import files
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import bounded
+from iopatterns.workflow.report import compile_report
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from iopatterns import factors, yaml_schema
 from iopatterns.analysis import quantities
 from iopatterns.analysis.formulas import Formula, FormulaError
 from iopatterns.analysis.statistics import (
@@ -25,8 +24,10 @@ from iopatterns.analysis.statistics import (
     product_interval,
 )
 from iopatterns.analysis.tables import block_label
-from iopatterns.errors import IoPatternsError
-from iopatterns.tuning.queue import SETTINGS as QUEUE_SETTINGS
+from iopatterns.base import yaml_schema
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import factors
+from iopatterns.measuring.tuning.queue import SETTINGS as QUEUE_SETTINGS
 
 SCHEMA = "workflow/schemas/claims.schema.yaml"
 

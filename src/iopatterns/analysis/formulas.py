@@ -5,7 +5,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
-from iopatterns.errors import IoPatternsError
+from iopatterns.base.errors import IoPatternsError
 
 _OPERATIONS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add,

@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from iopatterns import files
 from iopatterns.analysis import quantities
 from iopatterns.analysis.report_tables import drive_label
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
-from iopatterns.errors import IoPatternsError
-from iopatterns.factors import scale
+from iopatterns.base import files
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration.factors import scale
 
 STYLE = Path(__file__).with_name("plots.mplstyle")
 WIDTH_INCH = 166 / 25.4  # the report's text width

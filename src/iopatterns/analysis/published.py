@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from iopatterns import factors, yaml_schema
 from iopatterns.analysis import quantities
-from iopatterns.messages import printable
-from iopatterns.sources import DRIVE_COLUMNS, VALUE_COLUMNS, PublishedError, read_table
-from iopatterns.units import size_bytes
+from iopatterns.base import yaml_schema
+from iopatterns.base.messages import printable
+from iopatterns.base.units import size_bytes
+from iopatterns.configuration import factors
+from iopatterns.configuration.sources import DRIVE_COLUMNS, VALUE_COLUMNS, PublishedError, read_table
 
 WORKLOADS = ("read", "randread", "write", "randwrite", "readwrite", "randrw")
 RELATIONS = ("=", "<", "<=", ">", ">=", "~")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from iopatterns.errors import IoPatternsError
+from iopatterns.base.errors import IoPatternsError
 
 
 class QuantityError(IoPatternsError):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iopatterns import tuning_steps
 from iopatterns.analysis import quantities
 from iopatterns.analysis.statistics import equivalence, product_interval, random_to_sequential
 from iopatterns.analysis.tables import (
@@ -22,7 +21,8 @@ from iopatterns.analysis.tables import (
     rounded,
     significant,
 )
-from iopatterns.factors import scale
+from iopatterns.configuration.factors import scale
+from iopatterns.raw import tuning_steps
 
 # A setting or scheduler counts as without effect where a bandwidth, or the gap between random and sequential access,
 # changes by less than this, shown by a test of equivalence.

@@ -10,7 +10,7 @@ from iopatterns.analysis.report_tables import drive_label
 from iopatterns.analysis.statistics import random_to_sequential
 from iopatterns.analysis.study import Study, block_labels
 from iopatterns.analysis.tables import block_label
-from iopatterns.units import format_size
+from iopatterns.base.units import format_size
 
 # The levels, beside drive and block size, at which the report tells the gap of each experiment
 _GAPS: dict[str, tuple[str, ...]] = {"block-size": (), "concurrency": ("numjobs",), "read-ahead": ("set_DRA",)}

@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from iopatterns import files, yaml_schema
 from iopatterns.analysis import claims, published, quantities
 from iopatterns.analysis.claims import CONTRADICTED, DEVIATES, REPRODUCED, UNDECIDED, UNTESTABLE, WITHIN
-from iopatterns.errors import IoPatternsError
+from iopatterns.base import files, yaml_schema
+from iopatterns.base.errors import IoPatternsError
 
 FILE = "results/scorecard.json"
 EXPECTATIONS = "data/expectations"

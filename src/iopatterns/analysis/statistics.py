@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from iopatterns.errors import IoPatternsError
+from iopatterns.base.errors import IoPatternsError
 
 Method = Literal["t", "bca"]
 Floats = npt.NDArray[np.float64]

@@ -8,13 +8,14 @@ from typing import Any, cast
 
 import pandas as pd
 
-from iopatterns import factors, tuning_steps
 from iopatterns.analysis import claims, quantities, report_tables
 from iopatterns.analysis.published import conditions, load, load_drives, with_uses
 from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
-from iopatterns.analysis.steadiness import doubts
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
-from iopatterns.errors import IoPatternsError
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import factors
+from iopatterns.measuring.steadiness import doubts
+from iopatterns.raw import tuning_steps
 
 BANDWIDTH = quantities.QUANTITIES["bandwidth"].column
 _CELL = ("drive", "rw", "bs_bytes")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from iopatterns import files
-from iopatterns.errors import IoPatternsError
-from iopatterns.units import format_size
+from iopatterns.base import files
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.units import format_size
 
 WORKLOAD_NAMES = {
     "read": "Read",

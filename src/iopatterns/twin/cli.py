@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from iopatterns import messages
-from iopatterns.errors import IoPatternsError
+from iopatterns.base import messages
+from iopatterns.base.errors import IoPatternsError
 from iopatterns.twin import state
 
 
@@ -98,7 +98,7 @@ def _lose_unsaved(settings: Path) -> None:
     import fcntl
     import re
 
-    from iopatterns import files
+    from iopatterns.base import files
     from iopatterns.twin.error import TwinError
 
     descriptor = os.open(settings.parent, os.O_RDONLY | os.O_DIRECTORY)

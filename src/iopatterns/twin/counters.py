@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from iopatterns import _twin, units
+from iopatterns import _twin
+from iopatterns.base import units
 from iopatterns.twin.error import TwinError
 
 # As the drive numbers them (src/twin/core/counters.h).

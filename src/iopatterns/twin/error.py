@@ -1,6 +1,6 @@
 """The error of all that has to do with twins."""
 
-from iopatterns.errors import IoPatternsError
+from iopatterns.base.errors import IoPatternsError
 
 
 class TwinError(IoPatternsError):

@@ -13,7 +13,8 @@ import numpy as np
 import scipy.optimize
 from fio_parser_json.documents import FioParseError, read_documents
 
-from iopatterns import _twin, files, units
+from iopatterns import _twin
+from iopatterns.base import files, units
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import yaml
 
-from iopatterns import _twin, yaml_schema
+from iopatterns import _twin
+from iopatterns.base import yaml_schema
+from iopatterns.base.yaml_schema import nearest
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.state import find_model
-from iopatterns.yaml_schema import nearest
 
 __all__ = ["Model", "format_value", "load", "names", "nearest", "write"]
 

@@ -177,7 +177,7 @@ def _resolve(path: str, settings: "Sequence[str]", library: str, text: str) -> N
     import fcntl
     from pathlib import Path
 
-    from iopatterns import files
+    from iopatterns.base import files
     from iopatterns.twin import models
 
     model = models.load(path)

@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, messages, files, units, YAML; it knows nothing of drives or studies."""

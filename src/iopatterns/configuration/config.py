@@ -1,0 +1,320 @@
+"""Reads config/: closed schemas, and messages that name the file, the key and the nearest valid choice."""
+
+import errno
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iopatterns.base import units
+from iopatterns.base.messages import printable
+from iopatterns.base.yaml_schema import ConfigError, check, nearest, read_yaml
+from iopatterns.configuration import iologs
+
+CONFIG_FILE = "config/config.yaml"
+DRIVES_FILE = "config/drives.yaml"
+STUDIES_FOLDER = "config/studies"
+SCHEMAS_FOLDER = "workflow/schemas"
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of config/, checked, with units resolved.
+
+    ``drives`` and ``studies`` hold the entries that the configuration names, in its order; each experiment of a study
+    has the drives that it names, or else those that its study does. ``independent_drives`` are those of the drives that
+    may be measured at the same time. ``source_drives`` are the drives that any study in config/studies names,
+    configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path.
+    ``fio_options`` and ``settings`` are the schemas of each fio option and each setting of a drive that a study may
+    use.
+    """
+
+    drives: Mapping[str, Mapping[str, Any]]
+    independent_drives: Sequence[str]
+    source_drives: frozenset[str]
+    studies: Mapping[str, Mapping[str, Any]]
+    iologs: Mapping[str, iologs.Log]
+    fio_options: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Mapping[str, Any]]
+    repetitions: int
+    runtime_ms: int
+    warmup_ms: int
+    precondition: str
+    precondition_round_ms: int
+    file_size_bytes: int
+    seed: int
+    interval: str
+    confidence: float
+
+
+def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Read and check ``config/`` below ``root``.
+
+    ``overrides`` replace single keys of config.yaml (Snakemake's ``--config`` and ``--configfile``). Raises
+    ConfigError with every mistake of the first file that has any, one a line.
+    """
+    main = read_yaml(root, CONFIG_FILE)
+    if isinstance(main, dict) and overrides:
+        main = {**main, **overrides}
+    schema = _schema(root, "config")
+    check(CONFIG_FILE, main, schema)
+
+    drives = read_drives(root)
+    _check_names(main["drives"], "drives", drives, f"described in {DRIVES_FILE}")
+
+    _check_independent(main["independent_drives"], drives)
+
+    known = {path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml")}
+    _check_names(main["studies"], "studies", known, f"in {STUDIES_FOLDER}/")
+    study_schema = _schema(root, "study")
+    studies = {}
+    for name in main["studies"]:
+        file = f"{STUDIES_FOLDER}/{name}.yaml"
+        study = studies[name] = _with_levels(file, read_yaml(root, file))
+        check(file, study, study_schema)
+        where = f"described in {DRIVES_FILE}"
+        _check_names(study.get("drives", ()), "drives", drives, where, file=file)
+        for experiment, body in study["experiments"].items():
+            place = f"experiments.{experiment}."
+            _check_names(body.get("drives", ()), "drives", drives, where, file=file, place=place)
+            if "drives" in study:
+                body.setdefault("drives", study["drives"])
+
+    return Config(
+        drives={name: _resolved_drive(root, name, drives[name]) for name in main["drives"]},
+        independent_drives=[name for name in main["independent_drives"] if name in main["drives"]],
+        source_drives=frozenset(_source_drives(root, known, studies)),
+        studies=studies,
+        iologs=_iologs(root, studies),
+        fio_options=study_schema["$defs"]["options"]["properties"],
+        settings=study_schema["$defs"]["settings"]["properties"],
+        repetitions=main["repetitions"],
+        runtime_ms=_milliseconds(main, "runtime", at_least=1),
+        warmup_ms=_milliseconds(main, "warmup", at_least=0),
+        precondition=main["precondition"],
+        precondition_round_ms=_milliseconds(main, "precondition_round", at_least=1),
+        file_size_bytes=_file_size(main),
+        seed=main["seed"],
+        interval=main["interval"],
+        confidence=main["confidence"],
+    )
+
+
+def read_drives(root: Path) -> dict[str, dict[str, Any]]:
+    """Return the entries of config/drives.yaml, checked. Raises ConfigError."""
+    drives: dict[str, dict[str, Any]] = read_yaml(root, DRIVES_FILE)
+    check(DRIVES_FILE, drives, _schema(root, "drives"))
+    _check_kinds(drives)
+    _check_paths(root, drives)
+    return drives
+
+
+def _source_drives(root: Path, known: Iterable[str], studies: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the drives that study files name, whatever else is in them: a mistake in one that is not asked for is none.
+
+    ``studies`` are those that are, read and checked.
+    """
+    for study in known:
+        try:
+            content = studies[study] if study in studies else read_yaml(root, f"{STUDIES_FOLDER}/{study}.yaml")
+        except ConfigError:
+            continue
+        if not isinstance(content, dict):
+            continue
+        experiments = content.get("experiments")
+        bodies = experiments.values() if isinstance(experiments, dict) else ()
+        for place in (content, *bodies):
+            named = place.get("drives") if isinstance(place, dict) else None
+            yield from (drive for drive in named if isinstance(drive, str)) if isinstance(named, list) else ()
+
+
+def _iologs(root: Path, studies: Mapping[str, Mapping[str, Any]]) -> dict[str, iologs.Log]:
+    """Return the logs that studies have replayed, by path. Raises ConfigError for one that is missing or malformed."""
+    found: dict[str, iologs.Log] = {}
+    for study, content in studies.items():
+        for experiment, body in content["experiments"].items():
+            options = {**content["fio"], **body.get("fio", {})}
+            named = [*body["vary"].get("read_iolog", []), *([options["read_iolog"]] if "read_iolog" in options else [])]
+            for path in map(os.path.normpath, named):
+                try:
+                    found[path] = found.get(path) or iologs.read(root / path)
+                except iologs.IologError as error:
+                    place = f"{STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: read_iolog"
+                    raise ConfigError(f"{place}: {error}") from None
+    return found
+
+
+def _milliseconds(main: Mapping[str, Any], key: str, at_least: int) -> int:
+    value_us = units.duration_us(main[key])
+    if value_us % 1000 or value_us < at_least * 1000:
+        raise ConfigError(f"{CONFIG_FILE}: {key}: {main[key]!r} must be whole milliseconds, at least {at_least} ms")
+    return value_us // 1000
+
+
+def _file_size(main: Mapping[str, Any]) -> int:
+    value = units.size_bytes(main["file_size"])
+    if value < 2**20 or value % 2**20:
+        raise ConfigError(f"{CONFIG_FILE}: file_size: {main['file_size']!r} must be whole MiB, at least 1 MiB")
+    return value
+
+
+def _schema(root: Path, name: str) -> dict[str, Any]:
+    """Return a schema; a study's gets ``$defs/factors``: each fio option and setting with a list of levels."""
+    schema: dict[str, Any] = read_yaml(root, f"{SCHEMAS_FOLDER}/{name}.schema.yaml")
+    if name == "study":
+        options = {**schema["$defs"]["options"]["properties"], **schema["$defs"]["settings"]["properties"]}
+        levels = {
+            option: {
+                "type": "array",
+                "minItems": 1,
+                "uniqueItems": True,
+                "items": value,
+                "x-hint": f"a list of levels, each {value['x-hint']}",
+            }
+            for option, value in options.items()
+        }
+        schema["$defs"]["factors"] = {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": False,
+            "properties": levels,
+        }
+    return schema
+
+
+# What an entry of drives.yaml needs beside its kind, and may have
+_NEEDED_BY_KIND = {"twin": ["model"], "file": ["path"], "block": ["path", "serial"], "archive": ["path"]}
+_ALLOWED_BY_KIND = {
+    "twin": {"model"},
+    "file": {"path", "tune"},
+    "block": {"path", "serial", "model", "size", "tune", "destroy", "expendable"},
+    "archive": {"path"},
+}
+# What ends the value of an option for fio (strip_blank_end in its parse.c), on its command line as well
+_FIO_COMMENTS = ";#"
+_ALLOWED_BY_ALL = {"kind", "description"}
+
+
+def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError for a drive that lacks what its kind needs, or has what another kind needs."""
+    problems = []
+    for name, drive in drives.items():
+        kind = drive["kind"]
+        problems += [
+            f"{DRIVES_FILE}: {name}: a drive of kind '{kind}' needs the key '{key}'. Add it."
+            for key in _NEEDED_BY_KIND[kind]
+            if key not in drive
+        ]
+        problems += [
+            f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{_kind_with(key)}', but this drive is a '{kind}'"
+            for key in sorted(set(drive) - _ALLOWED_BY_KIND[kind] - _ALLOWED_BY_ALL)
+        ]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _check_paths(root: Path, drives: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError for a drive's path that the system cannot follow."""
+    for name, drive in drives.items():
+        if "path" not in drive:
+            continue
+        try:
+            os.stat(root / drive["path"])
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            if isinstance(error, ValueError) or error.errno in {errno.ELOOP, errno.ENAMETOOLONG}:
+                place = f"{DRIVES_FILE}: {name}.path: {printable(drive['path'])}"
+                raise ConfigError(f"{place}: {reason}. Correct the path, or remove the link.") from None
+
+
+def _check_for_fio(root: Path, name: str, drive: Mapping[str, Any]) -> None:
+    """Raise ConfigError for the path of a real drive that fio would not take as it stands."""
+    path = os.path.abspath(root / drive["path"])  # noqa: PTH100 - as it is given, links and all
+    both = f"{path}{os.path.realpath(path)}"
+    wrong = next((character for character in _FIO_COMMENTS if character in both), "")
+    if wrong or path != path.strip():
+        what = f"fio takes '{wrong}' for the beginning of a comment" if wrong else "fio leaves out a blank at the end"
+        raise ConfigError(
+            f"{DRIVES_FILE}: {name}.path: {printable(path)}: {what}, and would use another file. Give another path, or"
+            " rename the folder."
+        )
+
+
+def _check_independent(names: Iterable[str], drives: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError for an independent drive that is not described, or is no real one."""
+    _check_names(names, "independent_drives", drives, f"described in {DRIVES_FILE}")
+    for index, name in enumerate(names):
+        kind = drives[name]["kind"]
+        if kind not in {"file", "block"}:
+            raise ConfigError(
+                f"{CONFIG_FILE}: independent_drives[{index}]: '{name}' is of kind '{kind}', which disturbs no other"
+                " drive. Leave it out."
+            )
+
+
+def _kind_with(key: str) -> str:
+    return next(kind for kind, allowed in _ALLOWED_BY_KIND.items() if key in allowed)
+
+
+def _resolved_drive(root: Path, name: str, drive: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a drive's entry; a twin's with the digest of its model, so that its cells change when the model does.
+
+    An archive's has its contents (`archive.Contents`) under ``contents``: they are what its cells are.
+    """
+    if drive["kind"] == "archive":
+        from iopatterns.raw import archive  # only where there is one
+
+        try:
+            return {**drive, "contents": archive.read(root / drive["path"])}
+        except archive.ArchiveError as error:
+            raise ConfigError(f"{DRIVES_FILE}: {name}.path: {error}") from None
+    if drive["kind"] != "twin":
+        _check_for_fio(root, name, drive)
+        return drive
+    from iopatterns.twin import models  # only where there is a twin
+    from iopatterns.twin.error import TwinError
+
+    try:
+        return {**drive, "model_digest": models.load(drive["model"]).digest}
+    except TwinError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _with_levels(file: str, content: Any) -> Any:
+    """Return a study with the names of lists under ``vary`` replaced by the lists that its ``levels`` define."""
+    if not (isinstance(content, dict) and isinstance(content.get("experiments"), dict)):
+        return content  # the schema says what is wrong
+    levels = content.get("levels", {})
+    for experiment, body in content["experiments"].items():
+        vary = body.get("vary") if isinstance(body, dict) else None
+        if not isinstance(vary, dict):
+            continue
+        for factor, value in vary.items():
+            if not isinstance(value, str):
+                continue
+            if not isinstance(levels, dict) or value not in levels:
+                known = sorted(levels) if isinstance(levels, dict) else []
+                raise ConfigError(
+                    f"{file}: experiments.{experiment}.vary.{factor}: no list '{printable(value)}' stands under levels."
+                    f"{nearest(value, known)} Give a list, or the name of one: {', '.join(known) or 'none yet'}."
+                )
+            vary[factor] = levels[value]
+    return content
+
+
+def _check_names(
+    names: Iterable[str], key: str, valid: Iterable[str], where: str, *, file: str = CONFIG_FILE, place: str = ""
+) -> None:
+    valid = sorted(valid)
+    place = f"{place}{key}"
+    for index, name in enumerate(names):
+        if name not in valid:
+            raise ConfigError(
+                f"{file}: {place}[{index}]: no {_singular(key)} '{printable(name)}' is {where}."
+                f"{nearest(name, valid)} There: {', '.join(valid)}."
+            )
+
+
+def _singular(key: str) -> str:
+    return {"studies": "study"}.get(key, "drive")

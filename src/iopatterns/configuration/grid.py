@@ -1,0 +1,341 @@
+"""Expands a study's factors and levels into cells with readable, hashed names. Pure: no files, no clock, no chance."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from iopatterns.base import units, yaml_schema
+from iopatterns.configuration import config
+from iopatterns.raw import cells
+
+# Raise it when the measuring code changes what fio is asked to do in a way that the specification does not show:
+# every cell then gets a new hash, and is measured again.
+PROTOCOL = 1
+
+# Their queue depth is what iodepth says; a synchronous engine has one request in flight whatever it says.
+ASYNCHRONOUS_ENGINES = frozenset({"libaio", "io_uring"})
+_MIB = 2**20
+# What fio makes of these is the order of requests, which a log has already
+_OF_FIOS_OWN_ORDER = (
+    "skip",
+    "offset_increment",
+    "blockalign",
+    "percentage_random",
+    "random_distribution",
+    "rwmixread",
+)
+
+# What an entry of drives.yaml says and no measurement depends on: a note for people, what may be set, consent
+_ABOUT_A_DRIVE = frozenset({"description", "tune", "destroy", "expendable"})
+
+
+class GridError(yaml_schema.ConfigError):
+    """A study's grid cannot be expanded; the message names the study file and the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One point of a study's grid.
+
+    ``specification`` holds all that can change what is measured, in canonical units, and nothing else; ``name`` is a
+    function of it alone: readable factors, then the first eight digits of its SHA-256. ``experiments`` are those of the
+    study that ask for this point, in the order of the file; one or more.
+    """
+
+    study: str
+    drive: str
+    name: str
+    specification: Mapping[str, Any]
+    experiments: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where the raw files of this cell lie, below the raw folder."""
+        return f"{self.drive}/{self.study}/{self.name}"
+
+
+def expand(conf: config.Config, study: str) -> Iterator[Cell]:
+    """Yield the cells of a study on all drives of the configuration, each cell once, in the order of the file.
+
+    Two experiments of a study may hold the same point: it is measured once. Raises GridError when an experiment
+    leaves out what every cell needs, or asks for what cannot be done or has no effect. The cells of an archived drive
+    are those of its archive that an experiment of the study asks for; GridError where one of them holds too few
+    executions, and where there is none of any study.
+    """
+    file = f"{config.STUDIES_FOLDER}/{study}.yaml"
+    base = {
+        "protocol": PROTOCOL,
+        "runtime_ms": conf.runtime_ms,
+        "warmup_ms": conf.warmup_ms,
+        "seed": conf.seed,
+    }
+    tags = _Tags(conf.fio_options, conf.settings)
+    for drive, settings in conf.drives.items():
+        if settings["kind"] == "archive":
+            yield from _archived(conf, study, drive)
+            continue
+        identity = {key: value for key, value in settings.items() if key not in _ABOUT_A_DRIVE}
+        drive_specification = {**identity, "name": drive, "file_size_bytes": conf.file_size_bytes}
+        if settings["kind"] == "block" and conf.precondition != "none":
+            asked = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
+            drive_specification["precondition"] = asked
+        found: dict[str, tuple[str, dict[str, Any], list[str]]] = {}
+        for experiment, point, part, drive_settings in _points(conf, study, drive):
+            _check_point({**point, **part}, conf, f"{file}: experiments.{experiment}")
+            specification = {**base, "drive": drive_specification, "fio": {**point, **part}}
+            if "read_iolog" in point:
+                specification["iolog"] = {"sha256": conf.iologs[point["read_iolog"]].sha256}
+            if drive_settings:
+                specification["settings"] = drive_settings
+                if "tune" in settings:
+                    specification["drive"] = {**drive_specification, "tune": settings["tune"]}
+            if settings["kind"] == "twin":
+                specification["warmup_ms"] = 0  # each execution finds a twin in the same state
+            digest = cells.digest(specification)
+            name = f"{tags.readable(point, drive_settings)}-{digest[:8]}"
+            known, _, experiments = found.setdefault(name, (digest, specification, []))
+            if known != digest:
+                raise GridError(f"{file}: two cells are both named {name}. Change one level slightly.")
+            if experiment not in experiments:
+                experiments.append(experiment)
+        for name, (_, specification, experiments) in found.items():
+            yield Cell(study, drive, name, specification, tuple(experiments))
+
+
+def repetitions(conf: config.Config, study: str) -> int:
+    """Return how many executions each cell of a study gets: the study's own number, or else config.yaml's."""
+    return int(conf.studies[study].get("repetitions", conf.repetitions))
+
+
+def drives_of(conf: config.Config, study: str, experiment: str) -> list[str]:
+    """Return the drives of the configuration on which an experiment runs.
+
+    A drive that any study names is one of a source's, and runs in the experiments that name it; one that none names,
+    such as your own, runs in all.
+    """
+    named = conf.studies[study]["experiments"][experiment].get("drives", ())
+    return [
+        drive
+        for drive, settings in conf.drives.items()
+        if (
+            any(experiment in cell.experiments for cell in _held(conf, study, drive))
+            if settings["kind"] == "archive"
+            else drive in named or drive not in conf.source_drives
+        )
+    ]
+
+
+def _held(conf: config.Config, study: str, drive: str) -> Iterator[Cell]:
+    """Yield the cells of a study that an archive holds, under the name that its drive has here."""
+    contents = conf.drives[drive]["contents"]
+    for cell in contents.cells:
+        experiments = tuple(name for name in cell.experiments if name in conf.studies[study]["experiments"])
+        if cell.study == study and experiments:
+            yield Cell(study, drive, cell.name, cell.specification, experiments)
+
+
+def _archived(conf: config.Config, study: str, drive: str) -> Iterator[Cell]:
+    """Yield the cells of a study on an archived drive. Raises GridError for one with too few executions."""
+    contents, path = conf.drives[drive]["contents"], conf.drives[drive]["path"]
+    held = {cell.name: cell.executions for cell in contents.cells if cell.study == study}
+    wanted = repetitions(conf, study)
+    place = f"{config.DRIVES_FILE}: {drive}: the archive {path}"
+    found = list(_held(conf, study, drive))
+    if not any(True for each in conf.studies for _ in _held(conf, each, drive)):
+        holds = sorted({f"{cell.study}: {name}" for cell in contents.cells for name in cell.experiments})
+        raise GridError(
+            f"{place} holds no cell of an experiment that {', '.join(conf.studies)} has. It holds {', '.join(holds)}."
+            " Name such a study and experiment, or leave the drive out."
+        )
+    for cell in found:
+        if held[cell.name] < wanted:
+            raise GridError(
+                f"{place} holds {held[cell.name]} executions of the cell {study}/{cell.name}, and repetitions asks for"
+                f" {wanted}. Set repetitions to at most {min(held[each.name] for each in found)}, or take an archive"
+                " with more."
+            )
+    yield from found
+
+
+def execution_names(count: int) -> list[str]:
+    """Return the names of the raw files of a cell, without suffix: ``01`` … ``10``."""
+    return [f"{number:02d}" for number in range(1, count + 1)]
+
+
+def _points(
+    conf: config.Config, study: str, drive: str
+) -> Iterator[tuple[str, dict[str, Any], dict[str, int], dict[str, Any]]]:
+    """Yield (experiment, fio options in canonical units, size, settings) for each combination of levels on a drive.
+
+    The size is that of the part of the file that a job uses, as ``{"size": …}``, where it follows from other options.
+    """
+    content = conf.studies[study]
+    schemas = {**conf.fio_options, **conf.settings}
+    for experiment, body in content["experiments"].items():
+        if drive not in drives_of(conf, study, experiment):
+            continue
+        fixed = {**content["fio"], **body.get("fio", {})}
+        fixed = {option: yaml_schema.read_value(value, schemas[option]) for option, value in fixed.items()}
+        regions = body.get("regions")
+        if regions is not None:
+            if "size" in {*fixed, *body["vary"]}:
+                place = f"{config.STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}"
+                raise GridError(f"{place}: regions says already how much of the file a job uses. Leave out size.")
+            # whole MiB, so that every block size of a study divides it or its remainder is small
+            fixed["offset_increment"] = conf.file_size_bytes // regions // _MIB * _MIB
+        factors = list(body["vary"])
+        levels = [[yaml_schema.read_value(level, schemas[name]) for level in body["vary"][name]] for name in factors]
+        for combination in itertools.product(*levels):
+            varied = dict(zip(factors, combination, strict=True))
+            settings = {name: value for name, value in varied.items() if name in conf.settings}
+            point = {**fixed, **{name: value for name, value in varied.items() if name not in settings}}
+            if "read_iolog" in point:
+                log = conf.iologs[point["read_iolog"]]
+                point |= {"rw": log.rw, "bs": log.largest_bytes}
+            yield experiment, point, _part(point, conf.file_size_bytes, by_regions=regions is not None), settings
+
+
+def _part(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -> dict[str, int]:
+    """Return ``{"size": …}`` for a workload that does not say how much of the file it uses, and cannot use all of it.
+
+    fio takes the size to begin at the offset, and deletes a file that is too short for that.
+    """
+    if "size" in point:
+        return {}
+    offset_bytes, increment_bytes = point.get("offset", 0), point.get("offset_increment", 0)
+    others_bytes = (point.get("numjobs", 1) - 1) * increment_bytes
+    room_bytes = increment_bytes if by_regions else file_size_bytes - others_bytes
+    if not (by_regions or offset_bytes or others_bytes):
+        return {}
+    return {"size": max(0, room_bytes - offset_bytes) // _MIB * _MIB}
+
+
+def _check_point(point: Mapping[str, Any], conf: config.Config, place: str) -> None:
+    """Raise GridError where a point cannot be measured, or holds what would have no effect."""
+    for option in ("rw", "bs"):
+        if option not in point:
+            raise GridError(f"{place}: no '{option}'. Add it under vary, or to the fio options.")
+    for problem in (_of_place(point, conf), _of_pauses(point, conf), _of_order(point, conf), _of_log(point, conf)):
+        if problem:
+            raise GridError(f"{place}: {problem}")
+
+
+def _of_place(point: Mapping[str, Any], conf: config.Config) -> str:
+    """Return what is wrong with the part of the file that a workload uses, or nothing."""
+    size_bytes, file_text = point.get("size", conf.file_size_bytes), units.format_size(conf.file_size_bytes)
+    if size_bytes > conf.file_size_bytes:
+        return (
+            f"size {units.format_size(size_bytes)} is larger than the file ({config.CONFIG_FILE}: file_size:"
+            f" {file_text}). Take a smaller size or a larger file."
+        )
+    if point["bs"] > size_bytes and "read_iolog" not in point:
+        whole = "the part used of the file" if "size" in point else "the file"
+        return (
+            f"bs {units.format_size(point['bs'])} is larger than {whole} ({config.CONFIG_FILE}: file_size)."
+            " Take a smaller block or a larger file."
+        )
+    last_bytes = point.get("offset", 0) + (point.get("numjobs", 1) - 1) * point.get("offset_increment", 0)
+    if "size" in point and last_bytes + size_bytes > conf.file_size_bytes:
+        if "offset_increment" in point:
+            return f"{point.get('numjobs', 1)} jobs need as many regions. Raise regions, or lower numjobs."
+        return (
+            f"size {units.format_size(size_bytes)} from offset {units.format_size(last_bytes)} on is more than the file"
+            f" ({file_text}) has. Take a smaller size, or leave it out: then what lies behind the offset is used."
+        )
+    return ""
+
+
+def _of_pauses(point: Mapping[str, Any], conf: config.Config) -> str:
+    """Return what is wrong with a workload's pauses, or nothing."""
+    if point.get("thinktime", 0) >= conf.runtime_ms * 1000:
+        return (
+            f"thinktime {point['thinktime']} us is no shorter than an execution ({config.CONFIG_FILE}: runtime:"
+            f" {conf.runtime_ms} ms). Take a shorter pause, or a longer runtime."
+        )
+    if "thinktime_blocks" in point and "thinktime" not in point:
+        return "thinktime_blocks is the number of requests between pauses: add thinktime, or leave it out."
+    return ""
+
+
+def _of_order(point: Mapping[str, Any], conf: config.Config) -> str:
+    """Return what is wrong with the order of a workload's requests, or nothing."""
+    rw = point["rw"]
+    for option in ("skip", "partitions"):
+        if option in point and rw not in {"read", "write"}:
+            return f"{option} is for sequential requests: rw read or write, not {rw}."
+    if "skip" in point and abs(point["skip"]) + point["bs"] > point.get("size", conf.file_size_bytes):
+        return f"skip {units.format_size(point['skip'])} leads out of the part used of the file. Take a smaller one."
+    for option in ("blockalign", "percentage_random", "random_distribution"):
+        if option in point and not rw.startswith("rand"):
+            return f"{option} is for random requests: rw {rw} has none. Use randread, randwrite or randrw."
+    return ""
+
+
+def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
+    """Return what is wrong with a workload that is replayed from a log, or nothing."""
+    logs = [option for option in ("partitions", "replay", "read_iolog") if option in point]
+    if not logs:
+        return ""
+    places = ("offset", "size") if "read_iolog" in point else ()
+    others = [option for option in (*_OF_FIOS_OWN_ORDER, *places) if option in point] + logs[1:]
+    if others:
+        return f"{logs[0]} and {others[0]} do not go together: each says which requests are made. Leave one out."
+    if point.get("numjobs", 1) > 1:
+        return f"{logs[0]} is for one job, not for {point['numjobs']}: each would do the same. Set numjobs to 1."
+    if "replay" in point:
+        actions = set(point["replay"].split("-"))
+        needed = "randrw" if len(actions) > 1 else f"rand{actions.pop()}"
+        if point["rw"] != needed:
+            return f"replay {point['replay']} is rw {needed}, not {point['rw']}."
+    if "partitions" in point:
+        part_bytes = point.get("size", conf.file_size_bytes) // point["partitions"]
+        if part_bytes < point["bs"]:
+            return f"a part of {part_bytes} bytes holds no request of {point['bs']}. Take fewer partitions."
+    if "read_iolog" in point:
+        end_bytes = conf.iologs[point["read_iolog"]].end_bytes
+        if end_bytes > conf.file_size_bytes:
+            return (
+                f"{point['read_iolog']} goes up to byte {end_bytes}, and the file ({config.CONFIG_FILE}: file_size) has"
+                f" {conf.file_size_bytes}. Take a larger file."
+            )
+    return ""
+
+
+class _Tags:
+    """The readable part of a cell's name, a function of the fio options and the settings alone."""
+
+    def __init__(self, options: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Mapping[str, Any]]) -> None:
+        # rw and bs come first, numjobs is always said, the rest follow in alphabetical order where set
+        tagged = [option for option in options if "x-tag" in options[option]]
+        rest = sorted(set(tagged) - {"rw", "bs", "numjobs", "iodepth"})
+        self._order = ["rw", "bs", "iodepth", "numjobs", *rest]
+        self._tag = {option: str(options[option]["x-tag"]) for option in self._order}
+        self._unit = {option: options[option].get("x-unit") for option in self._order}
+        self._settings = {setting: str(schema["x-tag"]) for setting, schema in settings.items()}
+        self._known: dict[tuple[str, Any], str] = {}
+
+    def readable(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+        """Return such as ``randread-4k-j1``, ``randread-4k-q32-j4-mix70`` or ``randread-4k-j1-dra1``."""
+        asynchronous = point.get("ioengine") in ASYNCHRONOUS_ENGINES
+        parts = []
+        for option in self._order:
+            value = point.get(option, 1 if option == "numjobs" else None)
+            if value is None or (option == "iodepth" and not asynchronous):
+                continue
+            text = self._known.get((option, value))
+            if text is None:
+                text = self._known[option, value] = self._tag[option] + self._text(option, value)
+            parts.append(text)
+        parts += [f"{self._settings[name]}{settings[name]}".replace(" ", "-") for name in sorted(settings)]
+        return "-".join(parts)
+
+    def _text(self, option: str, value: Any) -> str:
+        if self._unit[option] in {"size", "signed size"}:
+            return units.format_size(value)
+        if self._unit[option] == "duration":
+            return f"{value}us"
+        text = PurePath(value).stem if self._unit[option] == "path" else str(value)
+        return re.sub(r"[^A-Za-z0-9.-]+", "_", text)  # a name is one folder's

@@ -1,0 +1,236 @@
+"""I/O logs, which fio replays request by request: made for a cell, or a user's own, checked and written anew."""
+
+import hashlib
+import io
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from iopatterns.base import files
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import printable
+
+# A log made for a cell lasts for its runtime on any drive that does no more requests than this one after the other ...
+_REQUESTS_PER_MS = 64
+# ... up to a length that fio reads in no time
+MOST_REQUESTS = 65_536
+# Of a user's own log: more would take longer to read than to replay
+_MOST_BYTES = 64 * 2**20
+_MOST_OWN_REQUESTS = 1_000_000
+_LONGEST_LINE = 4_096  # a path, and three numbers
+_LONGEST_NUMBER = 100  # digits, zeros before it included
+_LARGEST_NUMBER = 2**63 - 1  # what the kernel's offsets can be
+# Of a replay, each half of a turn is as long as a drive with 8 ms for a request, a hard disk, does in half the runtime
+_MS_PER_TURN_REQUEST = 16
+# The name in a log of what is read and written. fio puts the drive's target in its place (replay_redirect).
+_NAME = "drive"
+_MOVING = frozenset({"read", "write"})
+_SYNCING = frozenset({"sync", "datasync"})
+_FILE_ACTIONS = frozenset({"add", "open", "close"})
+
+
+class IologError(IoPatternsError):
+    """A log is missing or is none that can be replayed; the message names file and line."""
+
+    exit_status = 2
+
+
+class Request(NamedTuple):
+    """One request of a log; ``time_us`` counts from the first."""
+
+    time_us: int
+    action: str
+    offset_bytes: int
+    length_bytes: int
+
+
+@dataclass(frozen=True)
+class Log:
+    """A user's own log: its requests in order, and the SHA-256 of the file."""
+
+    requests: Sequence[Request]
+    sha256: str
+
+    @property
+    def rw(self) -> str:
+        """What it does, as a value of fio's ``rw``: ``randread`` only where each request of it is a read."""
+        actions = {request.action for request in self.requests}
+        if actions == {"read"}:
+            return "randread"
+        return "randrw" if "read" in actions else "randwrite"
+
+    @property
+    def largest_bytes(self) -> int:
+        """The size of its largest request."""
+        return max(request.length_bytes for request in self.requests)
+
+    @property
+    def end_bytes(self) -> int:
+        """How much of a drive it needs."""
+        return max(request.offset_bytes + request.length_bytes for request in self.requests)
+
+
+def is_replay(options: Mapping[str, Any]) -> bool:
+    """Return whether a cell's requests come from a log."""
+    return not {"partitions", "replay", "read_iolog"}.isdisjoint(options)
+
+
+def requests_of(
+    specification: Mapping[str, Any], own: Log | None, randseed: int, runtime_ms: int
+) -> Sequence[Request] | None:
+    """Return the requests that one execution of a cell replays, or None where fio makes them itself.
+
+    ``own``: the log that the cell names, if it does. Of one with times, what comes after the runtime is left out: fio
+    would wait for it.
+    """
+    options = specification["fio"]
+    if not is_replay(options):
+        return None
+    if own is not None:
+        if options.get("replay_no_stall"):
+            return own.requests
+        return [request for request in own.requests if request.time_us < runtime_ms * 1000]
+    size_bytes = options.get("size", specification["drive"]["file_size_bytes"])
+    blocks = _in_partitions if "partitions" in options else _in_turns
+    length_bytes, base_bytes = options["bs"], options.get("offset", 0)
+    count = min(MOST_REQUESTS, _REQUESTS_PER_MS * specification["runtime_ms"])
+    found = blocks(options, size_bytes // length_bytes, specification["runtime_ms"], random.Random(randseed))
+    return [
+        Request(0, action, base_bytes + block * length_bytes, length_bytes)
+        for action, block in itertools.islice(found, count)
+    ]
+
+
+def _in_partitions(
+    options: Mapping[str, Any], blocks: int, _runtime_ms: int, _chance: random.Random
+) -> Iterator[tuple[str, int]]:
+    """Yield (action, block) without end: sequential in each of as many equal parts as asked for, the parts in turn."""
+    parts = options["partitions"]
+    blocks_a_part = blocks // parts
+    for turn in itertools.count():
+        for part in range(parts):
+            yield options["rw"], part * blocks_a_part + turn % blocks_a_part
+
+
+def _in_turns(
+    options: Mapping[str, Any], blocks: int, runtime_ms: int, chance: random.Random
+) -> Iterator[tuple[str, int]]:
+    """Yield (action, block) without end: requests at random, then the same ones again in the same order, and so on."""
+    size = min(MOST_REQUESTS // 2, max(1, runtime_ms // _MS_PER_TURN_REQUEST))
+    while True:
+        # of Python's generator, only random() gives the same sequence in every version
+        drawn = [int(chance.random() * blocks) for _ in range(size)]
+        for action in options["replay"].split("-"):
+            for block in drawn:
+                yield action, block
+
+
+def text(requests: Sequence[Request]) -> str:
+    """Return a log of version 3, which gives fio the time of each request in microseconds."""
+    end_us = requests[-1].time_us if requests else 0
+    # fio takes 0 for no time at all (delay_since_ttime in its iolog.c), and would not wait for the second request
+    start_us = 1 if end_us else 0
+    lines = ["fio version 3 iolog", f"{start_us} {_NAME} add", f"{start_us} {_NAME} open"]
+    lines += [
+        f"{start_us + time_us} {_NAME} {action} {offset} {length}" for time_us, action, offset, length in requests
+    ]
+    return "\n".join([*lines, f"{start_us + end_us} {_NAME} close\n"])
+
+
+def moved(requests: Sequence[Request]) -> int:
+    """Return how many of the requests read or write."""
+    return sum(request.action in _MOVING for request in requests)
+
+
+def read(path: Path) -> Log:
+    """Return a log that fio or a user wrote, of version 2 or 3. Raises IologError with the line that is wrong."""
+    shown = printable(path)
+    try:
+        content = files.read_bounded(path, _MOST_BYTES)
+        lines = io.StringIO(content.decode())
+    except FileNotFoundError:
+        raise IologError(f"{shown}: there is no such file. Put the log there, or correct the path.") from None
+    except files.UnreadableError as error:
+        raise IologError(f"{shown}: cannot be read: {error}") from None
+    except UnicodeDecodeError as error:
+        raise IologError(f"{shown}: cannot be read: no UTF-8 text at byte {error.start}") from None
+    versions = {f"fio version {version} iolog": version for version in (2, 3)}
+    head = lines.readline().strip()
+    if head not in versions:
+        raise IologError(f"{shown}: line 1: the first line of a log must be one of: {', '.join(versions)}")
+    timed = versions[head] == 3
+    requests: list[Request] = []
+    names = set()
+    for number, line in enumerate(lines, start=2):
+        if not line.strip():
+            continue
+        try:
+            name, request = _parsed(_words(line), timed=timed)
+            if requests and request is not None and request.time_us < requests[-1].time_us:
+                raise ValueError("its time lies before that of the line above")
+            if len(requests) >= _MOST_OWN_REQUESTS:
+                raise ValueError(f"a log has at most {_MOST_OWN_REQUESTS:,} requests; cut it to the part of interest")
+        except ValueError as error:
+            raise IologError(f"{shown}: line {number}: '{printable(line.rstrip())}': {error}") from None
+        names.add(name)
+        if request is not None:
+            requests.append(request)
+    if not moved(requests):
+        raise IologError(f"{shown}: holds no request that reads or writes")
+    if len(names) > 1:
+        some = ", ".join(map(printable, sorted(names)[:3]))
+        raise IologError(
+            f"{shown}: its requests go to {len(names)} files ({some} …), and a drive can stand"
+            " for one. Keep the lines of one of them."
+        )
+    start_us = requests[0].time_us
+    requests = [request._replace(time_us=request.time_us - start_us) for request in requests]
+    return Log(requests, hashlib.sha256(content).hexdigest())
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a line. Raises ValueError for one that no log of fio's has."""
+    if len(line) > _LONGEST_LINE:
+        raise ValueError(f"a line has at most {_LONGEST_LINE} characters")
+    words = line.split()
+    if not all(map(str.isprintable, words)):
+        raise ValueError("it holds control characters")
+    return words
+
+
+def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, Request | None]:
+    """Return what a line is about: the file's name, and the request if it is one. Raises ValueError."""
+    form = ("TIME " if timed else "") + "FILE ACTION [OFFSET LENGTH]"
+    time_us = _number(words[0], "time") if timed else 0
+    rest = words[1:] if timed else words
+    if len(rest) not in {2, 4}:
+        raise ValueError(f"a line is {form}")
+    name, action = rest[:2]
+    if action in _FILE_ACTIONS:
+        return name, None
+    if action not in _MOVING | _SYNCING:
+        remedy = "write times instead (version 3)" if action == "wait" else "leave such lines out"
+        replayed = ", ".join(sorted(_MOVING | _SYNCING))
+        raise ValueError(f"'{printable(action)}' is not replayed here, only {replayed}; {remedy}")
+    if len(rest) == 2:
+        if action in _MOVING:
+            raise ValueError(f"a line is {form}")
+        return name, Request(time_us, action, 0, 0)
+    offset_bytes, length_bytes = _number(rest[2], "offset"), _number(rest[3], "length")
+    if action in _MOVING and not length_bytes:
+        raise ValueError("a request of 0 bytes")
+    if offset_bytes + length_bytes > _LARGEST_NUMBER:
+        raise ValueError("it ends beyond what any drive holds")
+    return name, Request(time_us, action, offset_bytes, length_bytes)
+
+
+def _number(word: str, what: str) -> int:
+    if not (word.isascii() and word.isdigit()):
+        raise ValueError(f"the {what} '{printable(word)}' is no whole number from 0")
+    value = int(word) if len(word) <= _LONGEST_NUMBER else _LARGEST_NUMBER + 1
+    if value > _LARGEST_NUMBER:
+        raise ValueError(f"the {what} '{printable(word)}' is larger than {_LARGEST_NUMBER}")
+    return value

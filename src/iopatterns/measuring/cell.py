@@ -1,0 +1,301 @@
+"""Measures one cell: holds, identifies and guards the drive, then runs fio once per execution. Imports no pandas."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from iopatterns.base import files, messages
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.signals import STOPPING
+from iopatterns.configuration import iologs
+from iopatterns.measuring import drives, fio, health, machine, progress
+from iopatterns.measuring.tuning import disk, journal
+from iopatterns.raw import cells, tuning_steps
+from iopatterns.raw.sidecars import UNPACKED, read_sidecar, write_sidecar
+
+# Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
+_OTHERS_SHARE = 0.05
+_OTHERS_LEAST_BYTES = 2**20
+# How often an execution is begun that something keeps holding up
+_ATTEMPTS = 3
+
+
+class MeasureError(IoPatternsError):
+    """A cell could not be measured; the message names the cell and the execution."""
+
+
+class Interrupted(BaseException):
+    """A signal asked to stop; what is measured is kept. ``signal_number`` says which."""
+
+    def __init__(self, signal_number: int) -> None:
+        self.signal_number = signal_number
+        super().__init__(signal.Signals(signal_number).name)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted` while the context lasts."""
+
+    def stop(signal_number: int, _frame: FrameType | None) -> None:
+        for number in STOPPING:  # the second Ctrl-C of an impatient user must not cut the clean-up short
+            signal.signal(number, signal.SIG_IGN)
+        raise Interrupted(signal_number)
+
+    before = {number: signal.signal(number, stop) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
+    """Measure the executions of a cell whose raw files are not there yet; return how many that were.
+
+    The number of an execution is the stem of its raw file. A raw file that is there with its sidecar is kept as it is.
+    Where the drive does not take the cell's settings, nothing is measured: each raw file then says so in place of what
+    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError, MeasureError, or
+    NoRoomError where the raw files' file system is full; finished executions stay.
+    """
+    try:
+        return _measure(root, specification, raw_files)
+    except (OSError, fio.FioError):
+        files.require_room(raw_files[0].parent)  # if that is what it came of, nothing else is worth saying
+        raise
+
+
+def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
+    cell = raw_files[0].parent
+    label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
+    if not cells.names(cell.name, specification):
+        raise MeasureError(f"{cell}: the folder's name is not that of the specification given")
+    if (cell.parent.parent / UNPACKED).exists():
+        raise MeasureError(
+            f"{cell.parent.parent}: holds what was measured elsewhere and unpacked from an archive. Give the drive that"
+            " is measured here another name in config/drives.yaml, or delete that folder."
+        )
+    all_there = f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again"
+    if not _missing(raw_files) and not journal.is_noted(specification["drive"]["name"], root):
+        messages.say(all_there)
+        return 0
+
+    log = _own_log(root, specification)
+    drive = drives.open_drive(root, specification)
+    with drive.hold():
+        missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
+        if not missing:
+            messages.say(all_there)
+            return 0
+        cell.mkdir(parents=True, exist_ok=True)
+        for leftover in cell.glob(".*.partial"):
+            leftover.unlink()
+        drive.guard()
+        drive.prepare()
+        steps = [step.record() for step in drive.tune(specification.get("settings", {}))]
+        about: dict[str, Any] = {"specification": specification, "drive": drive.identify(), "tuning": steps}
+        if tuning_steps.not_taken(steps):
+            for raw in missing:
+                _leave_out(raw, about)
+                progress.advance()
+            reasons = "; ".join(step["reason"] for step in tuning_steps.not_taken(steps))
+            messages.say(f"{label}: not measured, for the drive does not take its settings: {reasons}")
+            return 0
+        about["fio_version"] = fio.version()
+        real = specification["drive"]["kind"] != "twin"
+        condition = _condition(about["drive"]["device"]) if real else {}
+        started = time.monotonic()
+        _warm_up(drive, specification, log, cell)
+        for raw in missing:
+            _execute(drive, raw, about, log, condition)
+            progress.advance()
+        messages.say(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
+    return len(missing)
+
+
+def _missing(raw_files: Sequence[Path]) -> list[Path]:
+    """Return the raw files that are not there. Raises SidecarError for one that is there but not as measured."""
+    missing = [raw for raw in raw_files if not raw.exists()]
+    for raw in set(raw_files).difference(missing):
+        read_sidecar(raw)
+    return missing
+
+
+def _own_log(root: Path, specification: Mapping[str, Any]) -> iologs.Log | None:
+    """Return the user's log that a cell replays, if it does. Raises MeasureError where it is not as it was planned."""
+    options = specification["fio"]
+    if "read_iolog" not in options:
+        return None
+    path = options["read_iolog"]
+    log = iologs.read(root / path)
+    # what was planned decides whether the drive may be written
+    if (log.sha256, log.rw) != (specification.get("iolog", {}).get("sha256"), options["rw"]):
+        raise MeasureError(f"{path}: has changed since the run was planned. Run again.")
+    return log
+
+
+def _warm_up(drive: drives.Drive, specification: Mapping[str, Any], log: iologs.Log | None, cell: Path) -> None:
+    """Run the workload once for nothing, so that the first execution finds the drive as the others do."""
+    if specification["warmup_ms"]:
+        raw = cell / "00.json"
+        _run(drive, specification, specification["warmup_ms"], raw, log)
+        files.partial(raw).unlink(missing_ok=True)
+
+
+def _run(
+    drive: drives.Drive, specification: Mapping[str, Any], runtime_ms: int, raw: Path, log: iologs.Log | None
+) -> tuple[list[str], fio.Outcome, Sequence[iologs.Request] | None]:
+    """Run fio into the temporary file of ``raw``; return its command line, how it went, and what it replayed if it did.
+
+    ``log`` is the one that the cell names. Whatever log is replayed lies beside the raw file for as long as fio runs.
+    """
+    seed = cells.randseed(specification, int(raw.stem))
+    output, iolog = files.partial(raw), files.partial(raw.with_suffix(".iolog"))
+    requests = iologs.requests_of(specification, log, seed, runtime_ms)
+    path = None if requests is None else str(iolog)
+    argv = drive.prefix + fio.command(specification, drive.target, seed, runtime_ms, str(output), iolog=path)
+    try:
+        if requests is not None:
+            iolog.write_text(iologs.text(requests), encoding="utf-8")
+        drive.verify()
+        outcome = fio.run(argv, expected_s=runtime_ms / 1000, descriptors=drive.descriptors)
+        drive.verify()  # else what was measured may be of another drive, or have written where it must not
+        return argv, outcome, requests
+    except BaseException:
+        output.unlink(missing_ok=True)
+        raise
+    finally:
+        iolog.unlink(missing_ok=True)
+
+
+def _leave_out(raw: Path, about: Mapping[str, Any]) -> None:
+    """Write a raw file that says which settings the drive did not take, and its sidecar."""
+    temporary = files.partial(raw)
+    left_out = [{key: step[key] for key in ("setting", "wanted", "outcome", "reason")} for step in about["tuning"]]
+    try:
+        files.write_json(temporary, {"not measured": left_out})
+        _keep(temporary, raw, {**about, "execution": int(raw.stem)})
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _keep(temporary: Path, raw: Path, sidecar: Mapping[str, Any]) -> None:
+    """Give a raw file its name. The sidecar first: a raw file under its own name always has one."""
+    measured = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
+    write_sidecar(raw, {**sidecar, "raw": measured})
+    files.commit(temporary, raw)
+
+
+def _condition(device: str | None) -> dict[str, Any]:
+    """Return what a real drive says of itself before its cell's first execution: health, and its write cache."""
+    seen = disk.write_cache(device) if device else {"drive": None, "kernel": None}
+    return {"health": {"before": health.read(device)}, "write_cache": seen}
+
+
+def _execute(
+    drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iologs.Log | None, condition: Mapping[str, Any]
+) -> None:
+    """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share.
+
+    ``condition`` is that of a real drive before the first of them, as `_condition` returned it; nothing for a twin. An
+    execution that something held up is run again, and the sidecar says why (``held_up``). Raises MeasureError where
+    that happens each time.
+    """
+    held_up: list[str] = []
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return _attempt(drive, raw, about, log, {**condition, "held_up": held_up} if condition else {})
+        except fio.DisturbedError as error:
+            held_up.append(str(error))
+            if attempt < _ATTEMPTS:
+                messages.say(f"{raw}: not kept, for {error} Measuring it again, try {attempt + 1} of {_ATTEMPTS}.")
+    raise MeasureError(
+        f"{raw}: not measured: each of {_ATTEMPTS} tries was held up, the last one thus: {held_up[-1]} Find out what"
+        " stops fio or keeps this machine busy, and run again; what is finished is kept."
+    )
+
+
+def _attempt(
+    drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iologs.Log | None, condition: Mapping[str, Any]
+) -> None:
+    """Run fio for one execution, check what it wrote, and keep it with its sidecar.
+
+    Raises MeasureError where it is no measurement, and DisturbedError where another try may give one.
+    """
+    specification = about["specification"]
+    execution = int(raw.stem)
+    before = machine.moment()
+    device = about["drive"].get("device")
+    traffic_bytes = machine.disk_traffic_bytes(device)
+    temporary = files.partial(raw)
+    try:
+        argv, outcome, requests = _run(drive, specification, specification["runtime_ms"], raw, log)
+        try:
+            # in virtual time nothing can hold a drive up
+            moved_bytes = fio.check(
+                temporary,
+                specification,
+                None if requests is None else iologs.moved(requests),
+                outcome if condition else None,
+            )
+        except fio.DisturbedError:
+            raise
+        except fio.FioError as error:
+            files.require_room(raw.parent)
+            raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
+        if changed := drive.changed_settings(about["tuning"]):
+            raise MeasureError(
+                f"{raw}: not kept, for settings changed while it was measured: {'; '.join(changed)}. Something else"
+                " changes them: another program, a rule of udev's, tuned? Stop that, and run again."
+            )
+        sidecar = {
+            **about,
+            "execution": execution,
+            "randseed": cells.randseed(specification, execution),
+            "command": argv,
+            "machine": machine.machine(),
+            "before": before,
+            "started": _timestamp(outcome.started_s),
+            "ended": _timestamp(outcome.ended_s),
+            "wall_s": round(outcome.wall_s, 6),
+        }
+        if condition:
+            traffic = (traffic_bytes, machine.disk_traffic_bytes(device))
+            seen = {**condition["health"], "after": health.read(device)}
+            sidecar |= {**condition, "health": seen, **_traffic_of_others(traffic, moved_bytes)}
+            sidecar["doubts"] = _doubts(sidecar, moved_bytes)
+        _keep(temporary, raw, sidecar)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _traffic_of_others(traffic: tuple[int | None, int | None], moved_bytes: int) -> dict[str, int | None]:
+    """Return the bytes that others moved meanwhile; ``traffic`` is what the disk had moved before, and has after."""
+    before, after = traffic
+    return {"others_bytes": None if before is None or after is None else max(0, after - before - moved_bytes)}
+
+
+def _doubts(sidecar: Mapping[str, Any], moved_bytes: int) -> list[str]:
+    """Return what makes an execution on a real drive doubtful, by its sidecar."""
+    specification, before = sidecar["specification"], sidecar["before"]
+    found = []
+    if (sidecar["others_bytes"] or 0) > max(_OTHERS_SHARE * moved_bytes, _OTHERS_LEAST_BYTES):
+        found.append("other I/O on the disk")
+    if not specification["fio"].get("direct"):
+        found.append("through the page cache")
+    if before["cpu_governor"] not in {None, "performance"}:
+        found.append(f"CPU governor {before['cpu_governor']}")
+    if before["load_average"][0] > (os.cpu_count() or 1):
+        found.append("a busy machine")
+    if disk.disagree(sidecar["write_cache"]) and "write_cache" not in specification.get("settings", {}):
+        found.append("drive and kernel disagree on the write cache")
+    return found + health.doubts(sidecar["health"]["before"], sidecar["health"]["after"])
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,144 @@
+"""The folder of this package's own beside a drive's file: nothing in it is anybody else's, and no link leads out."""
+
+import contextlib
+import fcntl
+import json
+import os
+import stat
+from typing import Any, Self
+
+from iopatterns.measuring.drives import opened
+
+NAME = ".iopatterns"
+_OWNER = "owner"
+_OWNER_TEXT = (
+    b"This folder and all that is in it are made and deleted by iopatterns, for the drive's files beside it.\n"
+)
+
+
+class NotOursError(Exception):
+    """What bears a name of this package's is not this package's; the message names it and says what it is."""
+
+
+class OwnFolder:
+    """The open folder ``.iopatterns`` in another folder, for its user alone, with an owner's mark in it.
+
+    Names in it are opened within it, never through a link, and only plain files with one name and of this user.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def existing(cls, parent: int) -> Self | None:
+        """Return the one in the folder that a descriptor names, None where there is none. Raises NotOursError."""
+        try:
+            folder = cls(os.open(NAME, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise NotOursError(f"{NAME} cannot be opened as a folder ({error.strerror})") from None
+        try:
+            folder._check()
+        except BaseException:
+            folder.close()
+            raise
+        return folder
+
+    @classmethod
+    def made(cls, parent: int) -> Self:
+        """Return it, made where it is not there. Raises OSError or NotOursError."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(NAME, 0o700, dir_fd=parent)
+        found = cls.existing(parent)
+        if found is None:
+            raise NotOursError(f"{NAME} is deleted by somebody else as soon as it is made")
+        return found
+
+    def close(self) -> None:
+        """Close it."""
+        opened.close(self._descriptor)
+
+    @property
+    def descriptor(self) -> int:
+        """The open folder."""
+        return self._descriptor
+
+    def _check(self) -> None:
+        state = os.fstat(self._descriptor)
+        if state.st_uid != os.geteuid():
+            raise NotOursError(f"{NAME} belongs to user {state.st_uid}")
+        if stat.S_IMODE(state.st_mode) & 0o077:
+            raise NotOursError(f"{NAME} is open to others (mode {stat.S_IMODE(state.st_mode):o})")
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # whoever makes it puts its mark in before another looks
+        try:
+            if not os.listdir(self._descriptor):
+                self._create(_OWNER, _OWNER_TEXT)
+            with open(self.open(_OWNER, os.O_RDONLY), "rb") as file:
+                ours = file.read(len(_OWNER_TEXT) + 1) == _OWNER_TEXT
+        except FileNotFoundError:
+            ours = False
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        if not ours:
+            raise NotOursError(f"{NAME} is there, and this package did not make it")
+
+    def open(self, name: str, flags: int) -> int:
+        """Open a file in it. Raises FileNotFoundError, other OSErrors, and NotOursError for what is no plain file."""
+        try:
+            descriptor = os.open(
+                name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor
+            )
+        except IsADirectoryError:
+            raise NotOursError(f"{NAME}/{name} is a folder") from None
+        except OSError as error:
+            if stat.S_ISLNK(self._mode(name)):
+                raise NotOursError(f"{NAME}/{name} is a symbolic link") from None
+            raise error from None
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1 or state.st_uid != os.geteuid():
+            os.close(descriptor)
+            raise NotOursError(f"{NAME}/{name} is no plain file of this user, or has several names")
+        return descriptor
+
+    def _mode(self, name: str) -> int:
+        try:
+            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_mode
+        except OSError:
+            return 0
+
+    def new(self, name: str) -> int:
+        """Return a new, empty file open for reading and writing; one left behind under that name is deleted first."""
+        self.delete(name)
+        return self.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there: of a link nothing but the name."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._descriptor)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is anything of that name."""
+        return bool(self._mode(name))
+
+    def read_json(self, name: str) -> Any:
+        """Return the content of a JSON file; None where there is none, or none that is whole. Raises NotOursError."""
+        try:
+            with open(self.open(name, os.O_RDONLY), encoding="utf-8") as file:
+                return json.load(file)
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Write a JSON file that is whole or not there, and on the disk when this returns. Raises OSError."""
+        temporary = f"{name}.new"
+        self.delete(temporary)
+        self._create(temporary, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
+        os.replace(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        os.fsync(self._descriptor)
+
+    def _create(self, name: str, content: bytes) -> None:
+        with open(self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())

@@ -1,0 +1,384 @@
+"""Runs fio: the command line of an execution, its process, what disturbed it, and the check of what it wrote."""
+
+import contextlib
+import ctypes
+import functools
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fio_parser_json.documents import FioParseError, read_documents
+
+from iopatterns.base import children
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.signals import STOPPING
+
+# Options of cells that fio does not know; `command` and `iologs` say what is made of them
+_OUR_OPTIONS = ("skip", "partitions", "replay", "read_iolog")
+# A direction of a mix may have had no request where chance alone makes that this likely
+_LEAST_LIKELIHOOD = 1e-6
+# An execution whose I/O ran for less than this share of the runtime asked for was cut short by something
+_LEAST_RUNTIME_SHARE = 0.9
+# One whose I/O ran for so much longer than asked for was held up. fio begins its last requests within the runtime; what
+# they take beyond it is theirs (`_longest_runtime_ms`). The share and the milliseconds are for a drive that answers its
+# last requests late, as when it collects garbage: half a second is more than solid-state and hard disks take for one
+# request, error recovery left out, and an execution of which a third was no I/O is no measurement of anything else.
+_MOST_RUNTIME_SHARE = 1.5
+_LATEST_END_MS = 500
+# Engines that have one request under way whatever iodepth says
+_SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
+# What fio may take beside its I/O to start and to stop: threads, reading a log, emptying the page cache of the drive.
+# Far more than it needs on a busy machine, for what happens there changes no figure by itself
+_MOST_START_STOP_S = 30.0
+# By so much the clock that counts suspension may be ahead: the two are not read at the same moment
+_SUSPENDED_LEAST_S = 0.001
+# fio that has not ended so long after it should have hangs (a dead disk, a stuck kernel)
+_PATIENCE_S = 120.0
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_STOPPED_TOO = "ran while the measuring process itself was stopped"
+_STOPS = (signal.SIGCHLD, signal.SIGCONT)
+
+
+class FioError(IoPatternsError):
+    """fio failed, or wrote something that is no valid measurement; the message holds fio's own words."""
+
+
+class DisturbedError(FioError):
+    """fio ended well, but something held it up meanwhile, so that its figures are not the drive's."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one fio process went: when it started and ended (seconds since the epoch) and how long it took.
+
+    ``disturbed`` says what held it up or may have, in words that go on "fio …": it was stopped, or the machine slept.
+    """
+
+    started_s: float
+    ended_s: float
+    wall_s: float
+    disturbed: str | None = None
+
+
+def version() -> str:
+    """Return what ``fio --version`` prints, such as ``fio-3.33``. Raises FioError where there is no fio."""
+    try:
+        asked = subprocess.run(
+            ["fio", "--version"], capture_output=True, text=True, check=True, env=children.environment()
+        )
+        return asked.stdout.strip()
+    except FileNotFoundError:
+        raise FioError("fio is not installed. Run ./reproduce.sh, which installs it.") from None
+    except subprocess.CalledProcessError as error:
+        raise FioError(f"fio --version failed: {error.stderr.strip()}") from None
+
+
+def command(
+    specification: Mapping[str, Any],
+    target: str,
+    randseed: int,
+    runtime_ms: int,
+    output: str,
+    *,
+    iolog: str | None = None,
+) -> list[str]:
+    """Return fio's command line for one run of a cell's workload.
+
+    ``target`` is the path of the drive, ``output`` that of the json+ file, ``iolog`` that of the log to replay, whose
+    requests all go to the drive. The options that follow the cell's own are
+    what every measurement needs: one process whose death ends all jobs (``thread``), offsets that differ between
+    executions and repeat with the seed (``randrepeat=0`` with ``randseed``; fio's default ignores the seed), and no
+    file made by mistake (``allow_file_create=0``).
+    """
+    options = specification["fio"]
+    argv = ["fio", f"--name={options['rw']}", f"--filename={_escaped(target)}"]
+    given = {"size": specification["drive"]["file_size_bytes"], **options}
+    for ours in _OUR_OPTIONS:
+        given.pop(ours, None)
+    if options.get("skip"):
+        given["rw"] = f"{options['rw']}:{options['skip']}"
+    if iolog is not None:
+        given |= {"read_iolog": _escaped(iolog), "replay_redirect": target}
+    argv += [f"--{option}={given[option]}" for option in sorted(given)]
+    argv += [
+        "--time_based=1",
+        f"--runtime={runtime_ms}ms",
+        "--thread=1",
+        "--randrepeat=0",
+        f"--randseed={randseed}",
+    ]
+    argv += ["--allow_file_create=0", "--output-format=json+", f"--output={output}", "--eta=never"]
+    if only_reads(options):
+        argv.append("--readonly")
+    return argv
+
+
+def _escaped(path: str) -> str:
+    """Return a path as fio takes it where several may stand, with colons between."""
+    return path.replace(":", "\\:")
+
+
+def only_reads(options: Mapping[str, Any]) -> bool:
+    """Return whether a cell's workload writes nothing.
+
+    Of a cell that replays a user's log, ``rw`` says what that log does, and the log is held against it when it is read.
+    """
+    return options["rw"] in {"read", "randread"} and "write" not in options.get("replay", "")
+
+
+def fill(descriptor: int, size_bytes: int) -> None:
+    """Write the first part of an open file or block device once, in sequence, with incompressible data.
+
+    Past the page cache, and down to the disk. A file must be as long before: fio would delete a shorter one. Raises
+    FioError.
+    """
+    argv = [*_writing(descriptor, size_bytes), "--rw=write", "--bs=1m", "--ioengine=psync", "--output=/dev/null"]
+    run(argv, expected_s=size_bytes / 2**20, descriptors=[descriptor])
+
+
+def random_writes(descriptor: int, size_bytes: int, runtime_ms: int, randseed: int, output: Path) -> float:
+    """Write 4 KiB blocks at random in the first part of an open device for a time, thirty-two under way; return IOPS.
+
+    ``output`` is where fio's JSON goes, for as long as it is needed. Raises FioError.
+    """
+    argv = [*_writing(descriptor, size_bytes, randseed), "--rw=randwrite", "--bs=4k"]
+    argv += ["--ioengine=libaio", "--iodepth=32", "--norandommap=1"]
+    argv += ["--time_based=1", f"--runtime={runtime_ms}ms", "--output-format=json"]
+    try:
+        run([*argv, f"--output={output}"], expected_s=runtime_ms / 1000, descriptors=[descriptor])
+        (document,) = read_documents(output)
+    finally:
+        output.unlink(missing_ok=True)
+    return float(document.jobs[0]["write"]["iops"])
+
+
+def _writing(descriptor: int, size_bytes: int, randseed: int = 1) -> list[str]:
+    """Return the options of all writing that prepares: past the page cache, down to the disk, in one process."""
+    target = f"/proc/self/fd/{descriptor}"
+    how = ["--allow_file_create=0", "--direct=1", "--end_fsync=1", "--thread=1"]
+    # without refill_buffers fio writes the same block over and over, which a drive may compress or deduplicate
+    data = ["--refill_buffers=1", "--randrepeat=0", f"--randseed={randseed}", "--eta=never"]
+    return ["fio", "--name=prepare", f"--filename={target}", f"--size={size_bytes}", *how, *data]
+
+
+def run(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> Outcome:
+    """Run fio, which inherits the ``descriptors``, in a process group of its own and wait for it.
+
+    Whatever ends the wait early (an interrupt, an error) kills the whole group at once; should this process itself be
+    killed, the kernel kills fio. Raises FioError with fio's own words when it fails.
+    """
+    started_s, clock, asleep_s = time.time(), time.monotonic(), _suspended_s()
+    with tempfile.TemporaryFile() as words, _told_of_stops() as blocked:
+        # a signal that comes while fio is started waits until fio can be stopped
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                env=children.environment(),
+                pass_fds=tuple(descriptors),
+                preexec_fn=functools.partial(_begin, os.getpid(), blocked),  # noqa: PLW1509 - no threads here
+            )
+        except FileNotFoundError:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            raise FioError(f"{argv[0]} is not installed. Run ./reproduce.sh, which installs it.") from None
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            status, disturbed = _wait(process, timeout_s=10 * expected_s + _PATIENCE_S)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)  # not yet reaped, so the group's number is still fio's
+            process.wait()
+            if not isinstance(error, TimeoutError):
+                raise
+            raise FioError(
+                f"fio did not end: it was to take {expected_s:.1f} s and was stopped after"
+                f" {time.monotonic() - clock:.0f} s. Does the drive still answer? Command: {' '.join(argv)}"
+            ) from None
+        if status:
+            words.seek(0)
+            said = words.read().decode(errors="replace").strip() or _preamble(argv) or "(fio said nothing)"
+            how = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
+            raise FioError(f"fio {how}. It said:\n{_indent(said)}\n  Command: {' '.join(argv)}")
+    slept_s = _suspended_s() - asleep_s
+    if slept_s > _SUSPENDED_LEAST_S:
+        disturbed = f"ran while the machine was suspended for {slept_s:.1f} s"
+    return Outcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+
+
+def _suspended_s() -> float:
+    """Return for how long the machine has been suspended since it started (clock_gettime(2), CLOCK_BOOTTIME)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def _begin(parent: int, mask: set[int | signal.Signals]) -> None:
+    """Make ready the process in which fio starts: it dies with its parent, and takes signals as that did."""
+    die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:  # killed before the kernel was asked
+        os._exit(1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@contextlib.contextmanager
+def _told_of_stops() -> Iterator[set[int | signal.Signals]]:
+    """Keep the signals pending that say that a child has stopped, gone on or ended, and that this process goes on.
+
+    Yields the signals that were blocked before, which is how the child is to have them.
+    SIGCHLD gets its default action: inherited as ignored, the kernel would forget how children ended.
+    """
+    action = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+    try:
+        while signal.sigtimedwait(_STOPS, 0):  # of what was before
+            pass
+        yield set(mask)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGCHLD, action)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[int, str | None]:
+    """Return the exit status of a process as soon as it ends, and what stopped it meanwhile. Raises TimeoutError.
+
+    To be called in the context `_told_of_stops`. `Popen.wait` with a timeout looks up to 50 ms late, which is as long
+    as fio takes on a twin.
+    """
+    disturbed = None
+    deadline_s = time.monotonic() + timeout_s
+    stops = os.WSTOPPED | os.WCONTINUED | os.WNOHANG
+    while True:
+        change = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | stops)
+        if change is not None and change.si_code not in {os.CLD_STOPPED, os.CLD_CONTINUED}:
+            # of a child that stopped, went on and ended while this process was stopped, the end is all that is known
+            if signal.SIGCONT in signal.sigpending():
+                disturbed = disturbed or _STOPPED_TOO
+            return process.wait(), disturbed
+        if change is not None:
+            disturbed = "was stopped by a signal for a while"
+            with contextlib.suppress(ChildProcessError):  # it has ended since
+                os.waitid(os.P_PID, process.pid, stops)
+            continue
+        told = signal.sigtimedwait(_STOPS, max(0.0, deadline_s - time.monotonic()))
+        if told is None:
+            raise TimeoutError
+        if told.si_signo == signal.SIGCONT:
+            disturbed = disturbed or _STOPPED_TOO
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Ask the kernel for a signal to this process when the thread that started it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.strip().splitlines()[-12:])
+
+
+def _preamble(argv: list[str]) -> str:
+    """Return what fio wrote before the JSON in its output file: some errors land there."""
+    for argument in argv:
+        if argument.startswith("--output="):
+            with contextlib.suppress(OSError):
+                text = Path(argument.removeprefix("--output=")).read_text(errors="replace")
+                return text[: text.find("{")].strip() if "{" in text else text.strip()
+    return ""
+
+
+def check(
+    output: Path, specification: Mapping[str, Any], requests: int | None = None, outcome: Outcome | None = None
+) -> int:
+    """Return how many bytes an execution moved. Raises FioError unless ``output`` is a whole, valid one of the cell.
+
+    fio exits with 0 in several cases in which it measured nothing; so: one document, no error, the expected number of
+    jobs, I/O in each direction, and a runtime near what was asked. A replay, of a log with so many ``requests``, may
+    come no further than its first direction, and ends before the runtime once it has done them all. A direction of a
+    mix may have had no request where so few were made that chance explains it. Where ``outcome`` says how fio went, on
+    a drive that knows no virtual time, DisturbedError is raised for an execution that something held up.
+    """
+    if outcome is not None and outcome.disturbed:
+        raise DisturbedError(f"fio {outcome.disturbed}.")
+    try:
+        documents = read_documents(output)
+    except FioParseError as error:
+        raise FioError(f"fio wrote no valid result: {error}") from None
+    if len(documents) != 1:
+        raise FioError(f"fio wrote {len(documents)} results where one was expected")
+    document = documents[0]
+    said = f" It said:\n{_indent(document.preamble)}" if document.preamble.strip() else ""
+    options = specification["fio"]
+    jobs = document.jobs
+    expected_jobs = 1 if options.get("group_reporting") else options.get("numjobs", 1)
+    if len(jobs) != expected_jobs:
+        raise FioError(f"fio reported {len(jobs)} jobs where {expected_jobs} were expected.{said}")
+    moved_bytes = 0
+    for job in jobs:
+        if job["error"]:
+            raise FioError(f"fio reported error {job['error']} ({os.strerror(job['error'])}).{said}")
+        shares = _shares(options)
+        total_ios = sum(job[direction]["total_ios"] for direction in shares)
+        for direction, share in shares.items():
+            done = job[direction]
+            moved_bytes += done["io_bytes"]
+            if done["io_bytes"] <= 0:
+                if total_ios and (requests is not None or (1 - share) ** total_ios >= _LEAST_LIKELIHOOD):
+                    continue
+                raise FioError(f"fio ended well but did no {direction} I/O.{said}")
+            is_done = requests is not None and total_ios >= requests
+            if not is_done and done["runtime"] < _LEAST_RUNTIME_SHARE * specification["runtime_ms"]:
+                raise FioError(
+                    f"fio ran for {done['runtime']} ms where {specification['runtime_ms']} ms were asked for.{said}"
+                )
+    if outcome is not None:
+        _check_not_held_up(jobs, specification, outcome)
+    return moved_bytes
+
+
+def _check_not_held_up(jobs: Sequence[Mapping[str, Any]], specification: Mapping[str, Any], outcome: Outcome) -> None:
+    """Raise DisturbedError where fio's I/O, or fio, took longer than a drive explains."""
+    options = specification["fio"]
+    longest_ms = 0
+    for job in jobs:
+        done = [job[direction] for direction in _shares(options)]
+        runtime_ms = max(each["runtime"] for each in done)
+        longest_ms = max(longest_ms, runtime_ms)
+        most_ms = _longest_runtime_ms(specification, sum(each["total_ios"] for each in done), runtime_ms)
+        if runtime_ms > most_ms:
+            raise DisturbedError(
+                f"fio ran for {runtime_ms} ms where {specification['runtime_ms']} ms were asked for, and its last"
+                f" requests explain no more than {most_ms:.0f} ms."
+            )
+    # what is written through the page cache, now or before, may have to reach the disk before fio starts or ends
+    beside_s = outcome.wall_s - longest_ms / 1000
+    if options.get("direct") and beside_s > _MOST_START_STOP_S:
+        raise DisturbedError(f"fio took {beside_s:.0f} s beside the {longest_ms} ms of its I/O.")
+
+
+def _longest_runtime_ms(specification: Mapping[str, Any], total_ios: int, runtime_ms: int) -> float:
+    """Return for how long fio may have run that did so many requests in ``runtime_ms``.
+
+    The last requests begin before the time is over, as many as are under way at once, and take what so many take on
+    this drive: at a depth of 1024 a hard disk of 100 IOPS ends ten seconds late.
+    """
+    options = specification["fio"]
+    depth = 1 if options.get("ioengine") in _SYNCHRONOUS else options.get("iodepth", 1)
+    under_way = depth * (options.get("numjobs", 1) if options.get("group_reporting") else 1)
+    drain_ms = runtime_ms * min(1.0, under_way / max(1, total_ios))
+    pause_ms = options.get("thinktime", 0) / 1000
+    return float(_MOST_RUNTIME_SHARE * specification["runtime_ms"] + _LATEST_END_MS + pause_ms + drain_ms)
+
+
+def _shares(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return the directions of a workload, each with the share of the requests that fio draws for it."""
+    rw = options["rw"]
+    if rw in {"readwrite", "randrw"}:
+        share = options.get("rwmixread", 50) / 100
+        return {name: part for name, part in (("read", share), ("write", 1 - share)) if part > 0}
+    return {"read" if rw.endswith("read") else "write": 1.0}

@@ -1,0 +1,169 @@
+"""What a real drive says of its health (temperature, SMART, media errors, firmware), and what of it raises doubts."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from iopatterns.measuring import machine
+from iopatterns.measuring.tuning import exchange
+
+# From such a rise on, a drive is not as it was when the cell began: its own throttling may not be far
+_RISE_C = 10
+_TIMEOUT_S = 30.0
+_SYS_BLOCK = Path("/sys/block")
+_ZERO_C_IN_K = 273
+# Raw values of a SATA disk's SMART attributes that grow with media errors: reallocated, reported uncorrectable,
+# pending and offline uncorrectable sectors
+_MEDIA_ATTRIBUTES = frozenset({5, 187, 197, 198})
+UNAVAILABLE = "not available"
+
+Health = dict[str, Any]
+
+
+def read(device: str | None) -> Health:
+    """Return what the disk under a device (by the kernel's name of it) says of its health, through smartctl or nvme.
+
+    Keys: program, temperature_c, warning_c and critical_c (from which on the drive is too hot), passed (SMART's own
+    judgement), critical_warning (NVMe's bits), media_errors, overheated (what NVMe counts of minutes too hot and of
+    beginnings to throttle), firmware; None for what the drive does not say. Where there is nothing to be had
+    ``not available`` says why, alone.
+    """
+    disks = machine.physical_disks(device) if device else []
+    if len(disks) != 1:
+        return {UNAVAILABLE: f"the file is on {len(disks)} disks" if disks else "the kernel knows no disk of it"}
+    (disk,) = disks
+    if tool() is None:
+        return {UNAVAILABLE: "neither smartctl nor nvme is installed (apt-get install smartmontools)"}
+    found = _by_smartctl(disk) if tool() == "smartctl" else _by_nvme(disk)
+    if UNAVAILABLE in found:
+        return found
+    limits = _limits(disk)
+    return {**found, **{key: value for key, value in limits.items() if value is not None}}
+
+
+def tool() -> str | None:
+    """Return the program that drives are asked through: smartctl, or else nvme; None where neither is installed."""
+    return next((program for program in ("smartctl", "nvme") if shutil.which(program)), None)
+
+
+def doubts(before: Health, after: Health) -> list[str]:
+    """Return in words what makes an execution doubtful, by the health before its cell's first one and after itself."""
+    if UNAVAILABLE in after:
+        return []
+    found = []
+    hottest = max((each["temperature_c"] for each in (before, after) if each.get("temperature_c")), default=None)
+    for key, name in (("critical_c", "critical"), ("warning_c", "warning")):
+        if hottest is not None and after[key] is not None and hottest >= after[key]:
+            found.append(f"drive at its {name} temperature")
+            break
+    if _growth("temperature_c", before, after) >= _RISE_C:
+        found.append(f"drive {_RISE_C} °C hotter, or more, than when the cell began")
+    if _growth("overheated", before, after) > 0:
+        found.append("drive too hot meanwhile, or throttling")
+    if after["passed"] is False:
+        found.append("drive failing by its own SMART judgement")
+    if after["critical_warning"]:
+        found.append("drive with a critical warning")
+    if _growth("media_errors", before, after) > 0:
+        found.append("media errors on the drive meanwhile")
+    if None not in {before.get("firmware"), after["firmware"]} and before["firmware"] != after["firmware"]:
+        found.append("other firmware than when the cell began")
+    return found
+
+
+def _growth(key: str, before: Health, after: Health) -> int:
+    values = before.get(key), after.get(key)
+    return 0 if None in values else values[1] - values[0]  # type: ignore[operator]
+
+
+def _record(program: str, **said: Any) -> Health:
+    keys = ("temperature_c", "warning_c", "critical_c", "passed", "critical_warning", "media_errors", "overheated")
+    return {"program": program, **dict.fromkeys((*keys, "firmware")), **said}
+
+
+def _by_smartctl(disk: str) -> Health:
+    command = ["smartctl", "--json", "-a", "-l", "scttemp", f"/dev/{disk}"]
+    return from_smartctl(exchange.run(command, _TIMEOUT_S))
+
+
+def from_smartctl(answer: exchange.Answer) -> Health:
+    """Return the health in what ``smartctl --json -a`` printed; its exit status has a bit for each kind of trouble."""
+    try:
+        said = json.loads(answer["stdout"])
+    except ValueError:
+        return {UNAVAILABLE: f"smartctl: {exchange.words(answer)}"}
+    if "device" not in said or said["smartctl"]["exit_status"] & 0b11:  # wrong usage, or the device cannot be opened
+        messages = [message["string"] for message in said["smartctl"].get("messages", ())]
+        return {UNAVAILABLE: f"smartctl: {'; '.join(messages) or 'no answer from the drive'}"}
+    temperature, log = said.get("temperature", {}), said.get("nvme_smart_health_information_log", {})
+    return _record(
+        "smartctl",
+        temperature_c=temperature.get("current") or None,  # SCSI's disks say 0 when they do not know
+        warning_c=temperature.get("op_limit_max") or None,
+        critical_c=temperature.get("drive_trip") or None,
+        passed=said.get("smart_status", {}).get("passed"),
+        critical_warning=log.get("critical_warning"),
+        media_errors=_media_errors(said),
+        overheated=_overheated(log),
+        firmware=said.get("firmware_version") or said.get("scsi_revision"),
+    )
+
+
+def _overheated(log: Mapping[str, Any]) -> int | None:
+    """Return the sum of the counters of an NVMe disk's log that grow while it is too hot; None where it has none."""
+    names = ("warning_temp_time", "critical_comp_time", "thm_temp1_trans_count", "thm_temp2_trans_count")
+    known = [int(log[name]) for name in names if name in log]
+    return sum(known) if known else None
+
+
+def _media_errors(said: Mapping[str, Any]) -> int | None:
+    """Return how many media errors the drive has had, by what its transport counts of them; None where nothing is."""
+    counts = []
+    if "nvme_smart_health_information_log" in said:
+        counts.append(said["nvme_smart_health_information_log"].get("media_errors"))
+    for attribute in said.get("ata_smart_attributes", {}).get("table", ()):
+        if attribute["id"] in _MEDIA_ATTRIBUTES:
+            counts.append(attribute["raw"]["value"])
+    counts += [each.get("total_uncorrected_errors") for each in said.get("scsi_error_counter_log", {}).values()]
+    counts.append(said.get("scsi_grown_defect_list"))
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _by_nvme(disk: str) -> Health:
+    if not disk.startswith("nvme"):
+        return {UNAVAILABLE: "smartctl is not installed (apt-get install smartmontools); nvme knows NVMe disks alone"}
+    firmware = machine.disk(Path("/dev") / disk)["firmware"]
+    return from_nvme(exchange.run(["nvme", "smart-log", f"/dev/{disk}", "-o", "json"], _TIMEOUT_S), firmware)
+
+
+def from_nvme(answer: exchange.Answer, firmware: str | None) -> Health:
+    """Return the health in what ``nvme smart-log -o json`` printed."""
+    try:
+        said = json.loads(answer["stdout"])
+        return _record(
+            "nvme",
+            temperature_c=said["temperature"] - _ZERO_C_IN_K,
+            critical_warning=said["critical_warning"],
+            media_errors=int(said["media_errors"]),
+            overheated=_overheated(said),
+            firmware=firmware,
+        )
+    except (ValueError, KeyError, TypeError):
+        return {UNAVAILABLE: f"nvme: {exchange.words(answer)}"}
+
+
+def _limits(disk: str) -> dict[str, int | None]:
+    """Return the temperatures from which on a disk is too hot, as the kernel's monitoring knows them (hwmon, m°C)."""
+    limits: dict[str, int | None] = {"warning_c": None, "critical_c": None}
+    for folder in (_SYS_BLOCK / disk / "device").glob("hwmon*"):
+        folders = [folder, *folder.glob("hwmon*")]  # one of a class has a folder of its name in between
+        for key, name in (("warning_c", "temp1_max"), ("critical_c", "temp1_crit")):
+            for place in folders:
+                with contextlib.suppress(OSError, ValueError):
+                    degrees = round(int((place / name).read_text(encoding="ascii")) / 1000)
+                    limits[key] = degrees if degrees > 0 else limits[key]  # below it is what no drive is told
+    return limits

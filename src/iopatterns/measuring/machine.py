@@ -1,0 +1,212 @@
+"""What the machine says of itself and of a disk: /proc, /sys and mounts, for sidecars and guards. Reads only."""
+
+import functools
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from iopatterns.base import children
+
+_SYS_BLOCK = Path("/sys/dev/block")
+
+
+def _read(path: Path | str) -> str | None:
+    """Return a small kernel file's text without the outer spaces, or None where there is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def _meminfo_bytes(key: str) -> int | None:
+    for line in (_read("/proc/meminfo") or "").splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+@functools.cache
+def machine() -> dict[str, Any]:
+    """Return what stays the same during a run: kernel, cpu_model, cpu_count, memory_bytes. No host name."""
+    cpu_model = None
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        if line.startswith(("model name", "Model")):
+            cpu_model = line.split(":", 1)[1].strip()
+            break
+    uname = os.uname()
+    return {
+        "kernel": f"{uname.sysname} {uname.release} {uname.machine}",
+        "cpu_model": cpu_model,
+        "cpu_count": os.cpu_count(),
+        "memory_bytes": _meminfo_bytes("MemTotal"),
+    }
+
+
+def moment() -> dict[str, Any]:
+    """Return what changes: memory_available_bytes, load_average (1, 5, 15 min), cpu_governor of the first CPU."""
+    return {
+        "memory_available_bytes": _meminfo_bytes("MemAvailable"),
+        "load_average": list(os.getloadavg()),
+        "cpu_governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    }
+
+
+def disk_traffic_bytes(device: str | None) -> int | None:
+    """Return how many bytes a disk has read and written since it is there, by its kernel name (sysfs-block, stat)."""
+    words = (_read(f"/sys/block/{device}/stat") or "").split() if device else []
+    return (int(words[2]) + int(words[6])) * 512 if words else None
+
+
+def file_system(folder: Path) -> str | None:
+    """Return the type of the file system that holds ``folder``: ``ext4``, ``xfs``, ``tmpfs`` …"""
+    mount = _mount_of(folder)
+    if mount:
+        return mount["type"]
+    # in a chroot the mount table has no line for the root itself; coreutils' stat knows the type from statfs(2)
+    asked = subprocess.run(
+        ["stat", "--file-system", "--format=%T", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=children.environment(),
+    )
+    return asked.stdout.strip().replace("ext2/ext3", "ext4") or None
+
+
+def _mount_of(folder: Path) -> dict[str, str] | None:
+    """Return type and source of the mount that ``folder`` lies on (proc(5), /proc/self/mountinfo)."""
+    resolved = folder.resolve()
+    best: tuple[int, dict[str, str]] | None = None
+    for line in (_read("/proc/self/mountinfo") or "").splitlines():
+        before, _, after = line.partition(" - ")
+        kind, source, *_ = after.split()
+        point = Path(_unescaped(before.split()[4]))
+        # of two mounts on one point the later line is the one that is seen
+        if resolved.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
+            best = (len(point.parts), {"type": kind, "source": source})
+    return best[1] if best else None
+
+
+def disk_under(folder: Path) -> dict[str, Any]:
+    """Return what the kernel says of the disk under ``folder``: `disk` of it, with None for all where there is none."""
+    return _facts(_sysfs_disk(folder))
+
+
+def disk(node: Path | int) -> dict[str, Any]:
+    """Return what the kernel says of a block device, by its node or number; None for each thing that it does not say.
+
+    Keys: device, model, serial, firmware, size_bytes, rotational, logical_block_bytes, scheduler. A loop device has no
+    serial number of its own: the path of the file behind it stands for one.
+    """
+    return _facts(sysfs_of(node))
+
+
+def _facts(entry: Path | None) -> dict[str, Any]:
+    keys = (
+        "device",
+        "model",
+        "serial",
+        "firmware",
+        "size_bytes",
+        "rotational",
+        "logical_block_bytes",
+        "scheduler",
+    )
+    facts: dict[str, Any] = dict.fromkeys(keys)
+    if entry is None:
+        return facts
+    facts["device"] = entry.name
+    facts["model"] = _read(entry / "device/model")
+    facts["serial"] = _serial(entry)
+    facts["firmware"] = _read(entry / "device/firmware_rev") or _read(entry / "device/rev")
+    sectors = _read(entry / "size")
+    facts["size_bytes"] = int(sectors) * 512 if sectors else None
+    rotational = _read(entry / "queue/rotational")
+    facts["rotational"] = rotational == "1" if rotational else None
+    block = _read(entry / "queue/logical_block_size")
+    facts["logical_block_bytes"] = int(block) if block else None
+    scheduler = _read(entry / "queue/scheduler") or ""
+    facts["scheduler"] = scheduler[scheduler.find("[") + 1 : scheduler.find("]")] if "[" in scheduler else None
+    return facts
+
+
+def _serial(entry: Path) -> str | None:
+    """Return the serial number of a disk, from where its kind has it: NVMe, virtio, SCSI's page 0x80, a loop's file."""
+    for name in ("device/serial", "serial", "loop/backing_file"):
+        if found := _read(entry / name):
+            return found
+    try:  # SPC-5, 7.7.19: four bytes of header, then the serial number
+        return (entry / "device/vpd_pg80").read_bytes()[4:].decode("ascii", errors="replace").strip("\0 ") or None
+    except OSError:
+        return None
+
+
+def sysfs_of(node: Path | int) -> Path | None:
+    """Return the sysfs folder of a block device, by its node or number, or None where the kernel shows none."""
+    device = node if isinstance(node, int) else os.stat(node).st_rdev
+    entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
+    return entry.resolve() if entry.exists() else None
+
+
+def disks_under(folder: Path) -> list[Path]:
+    """Return the sysfs folders of all whole disks that ``folder`` lies on, LVM, RAID and encryption looked through."""
+    return _whole_disks(_sysfs_disk(folder))
+
+
+def physical_disks(device: str) -> list[str]:
+    """Return the kernel's names of the whole disks that a device of the kernel's is made of, itself where of none."""
+    entry = Path("/sys/block") / device
+    return sorted(disk.name for disk in _whole_disks(entry.resolve() if entry.exists() else None))
+
+
+def _whole_disks(entry: Path | None) -> list[Path]:
+    found, waiting = [], [entry]
+    while waiting:
+        entry = waiting.pop()
+        if entry is None:
+            continue
+        below = [path.resolve() for path in (entry / "slaves").glob("*")]
+        waiting += [path.parent if (path / "partition").exists() else path for path in below]
+        if not below:
+            found.append(entry)
+    return found
+
+
+def mounts() -> list[tuple[str, int]]:
+    """Return mount point and device number of everything mounted, swap left out (proc(5), /proc/self/mountinfo)."""
+    found = []
+    for line in (_read("/proc/self/mountinfo") or "").splitlines():
+        words = line.split()
+        major, minor = map(int, words[2].split(":"))
+        found.append((_unescaped(words[4]), os.makedev(major, minor)))
+    return found
+
+
+def swaps(kind: str) -> list[str]:
+    """Return what is in use as swap (proc(5), /proc/swaps): the devices (``partition``), or the files (``file``)."""
+    lines = (_read("/proc/swaps") or "").splitlines()[1:]
+    return [_unescaped(line.split()[0]) for line in lines if line.split()[1] == kind]
+
+
+def _unescaped(text: str) -> str:
+    """Return a path as it is: the kernel writes spaces and the like as three octal digits."""
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
+
+
+def _sysfs_disk(folder: Path) -> Path | None:
+    """Return the sysfs folder of the whole disk under ``folder``, or None (network, memory, overlay)."""
+    device = os.stat(folder).st_dev
+    entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
+    if not entry.exists():
+        # btrfs and some others give files a device number of their own; the mount's source is the real one
+        mount = _mount_of(folder)
+        if not mount or not mount["source"].startswith("/dev/") or not Path(mount["source"]).exists():
+            return None
+        device = os.stat(mount["source"]).st_rdev
+        entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
+        if not entry.exists():
+            return None
+    disk = entry.resolve()
+    return disk.parent if (disk / "partition").exists() else disk

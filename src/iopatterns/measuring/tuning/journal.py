@@ -1,0 +1,370 @@
+"""The journal of a disk: its settings as they were before anything was changed, noted first, so that they come back."""
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from iopatterns.base import host_state, signals
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.measuring import machine
+from iopatterns.measuring.tuning import disk, queue
+
+_FOLDER = "journal"
+_SYS_BLOCK = Path("/sys/block")
+_FILE_NAME = re.compile(r"[A-Za-z0-9-]*-[0-9a-f]{12}\.[A-Za-z0-9!_-]+\.json")
+_BY_HAND = "Look at what it says, put that back by hand, then delete it."
+
+Value = int | str
+
+
+class RestoreError(IoPatternsError):
+    """A setting could not be put back; the message names it, and says how to do it by hand."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A whole disk as the kernel knows it. None for what it does not say.
+
+    ``device`` is the kernel's name (``sda``), ``number`` its device number (``8:0``), ``sequence`` what the kernel
+    counts up with each disk that comes (diskseq): of two disks that have one name one after the other, each has its
+    own. The path of the file behind a loop device stands for its serial number.
+    """
+
+    device: str
+    number: str
+    sequence: int | None
+    serial: str | None
+    model: str | None
+    size_bytes: int | None
+
+    @property
+    def node(self) -> Path:
+        """The kernel's own node of it."""
+        return Path("/dev") / self.device.replace("!", "/")
+
+    @property
+    def device_number(self) -> int:
+        """Its number as ``st_rdev`` has it."""
+        major, minor = map(int, self.number.split(":"))
+        return os.makedev(major, minor)
+
+    @property
+    def _identity(self) -> str:
+        return f"serial {self.serial}" if self.serial else f"model {self.model}, device {self.device}"
+
+    @property
+    def _digest(self) -> str:
+        return hashlib.sha256(self._identity.encode("utf-8", errors="surrogatepass")).hexdigest()[:12]
+
+    def file_name(self) -> str:
+        """Return the name of its journal: the end of what tells it apart, a digest of that, and the kernel's name."""
+        readable = re.sub(r"[^A-Za-z0-9]+", "-", self.serial or self.model or "disk")[-24:].strip("-")
+        return f"{readable}-{self._digest}.{self.device}.json"
+
+    def file_pattern(self) -> str:
+        """Return what the names of all its journals match, whatever the kernel called it then (glob)."""
+        return f"*-{self._digest}.*.json"
+
+
+def present_disk(device: str) -> Disk | None:
+    """Return the disk that has a name of the kernel's at present, None where there is none."""
+    entry = _SYS_BLOCK / device
+    try:
+        number = (entry / "dev").read_text(encoding="ascii").strip()
+        facts = machine.disk(Path("/dev") / device.replace("!", "/"))
+    except OSError:
+        return None
+    if facts["device"] != device:
+        return None
+    sequence = None
+    with contextlib.suppress(OSError, ValueError):  # Linux has it since 5.15
+        sequence = int((entry / "diskseq").read_text(encoding="ascii"))
+    return Disk(device, number, sequence, facts["serial"], facts["model"], facts["size_bytes"])
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who changes settings: the name of a drive's entry in config/drives.yaml, and the checkout that it is in."""
+
+    drive: str
+    checkout: str
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What a journal says; ``settings`` in the order in which they were changed, each with its first value."""
+
+    disk: Disk
+    boot: str
+    by: Author
+    process: int
+    settings: Mapping[str, Value]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as `read` takes it."""
+        settings = [{"setting": setting, "value": value} for setting, value in self.settings.items()]
+        return {**asdict(self), "settings": settings}
+
+
+class Journal:
+    """The settings of one disk as they were, for whoever holds the disk's lock; a file only while some are changed."""
+
+    def __init__(self, disk: Disk, by: Author) -> None:
+        self.path = host_state.folder(_FOLDER) / disk.file_name()
+        self._noted = Noted(disk, _boot(), by, os.getpid(), {})
+
+    def record(self, setting: str, value: Value) -> None:
+        """Note a setting before it is changed; the note is on the disk when this returns.
+
+        The first value counts: what the user had set. Raises RestoreError for one that could not be put back.
+        """
+        if setting in self._noted.settings:
+            return
+        if problem := _fault(setting, value):
+            raise RestoreError(f"{self._noted.disk.node}: {setting} is left as it is, for {problem}: it is {value!r}.")
+        noted = replace(self._noted, settings={**self._noted.settings, setting: value})
+        host_state.write_json(self.path, noted.as_json())
+        self._noted = noted
+
+    def restore(self) -> list[str]:
+        """Put back what this journal has noted; see `put_back`."""
+        if not self._noted.settings:
+            return []
+        told = put_back(self.path, self._noted, disk_of(self.path, self._noted))
+        self._noted = replace(self._noted, settings={})
+        return told
+
+
+def paths(of: Disk | None = None) -> list[Path]:
+    """Return the journals that are there, of all disks or of one: this user's, and root's, which he may not read.
+
+    Raises RestoreError where a folder of them cannot be listed.
+    """
+    found: list[Path] = []
+    for folder in host_state.folders(_FOLDER):
+        try:
+            there = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise RestoreError(f"{folder}: cannot be listed: {error.strerror}. Settings may be left changed.") from None
+        found += [path for path in there if of is None or path.match(of.file_pattern())]
+    return found
+
+
+def is_noted(drive: str, checkout: Path) -> bool:
+    """Return whether a run for a drive's entry in a checkout has left settings changed."""
+    by = Author(drive, str(checkout.resolve()))
+    for path in paths():
+        with contextlib.suppress(RestoreError):  # what cannot be read is told where that disk is used
+            noted = read(path)
+            if noted is not None and noted.by == by:
+                return True
+    return False
+
+
+def is_another_user_s(path: Path) -> bool:
+    """Return whether a journal is root's, and this user is not: it is none of his to read or to carry out."""
+    with contextlib.suppress(OSError):
+        return os.geteuid() != 0 and path.stat(follow_symlinks=False).st_uid == 0
+    return False
+
+
+def shown(text: object) -> str:
+    """Return a text for a line of a message: what is not printable in it is escaped."""
+    return str(text) if str(text).isprintable() else ascii(str(text))
+
+
+# ---- What a journal may say
+
+
+def read(path: Path) -> Noted | None:
+    """Return what a journal says, None where there is none. Nothing in it is believed that is not of the known form.
+
+    It names settings and a disk; the path of what is set is made of the disk that is found, never taken from here.
+    Raises RestoreError.
+    """
+    if _FILE_NAME.fullmatch(path.name) is None:
+        raise _malformed(path, "its name is not that of a journal")
+    try:
+        content = host_state.read_json(path)
+    except host_state.StateError as error:
+        raise RestoreError(str(error)) from None
+    if content is None and not path.exists():  # else it says null
+        return None
+    top = _members(path, content, "the journal", {"disk", "boot", "by", "process", "settings"})
+    disk_keys = {"device", "number", "sequence", "serial", "model", "size_bytes"}
+    about = _members(path, top["disk"], "disk", disk_keys)
+    by = _members(path, top["by"], "by", {"drive", "checkout"})
+    _check(path, "device", about["device"], r"[A-Za-z0-9!_-]{1,64}")
+    _check(path, "number", about["number"], r"\d{1,10}:\d{1,10}")
+    _check(path, "boot", top["boot"], r"[0-9a-f-]{0,36}")
+    for name, text in (("serial", about["serial"]), ("model", about["model"])):
+        if text is not None:
+            _check(path, name, text)
+    for name, number in (("sequence", about["sequence"]), ("size_bytes", about["size_bytes"])):
+        if number is not None:
+            _check_number(path, name, number)
+    for name, text in by.items():
+        _check(path, name, text)
+    _check_number(path, "process", top["process"])
+    noted = Noted(Disk(**about), top["boot"], Author(**by), top["process"], _settings(path, top["settings"]))
+    if path.name != noted.disk.file_name():
+        raise _malformed(path, "its name is not that of the disk that it is about")
+    return noted
+
+
+def _settings(path: Path, content: Any) -> dict[str, Value]:
+    if not isinstance(content, list):
+        raise _malformed(path, "settings is no list")
+    settings: dict[str, Value] = {}
+    for entry in content:
+        each = _members(path, entry, "a setting", {"setting", "value"})
+        setting, value = each["setting"], each["value"]
+        if not isinstance(setting, str) or setting in settings:
+            raise _malformed(path, "a setting has no name, or is there twice")
+        if problem := _fault(setting, value):
+            raise _malformed(path, problem)
+        settings[setting] = value
+    if not settings:
+        raise _malformed(path, "it notes no setting")
+    return settings
+
+
+def _fault(setting: str, value: Any) -> str:
+    """Return what is wrong with a setting or its value, nothing where it is one that can be put back."""
+    if setting in disk.SETTINGS:
+        good = type(value) is int and value in {0, 1}
+        form = "0 or 1"
+    elif setting in queue.FORMS:
+        good = queue.is_of_the_form(setting, value)
+        form = queue.FORMS[setting]
+    else:
+        return f"there is no setting {_cut(setting)}"
+    return "" if good else f"the value of {setting} is not {form}"
+
+
+def _members(path: Path, content: Any, what: str, keys: set[str]) -> dict[str, Any]:
+    if not isinstance(content, dict) or set(content) != keys:
+        raise _malformed(path, f"{what} does not have the keys {', '.join(sorted(keys))}, and no others")
+    return content
+
+
+def _check(path: Path, name: str, text: Any, form: str = r"(?s:.{1,4096})") -> None:
+    if not isinstance(text, str) or re.fullmatch(form, text, re.ASCII) is None:
+        raise _malformed(path, f"{name} is not of its form: {_cut(text)}")
+
+
+def _check_number(path: Path, name: str, number: Any) -> None:
+    if type(number) is not int or not 0 <= number < 2**64:
+        raise _malformed(path, f"{name} is no number: {_cut(number)}")
+
+
+def _cut(value: Any) -> str:
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _malformed(path: Path, reason: str) -> RestoreError:
+    return RestoreError(f"{shown(path)}: not a journal that can be carried out, for {reason}. {_BY_HAND}")
+
+
+# ---- Putting back
+
+
+def disk_of(path: Path, noted: Noted) -> Disk:
+    """Return the disk that a journal is about, under the name that the kernel has for it now. Raises RestoreError.
+
+    Without a serial number it is known for as long as the machine runs, by all that the kernel says of it.
+    """
+    same_name = present_disk(noted.disk.device)
+    if same_name == noted.disk and noted.boot == _boot():
+        return same_name
+    alike: list[Disk] = []
+    if noted.disk.serial is not None:
+        names = sorted(entry.name for entry in _SYS_BLOCK.iterdir())
+        alike = [found for name in names if (found := present_disk(name)) is not None and _is(found, noted.disk)]
+    if same_name in alike:
+        alike = [same_name]
+    if len(alike) == 1:
+        return alike[0]
+    told = ", ".join(f"{setting} (it was {value})" for setting, value in noted.settings.items())
+    which = f"{noted.disk.node} is no longer the disk with the serial {noted.disk.serial!r}, and no other is"
+    if alike:
+        which = f"{len(alike)} disks have the serial {noted.disk.serial!r}: {', '.join(str(one.node) for one in alike)}"
+    elif noted.disk.serial is None:
+        which = f"{noted.disk.node}, which has no serial number, is not the disk that it was"
+    raise RestoreError(
+        f"{path}: {which}, of which was changed: {told}. Connect that disk, and run `iopatterns restore` again. If it"
+        f" has been without power since, its settings are back: then delete {path}."
+    )
+
+
+def _is(found: Disk, noted: Disk) -> bool:
+    return (found.serial, found.model, found.size_bytes) == (noted.serial, noted.model, noted.size_bytes)
+
+
+def needs_no_disk(noted: Noted) -> bool:
+    """Return whether a restart of the machine has undone all that is noted: the kernel's settings begin anew then."""
+    return noted.boot != _boot() and not set(noted.settings) & set(disk.SETTINGS)
+
+
+def put_back(path: Path, noted: Noted, on: Disk) -> list[str]:
+    """Set on a disk, whose lock is held, what is noted, in the order in which it was changed; return what was done.
+
+    In that order since a scheduler brings values of its own, and WCE the kernel's view, which are put right after
+    them. After a restart of the machine, or where the disk has come back under another name, the kernel has set its
+    queue up anew, and udev's rules with it: that is left so. What a disk keeps itself outlasts a restart without a loss
+    of power, and is put back. A signal to stop waits until all is done. Raises RestoreError once all is tried that can
+    be; the journal stays then.
+    """
+    anew = noted.boot != _boot() or on.device != noted.disk.device
+    told, problems = [], []
+    with signals.held_back():
+        for setting, value in noted.settings.items():
+            what = f"{setting} of {on.node}"
+            if anew and setting in queue.FORMS:
+                told.append(f"the kernel has set {what} up anew since it was changed; left as it is")
+            elif problem := _set(on, setting, value):
+                problems.append(
+                    f"{what} could not be set back to {value}: {problem}. As root: {_by_hand(on, setting, value)},"
+                    f" then delete {path}."
+                )
+            else:
+                told.append(f"put back {what}: {value}")
+        if problems:
+            raise RestoreError("\n".join(problems))
+        path.unlink(missing_ok=True)
+    return told
+
+
+def _set(on: Disk, setting: str, value: Value) -> str:
+    """Set what is noted, unless it is so: a disk that refused a value refuses to have it put back too.
+
+    Returns what is in the way, nothing where it is so.
+    """
+    if setting in queue.FORMS:
+        return queue.put_back(on.device, setting, value)
+    step = disk.set_on_disk(on.node, setting, int(value))
+    if setting == "WCE" and step.taken:
+        disk.make_kernel_agree(on.node)  # something else may have set it back, of which the kernel knows nothing
+    return "" if step.taken else step.reason
+
+
+def _by_hand(on: Disk, setting: str, value: Value) -> str:
+    if setting in queue.FORMS:
+        return f"echo {value} > {queue.file(on.device, setting)}"
+    return disk.by_hand(on.node, setting, int(value))
+
+
+def _boot() -> str:
+    """Return the kernel's name for the time since the machine started."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

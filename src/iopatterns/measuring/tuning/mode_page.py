@@ -1,0 +1,41 @@
+"""Bits of the SCSI caching mode page, read and set with sdparm."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from iopatterns.measuring.tuning import exchange
+from iopatterns.raw.tuning_steps import Step
+
+# SBC-4, 6.5.6, by the names that sdparm gives them
+BITS = ("DRA", "FSW", "RCD", "WCE")
+
+_UNIT_ATTENTION = 6  # sdparm's exit status; a drive reports it once after a change, and answers when asked again
+
+
+def access(prefix: Sequence[str], target: str, setting: str) -> exchange.Access:
+    """Return how sdparm reads and sets a bit until the drive's next power cycle.
+
+    ``prefix`` stands before sdparm on the command line, ``target`` is the drive's path.
+    """
+    return exchange.Access(
+        program="sdparm",
+        find=lambda ask: _bit(ask([*prefix, "sdparm", f"--get={setting}", target]), setting),
+        order=lambda value: [*prefix, "sdparm", f"--set={setting}={value}", target],
+        again_after=frozenset({_UNIT_ATTENTION}),
+    )
+
+
+def set_bit(
+    prefix: Sequence[str], target: str, setting: str, wanted: int, *, note: Callable[[str, int], None] | None = None
+) -> Step:
+    """Set a bit with sdparm: read with the mask of what can change, set where that allows it, read back."""
+    return exchange.set_value(access(prefix, target, setting), setting, wanted, note)
+
+
+def _bit(answer: exchange.Answer, setting: str) -> tuple[int, bool] | None:
+    """Return value and changeability from what ``sdparm --get`` printed: ``DRA   0  [cha: y, def:  0, sav:  0]``.
+
+    Its exit status is not asked: it is 5 on drives that save no values, although the value was printed.
+    """
+    found = re.search(rf"^{setting}\s+([01])\s+\[cha: ([yn])", answer["stdout"], re.MULTILINE)
+    return (int(found[1]), found[2] == "y") if found else None

@@ -1,0 +1,108 @@
+"""The queue of a disk in the kernel: scheduler, read-ahead, requests, view of the write cache, set through sysfs."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from iopatterns.raw.tuning_steps import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, REFUSED, Step
+
+# What is set, and of what form its values are
+FORMS = {
+    "scheduler": "a scheduler's name, one word",
+    "nr_requests": "a number of at most 9 digits",
+    "read_ahead_kb": "a number of at most 9 digits",
+    "write_cache": "write back or write through",
+}
+SETTINGS = tuple(FORMS)
+_WRITE_CACHE = frozenset({"write back", "write through"})
+
+# Since Linux 5.0 all queues are multi-queue: what took the place of the schedulers before
+_SUCCESSORS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
+
+
+def file(disk: str, setting: str) -> Path:
+    """Return the kernel's file of a setting; ``disk`` is the kernel's name of a disk."""
+    return Path("/sys/block") / disk / "queue" / setting
+
+
+def is_of_the_form(setting: str, value: object) -> bool:
+    """Return whether a value is of the form that a setting's values have."""
+    if setting == "scheduler":
+        return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,32}", value) is not None
+    if setting == "write_cache":
+        return isinstance(value, str) and value in _WRITE_CACHE
+    return type(value) is int and 0 <= value < 10**9
+
+
+def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[str, int | str], None]) -> Step:
+    """Set an attribute of a disk's queue, ``/sys/block/<disk>/queue/<setting>``, and read it back.
+
+    ``note`` gets the name of each setting that will change, and its value before. A scheduler of old is taken to be its
+    successor in today's kernels.
+    """
+    attribute = file(disk, setting)
+    before = present(attribute)
+    if before is None:
+        return Step(setting, wanted, None, None, None, NOT_APPLICABLE, f"{disk} has no {setting}")
+    text, stands_for, offered = str(wanted), "", list[str]()
+    if setting == "scheduler":
+        offered = _offered(attribute)
+        text = text if text in offered else _SUCCESSORS.get(text, text)
+        stands_for = "" if text == wanted else f" in place of {wanted}"
+    if text == str(before):
+        return Step(setting, wanted, before, before, True, ALREADY, f"{text}{stands_for} as the disk was found")
+    note(setting, before)
+    requests = present(file(disk, "nr_requests"))
+    if setting == "scheduler" and requests is not None:
+        note("nr_requests", requests)  # another scheduler brings its own
+    try:
+        attribute.write_text(text, encoding="ascii")
+    except PermissionError as error:
+        reason = f"{attribute} cannot be written: {error.strerror}; it takes root"
+        return Step(setting, wanted, before, before, True, REFUSED, reason)
+    except OSError as error:
+        if setting == "scheduler" and text not in offered:  # asked for all the same: the kernel loads what it has
+            reason = f"the kernel offers {', '.join(offered)} for this disk"
+            return Step(setting, wanted, before, before, True, NOT_APPLICABLE, reason)
+        reason = f"the kernel does not take {text} for {setting} of this disk: {error.strerror}"
+        return Step(setting, wanted, before, before, True, REFUSED, reason)
+    after = present(attribute)
+    taken = str(after) == text
+    return Step(setting, wanted, before, after, True, CHANGED if taken else IGNORED, f"{after}{stands_for} reads back")
+
+
+def put_back(disk: str, setting: str, value: int | str) -> str:
+    """Set an attribute to a value that it had, unless it is so; return what is in the way, nothing where there is none.
+
+    A scheduler must be one that the kernel offers for this disk.
+    """
+    attribute = file(disk, setting)
+    if present(attribute) == value:
+        return ""
+    if setting == "scheduler" and value not in _offered(attribute):
+        return f"the kernel offers {', '.join(_offered(attribute)) or 'none'} for this disk"
+    try:
+        attribute.write_text(str(value), encoding="ascii")
+    except OSError as error:
+        return error.strerror or str(error)
+    found = present(attribute)
+    return "" if found == value else f"it reads back as {found}"
+
+
+def _offered(scheduler: Path) -> list[str]:
+    return [word.strip("[]") for word in _read(scheduler).split()]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def present(path: Path) -> int | str | None:
+    """Return a file's number, of several words the one in brackets (``none [mq-deadline] kyber``), or else its text."""
+    text = _read(path)
+    if text.isdecimal():
+        return int(text)
+    return next((word[1:-1] for word in text.split() if word.startswith("[")), text or None)

@@ -1,0 +1,1 @@
+"""What the Snakefile calls: the plan of a run, notebooks executed, the report typeset, the run summed up."""

@@ -1,0 +1,330 @@
+"""What a configuration asks for, as the workflow's rules need it: its files, and what is still to measure."""
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
+
+from iopatterns.base import children, messages, units, yaml_schema
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import config, grid, sources
+from iopatterns.measuring import fio, health, machine, progress
+from iopatterns.measuring.drives.precondition import MOST_ROUNDS
+from iopatterns.raw import cells
+from iopatterns.raw.sidecars import UNPACKED
+from iopatterns.twin.state import find_model
+from iopatterns.workflow import rule_code
+
+RAW = "data/raw"
+# What fio takes beside its runtime, to start and to stop; and what a twin takes for an execution, and for each second
+# of its virtual time. Only estimates rest on these.
+_FIO_START_STOP_S = 0.35
+_TWIN_START_STOP_S, _TWIN_S_PER_S = 0.08, 0.04
+# How fast a drive is supposed to take data where only an upper limit of what is written is wanted
+_WRITE_RATE_BYTES_PER_S = 1e9
+# What Snakemake takes for its own wherever it stands in the path of a rule's file
+_UNUSABLE = {"{": "braces", "}": "braces", "\n": "a line break"}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is still to be measured on a drive: executions, about how many seconds, at most how many bytes written."""
+
+    drive: str
+    executions: int
+    seconds: float
+    written_bytes: int
+
+
+class Plan:
+    """The cells of all studies that a configuration names, and their files below ``data/raw``."""
+
+    def __init__(self, root: Path, overrides: Mapping[str, Any] | None = None) -> None:
+        """Read and expand the configuration. Raises ConfigError."""
+        self.config = config.load(root, overrides)
+        self._root = root
+        self._cells = {
+            study: {cell.folder: cell for cell in grid.expand(self.config, study)} for study in self.config.studies
+        }
+        self._check_disks()
+        empty = [study for study, found in self._cells.items() if not found]
+        if empty:
+            raise grid.GridError(f"{config.CONFIG_FILE}: drives: {self._no_drive(empty[0])}")
+
+    def _no_drive(self, study: str) -> str:
+        """Return why a study has no cell, and what to do."""
+        experiments = self.config.studies[study]["experiments"].values()
+        named = list(dict.fromkeys(drive for body in experiments for drive in body.get("drives", ())))
+        remedy = f"Add one of those that it names ({', '.join(named)})" if named else "Name drives in its file"
+        return f"none has a cell of the study {study}. {remedy}, or one of your own, which no study names."
+
+    @classmethod
+    def or_exit(cls, root: Path, overrides: Mapping[str, Any] | None = None) -> "Plan":
+        """Return the plan, or print what is wrong with the folder or the configuration and end with exit status 2."""
+        try:
+            _check_folder(root)
+            return cls(root, overrides)
+        except IoPatternsError as error:
+            _end(str(error))
+
+    def require_sources(self, files: Iterable[object]) -> None:
+        """End with a message and exit status 2 unless each source among the input files of all rules can be used.
+
+        A source is what no rule makes. Snakemake alone would not do: where a source is missing, and what is made of it
+        is there from an earlier run, it takes that for a source itself, measures everything and analyses nothing.
+        """
+        made = (f"{RAW}/", "results/")
+        wanted = [file for file in files if isinstance(file, str) and "{" not in file and not file.startswith(made)]
+        problems = sources.problems(self._root, wanted)
+        if problems:
+            _end("\n".join(["Nothing is run, for files that the report is made of cannot be used:", *problems]))
+
+    @property
+    def studies(self) -> list[str]:
+        """The names of the studies, in the order of the configuration."""
+        return list(self.config.studies)
+
+    def executions(self, study: str) -> list[str]:
+        """Return the names of the executions of each cell of a study: ``["01", … "10"]``."""
+        return grid.execution_names(grid.repetitions(self.config, study))
+
+    def raw_files(self, study: str, drive: str | None = None) -> list[str]:
+        """Return the paths of all raw files of a study, of one drive where it is given."""
+        executions = self.executions(study)
+        wanted = [folder for folder, cell in self._cells[study].items() if drive in {None, cell.drive}]
+        return [f"{RAW}/{folder}/{execution}.json" for folder in wanted for execution in executions]
+
+    def specification(self, drive: str, study: str, cell: str) -> str:
+        """Return the specification of a cell as canonical JSON."""
+        return cells.canonical(self._cells[study][f"{drive}/{study}/{cell}"].specification)
+
+    def experiments(self, study: str) -> dict[str, str]:
+        """Return which experiments ask for each cell of a study: their names, spaces between, by the cell's folder."""
+        return {folder: " ".join(cell.experiments) for folder, cell in self._cells[study].items()}
+
+    def _check_disks(self) -> None:
+        """Raise ConfigError where two drives that are said to be independent lie on one disk."""
+        on: dict[str, str] = {}
+        for drive in self.config.independent_drives:
+            for disk in self._disks(drive):
+                if disk in on:
+                    raise yaml_schema.ConfigError(
+                        f"{config.CONFIG_FILE}: independent_drives: '{on[disk]}' and '{drive}' are both on {disk}, and"
+                        f" disturb each other. Leave one of them out."
+                    )
+                on[disk] = drive
+
+    def _disks(self, drive: str) -> list[str]:
+        """Return the kernel's names of the disks under a real drive; none where there is nothing yet."""
+        entry = self.config.drives[drive]
+        place = self._root / entry["path"]
+        try:
+            if entry["kind"] == "block":
+                return machine.physical_disks(place.resolve().name)
+            folder = next(folder for folder in place.resolve().parents if folder.exists())
+            return sorted(disk.name for disk in machine.disks_under(folder))
+        except OSError:
+            return []
+
+    @property
+    def resources(self) -> list[str]:
+        """The resources, one of each, that keep drives from being measured at the same time."""
+        return ["real_drive", *(f"real_drive_{drive}" for drive in self.config.independent_drives)]
+
+    def occupies(self, drive: str, resource: str) -> int:
+        """Return how much of a resource measuring a drive takes: an independent one its own, another real one all."""
+        if drive in self.config.independent_drives:
+            return int(resource == f"real_drive_{drive}")
+        return int(self.is_real(drive))
+
+    def is_real(self, drive: str) -> bool:
+        """Return whether a drive is one of this machine."""
+        return self.config.drives[drive]["kind"] not in {"twin", "archive"}
+
+    def measured_drives(self) -> list[str]:
+        """Return the drives that are measured here."""
+        return [drive for drive, entry in self.config.drives.items() if entry["kind"] != "archive"]
+
+    def archived_drives(self) -> list[str]:
+        """Return the drives that were measured elsewhere, and come out of archives."""
+        return [drive for drive, entry in self.config.drives.items() if entry["kind"] == "archive"]
+
+    def archive(self, drive: str) -> tuple[str, str]:
+        """Return the path of a drive's archive, and the SHA-256 that the file has now."""
+        entry = self.config.drives[drive]
+        return os.path.normpath(entry["path"]), entry["contents"].sha256
+
+    def unpacked(self, drive: str) -> str:
+        """Return the file that says from which archive the raw files of a drive come."""
+        return f"{RAW}/{drive}/{UNPACKED}"
+
+    def code(self, *files: str) -> list[str]:
+        """Return the files of the package that some of the workflow's scripts and notebooks rest on."""
+        return rule_code.behind(self._root, *files)
+
+    def fitted_models(self) -> list[str]:
+        """Return the names of the models in data/twins that record a fit."""
+        files = sorted((self._root / "data/twins").glob("*.yaml"))
+        return [file.stem for file in files if "\nfit:" in file.read_text(encoding="utf-8")]
+
+    def fitted_to(self, model: str) -> str:
+        """Return the table of published values to which a model of `fitted_models` has been fitted."""
+        return str(yaml_schema.read_yaml(self._root, f"data/twins/{model}.yaml")["fit"]["points"])
+
+    def models(self) -> list[str]:
+        """Return the files of the models of twins that are measured."""
+        models = {drive["model"] for drive in self.config.drives.values() if drive["kind"] == "twin"}
+        return [os.path.relpath(find_model(model), self._root) for model in sorted(models)]
+
+    def tables(self, study: str) -> list[str]:
+        """Return the table files that a study's notebook writes: CSV, LaTeX and typst for each table it names."""
+        names = self._outputs(study, "tables")
+        return [f"results/tables/{study}/{name}.{suffix}" for name in names for suffix in ("csv", "tex", "typ")]
+
+    def figures(self, study: str) -> list[str]:
+        """Return the figure files that a study's notebook writes: SVG and PNG for each figure it names."""
+        names = self._outputs(study, "figures")
+        return [f"results/figures/{study}/{name}.{suffix}" for name in names for suffix in ("svg", "png")]
+
+    def _outputs(self, study: str, kind: str) -> list[str]:
+        """Return what a study's notebook makes of one kind: of each experiment that runs on any drive configured."""
+        content = self.config.studies[study]
+        names = list(content.get(kind, []))
+        for experiment, body in content["experiments"].items():
+            if grid.drives_of(self.config, study, experiment):
+                names += body.get(kind, [])
+        return list(dict.fromkeys(names))
+
+    def analysis_parameters(self) -> dict[str, Any]:
+        """Return the notebook parameters that the configuration decides."""
+        return {"confidence": self.config.confidence, "interval": self.config.interval}
+
+    def titles(self) -> dict[str, dict[str, str]]:
+        """Return title and source of each study, for the report."""
+        return {
+            study: {"title": content["title"], "source": content["source"]}
+            for study, content in self.config.studies.items()
+        }
+
+    def forecasts(self) -> list[Forecast]:
+        """Return for each drive that is measured here what is still to be measured on it."""
+        missing: dict[str, list[tuple[grid.Cell, int]]] = {drive: [] for drive in self.measured_drives()}
+        for study in self.studies:
+            wanted = {f"{execution}.json" for execution in self.executions(study)}
+            for folder, cell in self._cells[study].items():
+                if cell.drive in missing:
+                    missing[cell.drive].append((cell, len(wanted - self._present(folder))))
+        return [self._forecast(drive, cells_of) for drive, cells_of in missing.items()]
+
+    def _forecast(self, drive: str, missing: list[tuple[grid.Cell, int]]) -> Forecast:
+        runtime_s, warm_up_s = self.config.runtime_ms / 1000, self.config.warmup_ms / 1000
+        executions = sum(count for _, count in missing)
+        if not self.is_real(drive):
+            return Forecast(drive, executions, executions * (_TWIN_START_STOP_S + _TWIN_S_PER_S * runtime_s), 0)
+        cells_left = [cell for cell, count in missing if count]
+        warm_ups = len(cells_left) if warm_up_s else 0
+        seconds = executions * (runtime_s + _FIO_START_STOP_S) + warm_ups * (warm_up_s + _FIO_START_STOP_S)
+        writing_cells = [(cell, count) for cell, count in missing if not fio.only_reads(cell.specification["fio"])]
+        writing = sum(count * runtime_s + warm_up_s for _, count in writing_cells if count)
+        kind, mode = self.config.drives[drive]["kind"], self.config.precondition
+        filled = executions and (kind == "file" or (kind == "block" and mode != "none"))
+        if executions and kind == "block" and mode == "steady":
+            rounds_s = MOST_ROUNDS * self.config.precondition_round_ms / 1000
+            seconds, writing = seconds + rounds_s, writing + rounds_s
+        written_bytes = int(writing * _WRITE_RATE_BYTES_PER_S) + (self.config.file_size_bytes if filled else 0)
+        return Forecast(drive, executions, seconds, written_bytes)
+
+    def forecast(self) -> str:
+        """Return for people what is still to be measured: how many executions, how long, how much is written."""
+        lines, forecasts = [], self.forecasts()
+        in_use = {cell.drive for found in self._cells.values() for cell in found.values()}
+        for each in forecasts:
+            if each.drive not in in_use:
+                lines.append(f"{each.drive}: named by no experiment of {', '.join(self.studies)}: nothing to measure")
+                continue
+            line = f"{each.drive}: {each.executions} executions, about {units.format_duration(each.seconds)}"
+            if each.written_bytes:
+                line += f", at most {each.written_bytes / 1e9:.1f} GB written (at 1 GB/s){self._wear(each)}"
+            lines.append(line + ("" if self.is_real(each.drive) else ", simulated: nothing is written"))
+        lines += [f"{drive}: measured elsewhere, out of {self.archive(drive)[0]}" for drive in self.archived_drives()]
+        seconds, together = sum(each.seconds for each in forecasts), self.config.independent_drives
+        total = f"In all about {units.format_duration(seconds)}, one drive after the other"
+        if len(together) > 1:
+            total += f"; less with --cores {len(together)}: {', '.join(together)} are measured at the same time then"
+        return "\n".join([*lines, f"{total}."])
+
+    def _wear(self, forecast: Forecast) -> str:
+        """Return what the bytes written are of a disk's capacity: how often the run fills it."""
+        drive = self.config.drives[forecast.drive]
+        try:
+            size_bytes = machine.disk(Path(drive["path"]))["size_bytes"] if drive["kind"] == "block" else None
+        except OSError:
+            size_bytes = None  # the gate will say that it is not there
+        return f", {100 * forecast.written_bytes / size_bytes:.2g} % of its capacity" if size_bytes else ""
+
+    def _present(self, folder: str) -> set[str]:
+        try:
+            return set(os.listdir(self._root / RAW / folder))
+        except FileNotFoundError:
+            return set()
+
+    def begin(self) -> None:
+        """Keep other runs out of this folder, say what this one will measure, and start its progress count."""
+        self._lock = _lock_folder(self._root / RAW)
+        children.make_uniform()
+        # jobs call `iopatterns` by name: it lies beside the Python that runs Snakemake, active environment or not
+        os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+        forecasts = self.forecasts()
+        executions, seconds = sum(each.executions for each in forecasts), sum(each.seconds for each in forecasts)
+        progress.begin(self._root / RAW / ".progress", executions)
+        if executions:
+            drives = ", ".join(self.measured_drives())
+            messages.say(f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.")
+        if any(each.executions and self.is_real(each.drive) for each in forecasts) and health.tool() is None:
+            messages.say(
+                "Temperature and health of drives are not recorded, for neither smartctl nor nvme is installed:"
+                " apt-get install smartmontools"
+            )
+
+
+def _check_folder(root: Path) -> None:
+    """Raise ConfigError for a project in a folder in which Snakemake cannot run it."""
+    path = str(root.absolute())
+    if root.resolve() != Path.cwd().resolve():
+        raise yaml_schema.ConfigError(f"{messages.printable(path)} is the project's folder. Run Snakemake there.")
+    for character, name in _UNUSABLE.items():
+        if character in path:
+            raise yaml_schema.ConfigError(
+                f"{messages.printable(path)}: Snakemake cannot run in a folder with {name} in its path. Move or rename"
+                " the folder."
+            )
+
+
+def _end(message: str) -> NoReturn:
+    messages.say(message)
+    raise SystemExit(yaml_schema.ConfigError.exit_status)
+
+
+def _lock_folder(folder: Path) -> TextIO:
+    """Return an open lock file, held until this process ends; end with a message while another process holds it.
+
+    Snakemake's own lock outlives a killed run and must then be removed by hand; the kernel releases this one.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / ".run.lock", "a+", encoding="utf-8")  # noqa: SIM115 - held as long as the process lives
+    except OSError as error:
+        _end(f"{messages.printable(error.filename)}: {error.strerror}. Raw files are written there.")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        messages.say(f"Process {lock.read().strip()} is running this workflow already. Wait for it, or stop it.")
+        raise SystemExit(1) from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock

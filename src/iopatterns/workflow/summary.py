@@ -1,0 +1,79 @@
+"""The last words of a run: what was measured, where the report lies, how long it took."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from iopatterns.base import files, units
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
+
+COLOPHON = "results/colophon.json"
+REPORT = "results/report.pdf"
+
+
+class SummaryError(IoPatternsError):
+    """There are no results to sum up."""
+
+
+def summarise(root: Path, since_s: float | None) -> str:
+    """Return the summary of the results below ``root``.
+
+    ``since_s`` (seconds since the epoch) is when the run began; with it the summary says how long the run took and
+    how much of that was fio. Raises SummaryError where no report has been made.
+    """
+    with files.of_this_version(COLOPHON):
+        colophon = _colophon(root)
+        drives = ", ".join(_drive(drive) for drive in colophon["drives"])
+        versions = ", ".join(colophon["fio_versions"])
+        lines = [f"Measured: {colophon['executions']} executions with {versions} on {drives}"]
+        lines += [f"  {name}: {study['cells']} cells, {study['title']}" for name, study in colophon["studies"].items()]
+    lines.append(f"Report:   {REPORT}")
+    if since_s is not None:
+        elapsed_s = time.time() - since_s
+        fio_s = _fio_seconds_since(root, since_s)
+        share = f", {units.format_duration(fio_s)} of it in fio" if fio_s else ", nothing had to be measured anew"
+        lines.append(f"Time:     {units.format_duration(elapsed_s)}{share}")
+    return "\n".join(lines)
+
+
+def _colophon(root: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads((root / COLOPHON).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SummaryError(f"{COLOPHON}: there are no results yet. Run `snakemake --cores 1`.") from None
+    return content
+
+
+def _drive(drive: dict[str, Any]) -> str:
+    if "archive" in drive:
+        return f"{drive['name']} (archive of kind {drive['kind']}: {drive['archive']['archive']})"
+    if drive["kind"] == "twin":
+        return f"{drive['name']} (twin)"
+    disk = drive["model"] or drive["device"] or "an unknown disk"
+    if drive["kind"] == "block":
+        return f"{drive['name']} ({drive['path']}, {disk}, serial {drive['serial']})"
+    return f"{drive['name']} ({drive['path']} on {disk}, {drive['file_system']})"
+
+
+def _fio_seconds_since(root: Path, since_s: float) -> float:
+    """Return the wall time of all fio processes of the measurements made since then."""
+    # what was unpacked was measured at another time, whatever its files' times say
+    drives = (folder for folder in (root / "data/raw").glob("*") if not (folder / UNPACKED).exists())
+    raws = (raw for folder in drives for raw in folder.glob("*/*/*.json") if sidecar_path(raw).exists())
+    recent = (raw for raw in raws if sidecar_path(raw).stat().st_mtime >= since_s)
+    return float(sum(read_sidecar(raw).get("wall_s", 0.0) for raw in recent))
+
+
+def compare(root: Path) -> tuple[bool, str]:
+    """Return whether the results are those of the committed manifest (True where there is none to hold them against),
+    and a line that says so. Raises SummaryError or ManifestError where the run is not complete.
+    """
+    from iopatterns.workflow import manifest
+
+    versions = _colophon(root)["fio_versions"]
+    same, text = (
+        manifest.verdict(root, versions[0]) if len(versions) == 1 else (True, "not compared: several versions of fio")
+    )
+    return same, f"Manifest: {text}"
