@@ -6,7 +6,7 @@
 
 #include "controller/controller_parameters.h"
 #include "core/counters.h"
-#include "drive/request.h"
+#include "core/request.h"
 
 namespace twin {
 

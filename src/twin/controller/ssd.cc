@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "ftl/make_ftl.h"
-
 namespace twin {
 namespace {
 
@@ -24,21 +22,20 @@ enum : std::uint64_t {
 
 }  // namespace
 
-Ssd::Ssd(const Parameters& parameters, Link& link, EventQueue& events, Counters& counters)
+Ssd::Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const MakeFtl& make_ftl, Link& link,
+         EventQueue& events, Counters& counters)
     : controller_(parameters.controller),
       buffer_parameters_(parameters.write_buffer),
       max_outstanding_(parameters.read_ahead.max_outstanding),
-      background_idle_(parameters.ftl.mapping == static_cast<int>(Mapping::kPage)
-                           ? parameters.page_mapping.background_gc_idle
-                           : parameters.log_mapping.background_merge_idle),
       link_(link),
       events_(events),
       counters_(counters),
-      ftl_(make_ftl(parameters, events, *this, counters)),
-      unit_bytes_(static_cast<std::uint64_t>(parameters.unit_bytes())),
-      piece_units_(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(parameters.flash.page) / unit_bytes_)),
+      ftl_(make_ftl(*this)),
+      background_idle_(ftl_->background_idle()),
+      unit_bytes_(ftl_->unit_bytes()),
+      piece_units_(ftl_->page_units()),
       read_cache_(static_cast<std::uint64_t>(parameters.read_cache.size), unit_bytes_, parameters.read_cache.enabled),
-      read_ahead_(parameters.read_ahead, unit_bytes_, static_cast<std::uint64_t>(parameters.capacity.size), counters),
+      read_ahead_(parameters.read_ahead, unit_bytes_, capacity_bytes, counters),
       buffer_(parameters.write_buffer, unit_bytes_, ftl_->program_units(), ftl_->parallel_programs()),
       write_back_(parameters.write_buffer.size > 0 &&
                   (parameters.write_buffer.enabled || parameters.write_buffer.power_loss_protected)),

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "core/counters.h"
+#include "core/request.h"
 #include "core/units.h"
 #include "drive/parameters.h"
-#include "drive/request.h"
 
 namespace twin {
 

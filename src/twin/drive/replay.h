@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/slot_pool.h"
 #include "core/units.h"
 #include "drive/drive.h"
 
@@ -49,7 +50,8 @@ class Replay {
     Nanoseconds clock = 0;
     std::uint32_t in_flight = 0;
   };
-  struct Slot {  // a request in flight
+  // An outstanding request.
+  struct Outstanding {
     Request request;
     std::uint64_t index = 0;
     Nanoseconds issue_ns = 0;
@@ -62,8 +64,7 @@ class Replay {
   Drive& drive_;
   std::uint32_t depth_;
   std::vector<Thread> threads_;
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_slots_;
+  SlotPool<Outstanding> outstanding_;  // a request's ticket is its slot
   std::uint64_t fed_ = 0;
   Nanoseconds submitted_ns_ = 0;
   Nanoseconds end_ns_ = 0;

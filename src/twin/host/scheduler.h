@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/request.h"
 #include "core/units.h"
-#include "drive/request.h"
 #include "host/host_parameters.h"
 
 namespace twin {
