@@ -13,7 +13,7 @@ from support import ROOT
 
 TWIN = ROOT / "src/twin"
 # CONTRIBUTING lists them in this order.
-ORDER = "core host link flash ftl controller disk drive scsi clock preload python".split()
+ORDER = ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive", "scsi", "clock", "preload", "python"]
 # What a folder may know beside itself. Less than all that come before it, where it needs less.
 KNOWS = {
     "core": [],
