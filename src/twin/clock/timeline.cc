@@ -53,6 +53,7 @@ Participant& Timeline::add() {
   Participant& added = *all_.back();
   added.number_ = static_cast<std::uint32_t>(all_.size() - 1);
   participants_.push_back(&added);
+  size_.store(participants_.size(), std::memory_order_relaxed);
   if (const Participant* maker = running_.load(std::memory_order_relaxed)) {
     added.now_ = added.due_ = maker->now_;
     find_next_due(*maker);
@@ -64,11 +65,13 @@ void Timeline::begin(Participant& self) { wait_for_turn(self.turn_); }
 
 void Timeline::leave(Participant& self) {
   participants_.erase(std::find(participants_.begin(), participants_.end(), &self));
+  size_.store(participants_.size(), std::memory_order_relaxed);
   if (!participants_.empty()) hand_over(nullptr);
 }
 
 void Timeline::remove(Participant& never_begun) {
   participants_.erase(std::find(participants_.begin(), participants_.end(), &never_begun));
+  size_.store(participants_.size(), std::memory_order_relaxed);
   find_next_due(*running_.load(std::memory_order_relaxed));
 }
 
@@ -79,6 +82,7 @@ bool Timeline::has(pthread_t thread) const {
 
 void Timeline::forget_others(Participant& self) {
   participants_.assign(1, &self);
+  size_.store(1, std::memory_order_relaxed);
   find_next_due(self);
 }
 

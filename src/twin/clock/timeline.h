@@ -10,6 +10,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
@@ -41,9 +42,10 @@ class Participant {
   std::uint64_t clock_readings = 0;
   std::uint64_t clock_readings_before = 0;  // when its requests were last counted
   std::uint64_t requests = 0;
-  std::uint64_t waits = 0;  // times that it gave its turn away to wait
-  pthread_t thread{};       // set by whoever made it
-  int job = -1;             // a number for those that use the drive
+  std::uint64_t waits = 0;              // times that it gave its turn away to wait
+  pthread_t thread{};                   // set by whoever made it
+  std::atomic<pid_t> kernel_thread{0};  // its number in the kernel, set by itself; the watchdog reads it at any time
+  int job = -1;                         // a number for those that use the drive
 
  private:
   friend class Timeline;
@@ -109,11 +111,11 @@ class Timeline {
   }
 
   [[nodiscard]] bool alone() const { return participants_.size() == 1; }
-  [[nodiscard]] std::size_t size() const { return participants_.size(); }
 
-  // Counts the turns; the running participant. For a watchdog, which may read them at any time.
+  // How many turns there have been, who is running, and how many have not left. A watchdog may call these at any time.
   [[nodiscard]] std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
   [[nodiscard]] const Participant* running() const { return running_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::size_t size() const { return size_.load(std::memory_order_relaxed); }
 
  private:
   void give_way(Participant& self);
@@ -128,6 +130,7 @@ class Timeline {
   Nanoseconds next_due_ = kNever;                  // of all others and the world, while one runs
   std::uint64_t order_ = 0;
   std::atomic<std::uint64_t> turns_{0};
+  std::atomic<std::size_t> size_{0};  // of participants_
   std::atomic<const Participant*> running_{nullptr};
 };
 

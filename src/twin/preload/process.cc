@@ -56,6 +56,9 @@ DriveWorld world;
 constexpr int kPatienceSeconds = 30;
 constexpr int kComputingSeconds = 120;
 
+// The clock of a thread's processor time, as Linux numbers them (CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED).
+clockid_t processor_clock(pid_t thread) { return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3 | 6U); }
+
 void* watch(void*) {
   std::uint64_t turns = 0;
   std::int64_t cpu_ns = -1;
@@ -65,10 +68,10 @@ void* watch(void*) {
     timespec second{1, 0};
     TWIN_REAL(nanosleep)(&second, nullptr);
     const Participant* running = timeline().running();
-    clockid_t clock;
+    const pid_t thread = running == nullptr ? 0 : running->kernel_thread.load(std::memory_order_relaxed);
     timespec used{};
-    if (running == nullptr || pthread_getcpuclockid(running->thread, &clock) != 0) continue;
-    TWIN_REAL(clock_gettime)(clock, &used);
+    // by the kernel's number, since a thread may end at any time and pthread_getcpuclockid() must not be asked then
+    if (thread == 0 || TWIN_REAL(clock_gettime)(processor_clock(thread), &used) != 0) continue;
     const std::int64_t now_ns = used.tv_sec * kSecond + used.tv_nsec;
     const bool turned = timeline().turns() != turns;
     held_seconds = turned ? 0 : held_seconds + 1;
@@ -101,6 +104,7 @@ __attribute__((constructor)) void set_up() {
   new (&home.timeline) Timeline(world, &stuck);
   self = &home.timeline.start(kMonotonicStart);
   self->thread = pthread_self();
+  self->kernel_thread = gettid();
   pthread_atfork(nullptr, nullptr, &after_fork_in_child);
 }
 
