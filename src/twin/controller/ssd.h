@@ -2,7 +2,7 @@
 // FTL what needs the flash.
 //
 // RCD, DRA and WCE (ReadCacheParameters, ReadAheadParameters, WriteBufferParameters) are independent: with read-ahead
-// off nothing else serves a sequential reader faster than a random one.
+// off, nothing else serves a sequential reader faster than a random one.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ WriteBuffer::WriteBuffer(const WriteBufferParameters& parameters, std::uint64_t 
 bool WriteBuffer::take(std::uint64_t unit) {
   std::uint32_t* state = table_.find(unit);
   if (state != nullptr && (*state & kWaiting) != 0) {
-    if ((*state & kForgotten) != 0) ++waiting_;  // its old place in the queue serves again
+    if ((*state & kForgotten) != 0) ++waiting_;  // it is still in the queue
     *state &= ~kForgotten;
     return true;
   }
@@ -40,8 +40,8 @@ void WriteBuffer::forget_all(std::uint64_t first, std::uint64_t end) {
     for (std::uint64_t unit = first; unit < end; ++unit) forget(unit);
     return;
   }
-  for (std::uint64_t place = queue_first_; place < queue_last_; ++place) {
-    const std::uint64_t unit = queue_[place % queue_.size()];
+  for (std::uint64_t index = queue_first_; index < queue_last_; ++index) {
+    const std::uint64_t unit = queue_[index % queue_.size()];
     if (unit >= first && unit < end) forget(unit);
   }
 }

@@ -13,11 +13,11 @@ namespace twin {
 // A unit written again before it has left is kept once. Units leave in the order in which they came.
 class WriteBuffer {
  public:
-  // `batch_units` and `batches`: how many units go to flash at once, and how many such batches may be on their way.
+  // `batch_units` and `batches`: how many units a write to flash holds, and how many such writes may be outstanding.
   WriteBuffer(const WriteBufferParameters& parameters, std::uint64_t unit_bytes, std::uint32_t batch_units,
               std::uint32_t batches);
 
-  // Whether the unit's newest data are here, waiting or on their way to flash.
+  // Whether the unit's newest data are here, waiting or being programmed.
   [[nodiscard]] bool holds(std::uint64_t unit) { return !table_.empty() && table_.find(unit) != nullptr; }
 
   // Takes a unit's data; false when there is no room.
@@ -48,7 +48,7 @@ class WriteBuffer {
 
   // States of a unit in the table: bits.
   static constexpr std::uint32_t kWaiting = 1;
-  static constexpr std::uint32_t kForgotten = 2;  // its place in the queue is void
+  static constexpr std::uint32_t kForgotten = 2;  // its entry in the queue is to be skipped
   static constexpr std::uint32_t kInFlight = 4;   // counted from here on: how many batches hold it
 
   struct Stream {

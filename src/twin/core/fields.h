@@ -28,7 +28,7 @@ class FieldVisitor {
   }
 
  protected:
-  // Returns the place of the chosen name in `choices`; `now` is that of the present value.
+  // Returns the index in `choices` of the chosen name; `now` is the index of the present value.
   virtual std::size_t choose(const char* name, std::size_t now, std::initializer_list<const char*> choices,
                              const char* text) = 0;
   ~FieldVisitor() = default;

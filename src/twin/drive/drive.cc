@@ -111,7 +111,7 @@ class Drive::Implementation final : public CompletionSink {
   const Ftl* ftl_ = nullptr;
 
  private:
-  // The state just before `next`, the first event at which a snapshot is due; while nothing happens none is needed.
+  // The state just before `next`, the first event at which a snapshot is due; without events the state does not change.
   void snapshot(Nanoseconds next) {
     const Nanoseconds due = next_snapshot_ == 0 ? next : next - (next - next_snapshot_) % interval_ns_;
     record_state(due);

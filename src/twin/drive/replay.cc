@@ -21,18 +21,18 @@ void Replay::take(const Completion& completion, std::vector<Replayed>& done) {
   if (depth_ > 0) {
     Thread& thread = threads_[slot.request.job];
     thread.clock = back = std::max(thread.clock, completion.when_ns) + cost;
-    --thread.in_flight;
+    --thread.outstanding;
   }
   end_ns_ = std::max(end_ns_, back);
   done.push_back({slot.index, slot.issue_ns, back - slot.issue_ns});
   outstanding_.release(static_cast<std::uint32_t>(completion.ticket));
 }
 
-// The thread that will submit next: of those with a place free, the one whose clock is least.
+// The thread that submits next: of those with less than `depth` outstanding requests, the one with the earliest clock.
 Replay::Thread* Replay::ready() {
   Thread* least = nullptr;
   for (Thread& thread : threads_) {
-    if (thread.in_flight < depth_ && (least == nullptr || thread.clock < least->clock)) least = &thread;
+    if (thread.outstanding < depth_ && (least == nullptr || thread.clock < least->clock)) least = &thread;
   }
   return least;
 }
@@ -62,7 +62,7 @@ void Replay::feed(const TracePiece& piece, std::vector<Replayed>& done) {
       request.job = static_cast<std::uint32_t>(thread - threads_.data());
       const Nanoseconds issue = thread->clock;
       thread->clock = now;
-      ++thread->in_flight;
+      ++thread->outstanding;
       submit(issue, now, request);
       break;
     }

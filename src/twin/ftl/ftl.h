@@ -32,7 +32,7 @@ class Ftl {
   virtual ~Ftl() = default;
 
   // Starts to read `count` units from `unit` on, of which the controller wants `size_bytes` in all. Returns false, and
-  // calls nobody, when no flash has to be read: all units unmapped, and their entries of the map in memory.
+  // does not call the client, when no flash has to be read: all units unmapped, and their entries of the map in memory.
   virtual bool read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std::uint64_t size_bytes,
                     std::uint64_t token) = 0;
 

@@ -1,4 +1,5 @@
-// Where units lie on a drive that nothing has been written to yet since it was made: a function, not a table.
+// Where units lie on a drive that has not been written to since it was made. The physical page of a unit is computed
+// when it is asked for, so that a large drive needs no table.
 #pragma once
 
 #include <cstdint>

@@ -234,7 +234,7 @@ void LogBlockFtl::append(Nanoseconds now, std::uint32_t unit) {
   put(unit, block);
   if (blocks_[block].use != Use::kLog) return;
   const std::uint32_t number = blocks_[block].serves;
-  // nothing is won by waiting with a log block that is complete
+  // a complete log block gains nothing by waiting, so it is merged at once
   if (is_prefix(logs_[number]) && blocks_[block].filled == units_of(logs_[number].first)) merge(now, number);
 }
 
@@ -371,7 +371,7 @@ void LogBlockFtl::discard(Nanoseconds, std::uint64_t unit, std::uint64_t count) 
 
 // ---- merging
 
-// Whether the log holds the beginning of one data block, and nothing of it has been overwritten since.
+// Whether the log holds the beginning of one data block, and none of its pages has been overwritten since.
 bool LogBlockFtl::is_prefix(const Log& log) const {
   return log.in_order && log.sharers == 1 && blocks_[log.block].valid == blocks_[log.block].filled;
 }

@@ -258,7 +258,7 @@ void PageFtl::map_row(const std::uint32_t* units, std::uint32_t count, std::uint
   const std::uint32_t block = first_page / shape_.block_units();
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t page = first_page + i;
-    unmap(units[i]);  // one by one: the host may write a unit twice at once
+    unmap(units[i]);  // one after another, since one write may hold a unit twice
     l2p_[units[i]] = page + kFirstPage;
     p2l_[page] = units[i] + 1;
     pool_.add_valid(block);
@@ -286,12 +286,12 @@ void PageFtl::discard(Nanoseconds now, std::uint64_t unit, std::uint64_t count) 
 
 // ---- collecting
 
-// Frees as many units as the host has just taken: a write pays for what it takes and waits for no more than that. By
-// whole blocks, one pays for those that follow it.
+// Foreground garbage collection: reclaims as many units as the host has just consumed, so that no write waits for more.
+// Where whole blocks are collected, one write waits for a block and those that follow it need not.
 void PageFtl::collect(Nanoseconds now, std::uint32_t units) {
   ++counters_.gc_runs_foreground;
   debt_ += static_cast<std::int64_t>(units) * kDebtParts;
-  // whatever is owed, the frontiers must find blocks to open
+  // even without a debt, each frontier must find free blocks to open
   while (debt_ > 0 || pool_.free_blocks() <= 2 * shape_.dies) {
     do {
       if (!collect_row(now)) {

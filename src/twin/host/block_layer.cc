@@ -47,7 +47,7 @@ void BlockLayer::enqueue(Nanoseconds now, Command& command) {
   }
 }
 
-// Joins the command to a waiting one that it continues, or that continues it.
+// Merges the command into a waiting one if the two are neighbours on the drive, in either order.
 bool BlockLayer::merge(Command& command) {
   const Request& request = command.request;
   if (request.operation != Operation::kRead && request.operation != Operation::kWrite) return false;
@@ -68,9 +68,9 @@ bool BlockLayer::merge(Command& command) {
 
 void BlockLayer::dispatch(Nanoseconds now) {
   while (!waiting_.empty() && drive_.has_slot()) {
-    const std::size_t place = scheduler_->pick(now, waiting_);
-    Command& command = *waiting_[place].command;
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(place));
+    const std::size_t index = scheduler_->pick(now, waiting_);
+    Command& command = *waiting_[index].command;
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(index));
     while (!congested_.empty() && waiting_.size() < nr_requests_) {
       Command& next = *congested_.front();
       congested_.pop_front();

@@ -1,4 +1,4 @@
-// The block layer: takes requests, splits and merges them, and keeps those that wait while the drive's queue is full.
+// The block layer: takes requests, splits and merges them, and queues them while the drive's own queue is full.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ class BlockLayer final : public Initiator {
   std::unique_ptr<IoScheduler> scheduler_;
   std::size_t nr_requests_;
   std::uint64_t max_request_bytes_;
-  std::vector<Waiting> waiting_;    // in the scheduler, in the order of arrival
-  std::deque<Command*> congested_;  // beyond nr_requests: their submitters would sleep
+  std::vector<Waiting> waiting_;    // the scheduler's queue, in the order of arrival
+  std::deque<Command*> congested_;  // those beyond nr_requests; a real submitter would sleep
   SlotPool<Command> commands_;      // a command's `index` is its slot
   SlotPool<Origin> origins_;        // a command's `ticket` is the slot of its origin
 };

@@ -1,4 +1,4 @@
-// The link between host and drive: carries commands, data and responses, each direction one thing at a time.
+// The link between host and drive: transfers commands, data and responses, one at a time in each direction.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace twin {
 
 // A command and its status each hold the link for half of command_time; data hold it for their size over the rate.
-// Calls come in the order of simulated time, so that "free from then on" is all that a direction has to know.
+// Calls come in the order of simulated time. It is therefore enough to know of each direction when it will be free.
 class Link final : public CommandPort, private EventHandler {
  public:
   Link(const LinkParameters& parameters, EventQueue& events);
 
-  // Before anything else; both must outlive the link's last event.
+  // To be called before all other functions. Both must outlive the link's last event.
   void connect(Initiator& host, Device& device);
 
   [[nodiscard]] bool has_slot() const override { return outstanding_ < slots_; }
