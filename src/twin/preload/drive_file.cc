@@ -263,7 +263,7 @@ void send(const Request& request, Nanoseconds cost, const Pending& who) {
 void submit(const Request& request, const void* key, Nanoseconds* done_ns) {
   const Nanoseconds cost = drive().submit_cost_ns(request);
   send(request, cost, {key, done_ns, 0});
-  timeline().world_changed(*self);
+  timeline().drive_changed(*self);
   spend(cost);
 }
 

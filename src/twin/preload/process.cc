@@ -17,7 +17,7 @@
 
 namespace twin {
 
-thread_local Participant* self __attribute__((tls_model("initial-exec"))) = nullptr;
+thread_local VirtualThread* self __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
 
@@ -31,8 +31,8 @@ bool one_processor = false;
   _exit(2);
 }
 
-// What the timeline finds beside the threads: the drive, once there is one.
-class DriveWorld final : public World {
+// The drive's events, once there is a drive.
+class DriveEvents final : public EventSource {
  public:
   [[nodiscard]] Nanoseconds next_event() const override { return drive_next_event(); }
   void advance(Nanoseconds until) override { drive_advance(until); }
@@ -49,7 +49,7 @@ union TimelineHome {
   ~TimelineHome() {}
   Timeline timeline;
 } home;
-DriveWorld world;
+DriveEvents drive_events;
 
 // How long the running thread may wait in a way that this library does not know, and how long it may compute without
 // looking at the time, while others wait for their turn.
@@ -67,7 +67,7 @@ void* watch(void*) {
   for (;;) {
     timespec second{1, 0};
     TWIN_REAL(nanosleep)(&second, nullptr);
-    const Participant* running = timeline().running();
+    const VirtualThread* running = timeline().running();
     const pid_t thread = running == nullptr ? 0 : running->kernel_thread.load(std::memory_order_relaxed);
     timespec used{};
     // by the kernel's number, since a thread may end at any time and pthread_getcpuclockid() must not be asked then
@@ -101,7 +101,7 @@ void begin_watching() {
 
 __attribute__((constructor)) void set_up() {
   if (drive_path() == nullptr) return;  // loaded without a drive: nothing changes
-  new (&home.timeline) Timeline(world, &stuck);
+  new (&home.timeline) Timeline(drive_events, &stuck);
   self = &home.timeline.start(kMonotonicStart);
   self->thread = pthread_self();
   self->kernel_thread = gettid();
@@ -131,7 +131,7 @@ void spend(Nanoseconds cpu_ns) {
   timeline().advance(*self, cpu_ns);
 }
 
-Participant& expect_thread() {
+VirtualThread& expect_thread() {
   begin_watching();
   return timeline().add();
 }
@@ -145,7 +145,7 @@ void share_one_processor() {
   CPU_ZERO(&one);
   CPU_SET(static_cast<std::size_t>(here), &one);
   // every thread by itself: the kernel knows no affinity of a process
-  for (std::uint32_t number = 0; const Participant* each = timeline().participant(number); ++number) {
+  for (std::uint32_t number = 0; const VirtualThread* each = timeline().virtual_thread(number); ++number) {
     TWIN_REAL(pthread_setaffinity_np)(each->thread, sizeof one, &one);
   }
 }

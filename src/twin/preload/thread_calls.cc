@@ -18,7 +18,7 @@ namespace {
 struct Beginning {
   void* (*function)(void*);
   void* argument;
-  Participant* participant;
+  VirtualThread* thread;
 };
 
 pthread_key_t end_key;
@@ -31,7 +31,7 @@ const void* key_of(pthread_t thread) { return reinterpret_cast<const void*>(thre
 
 // Runs when a thread ends, whether it returns or calls pthread_exit().
 void on_end(void*) {
-  Participant& ended = *self;
+  VirtualThread& ended = *self;
   timeline().wake_all(ended, key_of(ended.thread));
   self = nullptr;
   timeline().leave(ended);
@@ -41,7 +41,7 @@ void make_end_key() { pthread_key_create(&end_key, &on_end); }
 
 void* run(void* memory) {
   const std::unique_ptr<Beginning> beginning(static_cast<Beginning*>(memory));
-  self = beginning->participant;
+  self = beginning->thread;
   timeline().begin(*self);
   self->thread = pthread_self();
   self->kernel_thread = gettid();
@@ -89,15 +89,15 @@ TWIN_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attribut
                                void* argument) noexcept {
   if (self == nullptr) return TWIN_REAL(pthread_create)(thread, attributes, function, argument);
   pthread_once(&twin::end_key_made, &twin::make_end_key);
-  twin::Participant& participant = twin::expect_thread();
-  auto* beginning = new twin::Beginning{function, argument, &participant};
+  twin::VirtualThread& added = twin::expect_thread();
+  auto* beginning = new twin::Beginning{function, argument, &added};
   const int result = TWIN_REAL(pthread_create)(thread, attributes, &twin::run, beginning);
   if (result != 0) {
     delete beginning;
-    twin::timeline().remove(participant);
+    twin::timeline().remove(added);
     return result;
   }
-  participant.thread = *thread;
+  added.thread = *thread;
   return 0;
 }
 
