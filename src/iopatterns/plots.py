@@ -159,7 +159,7 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
     return figure
 
 
-def letter(number: int) -> str:
+def panel_letter(number: int) -> str:
     """Return the letter of a figure's panel: a, b … z, then aa, ab …; ``number`` counts from 0."""
     text = ""
     while number >= 0:

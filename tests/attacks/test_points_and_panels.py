@@ -56,7 +56,7 @@ def test_a_job_of_fio_whose_requests_no_fit_makes_is_refused(tmp_path: Path, opt
 
 
 def test_panels_beyond_the_sixteenth_have_letters_of_their_own() -> None:
-    letters = [plots.letter(number) for number in range(60)]
+    letters = [plots.panel_letter(number) for number in range(60)]
     assert letters[:2] + letters[15:17] + letters[25:28] == ["a", "b", "p", "q", "z", "aa", "ab"]
     assert len(set(letters)) == 60
 
