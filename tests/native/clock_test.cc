@@ -16,7 +16,7 @@ namespace twin {
 namespace {
 
 // A world with one event at a time: it wakes whoever waits for the key.
-class Bell final : public World {
+class Bell final : public EventSource {
  public:
   [[nodiscard]] Nanoseconds next_event() const override { return when_; }
   void advance(Nanoseconds) override {
@@ -35,13 +35,13 @@ class Bell final : public World {
   Nanoseconds when_ = kNever;
 };
 
-[[noreturn]] void stuck() { throw std::runtime_error("every participant waits"); }
+[[noreturn]] void stuck() { throw std::runtime_error("every virtual thread waits"); }
 
-// A program of threads on a timeline; the test's own thread is participant 0. Only the running one touches the log.
+// A program of threads on a timeline; the test's own thread is virtual thread 0. Only the running one touches the log.
 struct Program {
   Bell world;
   Timeline timeline{world, &stuck};
-  Participant& self = timeline.start(0);
+  VirtualThread& self = timeline.start(0);
   std::vector<std::string> log;
   std::vector<std::thread> threads;
 
@@ -50,12 +50,12 @@ struct Program {
     world.log = &log;
   }
 
-  void say(const Participant& who, const std::string& what) {
+  void say(const VirtualThread& who, const std::string& what) {
     log.push_back(std::to_string(who.number()) + " " + what + " " + std::to_string(who.now()));
   }
 
-  Participant& begin(const std::function<void(Participant&)>& work) {
-    Participant& added = timeline.add();
+  VirtualThread& begin(const std::function<void(VirtualThread&)>& work) {
+    VirtualThread& added = timeline.add();
     threads.emplace_back([this, &added, work] {
       timeline.begin(added);
       work(added);
@@ -78,7 +78,7 @@ using Log = std::vector<std::string>;
 TEST_CASE("the one with the least time runs next, among equals the one with the least number") {
   Program program;
   for (const Nanoseconds sleep : {300, 100, 200, 100}) {
-    program.begin([&program, sleep](Participant& self) {
+    program.begin([&program, sleep](VirtualThread& self) {
       program.timeline.wait(self, nullptr, self.now() + sleep);
       program.say(self, "at");
     });
@@ -88,30 +88,30 @@ TEST_CASE("the one with the least time runs next, among equals the one with the 
 
 TEST_CASE("a clock that passes another's moment gives way to it") {
   Program program;
-  program.begin([&program](Participant& self) {
+  program.begin([&program](VirtualThread& self) {
     for (int i = 0; i < 3; ++i) {
       program.timeline.advance(self, 60);
       program.say(self, "works");
     }
   });
-  program.begin([&program](Participant& self) {
+  program.begin([&program](VirtualThread& self) {
     program.timeline.wait(self, nullptr, 100);
     program.say(self, "wakes");
   });
   CHECK(program.finish() == Log{"1 works 60", "2 wakes 100", "1 works 120", "1 works 180"});
 }
 
-TEST_CASE("what is due in the world comes before a participant of the same time") {
+TEST_CASE("what is due in the world comes before a virtual thread of the same time") {
   Program program;
   int key = 0;
   program.world.key = &key;
-  program.begin([&](Participant& self) {
+  program.begin([&](VirtualThread& self) {
     program.world.ring_at(100);
-    program.timeline.world_changed(self);
+    program.timeline.drive_changed(self);
     CHECK(program.timeline.wait(self, &key, kNever));
     program.say(self, "heard");
   });
-  program.begin([&](Participant& self) {
+  program.begin([&](VirtualThread& self) {
     program.timeline.wait(self, nullptr, 100);
     program.say(self, "woke");
   });
@@ -122,12 +122,12 @@ TEST_CASE("the one that has waited longest is woken first, and hears that it was
   Program program;
   int key = 0;
   for (int i = 0; i < 2; ++i) {
-    program.begin([&](Participant& self) {
+    program.begin([&](VirtualThread& self) {
       const bool woken = program.timeline.wait(self, &key, self.number() == 1 ? kNever : 1000);
       program.say(self, woken ? "woken" : "late");
     });
   }
-  program.begin([&](Participant& self) {
+  program.begin([&](VirtualThread& self) {
     program.timeline.wait(self, nullptr, 50);
     CHECK(program.timeline.wake_one(self, &key));
   });
@@ -136,8 +136,8 @@ TEST_CASE("the one that has waited longest is woken first, and hears that it was
 
 TEST_CASE("one that waits for another's end goes on at that moment") {
   Program program;
-  Participant& first = program.begin([&](Participant& self) { program.timeline.advance(self, 70); });
-  program.begin([&](Participant& self) {
+  VirtualThread& first = program.begin([&](VirtualThread& self) { program.timeline.advance(self, 70); });
+  program.begin([&](VirtualThread& self) {
     program.timeline.wait(self, &first, kNever);
     program.say(self, "joined");
   });
@@ -152,7 +152,7 @@ Log random_program(unsigned seed) {
   for (unsigned thread = 0; thread < 8; ++thread) {
     chances.push_back(std::make_unique<std::mt19937>(seed * 8 + thread));
     std::mt19937& chance = *chances.back();
-    program.begin([&program, &chance](Participant& self) {
+    program.begin([&program, &chance](VirtualThread& self) {
       for (int step = 0; step < 30; ++step) {
         const void* key = &keys[chance() % 3];
         switch (chance() % 4) {
@@ -177,7 +177,7 @@ Log random_program(unsigned seed) {
 
 Nanoseconds time_of(const std::string& line) { return std::stoll(line.substr(line.rfind(' ') + 1)); }
 
-TEST_CASE("no participant acts at a time that another has passed, and a program runs the same each time") {
+TEST_CASE("no virtual thread acts at a time that another has passed, and a program runs the same each time") {
   for (unsigned seed = 0; seed < 5; ++seed) {
     const Log first = random_program(seed);
     REQUIRE(first.size() == 240);

@@ -9,20 +9,18 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "drive/parameters.h"
 #include "ftl/layout.h"
 #include "ftl/log_block_ftl.h"
-#include "ftl/make_ftl.h"
 #include "ftl/mapping_cache.h"
 #include "ftl/page_ftl.h"
 
 namespace twin {
 namespace {
-
-constexpr int kPageMapping = static_cast<int>(Mapping::kPage);
-constexpr int kLogBlocks = static_cast<int>(Mapping::kLogBlock);
 
 // 8 dies on 4 channels, 16 pages of 4 KiB in a block, 16 MiB.
 Parameters small_drive(InitialState state) {
@@ -35,7 +33,7 @@ Parameters small_drive(InitialState state) {
   parameters.flash.program_time = 200'000;
   parameters.flash.erase_time = 1'500'000;
   parameters.flash.channel_rate = 40'000'000;
-  parameters.ftl.initial_state = static_cast<int>(state);
+  parameters.ftl.initial_state = state;
   parameters.ftl.over_provisioning = 0.28;
   parameters.page_mapping.gc_start = 0.95;
   parameters.page_mapping.gc_stop = 0.92;
@@ -44,7 +42,7 @@ Parameters small_drive(InitialState state) {
 
 Parameters page_drive(InitialState state, std::int64_t planes = 1, std::int64_t unit = 4096) {
   Parameters parameters = small_drive(state);
-  parameters.ftl.mapping = kPageMapping;
+  parameters.ftl.mapping = Mapping::kPage;
   parameters.flash.planes = planes;
   parameters.page_mapping.unit = unit;
   return parameters;
@@ -52,7 +50,7 @@ Parameters page_drive(InitialState state, std::int64_t planes = 1, std::int64_t 
 
 Parameters log_drive(InitialState state, std::int64_t blocks_per_log, std::int64_t group = 4, std::int64_t planes = 1) {
   Parameters parameters = small_drive(state);
-  parameters.ftl.mapping = kLogBlocks;
+  parameters.ftl.mapping = Mapping::kLogBlock;
   parameters.flash.planes = planes;
   parameters.log_mapping.log_blocks = 4;
   parameters.log_mapping.blocks_per_log = blocks_per_log;
@@ -83,7 +81,10 @@ struct LogProbe {
 template <class F>
 class Bench final : public FtlClient {
  public:
-  explicit Bench(const Parameters& parameters) : parameters_(parameters), ftl_(parameters, events_, *this, counters_) {}
+  explicit Bench(const Parameters& parameters)
+      : parameters_(parameters),
+        ftl_(parameters.capacity.size, parameters.flash, parameters.ftl, mapping_of(parameters), events_, *this,
+             counters_) {}
 
   void read_progress(Nanoseconds when, std::uint64_t token, std::uint64_t size_bytes) override {
     arrived_bytes += size_bytes;
@@ -139,9 +140,9 @@ class Bench final : public FtlClient {
     ftl_.idle(now, since);
   }
 
-  [[nodiscard]] std::uint64_t unit_bytes() const { return static_cast<std::uint64_t>(parameters_.unit_bytes()); }
+  [[nodiscard]] std::uint64_t unit_bytes() const { return ftl_.unit_bytes(); }
   [[nodiscard]] std::uint32_t units() const {
-    return static_cast<std::uint32_t>(parameters_.capacity.size / parameters_.unit_bytes());
+    return static_cast<std::uint32_t>(parameters_.capacity.size / ftl_.unit_bytes());
   }
   [[nodiscard]] F& ftl() { return ftl_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -151,6 +152,15 @@ class Bench final : public FtlClient {
   int reads_in_progress = 0;  // that the client starts from within read_progress()
 
  private:
+  // Each FTL is given only its own group of parameters.
+  static const auto& mapping_of(const Parameters& parameters) {
+    if constexpr (std::is_same_v<F, PageFtl>) {
+      return parameters.page_mapping;
+    } else {
+      return parameters.log_mapping;
+    }
+  }
+
   Parameters parameters_;
   EventQueue events_;
   Counters counters_;
@@ -171,7 +181,7 @@ class Reference {
         programmed_(static_cast<std::size_t>(Probe::blocks(bench.ftl())) * block_units_, -1),
         erases_(Probe::blocks(bench.ftl())) {
     for (std::uint32_t unit = 0; unit < bench.units(); ++unit) {
-      place_[unit] = bench.ftl().place_of(unit);
+      place_[unit] = bench.ftl().physical_page_of(unit);
       mapped_[unit] = place_[unit] != kNoUnit;
       if (mapped_[unit]) programmed_[place_[unit]] = 0;
     }
@@ -193,7 +203,7 @@ class Reference {
     std::vector<bool> taken(programmed_.size());
     std::uint64_t programs = 0;
     for (std::uint32_t unit = 0; unit < place_.size(); ++unit) {
-      const std::uint32_t place = ftl.place_of(unit);
+      const std::uint32_t place = ftl.physical_page_of(unit);
       wrong_mapping += (place != kNoUnit) != mapped_[unit];
       const std::uint32_t before = std::exchange(place_[unit], place);
       if (place == kNoUnit) continue;
@@ -555,7 +565,7 @@ TEST_CASE("a switch merge erases the old data block when the new one is complete
   parameters.flash.dies_per_channel = 2;
   Bench<LogBlockFtl> bench(parameters);
   const FlashParameters& flash = parameters.flash;
-  REQUIRE(bench.ftl().shape().die_of(bench.ftl().place_of(8)) == 1);
+  REQUIRE(bench.ftl().shape().die_of(bench.ftl().physical_page_of(8)) == 1);
   bench.write_range(8, 8);  // the log block is the first free one, on die 0
   const Nanoseconds written = transfer_ns(4096, flash.channel_rate) + 8 * flash.program_time;
   CHECK(bench.counters().switch_merges == 1);
@@ -577,9 +587,9 @@ TEST_CASE("writes in order into blocks never written need no log, and holes are 
     const Counters& counters = bench.counters();
     // in block 9 two pages and four holes before the last of them; in block 8, whose third page is in the log, none
     CHECK(counters.units_padding == 4);
-    CHECK(bench.ftl().place_of(72 + 3) == kNoUnit);
-    CHECK(bench.ftl().place_of(72 + 5) != kNoUnit);
-    CHECK(bench.ftl().place_of(72 + 6) == kNoUnit);
+    CHECK(bench.ftl().physical_page_of(72 + 3) == kNoUnit);
+    CHECK(bench.ftl().physical_page_of(72 + 5) != kNoUnit);
+    CHECK(bench.ftl().physical_page_of(72 + 6) == kNoUnit);
   }
 }
 
@@ -634,9 +644,10 @@ TEST_CASE("with a spare log a write does not wait for its merge, and what comes 
   CHECK(ahead.write({8 + 1}) == alone);  // the other log; the first one is merged
   CHECK(ahead.counters().full_merges == 1);
   CHECK(ahead.counters().gc_runs_foreground == 0);
-  const std::uint32_t merged = ahead.ftl().shape().die_of(ahead.ftl().place_of(2));
+  const std::uint32_t merged = ahead.ftl().shape().die_of(ahead.ftl().physical_page_of(2));
   std::uint64_t unit = 24;
-  while (ahead.ftl().shape().die_of(ahead.ftl().place_of(static_cast<std::uint32_t>(unit))) != merged) unit += 8;
+  while (ahead.ftl().shape().die_of(ahead.ftl().physical_page_of(static_cast<std::uint32_t>(unit))) != merged)
+    unit += 8;
   CHECK(ahead.read(unit) > parameters.flash.program_time);  // on the die that merges
 }
 
@@ -697,7 +708,7 @@ TEST_CASE("the initial layout's two directions are inverse, and its counts are r
       std::uint64_t wrong = 0;
       std::set<std::uint32_t> places;
       for (std::uint32_t unit = 0; unit < units; ++unit) {
-        const std::uint32_t place = layout.place_of(unit);
+        const std::uint32_t place = layout.physical_page_of(unit);
         if (state == InitialState::kFresh) {
           wrong += place != kNoUnit;
           continue;
@@ -864,7 +875,13 @@ std::string refusal(const Parameters& parameters) {
   EventQueue events;
   Counters counters;
   try {
-    make_ftl(parameters, events, nobody, counters);
+    if (parameters.ftl.mapping == Mapping::kPage) {
+      const PageFtl ftl(parameters.capacity.size, parameters.flash, parameters.ftl, parameters.page_mapping, events,
+                        nobody, counters);
+    } else {
+      const LogBlockFtl ftl(parameters.capacity.size, parameters.flash, parameters.ftl, parameters.log_mapping, events,
+                            nobody, counters);
+    }
   } catch (const std::invalid_argument& error) {
     const std::string text = error.what();
     return text.substr(0, text.find(':'));

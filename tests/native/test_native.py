@@ -1,17 +1,21 @@
 """Builds the native tests with each sanitizer and runs them."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from support import ROOT
 
-PROGRAMS = {"address,undefined": ["model_tests", "clock_tests"], "thread": ["clock_tests"]}
+from iopatterns.twin import running
+
+PROGRAMS = {"address,undefined": ["model_tests", "clock_tests"], "thread": ["clock_tests", "preload_tests"]}
 
 
 @pytest.mark.parametrize("sanitizers", PROGRAMS)
-def test_native_tests_pass_under(sanitizers: str) -> None:
+def test_native_tests_pass_under(sanitizers: str, tmp_path: Path) -> None:
     # kept between runs: only what has changed is compiled again
     build = ROOT / "build" / f"native-{sanitizers.replace(',', '-')}"
     tools = Path(sys.executable).parent
@@ -23,9 +27,24 @@ def test_native_tests_pass_under(sanitizers: str) -> None:
     run(configure)
     run([cmake, "--build", str(build), "--target", *PROGRAMS[sanitizers]])
     for program in PROGRAMS[sanitizers]:
-        run([str(build / "tests" / program)])
+        command = [str(build / "tests" / program)]
+        if program != "preload_tests":
+            run(command)
+            continue
+        # in virtual time a program prints the same each time
+        assert run(command, on_a_twin(tmp_path)) == run(command, on_a_twin(tmp_path))
 
 
-def run(command: list[str]) -> None:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+def on_a_twin(state: Path) -> dict[str, str]:
+    """Return the environment of `twin run`, for a program that has the preload library in it already."""
+    environment = running.prepare("px05smb040", str(state))
+    del environment["LD_PRELOAD"]
+    return environment
+
+
+def run(command: list[str], environment: Mapping[str, str] = os.environ) -> str:
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=environment
+    )
     assert done.returncode == 0, done.stdout[-8000:]
+    return done.stdout

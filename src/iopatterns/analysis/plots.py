@@ -73,7 +73,7 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
         rows = -(-len(drives) // _PANELS_PER_ROW)
         figure = Figure(figsize=(WIDTH_INCH, rows * _ROW_INCH + 0.25), layout="constrained")
         grid = figure.subplots(rows, min(len(drives), _PANELS_PER_ROW), sharex=True, sharey=True, squeeze=False)
-        for axes, drive in zip(grid.flat, drives, strict=False):  # the last row may have empty places
+        for axes, drive in zip(grid.flat[: len(drives)], drives, strict=True):  # the last row may have empty places
             here, there = summary[summary["drive"] == drive], values[values["drive_key"] == drive]
             _head(axes, drive, not here.empty, not there.empty)
             _draw(axes, here, sizes, hollow=False)
@@ -132,7 +132,8 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
         drawn = [rows for panel in panels for rows in (panel.rows, panel.published) if rows is not None]
         axis = _Axis.of(x, [level for rows in drawn for level in rows[x].dropna()])
         handles: dict[str, Any] = {}
-        for axes, panel in zip(grid.flat, panels, strict=False):
+        used = grid.flat[: len(panels)]  # the last row may have empty places
+        for axes, panel in zip(used, panels, strict=True):
             axes.set_title(panel.title, loc="left")
             _curves(axes, panel, axis, variants or [""], handles)
             if panel.rows.empty:
@@ -142,7 +143,7 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         axis.apply(grid.flat[0])
-        for number, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
+        for number, (axes, panel) in enumerate(zip(used, panels, strict=True)):
             if panel.logarithmic:
                 _logarithmic(axes)
             else:
@@ -157,6 +158,16 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
             columns_of_legend = min(len(handles), _LEGEND_COLUMNS)
             figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns_of_legend)
     return figure
+
+
+def panel_letter(number: int) -> str:
+    """Return the letter of a figure's panel: a, b … z, then aa, ab …; ``number`` counts from 0."""
+    text = ""
+    while number >= 0:
+        number, last = divmod(number, 26)
+        text = chr(ord("a") + last) + text
+        number -= 1
+    return text
 
 
 def level_panels(summary: pd.DataFrame, by: Sequence[str], of: str, published: pd.DataFrame) -> tuple[str, list[Panel]]:

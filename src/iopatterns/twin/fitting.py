@@ -26,6 +26,13 @@ _DIRECTIONS = {"read iops": "read", "write iops": "write"}
 _MOST_BYTES = 16 * 2**20
 _MOST_FIO_BYTES = 256 * 2**20
 _COLUMNS = ("id", "rw", "bs", "value", "unit")
+# The factors that a point may have beside rw and bs: all else about its workload is fixed (see simulate()).
+_FACTORS = ("numjobs", "iodepth", "rwmixread")
+# Options of fio with which a job's requests are not those that simulate() makes.
+_NOT_SIMULATED = (
+    *("bsrange", "blocksize_range", "bssplit", "bs_unaligned", "percentage_random", "random_distribution", "zonemode"),
+    *("thinktime", "rate", "rate_iops", "rate_process", "fsync", "fdatasync", "sync", "read_iolog"),
+)
 _REGION_BYTES = 2**30  # where the points' workloads work, as the file of the report's measurements
 _SECONDS = 2  # of each point's workload, as long as an execution of the report
 _SIGNIFICANT_DIGITS = 4  # of a fitted parameter: what the last digits of a solver say is noise
@@ -184,9 +191,10 @@ def _rounded(value: float) -> int:
 def read_points(path: Path) -> list[Point]:
     """Return the points of a table (``.csv``) or of a fio JSON file.
 
-    A table has the columns id, rw, bs, value and unit, and may have numjobs, iodepth, rwmixread, quantity (``read
-    iops`` and ``write iops`` count one direction of a mix) and use (``fit`` or ``predict``). Of a fio file each job and
-    direction gives a point: its IOPS. Raises TwinError naming file and line.
+    A table has the columns id, rw, bs, value and unit, and may have numjobs, iodepth, rwmixread, conditions (these
+    three as published values write them: ``numjobs=16; iodepth=4``), quantity (``read iops`` and ``write iops`` count
+    one direction of a mix) and use (``fit`` or ``predict``). Of a fio file each job and direction gives a point: its
+    IOPS. Raises TwinError naming file and line, also for a point under a condition that the fit cannot simulate.
     """
     return _read_table(path) if path.suffix == ".csv" else _read_fio(path)
 
@@ -206,6 +214,7 @@ def _read_table(path: Path) -> list[Point]:
 
 
 def _point(row: Mapping[str, str], where: str) -> Point:
+    row = {**row, **_conditions(row.get("conditions") or "", where)}
     try:
         point = Point(
             id=row["id"],
@@ -222,6 +231,22 @@ def _point(row: Mapping[str, str], where: str) -> Point:
     except ValueError as error:
         raise TwinError(f"{where}: {error}") from None
     return _checked(point, where)
+
+
+def _conditions(text: str, where: str) -> dict[str, str]:
+    """Return the factors that the column ``conditions`` of published values names, such as ``numjobs=16``.
+
+    Raises TwinError for a factor that no workload of the fit has: a point measured under it would be compared with
+    another workload than its own.
+    """
+    pairs = [pair.strip().partition("=") for pair in text.split(";") if pair.strip()]
+    for factor, _, level in pairs:
+        if factor not in _FACTORS or not level:
+            raise TwinError(
+                f"{where}: the condition '{factor}={level}' cannot be simulated by a fit, which varies rw, bs and"
+                f" {', '.join(_FACTORS)} alone. Leave this point out."
+            )
+    return {factor: level for factor, _, level in pairs}
 
 
 def _checked(point: Point, where: str) -> Point:
@@ -270,6 +295,13 @@ def _global_options(document: Mapping[str, Any]) -> dict[str, str]:
 
 def _fio_points(path: Path, job: Mapping[str, Any], options: Mapping[str, str]) -> list[Point]:
     rw = options.get("rw") or options.get("readwrite") or "read"
+    where = f"{path}, job {job['jobname']}"
+    for option in _NOT_SIMULATED:
+        if options.get(option) not in {None, "0", "none"}:
+            raise TwinError(
+                f"{where}: its option {option}={options[option]} cannot be simulated by a fit, which varies rw, bs and"
+                f" {', '.join(_FACTORS)} alone. Leave this job out."
+            )
     found = []
     for direction in ("read", "write"):
         result = job.get(direction, {})
@@ -287,7 +319,7 @@ def _fio_points(path: Path, job: Mapping[str, Any], options: Mapping[str, str]) 
             rwmixread=int(options.get("rwmixread", 50)),
             direction=direction if rw == "randrw" else "",
         )
-        found.append(_checked(point, f"{path}, job {job['jobname']}"))
+        found.append(_checked(point, where))
     return found
 
 
@@ -302,8 +334,7 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[Point]:
             if name not in rows:
                 raise TwinError(f"{path}: no value with the id '{name}', which the model's fit names")
             row = rows[name]
-            conditions = dict(pair.strip().split("=") for pair in row["conditions"].split(";") if "=" in pair)
-            point = _point({**row, **conditions}, f"{path}: {name}")
+            point = _point(row, f"{path}: {name}")
             points.append(replace(point, predicted=use == "predicted"))
     return points
 

@@ -1,4 +1,4 @@
-// Turns by virtual time, handed over with a futex for each participant.
+// Turns by virtual time, handed over with a futex for each virtual thread.
 #include "clock/timeline.h"
 
 #include <linux/futex.h>
@@ -38,75 +38,80 @@ void give_turn(std::atomic<std::uint32_t>& turn) {
 
 }  // namespace
 
-Timeline::Timeline(World& world, void (*stuck)()) : world_(world), stuck_(stuck) {}
+Timeline::Timeline(EventSource& source, void (*stuck)()) : source_(source), stuck_(stuck) {}
 
-Participant& Timeline::start(Nanoseconds now) {
-  Participant& self = add();
+VirtualThread& Timeline::start(Nanoseconds now) {
+  VirtualThread& self = add();
   self.now_ = now;
   self.due_ = kNever;
   running_.store(&self, std::memory_order_release);
   return self;
 }
 
-Participant& Timeline::add() {
-  all_.push_back(std::make_unique<Participant>());
-  Participant& added = *all_.back();
+VirtualThread& Timeline::add() {
+  all_.push_back(std::make_unique<VirtualThread>());
+  VirtualThread& added = *all_.back();
   added.number_ = static_cast<std::uint32_t>(all_.size() - 1);
-  participants_.push_back(&added);
-  if (const Participant* maker = running_.load(std::memory_order_relaxed)) {
+  threads_.push_back(&added);
+  size_.store(threads_.size(), std::memory_order_relaxed);
+  if (const VirtualThread* maker = running_.load(std::memory_order_relaxed)) {
     added.now_ = added.due_ = maker->now_;
     find_next_due(*maker);
   }
   return added;
 }
 
-void Timeline::begin(Participant& self) { wait_for_turn(self.turn_); }
+void Timeline::begin(VirtualThread& self) { wait_for_turn(self.turn_); }
 
-void Timeline::leave(Participant& self) {
-  participants_.erase(std::find(participants_.begin(), participants_.end(), &self));
-  if (!participants_.empty()) hand_over(nullptr);
+void Timeline::leave(VirtualThread& self) {
+  threads_.erase(std::find(threads_.begin(), threads_.end(), &self));
+  size_.store(threads_.size(), std::memory_order_relaxed);
+  if (!threads_.empty()) hand_over(nullptr);
 }
 
-void Timeline::remove(Participant& never_begun) {
-  participants_.erase(std::find(participants_.begin(), participants_.end(), &never_begun));
+void Timeline::remove(VirtualThread& never_begun) {
+  threads_.erase(std::find(threads_.begin(), threads_.end(), &never_begun));
+  size_.store(threads_.size(), std::memory_order_relaxed);
   find_next_due(*running_.load(std::memory_order_relaxed));
 }
 
 bool Timeline::has(pthread_t thread) const {
-  return std::any_of(participants_.begin(), participants_.end(),
-                     [thread](const Participant* each) { return pthread_equal(each->thread, thread) != 0; });
+  return std::any_of(threads_.begin(), threads_.end(),
+                     [thread](const VirtualThread* each) { return pthread_equal(each->thread, thread) != 0; });
 }
 
-void Timeline::forget_others(Participant& self) {
-  participants_.assign(1, &self);
+void Timeline::forget_others(VirtualThread& self) {
+  threads_.assign(1, &self);
+  size_.store(1, std::memory_order_relaxed);
   find_next_due(self);
 }
 
-Participant* Timeline::earliest() const {
-  Participant* first = nullptr;
-  for (Participant* each : participants_) {
+VirtualThread* Timeline::earliest() const {
+  VirtualThread* first = nullptr;
+  for (VirtualThread* each : threads_) {
     if (each->due_ != kNever && (first == nullptr || each->due_ < first->due_)) first = each;
   }
   return first;
 }
 
-void Timeline::find_next_due(const Participant& self) {
-  Nanoseconds due = world_.next_event();
-  for (const Participant* each : participants_) {
+void Timeline::find_next_due(const VirtualThread& self) {
+  Nanoseconds due = source_.next_event();
+  for (const VirtualThread* each : threads_) {
     if (each != &self) due = std::min(due, each->due_);
   }
   next_due_ = due;
 }
 
-// Lets the world go on and hands the turn to whoever is due first. With `self`, returns when its turn has come again.
-void Timeline::hand_over(Participant* self) {
-  Participant* next = nullptr;
+// Handles the events that are due and hands the turn to the thread that is due first. With `self`, returns when its
+// turn has come again.
+void Timeline::hand_over(VirtualThread* self) {
+  VirtualThread* next = nullptr;
   for (;;) {
     next = earliest();
     const Nanoseconds limit = next == nullptr ? kNever : next->due_;
-    const Nanoseconds event = world_.next_event();
+    const Nanoseconds event = source_.next_event();
     if (event == kNever || event > limit) break;
-    world_.advance(limit);  // what it completes may make another one the earliest
+    source_.advance(limit);  // what it completes may make another one the earliest
   }
   if (next == nullptr) stuck_();
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -126,12 +131,12 @@ void Timeline::hand_over(Participant* self) {
   find_next_due(*self);
 }
 
-void Timeline::give_way(Participant& self) {
+void Timeline::give_way(VirtualThread& self) {
   self.due_ = self.now_;
   hand_over(&self);
 }
 
-bool Timeline::wait(Participant& self, const void* key, Nanoseconds until) {
+bool Timeline::wait(VirtualThread& self, const void* key, Nanoseconds until) {
   self.key_ = key;
   self.due_ = until;
   self.waiting_since_ = order_++;
@@ -142,8 +147,8 @@ bool Timeline::wait(Participant& self, const void* key, Nanoseconds until) {
 }
 
 bool Timeline::wake_one_at(const void* key, Nanoseconds when) {
-  Participant* first = nullptr;
-  for (Participant* each : participants_) {
+  VirtualThread* first = nullptr;
+  for (VirtualThread* each : threads_) {
     if (each->key_ == key && (first == nullptr || each->waiting_since_ < first->waiting_since_)) first = each;
   }
   if (first == nullptr) return false;
@@ -154,7 +159,7 @@ bool Timeline::wake_one_at(const void* key, Nanoseconds when) {
   return true;
 }
 
-void Timeline::wake_all(const Participant& self, const void* key) {
+void Timeline::wake_all(const VirtualThread& self, const void* key) {
   while (wake_one_at(key, self.now_)) {
   }
 }

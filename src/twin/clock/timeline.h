@@ -1,15 +1,16 @@
 // The virtual clock: threads take turns in the order of virtual time, exactly one of them running at a time.
 //
-// Each thread of the program is a participant with a clock of its own. The running one gives its turn away when it
-// waits (for a time, or to be woken) and when its clock passes the moment at which another participant, or the world,
-// is due. The next is always the one with the least (time, number); things of the world that are due at that time come
-// first. So no participant ever acts at a time that another has already passed, whatever the machine does, and the
-// order of all that happens depends on nothing but the program.
+// Each thread of the program is a virtual thread: it has a clock of its own. The running thread gives up its turn when
+// it waits, for a time or to be woken, and when its clock passes the moment at which another thread or the event source
+// (a drive) is due. The next to run is the thread with the earliest time; among equals, the one with the smallest
+// number. Events that are due at that time are handled first. No thread therefore acts at a time that another has
+// already passed, and the order of all actions depends on the program alone, whatever the machine does.
 //
-// Knows nothing of what the threads do, nor of what the world is.
+// The timeline does not know what the threads do, nor what the event source is.
 #pragma once
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
@@ -20,19 +21,19 @@
 
 namespace twin {
 
-// What goes on beside the threads: a drive at work.
-class World {
+// What else happens in virtual time beside the threads: the events of a drive.
+class EventSource {
  public:
-  // When its next event is due; kNever when nothing is under way.
+  // When its next event is due; kNever when there is none.
   [[nodiscard]] virtual Nanoseconds next_event() const = 0;
-  // Lets its events happen up to and including `until`, at least one; may call Timeline::wake_one_at().
+  // Handles its events up to and including `until`, at least one of them. It may call Timeline::wake_one_at().
   virtual void advance(Nanoseconds until) = 0;
 
  protected:
-  ~World() = default;
+  ~EventSource() = default;
 };
 
-class Participant {
+class VirtualThread {
  public:
   [[nodiscard]] Nanoseconds now() const { return now_; }
   [[nodiscard]] std::uint32_t number() const { return number_; }
@@ -41,9 +42,10 @@ class Participant {
   std::uint64_t clock_readings = 0;
   std::uint64_t clock_readings_before = 0;  // when its requests were last counted
   std::uint64_t requests = 0;
-  std::uint64_t waits = 0;  // times that it gave its turn away to wait
-  pthread_t thread{};       // set by whoever made it
-  int job = -1;             // a number for those that use the drive
+  std::uint64_t waits = 0;              // times that it gave its turn away to wait
+  pthread_t thread{};                   // set by whoever made it
+  std::atomic<pid_t> kernel_thread{0};  // its number in the kernel, set by itself; the watchdog reads it at any time
+  int job = -1;                         // a number for those that use the drive
 
  private:
   friend class Timeline;
@@ -56,79 +58,80 @@ class Participant {
   std::atomic<std::uint32_t> turn_{0};
 };
 
-// All functions are called by the running participant alone, but for begin().
+// Only the running thread may call these functions, except begin() and those that say so.
 class Timeline {
  public:
-  // `stuck` is called when every participant waits to be woken and none can be; it must not return.
-  Timeline(World& world, void (*stuck)());
+  // `stuck` is called when every virtual thread waits to be woken and none can be; it must not return.
+  Timeline(EventSource& source, void (*stuck)());
 
-  // Adds the thread that calls as the first participant, running, its clock at `now`.
-  Participant& start(Nanoseconds now);
+  // Adds the thread that calls as the first virtual thread, running, its clock at `now`.
+  VirtualThread& start(Nanoseconds now);
 
-  // Adds a participant that the running one makes; it is due at the running one's time.
-  Participant& add();
+  // Adds a virtual thread that the running one makes; it is due at the running one's time.
+  VirtualThread& add();
 
   // Called by the new thread itself: returns when its turn comes.
-  void begin(Participant& self);
+  void begin(VirtualThread& self);
 
-  // The running participant ends; never runs again. Gives the turn away.
-  void leave(Participant& self);
+  // The running thread ends. It gives up its turn and never runs again.
+  void leave(VirtualThread& self);
 
   // After fork(): the calling thread is the only one left.
-  void forget_others(Participant& self);
+  void forget_others(VirtualThread& self);
 
-  // Moves the clock of the running participant, and lets all happen that is due before it goes on.
-  void advance(Participant& self, Nanoseconds by) {
+  // Moves the clock of the running thread. Everything that is due before its new time happens before this returns.
+  void advance(VirtualThread& self, Nanoseconds by) {
     self.now_ += by;
     if (self.now_ >= next_due_) give_way(self);
   }
 
-  // Waits until the time has come, or another participant or the world wakes whoever waits for `key`. Returns whether
-  // it was woken.
-  bool wait(Participant& self, const void* key, Nanoseconds until);
+  // Waits until the time has come, or another virtual thread or the event source wakes whoever waits for `key`. Returns
+  // whether it was woken.
+  bool wait(VirtualThread& self, const void* key, Nanoseconds until);
 
   // Wakes the one that has waited longest for `key`; it goes on at the time of `self`. False when nobody waits for it.
-  bool wake_one(const Participant& self, const void* key) { return wake_one_at(key, self.now_); }
-  void wake_all(const Participant& self, const void* key);
+  bool wake_one(const VirtualThread& self, const void* key) { return wake_one_at(key, self.now_); }
+  void wake_all(const VirtualThread& self, const void* key);
 
-  // The same from within World::advance(): it goes on at `when`.
+  // The same from within EventSource::advance(): it goes on at `when`.
   bool wake_one_at(const void* key, Nanoseconds when);
 
-  // The world has got something to do that it had not: by the running participant, after it gave it.
-  void world_changed(const Participant& self) { find_next_due(self); }
+  // Call after submitting work to the drive: recomputes when its next event is due.
+  void drive_changed(const VirtualThread& self) { find_next_due(self); }
 
-  // A participant whose thread could not be made.
-  void remove(Participant& never_begun);
+  // A virtual thread whose thread could not be made.
+  void remove(VirtualThread& never_begun);
 
-  // Whether the thread is one of the participants that have not left.
+  // Whether the thread is one of the virtual threads that have not left.
   [[nodiscard]] bool has(pthread_t thread) const;
 
-  // The participant in the given place of those that have not left, nullptr beyond the last.
-  [[nodiscard]] const Participant* participant(std::size_t place) const {
-    return place < participants_.size() ? participants_[place] : nullptr;
+  // The virtual thread in the given place of those that have not left, nullptr beyond the last.
+  [[nodiscard]] const VirtualThread* virtual_thread(std::size_t place) const {
+    return place < threads_.size() ? threads_[place] : nullptr;
   }
 
-  [[nodiscard]] bool alone() const { return participants_.size() == 1; }
-  [[nodiscard]] std::size_t size() const { return participants_.size(); }
+  [[nodiscard]] bool alone() const { return threads_.size() == 1; }
 
-  // Counts the turns; the running participant. For a watchdog, which may read them at any time.
+  // How many turns there have been, who is running, and how many have not left. A watchdog may call these at any time.
   [[nodiscard]] std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
-  [[nodiscard]] const Participant* running() const { return running_.load(std::memory_order_acquire); }
+  [[nodiscard]] const VirtualThread* running() const { return running_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::size_t size() const { return size_.load(std::memory_order_relaxed); }
 
  private:
-  void give_way(Participant& self);
-  void hand_over(Participant* self);
-  void find_next_due(const Participant& self);
-  [[nodiscard]] Participant* earliest() const;
+  void give_way(VirtualThread& self);
+  void hand_over(VirtualThread* self);
+  void find_next_due(const VirtualThread& self);
+  [[nodiscard]] VirtualThread* earliest() const;
 
-  World& world_;
+  EventSource& source_;
   void (*stuck_)();
-  std::vector<std::unique_ptr<Participant>> all_;  // never shrinks, so that references stay good
-  std::vector<Participant*> participants_;         // those that have not left, by number
-  Nanoseconds next_due_ = kNever;                  // of all others and the world, while one runs
+  std::vector<std::unique_ptr<VirtualThread>> all_;  // never shrinks, so that references stay good
+  std::vector<VirtualThread*> threads_;              // those that have not left, by number
+  Nanoseconds next_due_ = kNever;                    // of all others and the event source, while one runs
   std::uint64_t order_ = 0;
   std::atomic<std::uint64_t> turns_{0};
-  std::atomic<const Participant*> running_{nullptr};
+  std::atomic<std::size_t> size_{0};  // of threads_
+  std::atomic<const VirtualThread*> running_{nullptr};
 };
 
 }  // namespace twin

@@ -85,4 +85,12 @@ struct ReadAheadParameters {
   }
 };
 
+// All groups of a controller.
+struct SsdParameters {
+  ControllerParameters controller;
+  WriteBufferParameters write_buffer;
+  ReadCacheParameters read_cache;
+  ReadAheadParameters read_ahead;
+};
+
 }  // namespace twin

@@ -1,4 +1,4 @@
-// Sequential streams: detection, window, pieces on their way.
+// Sequential streams: their detection, their window, and the pieces that are being fetched.
 #include "controller/read_ahead.h"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ int ReadAhead::observe(const Request& request) {
     if (stream.used < streams_[oldest].used) oldest = i;
   }
   Stream& stream = streams_[oldest];
-  // a reader that somebody waits for in the stream being given away keeps its data until they have come
+  // a stream whose data some command waits for is not given to another reader before they have arrived
   for (std::uint64_t piece = stream.first_piece; piece < stream.last_piece; ++piece) {
     if (stream.slots[piece % stream.slots.size()].waiting != nullptr) return kNoStream;
   }
@@ -146,7 +146,7 @@ void ReadAhead::invalidate(std::uint64_t offset_bytes, std::uint64_t size_bytes)
     for (std::uint64_t piece = stream.first_piece; piece < stream.last_piece; ++piece) {
       awaited |= stream.slots[piece % stream.slots.size()].waiting != nullptr;
     }
-    // a read that is under way gets what it asked for, old or new: both are right while the write is under way too
+    // an outstanding read may get the old data or the new: either is right as long as the write is outstanding, too
     if (!awaited) restart(stream, stream.next_bytes);
   }
 }

@@ -1,4 +1,4 @@
-// Recognises sequential readers, and says what to fetch ahead of them and what of it has arrived.
+// Recognises sequential streams of reads, decides what to fetch ahead of them, and knows what has arrived.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "controller/controller_parameters.h"
 #include "core/counters.h"
-#include "drive/request.h"
+#include "core/request.h"
 
 namespace twin {
 
@@ -16,7 +16,7 @@ class ReadAhead {
  public:
   struct Piece {
     std::uint64_t begin_bytes = 0, end_bytes = 0;
-    std::uint64_t token = 0;  // what arrived() is told by
+    std::uint64_t token = 0;  // for arrived()
   };
 
   // `enabled` and the sizes of `parameters` must be usable together: throws std::invalid_argument otherwise.
@@ -33,16 +33,16 @@ class ReadAhead {
   // hand it back.
   bool ready_or_wait(int stream, std::uint64_t end_bytes, Command& command);
 
-  // The reader has got everything below `offset_bytes`: room for more.
+  // The reader has received everything below `offset_bytes`: its pieces make room for others.
   void consumed(int stream, std::uint64_t offset_bytes);
 
   // The next piece to fetch for the stream; false when its window is full or it is no stream yet.
   bool next_piece(int stream, Piece& piece);
 
-  // A piece is in memory. Returns the chain (Command::next) of those who waited for it.
+  // A piece is in memory. Returns the chain (Command::next) of the commands that waited for it.
   Command* arrived(std::uint64_t token);
 
-  // The host wrote or discarded these bytes: streams that hold them start afresh.
+  // The host wrote or discarded these bytes: streams that hold them drop their data.
   void invalidate(std::uint64_t offset_bytes, std::uint64_t size_bytes);
 
   static constexpr int kNoStream = -1;

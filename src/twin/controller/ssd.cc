@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "ftl/make_ftl.h"
-
 namespace twin {
 namespace {
 
@@ -24,21 +22,20 @@ enum : std::uint64_t {
 
 }  // namespace
 
-Ssd::Ssd(const Parameters& parameters, Link& link, EventQueue& events, Counters& counters)
+Ssd::Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const MakeFtl& make_ftl, Link& link,
+         EventQueue& events, Counters& counters)
     : controller_(parameters.controller),
       buffer_parameters_(parameters.write_buffer),
       max_outstanding_(parameters.read_ahead.max_outstanding),
-      background_idle_(parameters.ftl.mapping == static_cast<int>(Mapping::kPage)
-                           ? parameters.page_mapping.background_gc_idle
-                           : parameters.log_mapping.background_merge_idle),
       link_(link),
       events_(events),
       counters_(counters),
-      ftl_(make_ftl(parameters, events, *this, counters)),
-      unit_bytes_(static_cast<std::uint64_t>(parameters.unit_bytes())),
-      piece_units_(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(parameters.flash.page) / unit_bytes_)),
+      ftl_(make_ftl(*this)),
+      background_idle_(ftl_->background_idle()),
+      unit_bytes_(ftl_->unit_bytes()),
+      piece_units_(ftl_->page_units()),
       read_cache_(static_cast<std::uint64_t>(parameters.read_cache.size), unit_bytes_, parameters.read_cache.enabled),
-      read_ahead_(parameters.read_ahead, unit_bytes_, static_cast<std::uint64_t>(parameters.capacity.size), counters),
+      read_ahead_(parameters.read_ahead, unit_bytes_, capacity_bytes, counters),
       buffer_(parameters.write_buffer, unit_bytes_, ftl_->program_units(), ftl_->parallel_programs()),
       write_back_(parameters.write_buffer.size > 0 &&
                   (parameters.write_buffer.enabled || parameters.write_buffer.power_loss_protected)),
@@ -100,7 +97,7 @@ void Ssd::begin_read(Nanoseconds now, Command& command) {
   const Request& request = command.request;
   const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
   State& state = states_[command.index];
-  command.pending = 1;  // this function itself, until all parts are under way
+  command.pending = 1;  // this function itself, until it has started all parts
   state.stream = read_ahead_.observe(request);
   state.covered_bytes = std::min(read_ahead_.covered_bytes(state.stream, request.offset_bytes), request.size_bytes);
   if (state.covered_bytes > 0) {
@@ -220,7 +217,7 @@ void Ssd::begin_write(Nanoseconds now, Command& command) {
   const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
   read_cache_.drop_all(first_unit(request.offset_bytes), end_unit(end_bytes));
   // units of which the command has only a part need the rest from flash
-  command.pending = 1;  // this function itself, until all that is missing is under way
+  command.pending = 1;  // this function itself, until it has started the reads of what is missing
   if (request.offset_bytes % unit_bytes_ != 0) fill(now, command, first_unit(request.offset_bytes));
   if (end_bytes % unit_bytes_ != 0 &&
       (request.offset_bytes % unit_bytes_ == 0 || first_unit(request.offset_bytes) != first_unit(end_bytes))) {
@@ -240,7 +237,8 @@ void Ssd::fill(Nanoseconds now, Command& command, std::uint64_t unit) {
   if (ftl_->read(now, unit, 1, unit_bytes_, kFill | command.index)) ++command.pending;
 }
 
-// A unit's rest is in memory. In the buffer the write has not waited for it; one that goes to flash has.
+// The rest of a unit of which a write has only a part is in memory. A buffered write has not waited for it; a write
+// that goes to flash has.
 void Ssd::filled(Nanoseconds now, Command& command) {
   if (write_back_ || --command.pending > 0) return;
   write_through(now, command);
@@ -270,7 +268,7 @@ bool Ssd::accept(Nanoseconds now, Command& command) {
   return true;
 }
 
-// Without a buffer that may acknowledge: the command is over when its units are in flash.
+// Without a write buffer that may acknowledge, a command completes when its units are in flash.
 void Ssd::write_through(Nanoseconds now, Command& command) {
   const Request& request = command.request;
   const std::uint64_t end = end_unit(request.offset_bytes + request.size_bytes);
@@ -326,7 +324,7 @@ void Ssd::begin_flush(Nanoseconds now, Command& command) {
   end_flushes(now);
 }
 
-// What was in the buffer when the flush came has left it, or as much that came later.
+// A flush ends once as many units have left the buffer as had entered it when the flush arrived.
 void Ssd::end_flushes(Nanoseconds now) {
   while (!flushes_.empty() && states_[flushes_.front()->index].flush_target <= buffer_.left()) {
     Command& command = *flushes_.front();

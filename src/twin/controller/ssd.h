@@ -2,10 +2,11 @@
 // FTL what needs the flash.
 //
 // RCD, DRA and WCE (ReadCacheParameters, ReadAheadParameters, WriteBufferParameters) are independent: with read-ahead
-// off nothing else serves a sequential reader faster than a random one.
+// off, nothing else serves a sequential reader faster than a random one.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,9 +14,8 @@
 #include "controller/read_ahead.h"
 #include "controller/read_cache.h"
 #include "controller/write_buffer.h"
+#include "core/device.h"
 #include "core/event_queue.h"
-#include "drive/device.h"
-#include "drive/parameters.h"
 #include "ftl/ftl.h"
 #include "link/link.h"
 
@@ -23,9 +23,13 @@ namespace twin {
 
 class Ssd final : public Device, private EventHandler, private FtlClient {
  public:
+  // Makes the FTL of the drive, whose client is the controller.
+  using MakeFtl = std::function<std::unique_ptr<Ftl>(FtlClient&)>;
+
   // Link, queue and counters must outlive the drive. Throws std::invalid_argument for parameters that do not go
   // together.
-  Ssd(const Parameters& parameters, Link& link, EventQueue& events, Counters& counters);
+  Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const MakeFtl& make_ftl, Link& link,
+      EventQueue& events, Counters& counters);
   ~Ssd() override;
 
   void start(Nanoseconds now, Command& command) override;
@@ -74,11 +78,11 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   ControllerParameters controller_;
   WriteBufferParameters buffer_parameters_;
   std::int64_t max_outstanding_;
-  Nanoseconds background_idle_;
   Link& link_;
   EventQueue& events_;
   Counters& counters_;
   std::unique_ptr<Ftl> ftl_;
+  Nanoseconds background_idle_;
   std::uint64_t unit_bytes_;
   std::uint64_t piece_units_;  // units of one demand piece: those of a flash page
   ReadCache read_cache_;

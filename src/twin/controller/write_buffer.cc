@@ -10,19 +10,14 @@ WriteBuffer::WriteBuffer(const WriteBufferParameters& parameters, std::uint64_t 
     : capacity_(static_cast<std::uint64_t>(parameters.size) / unit_bytes),
       table_(capacity_),
       queue_(capacity_ + 1),
-      batches_(batches),
       batch_units_(batch_units),
-      streams_(static_cast<std::size_t>(parameters.segments)) {
-  for (std::uint32_t batch = batches; batch > 0; --batch) {
-    batches_[batch - 1].reserve(batch_units);
-    free_batches_.push_back(batch - 1);
-  }
-}
+      most_batches_(batches),
+      streams_(static_cast<std::size_t>(parameters.segments)) {}
 
 bool WriteBuffer::take(std::uint64_t unit) {
   std::uint32_t* state = table_.find(unit);
   if (state != nullptr && (*state & kWaiting) != 0) {
-    if ((*state & kForgotten) != 0) ++waiting_;  // its old place in the queue serves again
+    if ((*state & kForgotten) != 0) ++waiting_;  // it is still in the queue
     *state &= ~kForgotten;
     return true;
   }
@@ -45,8 +40,8 @@ void WriteBuffer::forget_all(std::uint64_t first, std::uint64_t end) {
     for (std::uint64_t unit = first; unit < end; ++unit) forget(unit);
     return;
   }
-  for (std::uint64_t place = queue_first_; place < queue_last_; ++place) {
-    const std::uint64_t unit = queue_[place % queue_.size()];
+  for (std::uint64_t index = queue_first_; index < queue_last_; ++index) {
+    const std::uint64_t unit = queue_[index % queue_.size()];
     if (unit >= first && unit < end) forget(unit);
   }
 }
@@ -73,8 +68,7 @@ bool WriteBuffer::continues_stream(std::uint64_t offset_bytes, std::uint64_t siz
 }
 
 std::uint32_t WriteBuffer::begin_batch(std::vector<std::uint64_t>& units) {
-  const std::uint32_t batch = free_batches_.back();
-  free_batches_.pop_back();
+  const std::uint32_t batch = batches_.take_as_left();
   units.clear();
   while (queue_first_ != queue_last_ && units.size() < batch_units_) {
     const std::uint64_t unit = queue_[queue_first_ % queue_.size()];
@@ -87,7 +81,7 @@ std::uint32_t WriteBuffer::begin_batch(std::vector<std::uint64_t>& units) {
       if (*state == 0) table_.erase(unit);
       continue;
     }
-    *state = (*state & ~kWaiting) + kUnderWay;
+    *state = (*state & ~kWaiting) + kInFlight;
     --waiting_;
     units.push_back(unit);
   }
@@ -98,12 +92,12 @@ std::uint32_t WriteBuffer::begin_batch(std::vector<std::uint64_t>& units) {
 void WriteBuffer::end_batch(std::uint32_t batch) {
   for (const std::uint64_t unit : batches_[batch]) {
     std::uint32_t* state = table_.find(unit);
-    *state -= kUnderWay;
+    *state -= kInFlight;
     if (*state == 0) table_.erase(unit);
   }
   occupied_ -= batches_[batch].size();
   left_ += batches_[batch].size();
-  free_batches_.push_back(batch);
+  batches_.release(batch);
 }
 
 }  // namespace twin

@@ -6,17 +6,18 @@
 
 #include "controller/controller_parameters.h"
 #include "controller/unit_table.h"
+#include "core/slot_pool.h"
 
 namespace twin {
 
 // A unit written again before it has left is kept once. Units leave in the order in which they came.
 class WriteBuffer {
  public:
-  // `batch_units` and `batches`: how many units go to flash at once, and how many such batches may be on their way.
+  // `batch_units` and `batches`: how many units a write to flash holds, and how many such writes may be outstanding.
   WriteBuffer(const WriteBufferParameters& parameters, std::uint64_t unit_bytes, std::uint32_t batch_units,
               std::uint32_t batches);
 
-  // Whether the unit's newest data are here, waiting or on their way to flash.
+  // Whether the unit's newest data are here, waiting or being programmed.
   [[nodiscard]] bool holds(std::uint64_t unit) { return !table_.empty() && table_.find(unit) != nullptr; }
 
   // Takes a unit's data; false when there is no room.
@@ -29,7 +30,7 @@ class WriteBuffer {
   bool continues_stream(std::uint64_t offset_bytes, std::uint64_t size_bytes);
 
   [[nodiscard]] std::uint64_t waiting_units() const { return waiting_; }
-  [[nodiscard]] bool batch_free() const { return !free_batches_.empty(); }
+  [[nodiscard]] bool batch_free() const { return batches_.in_use() < most_batches_; }
 
   // Takes up to a batch of waiting units out, in order; returns its number, and the units. There must be a free batch
   // and a waiting unit.
@@ -47,8 +48,8 @@ class WriteBuffer {
 
   // States of a unit in the table: bits.
   static constexpr std::uint32_t kWaiting = 1;
-  static constexpr std::uint32_t kForgotten = 2;  // its place in the queue is void
-  static constexpr std::uint32_t kUnderWay = 4;   // counted from here on: how many batches hold it
+  static constexpr std::uint32_t kForgotten = 2;  // its entry in the queue is to be skipped
+  static constexpr std::uint32_t kInFlight = 4;   // counted from here on: how many batches hold it
 
   struct Stream {
     std::uint64_t next_bytes = ~0ULL;
@@ -62,9 +63,9 @@ class WriteBuffer {
   UnitTable table_;
   std::vector<std::uint64_t> queue_;  // ring of units in the order of their coming
   std::uint64_t queue_first_ = 0, queue_last_ = 0;
-  std::vector<std::vector<std::uint64_t>> batches_;
-  std::vector<std::uint32_t> free_batches_;
+  SlotPool<std::vector<std::uint64_t>> batches_;
   std::uint32_t batch_units_;
+  std::uint32_t most_batches_;
   std::vector<Stream> streams_;
   std::uint64_t clock_ = 0;
 };

@@ -42,7 +42,7 @@ struct Counters {
 // (blocks), else index is 0.
 enum class Series : std::uint16_t {
   kQueueDepth,  // after each issue and each completion
-  kCounter,     // index: place in the list of counters; at each snapshot
+  kCounter,     // at each snapshot; index: the counter's position in visit_counters()
   kEraseCount,  // index: block
   kValidRatio,  // index: block; used blocks alone
 };

@@ -1,6 +1,7 @@
-// The queue of things that will happen: the one source of order in the model.
+// The event queue: the only place in the model where the order of events is decided.
 //
-// Events of the same time happen in the order in which they were scheduled, so a run depends on nothing but its input.
+// Events of the same time happen in the order in which they were scheduled, so a run depends
+// on its input alone.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@
 
 namespace twin {
 
-// What wants to be told when a time has come. `what` is the handler's own word for which of its events it is.
+// Schedules events and is called when their time has come. `what` says which of its events it is; only the handler
+// itself interprets it.
 class EventHandler {
  public:
   virtual void on_event(Nanoseconds now, std::uint64_t what) = 0;

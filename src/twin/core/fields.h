@@ -2,8 +2,10 @@
 // describes or fits a model file goes through these declarations.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <type_traits>
 
 namespace twin {
 
@@ -17,10 +19,18 @@ class FieldVisitor {
                       const char* text) = 0;
   virtual void ratio(const char* name, double& value, double minimum, double maximum, const char* text) = 0;
   virtual void toggle(const char* name, bool& value, const char* text) = 0;
-  // `value` is the index of the choice.
-  virtual void choice(const char* name, int& value, std::initializer_list<const char*> choices, const char* text) = 0;
+
+  // `choices` are the names of the enumerators, which are numbered from 0 on, in their order.
+  template <class Enum>
+  void choice(const char* name, Enum& value, std::initializer_list<const char*> choices, const char* text) {
+    static_assert(std::is_enum_v<Enum>);
+    value = static_cast<Enum>(choose(name, static_cast<std::size_t>(value), choices, text));
+  }
 
  protected:
+  // Returns the index in `choices` of the chosen name; `now` is the index of the present value.
+  virtual std::size_t choose(const char* name, std::size_t now, std::initializer_list<const char*> choices,
+                             const char* text) = 0;
   ~FieldVisitor() = default;
 };
 

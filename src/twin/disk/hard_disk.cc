@@ -80,7 +80,7 @@ bool HardDisk::serve_from_buffer(Nanoseconds now, Command& command) {
   for (std::size_t i = segments_.size(); i > 0; --i) {
     Segment& segment = segments_[i - 1];
     const bool grows = reading_on_ && i == segments_.size();
-    // without the cache of what was read, the part that the host has had already serves nobody
+    // without the cache of what was read, the part that the host has had already serves no command
     if (!parameters_.read_cache && !(grows && begin == command_end_)) continue;
     if (begin >= segment.begin && end <= segment.end) {
       ++counters_.buffer_read_hits;
@@ -149,16 +149,16 @@ std::size_t HardDisk::nearest(const std::vector<Access>& accesses, Nanoseconds n
   return best;
 }
 
-// Sends the arm to what is next, if it is free: commands first, written data when there are none, or when somebody
-// waits for their room.
+// Sends the arm to what is next, if it is free: commands first, written data when there are none, or when a
+// command waits for their room.
 void HardDisk::move_arm(Nanoseconds now) {
   if (busy_) return;
   std::vector<Access>& from =
       (!blocked_.empty() || !flushes_.empty() || waiting_.empty()) && !dirty_.empty() ? dirty_ : waiting_;
   if (from.empty()) return;
-  const std::size_t place = nearest(from, now);
-  current_ = from[place];
-  from.erase(from.begin() + static_cast<std::ptrdiff_t>(place));
+  const std::size_t index = nearest(from, now);
+  current_ = from[index];
+  from.erase(from.begin() + static_cast<std::ptrdiff_t>(index));
   stop_reading_on(now);
   const DiskPlace target = geometry_.locate(current_.lba);
   const Nanoseconds seek =

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "core/counters.h"
+#include "core/device.h"
 #include "core/event_queue.h"
 #include "disk/disk_parameters.h"
 #include "disk/geometry.h"
-#include "drive/device.h"
 #include "link/link.h"
 
 namespace twin {

@@ -7,6 +7,8 @@
 #include "controller/ssd.h"
 #include "core/event_queue.h"
 #include "disk/hard_disk.h"
+#include "ftl/log_block_ftl.h"
+#include "ftl/page_ftl.h"
 #include "host/block_layer.h"
 #include "link/link.h"
 
@@ -14,6 +16,20 @@ namespace twin {
 namespace {
 
 constexpr std::uint64_t kHostPageBytes = 4096;
+
+// The FTL that the parameters choose; it is given the groups that it knows and no others.
+std::unique_ptr<Ftl> make_ftl(const Parameters& parameters, EventQueue& events, FtlClient& client, Counters& counters) {
+  const std::int64_t capacity_bytes = parameters.capacity.size;
+  switch (parameters.ftl.mapping) {
+    case Mapping::kPage:
+      return std::make_unique<PageFtl>(capacity_bytes, parameters.flash, parameters.ftl, parameters.page_mapping,
+                                       events, client, counters);
+    case Mapping::kLogBlock:
+      return std::make_unique<LogBlockFtl>(capacity_bytes, parameters.flash, parameters.ftl, parameters.log_mapping,
+                                           events, client, counters);
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -25,7 +41,10 @@ class Drive::Implementation final : public CompletionSink {
         block_layer_(parameters_.host, link_, counters_, *this) {
     if (parameters_.capacity.size % 4096 != 0) throw std::invalid_argument("capacity.size: must be a multiple of 4096");
     if (parameters_.kind == DriveKind::kSsd) {
-      auto ssd = std::make_unique<Ssd>(parameters_, link_, events_, counters_);
+      const SsdParameters groups{parameters_.controller, parameters_.write_buffer, parameters_.read_cache,
+                                 parameters_.read_ahead};
+      const auto make = [this](FtlClient& client) { return make_ftl(parameters_, events_, client, counters_); };
+      auto ssd = std::make_unique<Ssd>(groups, size_bytes(), make, link_, events_, counters_);
       ftl_ = &ssd->ftl();
       device_ = std::move(ssd);
     } else {
@@ -33,6 +52,8 @@ class Drive::Implementation final : public CompletionSink {
     }
     link_.connect(block_layer_, *device_);
   }
+
+  [[nodiscard]] std::uint64_t size_bytes() const { return static_cast<std::uint64_t>(parameters_.capacity.size); }
 
   void completed(Nanoseconds now, std::uint64_t ticket) override { completions_.push_back({ticket, now}); }
 
@@ -90,7 +111,7 @@ class Drive::Implementation final : public CompletionSink {
   const Ftl* ftl_ = nullptr;
 
  private:
-  // The state just before `next`, the first event at which a snapshot is due; while nothing happens none is needed.
+  // The state just before `next`, the first event at which a snapshot is due; without events the state does not change.
   void snapshot(Nanoseconds next) {
     const Nanoseconds due = next_snapshot_ == 0 ? next : next - (next - next_snapshot_) % interval_ns_;
     record_state(due);
@@ -107,9 +128,7 @@ class Drive::Implementation final : public CompletionSink {
 Drive::Drive(const Parameters& parameters) : implementation_(std::make_unique<Implementation>(parameters)) {}
 Drive::~Drive() = default;
 
-std::uint64_t Drive::size_bytes() const {
-  return static_cast<std::uint64_t>(implementation_->parameters_.capacity.size);
-}
+std::uint64_t Drive::size_bytes() const { return implementation_->size_bytes(); }
 
 Nanoseconds Drive::submit_cost_ns(const Request& request) const {
   const HostParameters& host = implementation_->parameters_.host;

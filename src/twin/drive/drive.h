@@ -1,7 +1,7 @@
 // A simulated drive as its users see it: requests in, completions out, in the order of simulated time.
 //
-// Knows nothing of who drives it: the preload library, a trace replay and the tests all use this class. Not thread
-// safe; the caller sees to it that one thread at a time calls in, with times that never go back.
+// The preload library, the trace replay and the tests all use this class. It is not thread safe: the caller must make
+// sure that one thread at a time calls it, and that times never go back.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "core/counters.h"
+#include "core/request.h"
 #include "core/units.h"
 #include "drive/parameters.h"
-#include "drive/request.h"
 
 namespace twin {
 
@@ -34,16 +34,16 @@ class Drive {
   [[nodiscard]] Nanoseconds submit_cost_ns(const Request& request) const;
   [[nodiscard]] Nanoseconds complete_cost_ns(const Request& request) const;
 
-  // Whether a thread that submits an asynchronous request gets on only when it is over.
+  // Whether a thread that submits an asynchronous request waits until the request is complete.
   [[nodiscard]] bool blocking_submit() const;
 
   // Hands a request to the block layer. `now` must not lie before the time of any earlier call of submit() or run().
   void submit(Nanoseconds now, const Request& request, std::uint64_t ticket);
 
-  // The time of the next thing that will happen inside, kNever when nothing is under way.
+  // The time of the drive's next event, kNever when there is none.
   [[nodiscard]] Nanoseconds next_event_ns() const;
 
-  // Lets everything happen that happens at or before `until`, but stops at the first completion and returns it.
+  // Handles all events up to and including `until`, but stops at the first completion and returns it.
   std::optional<Completion> run(Nanoseconds until);
 
   [[nodiscard]] const Counters& counters() const;

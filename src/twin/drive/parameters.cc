@@ -47,22 +47,19 @@ class Setter final : public FieldVisitor {
     value = text == "1";
   }
 
-  void choice(const char* name, int& value, std::initializer_list<const char*> choices, const char*) override {
+ private:
+  std::size_t choose(const char* name, std::size_t, std::initializer_list<const char*> choices, const char*) override {
     const std::string text = take(name);
     std::string valid;
-    int index = 0;
+    std::size_t index = 0;
     for (const char* each : choices) {
-      if (text == each) {
-        value = index;
-        return;
-      }
+      if (text == each) return index;
       valid += std::string(index == 0 ? "" : ", ") + each;
       ++index;
     }
     fail(key(name), "'" + text + "' is none of " + valid);
   }
 
- private:
   [[nodiscard]] std::string key(const char* name) const { return group_ + "." + name; }
 
   std::string take(const char* name) {

@@ -2,6 +2,7 @@
 // per second or counts. Python makes that text of a model file in data/twins/.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,7 +16,7 @@
 
 namespace twin {
 
-enum class DriveKind : int { kSsd, kHardDisk };
+enum class DriveKind : std::uint8_t { kSsd, kHardDisk };
 
 struct CapacityParameters {
   std::int64_t size = 0;
@@ -40,17 +41,12 @@ struct Parameters {
   LogMappingParameters log_mapping;
   DiskParameters disk;
 
-  // What an SSD's map, buffers and caches count in.
-  [[nodiscard]] std::int64_t unit_bytes() const {
-    return ftl.mapping == static_cast<int>(Mapping::kPage) ? page_mapping.unit : flash.page;
-  }
-
   // Calls visit(name, group, needed) for each group in the order of the way of a request. `needed` says whether a drive
   // of this kind, with this mapping, has the group.
   template <class Visit>
   void groups(Visit&& visit) {
     const bool ssd = kind == DriveKind::kSsd;
-    const bool page_mapped = ftl.mapping == static_cast<int>(Mapping::kPage);
+    const bool page_mapped = ftl.mapping == Mapping::kPage;
     visit("capacity", capacity, true);
     visit("host", host, true);
     visit("link", link, true);

@@ -9,36 +9,30 @@ Replay::Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth)
     : drive_(drive), depth_(drive.blocking_submit() ? std::min(depth, 1U) : depth), threads_(threads) {}
 
 void Replay::submit(Nanoseconds issue_ns, Nanoseconds now, const Request& request) {
-  if (free_slots_.empty()) {
-    free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
-    slots_.emplace_back();
-  }
-  const std::uint32_t slot = free_slots_.back();
-  free_slots_.pop_back();
-  slots_[slot] = {request, fed_++, issue_ns};
+  const std::uint32_t slot = outstanding_.take({request, fed_++, issue_ns});
   submitted_ns_ = now;
   drive_.submit(now, request, slot);
 }
 
 void Replay::take(const Completion& completion, std::vector<Replayed>& done) {
-  const Slot& slot = slots_[completion.ticket];
+  const Outstanding& slot = outstanding_[completion.ticket];
   const Nanoseconds cost = drive_.complete_cost_ns(slot.request);
   Nanoseconds back = completion.when_ns + cost;
   if (depth_ > 0) {
     Thread& thread = threads_[slot.request.job];
     thread.clock = back = std::max(thread.clock, completion.when_ns) + cost;
-    --thread.in_flight;
+    --thread.outstanding;
   }
   end_ns_ = std::max(end_ns_, back);
   done.push_back({slot.index, slot.issue_ns, back - slot.issue_ns});
-  free_slots_.push_back(static_cast<std::uint32_t>(completion.ticket));
+  outstanding_.release(static_cast<std::uint32_t>(completion.ticket));
 }
 
-// The thread that will submit next: of those with a place free, the one whose clock is least.
+// The thread that submits next: of those with less than `depth` outstanding requests, the one with the earliest clock.
 Replay::Thread* Replay::ready() {
   Thread* least = nullptr;
   for (Thread& thread : threads_) {
-    if (thread.in_flight < depth_ && (least == nullptr || thread.clock < least->clock)) least = &thread;
+    if (thread.outstanding < depth_ && (least == nullptr || thread.clock < least->clock)) least = &thread;
   }
   return least;
 }
@@ -68,7 +62,7 @@ void Replay::feed(const TracePiece& piece, std::vector<Replayed>& done) {
       request.job = static_cast<std::uint32_t>(thread - threads_.data());
       const Nanoseconds issue = thread->clock;
       thread->clock = now;
-      ++thread->in_flight;
+      ++thread->outstanding;
       submit(issue, now, request);
       break;
     }
@@ -76,7 +70,7 @@ void Replay::feed(const TracePiece& piece, std::vector<Replayed>& done) {
 }
 
 void Replay::finish(std::vector<Replayed>& done) {
-  while (free_slots_.size() < slots_.size()) {
+  while (outstanding_.in_use() > 0) {
     if (const auto completion = drive_.run(kNever)) take(*completion, done);
   }
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/slot_pool.h"
 #include "core/units.h"
 #include "drive/drive.h"
 
@@ -20,7 +21,7 @@ struct TracePiece {
   std::size_t count = 0;
 };
 
-// A request that is over. `request` is its place in the whole trace, from 0 on.
+// A completed request. `request` is its number in the whole trace, counted from 0.
 struct Replayed {
   std::uint64_t request;
   Nanoseconds issue_ns;    // when it arrived (open loop) or a thread turned to it (closed loop)
@@ -29,16 +30,16 @@ struct Replayed {
 
 class Replay {
  public:
-  // Closed loop: `threads` threads keep `depth` requests each in flight; each request goes to the thread that is free
-  // first, and takes that thread's CPU time. Where submitting blocks, a thread never has more than one in flight, and a
-  // request is taken back as soon as it is over. Open loop (`depth` 0): each request is submitted when it arrives,
-  // whatever has completed by then. The drive must outlive the replay, and be used by nothing else.
+  // Closed loop: `threads` threads keep `depth` requests each outstanding; each request goes to the thread that is free
+  // first, and takes that thread's CPU time. Where submitting blocks, a thread never has more than one outstanding, and
+  // a request is taken back as soon as it is complete. Open loop (`depth` 0): each request is submitted when it
+  // arrives, whatever has completed by then. The drive must outlive the replay, and be used by nothing else.
   Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth);
 
-  // Submits the requests of the piece; appends to `done` those that are over by then, of this or earlier pieces.
+  // Submits the requests of the piece; appends to `done` those that have completed by then, of this or earlier pieces.
   void feed(const TracePiece& piece, std::vector<Replayed>& done);
 
-  // Waits for the requests in flight.
+  // Waits for the outstanding requests.
   void finish(std::vector<Replayed>& done);
 
   // When the last request so far was over.
@@ -47,9 +48,10 @@ class Replay {
  private:
   struct Thread {
     Nanoseconds clock = 0;
-    std::uint32_t in_flight = 0;
+    std::uint32_t outstanding = 0;
   };
-  struct Slot {  // a request in flight
+  // An outstanding request.
+  struct Outstanding {
     Request request;
     std::uint64_t index = 0;
     Nanoseconds issue_ns = 0;
@@ -62,8 +64,7 @@ class Replay {
   Drive& drive_;
   std::uint32_t depth_;
   std::vector<Thread> threads_;
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_slots_;
+  SlotPool<Outstanding> outstanding_;  // a request's ticket is its slot
   std::uint64_t fed_ = 0;
   Nanoseconds submitted_ns_ = 0;
   Nanoseconds end_ns_ = 0;

@@ -11,13 +11,13 @@ Flash::Flash(const FlashParameters& parameters, Counters& counters)
       die_free_(static_cast<std::size_t>(parameters.channels * parameters.dies_per_channel), 0),
       channel_free_(static_cast<std::size_t>(parameters.channels), 0) {}
 
-Nanoseconds Flash::sense(Nanoseconds now, std::uint32_t die) {
+Nanoseconds Flash::array_read(Nanoseconds now, std::uint32_t die) {
   ++counters_.page_reads;
   Nanoseconds& free = die_free_[die];
   return free = std::max(free, now) + parameters_.read_time;
 }
 
-Nanoseconds Flash::fetch(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes) {
+Nanoseconds Flash::data_out(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes) {
   Nanoseconds& free = channel_free_[channel_of(die)];
   return free = std::max(free, now) + transfer_ns(size_bytes, parameters_.channel_rate);
 }

@@ -1,7 +1,7 @@
 // The flash array: dies that read, program and erase, on channels that carry the data.
 //
-// Dies and channels each do one thing at a time, in the order in which they are asked. Calls come in the order of
-// simulated time, so "free from then on" is all that is remembered of a die or a channel.
+// A die does one operation at a time, and so does a channel; each serves them in the order of the calls. Calls come in
+// the order of simulated time. It is therefore enough to know of each die and each channel when it will be free.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,18 @@ class Flash {
 
   [[nodiscard]] std::uint32_t dies() const { return static_cast<std::uint32_t>(die_free_.size()); }
 
-  // Reads a page (one of each plane, if more is wanted) into the die's register; returns when it is there.
-  Nanoseconds sense(Nanoseconds now, std::uint32_t die);
+  // Reads a page, or one page of each plane, from the array into the die's page register (tR). Returns when the data
+  // are in the register.
+  Nanoseconds array_read(Nanoseconds now, std::uint32_t die);
 
-  // Carries data from a die's register, where they are now, to the controller; returns when they are there.
-  Nanoseconds fetch(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes);
+  // Transfers data from a die's page register over its channel to the controller. The data must be in the register.
+  // Returns when they have arrived.
+  Nanoseconds data_out(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes);
 
-  // Carries data to the die and programs them, on all planes; returns when they are in the array.
+  // Transfers data to the die and programs them on all planes (tPROG). Returns when they are in the array.
   Nanoseconds program(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes);
 
-  // Erases a block on each plane of the die; returns when it is done.
+  // Erases a block on each plane of the die (tBERS). Returns when that is done.
   Nanoseconds erase(Nanoseconds now, std::uint32_t die);
 
  private:

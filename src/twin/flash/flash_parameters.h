@@ -1,12 +1,14 @@
 // NAND flash: how it is laid out, and how long it takes.
 #pragma once
 
+#include <cstdint>
+
 #include "core/fields.h"
 #include "core/units.h"
 
 namespace twin {
 
-enum class CellType : int { kSlc, kMlc, kTlc };
+enum class CellType : std::uint8_t { kSlc, kMlc, kTlc };
 
 struct FlashParameters {
   std::int64_t channels = 1;
@@ -14,7 +16,7 @@ struct FlashParameters {
   std::int64_t planes = 1;
   std::int64_t page = 4096;
   std::int64_t pages_per_block = 64;
-  int cell = 0;
+  CellType cell = CellType::kSlc;
   Nanoseconds read_time = 0;
   Nanoseconds program_time = 0;
   Nanoseconds erase_time = 0;

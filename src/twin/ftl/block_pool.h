@@ -9,7 +9,8 @@
 
 namespace twin {
 
-// Finds the full block with the fewest valid units at once: full blocks are kept in lists by that number.
+// Full blocks are kept in lists by the number of their valid units, so that the block with the fewest is found without
+// searching.
 class BlockPool {
  public:
   BlockPool(const BlockShape& shape, const InitialLayout& initial);

@@ -1,17 +1,19 @@
 // The flash translation layer: mapping, spare space, garbage collection.
 #pragma once
 
+#include <cstdint>
+
 #include "core/fields.h"
 #include "core/units.h"
 
 namespace twin {
 
-enum class Mapping : int { kPage, kLogBlock };
-enum class InitialState : int { kFresh, kSequential, kRandom };
+enum class Mapping : std::uint8_t { kPage, kLogBlock };
+enum class InitialState : std::uint8_t { kFresh, kSequential, kRandom };
 
 struct FtlParameters {
-  int mapping = 0;
-  int initial_state = 0;
+  Mapping mapping = Mapping::kPage;
+  InitialState initial_state = InitialState::kFresh;
   double over_provisioning = 0;
 
   void visit(FieldVisitor& v) {

@@ -72,13 +72,13 @@ std::uint32_t InitialLayout::valid_units(std::uint32_t block) const {
   if ((stripe + 1) * stripe_units <= units_) return shape_.block_units();
   // the last stripe, which the data do not fill
   std::uint32_t valid = 0;
-  for (std::uint32_t place = 0; place < shape_.block_units(); ++place) {
-    valid += unit_at(block * shape_.block_units() + place) != kNoUnit;
+  for (std::uint32_t page = 0; page < shape_.block_units(); ++page) {
+    valid += unit_at(block * shape_.block_units() + page) != kNoUnit;
   }
   return valid;
 }
 
-std::uint32_t InitialLayout::place_of(std::uint32_t unit) const {
+std::uint32_t InitialLayout::physical_page_of(std::uint32_t unit) const {
   const std::uint32_t block_units = shape_.block_units();
   if (state_ == InitialState::kFresh) return kNoUnit;
   if (state_ == InitialState::kSequential) {
@@ -94,10 +94,10 @@ std::uint32_t InitialLayout::place_of(std::uint32_t unit) const {
   return block * block_units + (rank - first_rank_[block]);
 }
 
-std::uint32_t InitialLayout::unit_at(std::uint32_t place) const {
+std::uint32_t InitialLayout::unit_at(std::uint32_t page) const {
   const std::uint32_t block_units = shape_.block_units();
-  const std::uint32_t block = place / block_units;
-  const std::uint32_t within = place % block_units;
+  const std::uint32_t block = page / block_units;
+  const std::uint32_t within = page % block_units;
   if (block >= used_blocks_) return kNoUnit;
   if (state_ == InitialState::kSequential) {
     const std::uint64_t row = static_cast<std::uint64_t>(block / shape_.dies) * shape_.rows + within / shape_.row_units;

@@ -1,4 +1,5 @@
-// Where units lie on a drive that nothing has been written to yet since it was made: a function, not a table.
+// Where units lie on a drive that has not been written to since it was made. The physical page of a unit is computed
+// when it is asked for, so that a large drive needs no table.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,9 @@
 namespace twin {
 
 // How blocks and units are numbered. A block is an erase block of each plane of one die, which erase together; block b
-// lies on die b mod dies. A row of a block is a page of each plane, which program together; a unit's place in its block
-// is row * row_units + place in the row.
+// lies on die b mod dies. A row of a block is a page of each plane, which program together; a page's number in
+// its block is row * row_units + its number in the row. A physical page is the room of one mapping unit; it is numbered
+// block * block_units + its number in the block.
 struct BlockShape {
   std::uint32_t dies = 1;
   std::uint32_t rows = 1;       // of a block
@@ -44,10 +46,10 @@ class InitialLayout {
   [[nodiscard]] std::uint32_t valid_units(std::uint32_t block) const;
   [[nodiscard]] std::uint32_t programmed_units(std::uint32_t block) const;
 
-  // Where a unit lies (block * block_units + place), kNoUnit when it was never written; and the reverse, kNoUnit for a
-  // place that is free or whose unit has been overwritten.
-  [[nodiscard]] std::uint32_t place_of(std::uint32_t unit) const;
-  [[nodiscard]] std::uint32_t unit_at(std::uint32_t place) const;
+  // The physical page of a unit, kNoUnit when the unit was never written; and the reverse, kNoUnit for a physical page
+  // that is free or whose unit has been overwritten.
+  [[nodiscard]] std::uint32_t physical_page_of(std::uint32_t unit) const;
+  [[nodiscard]] std::uint32_t unit_at(std::uint32_t page) const;
 
  private:
   [[nodiscard]] std::uint32_t permute(std::uint32_t unit, bool backwards) const;

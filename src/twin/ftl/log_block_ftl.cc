@@ -10,11 +10,9 @@
 namespace twin {
 namespace {
 
-enum : std::uint64_t { kSensed, kFetched, kProgrammed, kBackground };
-constexpr unsigned kWhatBits = 2;
-
-// A page goes over its channel in pieces, so that the first can leave the drive while the others follow.
-constexpr std::uint64_t kFetchBytes = 4096;
+// Events: what has happened, and the slot of the program to which it has.
+enum : std::uint64_t { kProgrammed, kBackground };
+constexpr unsigned kWhatBits = 1;
 
 constexpr std::uint32_t kStreamLog = 0;
 
@@ -25,10 +23,9 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-LogBlockFtl::Shape shape_of(const Parameters& parameters) {
-  const FlashParameters& flash = parameters.flash;
-  const LogMappingParameters& log = parameters.log_mapping;
-  if (parameters.capacity.size % flash.page != 0) {
+LogBlockFtl::Shape shape_of(std::int64_t capacity_bytes, const FlashParameters& flash, const FtlParameters& ftl,
+                            const LogMappingParameters& log) {
+  if (capacity_bytes % flash.page != 0) {
     throw std::invalid_argument("capacity.size: must be a multiple of flash.page");
   }
   const std::int64_t dies = flash.channels * flash.dies_per_channel;
@@ -50,10 +47,10 @@ LogBlockFtl::Shape shape_of(const Parameters& parameters) {
   shape.group = static_cast<std::uint32_t>(log.group);
   shape.row_units = static_cast<std::uint32_t>(flash.planes);
   shape.block_units = static_cast<std::uint32_t>(flash.pages_per_block * flash.planes * log.group);
-  const double units = static_cast<double>(parameters.capacity.size / flash.page);
-  const double raw_units = units * (1 + parameters.ftl.over_provisioning);
+  const double units = static_cast<double>(capacity_bytes / flash.page);
+  const double raw_units = units * (1 + ftl.over_provisioning);
   if (raw_units > 4e9) throw std::invalid_argument("capacity.size: more units than can be mapped");
-  const auto whole_units = static_cast<std::uint64_t>(parameters.capacity.size / flash.page);
+  const auto whole_units = static_cast<std::uint64_t>(capacity_bytes / flash.page);
   shape.data_blocks = static_cast<std::uint32_t>((whole_units + shape.block_units - 1) / shape.block_units);
   // as many on each die
   const std::uint32_t sets = shape.dies / shape.group;
@@ -69,38 +66,28 @@ LogBlockFtl::Shape shape_of(const Parameters& parameters) {
   return shape;
 }
 
-template <class T>
-std::uint32_t take_slot(std::vector<T>& slots, std::vector<std::uint32_t>& free_slots, const T& value) {
-  if (free_slots.empty()) {
-    slots.push_back(value);
-    return static_cast<std::uint32_t>(slots.size() - 1);
-  }
-  const std::uint32_t number = free_slots.back();
-  free_slots.pop_back();
-  slots[number] = value;
-  return number;
-}
-
 }  // namespace
 
-LogBlockFtl::LogBlockFtl(const Parameters& parameters, EventQueue& events, FtlClient& client, Counters& counters)
+LogBlockFtl::LogBlockFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const FtlParameters& ftl,
+                         const LogMappingParameters& mapping, EventQueue& events, FtlClient& client, Counters& counters)
     : events_(events),
       client_(client),
       counters_(counters),
-      unit_bytes_(static_cast<std::uint64_t>(parameters.flash.page)),
-      units_(static_cast<std::uint32_t>(parameters.capacity.size / parameters.flash.page)),
-      blocks_per_log_(static_cast<std::uint32_t>(parameters.log_mapping.blocks_per_log)),
-      spare_logs_(static_cast<std::uint32_t>(parameters.log_mapping.spare_logs)),
-      merge_idle_(parameters.log_mapping.background_merge_idle),
-      shape_(shape_of(parameters)),
-      flash_(parameters.flash, counters),
+      unit_bytes_(static_cast<std::uint64_t>(flash.page)),
+      units_(static_cast<std::uint32_t>(capacity_bytes / flash.page)),
+      blocks_per_log_(static_cast<std::uint32_t>(mapping.blocks_per_log)),
+      spare_logs_(static_cast<std::uint32_t>(mapping.spare_logs)),
+      merge_idle_(mapping.background_merge_idle),
+      shape_(shape_of(capacity_bytes, flash, ftl, mapping)),
+      flash_(flash, counters),
+      reader_(events, flash_, client),
       blocks_(shape_.blocks),
       data_(shape_.data_blocks),
-      logs_(static_cast<std::size_t>(parameters.log_mapping.log_blocks)),
+      logs_(static_cast<std::size_t>(mapping.log_blocks)),
       in_log_(units_),
-      log_owner_(logs_.size() * shape_.block_units),
-      dead_(units_ / 64 + 1) {
-  fill_initially(static_cast<InitialState>(parameters.ftl.initial_state));
+      log_p2l_(logs_.size() * shape_.block_units),
+      invalid_(units_ / 64 + 1) {
+  fill_initially(ftl.initial_state);
 }
 
 void LogBlockFtl::fill_initially(InitialState state) {
@@ -145,42 +132,42 @@ std::uint32_t LogBlockFtl::units_of(std::uint32_t data_block) const {
   return std::min(shape_.block_units, units_ - data_block * shape_.block_units);
 }
 
-std::uint32_t LogBlockFtl::place_of(std::uint32_t unit) const {
+std::uint32_t LogBlockFtl::physical_page_of(std::uint32_t unit) const {
   if (in_log_[unit] != 0) return in_log_[unit] - 1;
   const std::uint32_t block = data_[unit / shape_.block_units].block;
   const std::uint32_t offset = unit % shape_.block_units;
-  if (block == kNone || offset >= blocks_[block].filled || is_dead(unit)) return kNoUnit;
+  if (block == kNone || offset >= blocks_[block].filled || is_invalid(unit)) return kNoUnit;
   return block * shape_.block_units + offset;
 }
 
-std::uint32_t LogBlockFtl::unit_at(std::uint32_t place) const {
-  const Block& block = blocks_[place / shape_.block_units];
-  const std::uint32_t within = place % shape_.block_units;
+std::uint32_t LogBlockFtl::unit_at(std::uint32_t page) const {
+  const Block& block = blocks_[page / shape_.block_units];
+  const std::uint32_t within = page % shape_.block_units;
   if (within >= block.filled) return kNoUnit;
   const std::uint32_t unit = block.use == Use::kData
                                  ? block.serves * shape_.block_units + within
-                                 : log_owner_[static_cast<std::size_t>(block.serves) * shape_.block_units + within];
-  return place_of(unit) == place ? unit : kNoUnit;
+                                 : log_p2l_[static_cast<std::size_t>(block.serves) * shape_.block_units + within];
+  return physical_page_of(unit) == page ? unit : kNoUnit;
 }
 
-void LogBlockFtl::set_dead(std::uint32_t unit, bool dead) {
+void LogBlockFtl::set_invalid(std::uint32_t unit, bool invalid) {
   const std::uint64_t bit = 1ULL << (unit % 64);
-  if (dead) {
-    dead_[unit / 64] |= bit;
-  } else if (is_dead(unit)) {  // clearing what is clear would take memory
-    dead_[unit / 64] &= ~bit;
+  if (invalid) {
+    invalid_[unit / 64] |= bit;
+  } else if (is_invalid(unit)) {  // clearing what is clear would take memory
+    invalid_[unit / 64] &= ~bit;
   }
 }
 
-// The newest copy of the unit is garbage from now on.
+// The newest copy of the unit is invalid from now on.
 void LogBlockFtl::unmap(std::uint32_t unit) {
-  const std::uint32_t place = place_of(unit);
-  if (place == kNoUnit) return;
-  --blocks_[place / shape_.block_units].valid;
+  const std::uint32_t page = physical_page_of(unit);
+  if (page == kNoUnit) return;
+  --blocks_[page / shape_.block_units].valid;
   if (in_log_[unit] != 0) {
     in_log_[unit] = 0;
   } else {
-    set_dead(unit, true);
+    set_invalid(unit, true);
   }
 }
 
@@ -189,66 +176,25 @@ void LogBlockFtl::unmap(std::uint32_t unit) {
 bool LogBlockFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std::uint64_t size_bytes,
                        std::uint64_t token) {
   touched_ = true;
-  const std::uint32_t number = take_slot(operations_, free_operations_, ReadOperation{token, 0});
-  const auto first = static_cast<std::uint32_t>(unit);
-  std::uint64_t left = size_bytes;
-  // pages that follow each other in a row are read at once
-  for (std::uint32_t i = 0; i < count;) {
-    const std::uint32_t place = place_of(first + i);
-    std::uint32_t run = 1;
-    if (place != kNoUnit) {
-      const std::uint32_t row_left = shape_.row_units - place % shape_.row_units;
-      const std::uint32_t most = std::min(count - i, row_left);
-      while (run < most && place_of(first + i + run) == place + run) ++run;
-    }
-    const std::uint64_t wanted = std::min<std::uint64_t>(left, run * unit_bytes_);
-    left -= wanted;
-    i += run;
-    if (place == kNoUnit) continue;
-    ++operations_[number].pending;
-    sense(now, number, shape_.die_of(place), wanted);
-  }
-  if (operations_[number].pending > 0) return true;
-  free_operations_.push_back(number);
-  return false;
-}
-
-void LogBlockFtl::sense(Nanoseconds now, std::uint32_t operation, std::uint32_t die, std::uint64_t size_bytes) {
-  const std::uint32_t number = take_slot(sensings_, free_sensings_, Sensing{operation, die, size_bytes});
-  events_.schedule(flash_.sense(now, die), *this, static_cast<std::uint64_t>(number) << kWhatBits | kSensed);
-}
-
-void LogBlockFtl::fetch_next(Nanoseconds now, std::uint32_t number) {
-  const Sensing& sensing = sensings_[number];
-  const std::uint64_t piece = std::min<std::uint64_t>(sensing.left_bytes, kFetchBytes);
-  events_.schedule(flash_.fetch(now, sensing.die, piece), *this,
-                   static_cast<std::uint64_t>(number) << kWhatBits | kFetched);
+  const std::uint32_t operation = reader_.begin(token);
+  // only pages that follow each other in a row are read together
+  reader_.read_units(
+      now, operation, static_cast<std::uint32_t>(unit), count, size_bytes, unit_bytes_,
+      [this](std::uint32_t each) { return physical_page_of(each); },
+      [this](std::uint32_t page) { return shape_.die_of(page); },
+      [this](std::uint32_t page, std::uint32_t run, std::uint32_t next) {
+        return next == page + run && next % shape_.row_units != 0;
+      });
+  return reader_.end_of_call(operation);
 }
 
 void LogBlockFtl::on_event(Nanoseconds now, std::uint64_t what) {
   const auto number = static_cast<std::uint32_t>(what >> kWhatBits);
   switch (what & ((1U << kWhatBits) - 1)) {
-    case kSensed:
-      return fetch_next(now, number);
-    case kFetched: {
-      Sensing& sensing = sensings_[number];
-      const std::uint32_t operation = sensing.operation;
-      const std::uint64_t arrived = std::min<std::uint64_t>(sensing.left_bytes, kFetchBytes);
-      sensing.left_bytes -= arrived;
-      // the client may start further reads while it is told
-      const bool more = sensing.left_bytes > 0;
-      const std::uint64_t token = operations_[operation].token;
-      client_.read_progress(now, token, arrived);
-      if (more) return fetch_next(now, number);
-      free_sensings_.push_back(number);
-      if (--operations_[operation].pending > 0) return;
-      free_operations_.push_back(operation);
-      return client_.read_done(now, token);
-    }
     case kProgrammed: {
-      const Writing writing = writings_[number];
-      free_writings_.push_back(number);
-      return client_.write_done(now, writing.token, writing.count);
+      const Program program = programs_[number];
+      programs_.release(number);
+      return client_.write_done(now, program.token, program.count);
     }
     case kBackground: {
       background_ = false;
@@ -271,24 +217,24 @@ void LogBlockFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32
   merge_ahead(now);
   counters_.units_host += count;
   counters_.units_programmed += count;
-  const std::uint32_t number = take_slot(writings_, free_writings_, Writing{token, count});
+  const std::uint32_t number = programs_.take({token, count});
   events_.schedule(written_until_, *this, static_cast<std::uint64_t>(number) << kWhatBits | kProgrammed);
 }
 
 void LogBlockFtl::append(Nanoseconds now, std::uint32_t unit) {
   Nanoseconds ready = now;
   const std::uint32_t block = block_for(now, unit, ready);
-  const std::uint32_t place = block * shape_.block_units + blocks_[block].filled;
-  const bool joins = run_.count > 0 && place == run_.place + run_.count && place % shape_.row_units != 0;
+  const std::uint32_t page = block * shape_.block_units + blocks_[block].filled;
+  const bool joins = run_.count > 0 && page == run_.page + run_.count && page % shape_.row_units != 0;
   if (!joins) {
     program_run();
-    run_ = {place, 0, ready};
+    run_ = {page, 0, ready};
   }
   ++run_.count;
   put(unit, block);
   if (blocks_[block].use != Use::kLog) return;
   const std::uint32_t number = blocks_[block].serves;
-  // nothing is won by waiting with a log block that is complete
+  // a complete log block gains nothing by waiting, so it is merged at once
   if (is_prefix(logs_[number]) && blocks_[block].filled == units_of(logs_[number].first)) merge(now, number);
 }
 
@@ -299,20 +245,20 @@ void LogBlockFtl::put(std::uint32_t unit, std::uint32_t number) {
   const std::uint32_t within = block.filled++;
   ++block.valid;
   if (block.use == Use::kData) {
-    set_dead(unit, false);
+    set_invalid(unit, false);
     return;
   }
   Log& log = logs_[block.serves];
   log.written = ++turn_;
   log.in_order &= unit % shape_.block_units == within;
   in_log_[unit] = number * shape_.block_units + within + 1;
-  log_owner_[static_cast<std::size_t>(block.serves) * shape_.block_units + within] = unit;
+  log_p2l_[static_cast<std::size_t>(block.serves) * shape_.block_units + within] = unit;
 }
 
 void LogBlockFtl::program_run() {
   if (run_.count == 0) return;
-  const Nanoseconds done = flash_.program(run_.ready, shape_.die_of(run_.place), run_.count * unit_bytes_);
-  Nanoseconds& programmed = blocks_[run_.place / shape_.block_units].programmed;
+  const Nanoseconds done = flash_.program(run_.ready, shape_.die_of(run_.page), run_.count * unit_bytes_);
+  Nanoseconds& programmed = blocks_[run_.page / shape_.block_units].programmed;
   programmed = std::max(programmed, done);
   written_until_ = std::max(written_until_, done);
   run_.count = 0;
@@ -425,7 +371,7 @@ void LogBlockFtl::discard(Nanoseconds, std::uint64_t unit, std::uint64_t count) 
 
 // ---- merging
 
-// Whether the log holds the beginning of one data block, and nothing of it has been overwritten since.
+// Whether the log holds the beginning of one data block, and none of its pages has been overwritten since.
 bool LogBlockFtl::is_prefix(const Log& log) const {
   return log.in_order && log.sharers == 1 && blocks_[log.block].valid == blocks_[log.block].filled;
 }
@@ -494,7 +440,7 @@ Nanoseconds LogBlockFtl::take_over(Nanoseconds now, std::uint32_t number) {
   const Nanoseconds done = std::max(copy(now, data_block, filled, block), blocks_[block].programmed);
   for (std::uint32_t unit = data_block * shape_.block_units; unit < data_block * shape_.block_units + filled; ++unit) {
     in_log_[unit] = 0;
-    set_dead(unit, false);
+    set_invalid(unit, false);
   }
   close_log(number);
   blocks_[block].use = Use::kData;
@@ -517,7 +463,7 @@ Nanoseconds LogBlockFtl::full_merge(Nanoseconds now, std::uint32_t data_block) {
 Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::uint32_t from, std::uint32_t target) {
   const std::uint32_t first_unit = data_block * shape_.block_units;
   std::uint32_t end = units_of(data_block);
-  while (end > from && place_of(first_unit + end - 1) == kNoUnit) --end;
+  while (end > from && physical_page_of(first_unit + end - 1) == kNoUnit) --end;
   Nanoseconds done = now;
   for (std::uint32_t offset = from; offset < end;) {
     const std::uint32_t begin = offset;
@@ -525,21 +471,21 @@ Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::ui
     std::uint32_t source = kNoUnit;  // the row in a die's register
     do {
       const std::uint32_t unit = first_unit + offset;
-      const std::uint32_t place = place_of(unit);
-      if (place == kNoUnit) {
+      const std::uint32_t page = physical_page_of(unit);
+      if (page == kNoUnit) {
         ++counters_.units_padding;
-        set_dead(unit, true);
+        set_invalid(unit, true);
       } else {
-        const std::uint32_t die = shape_.die_of(place);
-        Nanoseconds sensed = now;
-        if (place / shape_.row_units != source) {
-          source = place / shape_.row_units;
-          sensed = flash_.sense(now, die);
+        const std::uint32_t die = shape_.die_of(page);
+        Nanoseconds in_register = now;
+        if (page / shape_.row_units != source) {
+          source = page / shape_.row_units;
+          in_register = flash_.array_read(now, die);
         }
-        there = std::max(there, flash_.fetch(sensed, die, unit_bytes_));
+        there = std::max(there, flash_.data_out(in_register, die, unit_bytes_));
         ++counters_.units_moved;
         unmap(unit);
-        set_dead(unit, false);
+        set_invalid(unit, false);
         ++blocks_[target].valid;
       }
       ++counters_.units_programmed;
@@ -556,7 +502,7 @@ Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::ui
 void LogBlockFtl::close_log(std::uint32_t number) {
   const std::uint32_t block = logs_[number].block;
   for (std::uint32_t within = 0; within < blocks_[block].filled; ++within) {
-    const std::uint32_t unit = log_owner_[static_cast<std::size_t>(number) * shape_.block_units + within];
+    const std::uint32_t unit = log_p2l_[static_cast<std::size_t>(number) * shape_.block_units + within];
     DataBlock& data = data_[unit / shape_.block_units];
     if (data.log == number) data.log = kNone;
   }

@@ -35,23 +35,28 @@
 
 #include "core/event_queue.h"
 #include "core/lazy_array.h"
-#include "drive/parameters.h"
+#include "core/slot_pool.h"
 #include "flash/flash.h"
 #include "ftl/ftl.h"
 #include "ftl/layout.h"
+#include "ftl/page_reader.h"
 
 namespace twin {
 
 class LogBlockFtl final : public Ftl, private EventHandler {
  public:
   // Throws std::invalid_argument for a geometry that cannot be mapped.
-  LogBlockFtl(const Parameters& parameters, EventQueue& events, FtlClient& client, Counters& counters);
+  LogBlockFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const FtlParameters& ftl,
+              const LogMappingParameters& mapping, EventQueue& events, FtlClient& client, Counters& counters);
 
   bool read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std::uint64_t size_bytes,
             std::uint64_t token) override;
   void write(Nanoseconds now, const std::uint64_t* units, std::uint32_t count, std::uint64_t token) override;
   void discard(Nanoseconds now, std::uint64_t unit, std::uint64_t count) override;
   void idle(Nanoseconds now, Nanoseconds since) override;
+  [[nodiscard]] std::uint32_t unit_bytes() const override { return static_cast<std::uint32_t>(unit_bytes_); }
+  [[nodiscard]] std::uint32_t page_units() const override { return 1; }
+  [[nodiscard]] Nanoseconds background_idle() const override { return merge_idle_; }
   [[nodiscard]] std::uint32_t program_units() const override { return shape_.row_units; }
   [[nodiscard]] std::uint32_t parallel_programs() const override { return shape_.dies; }
   void record(Nanoseconds now, Recorder& recorder) const override;
@@ -65,15 +70,15 @@ class LogBlockFtl final : public Ftl, private EventHandler {
     std::uint32_t blocks = 1;       // of the flash
     std::uint32_t data_blocks = 1;  // of the capacity
 
-    [[nodiscard]] std::uint32_t die_of(std::uint32_t place) const {
-      return place / block_units % (dies / group) * group + place % block_units / row_units % group;
+    [[nodiscard]] std::uint32_t die_of(std::uint32_t page) const {
+      return page / block_units % (dies / group) * group + page % block_units / row_units % group;
     }
   };
 
-  // For tests: where the newest copy of a unit lies (block * block_units + place), kNoUnit when it is not mapped; and
-  // the reverse, kNoUnit for a place that does not hold a unit's newest copy.
-  [[nodiscard]] std::uint32_t place_of(std::uint32_t unit) const;
-  [[nodiscard]] std::uint32_t unit_at(std::uint32_t place) const;
+  // For tests: where the newest copy of a unit lies (block * block_units + page of the block), kNoUnit when it is not
+  // mapped; and the reverse, kNoUnit for a physical page that does not hold a unit's newest copy.
+  [[nodiscard]] std::uint32_t physical_page_of(std::uint32_t unit) const;
+  [[nodiscard]] std::uint32_t unit_at(std::uint32_t page) const;
   [[nodiscard]] std::uint32_t valid(std::uint32_t block) const { return blocks_[block].valid; }
   [[nodiscard]] std::uint32_t erase_count(std::uint32_t block) const { return blocks_[block].erases; }
   [[nodiscard]] std::uint32_t free_blocks() const { return static_cast<std::uint32_t>(free_.size()); }
@@ -112,25 +117,13 @@ class LogBlockFtl final : public Ftl, private EventHandler {
 
   // Pages of one row that the host's write programs together.
   struct Run {
-    std::uint32_t place = 0;
+    std::uint32_t page = 0;
     std::uint32_t count = 0;
     Nanoseconds ready = 0;
   };
 
-  // A read on its way.
-  struct ReadOperation {
-    std::uint64_t token = 0;
-    std::uint32_t pending = 0;
-  };
-
-  // A row of a die being read for a read.
-  struct Sensing {
-    std::uint32_t operation = 0;
-    std::uint32_t die = 0;
-    std::uint64_t left_bytes = 0;  // not yet on the channel
-  };
-
-  struct Writing {
+  // A write() whose units are being programmed.
+  struct Program {
     std::uint64_t token = 0;
     std::uint32_t count = 0;
   };
@@ -139,12 +132,10 @@ class LogBlockFtl final : public Ftl, private EventHandler {
   void fill_logs();
 
   void on_event(Nanoseconds now, std::uint64_t what) override;
-  void sense(Nanoseconds now, std::uint32_t operation, std::uint32_t die, std::uint64_t size_bytes);
-  void fetch_next(Nanoseconds now, std::uint32_t sensing);
 
   [[nodiscard]] std::uint32_t units_of(std::uint32_t data_block) const;
-  [[nodiscard]] bool is_dead(std::uint32_t unit) const { return (dead_[unit / 64] >> (unit % 64) & 1) != 0; }
-  void set_dead(std::uint32_t unit, bool dead);
+  [[nodiscard]] bool is_invalid(std::uint32_t unit) const { return (invalid_[unit / 64] >> (unit % 64) & 1) != 0; }
+  void set_invalid(std::uint32_t unit, bool invalid);
   void unmap(std::uint32_t unit);
 
   void append(Nanoseconds now, std::uint32_t unit);
@@ -176,26 +167,23 @@ class LogBlockFtl final : public Ftl, private EventHandler {
   Nanoseconds merge_idle_;
   Shape shape_;
   Flash flash_;
+  PageReader reader_;
   std::vector<Block> blocks_;
   std::vector<DataBlock> data_;
-  std::deque<std::uint32_t> free_;      // the one erased first is taken first
-  std::vector<Log> logs_;               // where logs are shared, the first is that of the stream
-  std::uint32_t sharing_ = kNone;       // the log opened last, if it is shared
-  LazyArray<std::uint32_t> in_log_;     // by unit: place in a log block + 1; 0 when its newest copy is in no log
-  LazyArray<std::uint32_t> log_owner_;  // by log and place: the unit
-  LazyArray<std::uint64_t> dead_;       // a bit for each unit: its copy in the data block is not the newest
+  std::deque<std::uint32_t> free_;  // the one erased first is taken first
+  std::vector<Log> logs_;           // where logs are shared, the first is that of the stream
+  std::uint32_t sharing_ = kNone;   // the log opened last, if it is shared
+  LazyArray<std::uint32_t>
+      in_log_;  // by unit: its physical page in a log block + 1; 0 when its newest copy is in no log
+  LazyArray<std::uint32_t> log_p2l_;  // by log and page of its block: the unit
+  LazyArray<std::uint64_t> invalid_;  // a bit for each unit: its copy in the data block is not the newest
   std::uint64_t turn_ = 0;
   Run run_;
   Nanoseconds written_until_ = 0;
   bool background_ = false;
   bool touched_ = false;  // by the host, since the last merge in the background
 
-  std::vector<ReadOperation> operations_;
-  std::vector<std::uint32_t> free_operations_;
-  std::vector<Sensing> sensings_;
-  std::vector<std::uint32_t> free_sensings_;
-  std::vector<Writing> writings_;
-  std::vector<std::uint32_t> free_writings_;
+  SlotPool<Program> programs_;
 };
 
 }  // namespace twin

@@ -46,7 +46,7 @@ class MappingCache {
   std::uint32_t page_entries_;
   bool batch_fetch_;
   std::vector<Row> rows_;
-  LazyArray<std::uint32_t> row_of_;  // by unit: place in rows_ + 1; 0 when it is not in memory
+  LazyArray<std::uint32_t> row_of_;  // by unit: index in rows_ + 1; 0 when it is not in memory
   std::vector<std::uint32_t> free_;
   std::uint32_t coldest_ = kNone, hottest_ = kNone;
   std::vector<std::uint32_t> wanted_;  // the neighbours that a miss brings in

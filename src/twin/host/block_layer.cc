@@ -5,48 +5,32 @@
 
 namespace twin {
 
-BlockLayer::BlockLayer(const HostParameters& parameters, Link& link, Counters& counters, CompletionSink& sink)
-    : link_(link),
+BlockLayer::BlockLayer(const HostParameters& parameters, CommandPort& drive, Counters& counters, CompletionSink& sink)
+    : drive_(drive),
       counters_(counters),
       sink_(sink),
-      scheduler_(make_scheduler(static_cast<Scheduler>(parameters.scheduler))),
+      scheduler_(make_scheduler(parameters.scheduler)),
       nr_requests_(static_cast<std::size_t>(parameters.nr_requests)),
       max_request_bytes_(static_cast<std::uint64_t>(parameters.max_request)) {
   waiting_.reserve(nr_requests_);
 }
 
-Command& BlockLayer::take_command() {
-  if (free_commands_.empty()) {
-    pool_.push_back(std::make_unique<Command>());
-    pool_.back()->index = static_cast<std::uint32_t>(pool_.size() - 1);
-    return *pool_.back();
-  }
-  Command& command = *free_commands_.back();
-  free_commands_.pop_back();
-  return command;
-}
-
 void BlockLayer::submit(Nanoseconds now, const Request& request, std::uint64_t ticket) {
-  if (free_origins_.empty()) {
-    free_origins_.push_back(static_cast<std::uint32_t>(origins_.size()));
-    origins_.emplace_back();
-  }
-  const std::uint32_t origin = free_origins_.back();
-  free_origins_.pop_back();
   // a discard moves no data, and is not split
   const std::uint64_t limit = request.operation == Operation::kDiscard ? ~0ULL : max_request_bytes_;
   const std::uint64_t parts =
       std::max<std::uint64_t>(1, request.size_bytes / limit + (request.size_bytes % limit != 0));
-  origins_[origin] = {ticket, static_cast<std::uint32_t>(parts)};
+  const std::uint32_t origin = origins_.take({ticket, static_cast<std::uint32_t>(parts)});
   for (std::uint64_t part = 0; part < parts; ++part) {
-    Command& command = take_command();
+    const std::uint32_t slot = commands_.take({});
+    Command& command = commands_[slot];
+    command.index = slot;
     command.request = request;
     command.request.offset_bytes += part * limit;
     command.request.size_bytes = std::min(limit, request.size_bytes - part * limit);
     command.ticket = origin;
     command.submitted_ns = now;
-    command.merged = nullptr;
-    if (waiting_.empty() && link_.has_slot()) {
+    if (waiting_.empty() && drive_.has_slot()) {
       send(now, command);
     } else {
       enqueue(now, command);
@@ -63,7 +47,7 @@ void BlockLayer::enqueue(Nanoseconds now, Command& command) {
   }
 }
 
-// Joins the command to a waiting one that it continues, or that continues it.
+// Merges the command into a waiting one if the two are neighbours on the drive, in either order.
 bool BlockLayer::merge(Command& command) {
   const Request& request = command.request;
   if (request.operation != Operation::kRead && request.operation != Operation::kWrite) return false;
@@ -83,10 +67,10 @@ bool BlockLayer::merge(Command& command) {
 }
 
 void BlockLayer::dispatch(Nanoseconds now) {
-  while (!waiting_.empty() && link_.has_slot()) {
-    const std::size_t place = scheduler_->pick(now, waiting_);
-    Command& command = *waiting_[place].command;
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(place));
+  while (!waiting_.empty() && drive_.has_slot()) {
+    const std::size_t index = scheduler_->pick(now, waiting_);
+    Command& command = *waiting_[index].command;
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(index));
     while (!congested_.empty() && waiting_.size() < nr_requests_) {
       Command& next = *congested_.front();
       congested_.pop_front();
@@ -114,20 +98,21 @@ void BlockLayer::send(Nanoseconds now, Command& command) {
       counters_.discard_bytes += command.request.size_bytes;
       break;
   }
-  link_.send(now, command);
-  counters_.queue_depth_max = std::max<std::uint64_t>(counters_.queue_depth_max, link_.outstanding());
-  if (recorder_ != nullptr) recorder_->record(now, Series::kQueueDepth, 0, link_.outstanding());
+  drive_.send(now, command);
+  counters_.queue_depth_max = std::max<std::uint64_t>(counters_.queue_depth_max, drive_.outstanding());
+  if (recorder_ != nullptr) recorder_->record(now, Series::kQueueDepth, 0, drive_.outstanding());
 }
 
 void BlockLayer::completed(Nanoseconds now, Command& command) {
-  if (recorder_ != nullptr) recorder_->record(now, Series::kQueueDepth, 0, link_.outstanding());
+  if (recorder_ != nullptr) recorder_->record(now, Series::kQueueDepth, 0, drive_.outstanding());
   for (Command* each = &command; each != nullptr;) {
     Command* next = each->merged;
     const auto origin = static_cast<std::uint32_t>(each->ticket);
-    free_commands_.push_back(each);
+    commands_.release(each->index);
     if (--origins_[origin].parts == 0) {
-      free_origins_.push_back(origin);
-      sink_.completed(now, origins_[origin].ticket);
+      const std::uint64_t ticket = origins_[origin].ticket;
+      origins_.release(origin);
+      sink_.completed(now, ticket);
     }
     each = next;
   }

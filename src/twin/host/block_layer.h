@@ -1,4 +1,4 @@
-// The block layer: takes requests, splits and merges them, and keeps those that wait while the drive's queue is full.
+// The block layer: takes requests, splits and merges them, and queues them while the drive's own queue is full.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "core/counters.h"
+#include "core/device.h"
+#include "core/slot_pool.h"
 #include "host/host_parameters.h"
 #include "host/scheduler.h"
-#include "link/link.h"
 
 namespace twin {
 
@@ -24,41 +25,39 @@ class CompletionSink {
 class BlockLayer final : public Initiator {
  public:
   // All must outlive the block layer.
-  BlockLayer(const HostParameters& parameters, Link& link, Counters& counters, CompletionSink& sink);
+  BlockLayer(const HostParameters& parameters, CommandPort& drive, Counters& counters, CompletionSink& sink);
 
-  // Takes a request; the sink hears of its ticket once, when all of it is over.
+  // Takes a request; the sink is told its ticket once, when all of it is complete.
   void submit(Nanoseconds now, const Request& request, std::uint64_t ticket);
 
   void completed(Nanoseconds now, Command& command) override;
 
-  // Tells `recorder` from now on how many commands the drive holds, after each that is sent and each that is over.
+  // From now on reports to `recorder` how many commands the drive holds, after each that is sent or completed.
   void record_to(Recorder& recorder) { recorder_ = &recorder; }
 
  private:
-  struct Origin {  // a request, and how many of its parts are not over
-    std::uint64_t ticket;
-    std::uint32_t parts;
+  // A request as it was submitted, and how many of the commands that it was split into are not complete.
+  struct Origin {
+    std::uint64_t ticket = 0;
+    std::uint32_t parts = 0;
   };
 
-  Command& take_command();
   void enqueue(Nanoseconds now, Command& command);
   bool merge(Command& command);
   void dispatch(Nanoseconds now);
   void send(Nanoseconds now, Command& command);
 
-  Link& link_;
+  CommandPort& drive_;
   Counters& counters_;
   CompletionSink& sink_;
   Recorder* recorder_ = nullptr;
   std::unique_ptr<IoScheduler> scheduler_;
   std::size_t nr_requests_;
   std::uint64_t max_request_bytes_;
-  std::vector<Waiting> waiting_;    // in the scheduler, in the order of arrival
-  std::deque<Command*> congested_;  // beyond nr_requests: their submitters would sleep
-  std::vector<std::unique_ptr<Command>> pool_;
-  std::vector<Command*> free_commands_;
-  std::vector<Origin> origins_;  // a command's `ticket` is its origin's place here
-  std::vector<std::uint32_t> free_origins_;
+  std::vector<Waiting> waiting_;    // the scheduler's queue, in the order of arrival
+  std::deque<Command*> congested_;  // those beyond nr_requests; a real submitter would sleep
+  SlotPool<Command> commands_;      // a command's `index` is its slot
+  SlotPool<Origin> origins_;        // a command's `ticket` is the slot of its origin
 };
 
 }  // namespace twin

@@ -1,18 +1,20 @@
 // What the host adds: CPU time per request, and the block layer with its scheduler.
 #pragma once
 
+#include <cstdint>
+
 #include "core/fields.h"
 #include "core/units.h"
 
 namespace twin {
 
-enum class Scheduler : int { kNone, kNoop, kDeadline, kCfq };
+enum class Scheduler : std::uint8_t { kNone, kNoop, kDeadline, kCfq };
 
 struct HostParameters {
   Nanoseconds submit_time = 0;
   Nanoseconds complete_time = 0;
   Nanoseconds page_time = 0;
-  int scheduler = 0;
+  Scheduler scheduler = Scheduler::kNone;
   std::int64_t nr_requests = 0;
   std::int64_t max_request = 0;
   bool blocking_submit = false;

@@ -6,19 +6,19 @@
 namespace twin {
 namespace {
 
-constexpr std::size_t kNobody = ~std::size_t{0};
+constexpr std::size_t kNone = ~std::size_t{0};
 
 // The waiting request for which `want` holds that lies nearest at or after `position_bytes`; the first on the drive if
-// none does; kNobody if `want` holds for none. Requests at the same place go in the order of arrival.
+// none does; kNone if `want` holds for none. Requests at the same offset go in the order of arrival.
 template <class Want>
 std::size_t next_in_order(const std::vector<Waiting>& waiting, std::uint64_t position_bytes, Want want) {
-  std::size_t best = kNobody;
+  std::size_t best = kNone;
   std::uint64_t best_distance = 0;
   for (std::size_t i = 0; i < waiting.size(); ++i) {
     if (!want(*waiting[i].command)) continue;
-    // unsigned: what lies behind the position is farther than all that lies ahead
+    // unsigned: a request behind the position counts as farther than every request ahead of it
     const std::uint64_t distance = waiting[i].command->request.offset_bytes - position_bytes;
-    if (best == kNobody || distance < best_distance) {
+    if (best == kNone || distance < best_distance) {
       best = i;
       best_distance = distance;
     }
@@ -30,7 +30,7 @@ bool is_read(const Command& command) { return command.request.operation == Opera
 
 std::uint64_t end_of(const Command& command) { return command.request.offset_bytes + command.request.size_bytes; }
 
-// In the order of arrival: `none`, where the drive alone orders, and `noop`, which merges.
+// First come, first served: `none`, which leaves ordering to the drive, and `noop`, which merges as well.
 class FifoScheduler final : public IoScheduler {
  public:
   explicit FifoScheduler(bool merges) : merges_(merges) {}
@@ -41,27 +41,28 @@ class FifoScheduler final : public IoScheduler {
   bool merges_;
 };
 
-// Batches of one direction in the order of the drive; reads before writes, neither waits beyond its deadline for long.
+// Sends batches of reads or writes in the order of their offsets. Reads come first, but neither direction waits much
+// longer than its deadline.
 class DeadlineScheduler final : public IoScheduler {
  public:
   std::size_t pick(Nanoseconds now, const std::vector<Waiting>& waiting) override {
     const auto wanted = [this](const Command& command) { return is_read(command) == reading_; };
-    std::size_t next = kNobody;
+    std::size_t next = kNone;
     if (batch_ > 0 && batch_ < kFifoBatch) {
       next = next_in_order(waiting, position_, wanted);
       // a batch ends where it would have to turn back
-      if (next != kNobody && waiting[next].command->request.offset_bytes < position_) next = kNobody;
+      if (next != kNone && waiting[next].command->request.offset_bytes < position_) next = kNone;
     }
-    if (next == kNobody) {
+    if (next == kNone) {
       turn(waiting);
       batch_ = 0;
-      for (std::size_t i = 0; i < waiting.size() && next == kNobody; ++i) {
+      for (std::size_t i = 0; i < waiting.size() && next == kNone; ++i) {
         if (!wanted(*waiting[i].command)) continue;
         // the oldest of its direction: when it has expired, the batch starts there
         if (now - waiting[i].since_ns >= (reading_ ? kReadExpire : kWriteExpire)) next = i;
         break;
       }
-      if (next == kNobody) next = next_in_order(waiting, position_, wanted);
+      if (next == kNone) next = next_in_order(waiting, position_, wanted);
     }
     ++batch_;
     position_ = end_of(*waiting[next].command);
@@ -88,15 +89,15 @@ class DeadlineScheduler final : public IoScheduler {
   std::uint64_t position_ = 0;
 };
 
-// A time slice for each process in turn, its requests in the order of the drive. A slice ends early when its process
-// has nothing waiting: slice_idle is 0, as the kernel sets it for drives that do not rotate.
+// Gives each process a time slice in turn, and sends its requests in the order of their offsets. A slice ends early
+// when its process has no request waiting: slice_idle is 0, as the kernel sets it for drives that do not rotate.
 class CfqScheduler final : public IoScheduler {
  public:
   std::size_t pick(Nanoseconds now, const std::vector<Waiting>& waiting) override {
     const auto of_active = [this](const Command& command) { return command.request.job == active_; };
-    std::size_t next = now < slice_end_ ? next_in_order(waiting, position_, of_active) : kNobody;
-    if (next == kNobody) {
-      // the next process in turn that has something waiting
+    std::size_t next = now < slice_end_ ? next_in_order(waiting, position_, of_active) : kNone;
+    if (next == kNone) {
+      // the next process in turn that has a request waiting
       std::uint32_t least = ~0U;
       for (const Waiting& each : waiting) {
         const std::uint32_t turns = each.command->request.job - active_ - 1;

@@ -1,12 +1,12 @@
-// Which of the requests that wait in the block layer is sent to the drive next.
+// The schedulers, which choose the waiting request of the block layer that is sent to the drive next.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <vector>
 
+#include "core/request.h"
 #include "core/units.h"
-#include "drive/request.h"
 #include "host/host_parameters.h"
 
 namespace twin {
@@ -20,7 +20,7 @@ class IoScheduler {
  public:
   virtual ~IoScheduler() = default;
 
-  // The place of the next one in `waiting`, which is in the order of arrival and not empty.
+  // Returns the index in `waiting` of the request to send next. `waiting` is in the order of arrival and not empty.
   virtual std::size_t pick(Nanoseconds now, const std::vector<Waiting>& waiting) = 0;
 
   // Whether requests that continue each other on the drive are sent as one.

@@ -1,33 +1,32 @@
-// The link between host and drive: carries commands, data and responses, each direction one thing at a time.
+// The link between host and drive: transfers commands, data and responses, one at a time in each direction.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "core/device.h"
 #include "core/event_queue.h"
-#include "drive/device.h"
 #include "link/link_parameters.h"
 
 namespace twin {
 
 // A command and its status each hold the link for half of command_time; data hold it for their size over the rate.
-// Calls come in the order of simulated time, so that "free from then on" is all that a direction has to know.
-class Link final : private EventHandler {
+// Calls come in the order of simulated time. It is therefore enough to know of each direction when it will be free.
+class Link final : public CommandPort, private EventHandler {
  public:
   Link(const LinkParameters& parameters, EventQueue& events);
 
-  // Before anything else; both must outlive the link's last event.
+  // To be called before all other functions. Both must outlive the link's last event.
   void connect(Initiator& host, Device& device);
 
-  // Whether the drive holds fewer commands than it has slots.
-  [[nodiscard]] bool has_slot() const { return outstanding_ < slots_; }
-  [[nodiscard]] std::uint32_t outstanding() const { return outstanding_; }
+  [[nodiscard]] bool has_slot() const override { return outstanding_ < slots_; }
+  [[nodiscard]] std::uint32_t outstanding() const override { return outstanding_; }
 
   // How long data of a size hold the link.
   [[nodiscard]] Nanoseconds data_ns(std::uint64_t size_bytes) const { return transfer_ns(size_bytes, rate_); }
 
   // Takes a command, and a write's data, to the device: Device::start() when they have arrived. There must be a slot.
-  void send(Nanoseconds now, Command& command);
+  void send(Nanoseconds now, Command& command) override;
 
   // Carries a part of a read's data that is in the drive's memory at `ready`, ahead of the response. Calls must come
   // with times that never go back.

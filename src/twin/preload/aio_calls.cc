@@ -9,9 +9,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
+#include "core/slot_pool.h"
 #include "preload/drive_file.h"
 #include "preload/process.h"
 #include "preload/real.h"
@@ -44,8 +44,9 @@ struct Event {
 
 enum : std::uint16_t { kPread = 0, kPwrite = 1, kFsync = 2, kFdsync = 3, kNoop = 6, kPreadv = 7, kPwritev = 8 };
 
-// One operation under way.
+// An outstanding operation.
 struct Slot {
+  std::uint32_t number = 0;  // in the pool
   Iocb* iocb = nullptr;
   std::int64_t result = 0;
   twin::Request request;
@@ -59,9 +60,8 @@ struct Context {
   std::uint32_t ring[8] = {};
   std::uint32_t room = 0;
   std::uint64_t submitted = 0;
-  std::deque<Slot> slots;  // grows with the depth, and stays: references are kept by requests under way
-  std::vector<Slot*> free;
-  std::vector<Slot*> under_way;
+  twin::SlotPool<Slot> slots;
+  std::vector<Slot*> outstanding;
 };
 
 // All contexts, so that one that is not ours is told.
@@ -89,9 +89,9 @@ void wait_for(const Slot& slot, const Context& context) {
 int destroy(void* handle) {
   Context* context = find(handle);
   if (context == nullptr) return -EINVAL;
-  while (!context->under_way.empty()) {  // the kernel waits for what is under way, too
-    wait_for(*context->under_way.back(), *context);
-    context->under_way.pop_back();
+  while (!context->outstanding.empty()) {  // the kernel waits for outstanding operations, too
+    wait_for(*context->outstanding.back(), *context);
+    context->outstanding.pop_back();
   }
   contexts.erase(std::find(contexts.begin(), contexts.end(), context));
   delete context;
@@ -104,7 +104,7 @@ int start(Context& context, Iocb* iocb) {
   if (!twin::is_drive(descriptor)) {
     twin::refuse("libaio on a file that is not the drive", "only the drive is simulated", "Give {drive} as the file");
   }
-  if (context.under_way.size() >= context.room) return -EAGAIN;
+  if (context.outstanding.size() >= context.room) return -EAGAIN;
   iovec single{reinterpret_cast<void*>(iocb->buffer), static_cast<std::size_t>(iocb->size)};
   const iovec* parts = &single;
   int count = 1;
@@ -143,15 +143,11 @@ int start(Context& context, Iocb* iocb) {
     // writes are taken at once, reads see them: what overlaps in time has no order that a program may rely on
     twin::move_data(operation, parts, count, iocb->offset, static_cast<std::uint64_t>(size));
   }
-  if (context.free.empty()) {
-    context.slots.emplace_back();
-    context.free.push_back(&context.slots.back());
-  }
-  Slot* slot = context.free.back();
-  context.free.pop_back();
-  *slot = fresh;
+  const std::uint32_t number = context.slots.take(fresh);
+  Slot* slot = &context.slots[number];
+  slot->number = number;
   slot->order = context.submitted++;
-  context.under_way.push_back(slot);
+  context.outstanding.push_back(slot);
   if (operation != twin::Operation::kFlush && fresh.result == 0) {
     slot->done_ns = twin::self->now();  // at the end of the drive
   } else {
@@ -172,21 +168,21 @@ int submit(void* handle, long count, Iocb** iocbs) {
 
 // The operation that was over first, by now; nullptr if none is.
 Slot* take_done(Context& context) {
-  std::size_t first = context.under_way.size();
-  for (std::size_t i = 0; i < context.under_way.size(); ++i) {
-    const Slot& slot = *context.under_way[i];
+  std::size_t first = context.outstanding.size();
+  for (std::size_t i = 0; i < context.outstanding.size(); ++i) {
+    const Slot& slot = *context.outstanding[i];
     if (slot.done_ns > twin::self->now()) continue;
-    if (first == context.under_way.size()) {
+    if (first == context.outstanding.size()) {
       first = i;
       continue;
     }
-    const Slot& best = *context.under_way[first];
+    const Slot& best = *context.outstanding[first];
     if (slot.done_ns < best.done_ns || (slot.done_ns == best.done_ns && slot.order < best.order)) first = i;
   }
-  if (first == context.under_way.size()) return nullptr;
-  Slot* slot = context.under_way[first];
-  context.under_way[first] = context.under_way.back();
-  context.under_way.pop_back();
+  if (first == context.outstanding.size()) return nullptr;
+  Slot* slot = context.outstanding[first];
+  context.outstanding[first] = context.outstanding.back();
+  context.outstanding.pop_back();
   return slot;
 }
 
@@ -202,10 +198,10 @@ int get_events(void* handle, long least, long most, Event* events, const timespe
     if (slot != nullptr) {
       twin::spend(twin::drive().complete_cost_ns(slot->request));
       events[got++] = {slot->iocb->data, reinterpret_cast<std::uint64_t>(slot->iocb), slot->result, 0};
-      context->free.push_back(slot);
+      context->slots.release(slot->number);
       continue;
     }
-    if (got >= least || twin::self->now() >= until || context->under_way.empty()) break;
+    if (got >= least || twin::self->now() >= until || context->outstanding.empty()) break;
     twin::timeline().wait(*twin::self, context, until);
   }
   return static_cast<int>(got);
@@ -223,31 +219,55 @@ int cancel() { return -EAGAIN; }  // as the kernel, for what is in the drive alr
 
 }  // namespace
 
+// Calls the library's own function: the program has been given no drive. -ENOSYS where it has no such library.
+#define TWIN_WITHOUT_DRIVE(function, ...)                 \
+  do {                                                    \
+    if (twin::self != nullptr) break;                     \
+    auto* const real = TWIN_REAL(function);               \
+    return real == nullptr ? -ENOSYS : real(__VA_ARGS__); \
+  } while (false)
+
 // libaio's functions, in place of the library's; they return -errno.
-TWIN_EXPORT int io_setup(int room, void** handle) { return set_up(static_cast<unsigned>(room), handle); }
+TWIN_EXPORT int io_setup(int room, void** handle) {
+  TWIN_WITHOUT_DRIVE(io_setup, room, handle);
+  return set_up(static_cast<unsigned>(room), handle);
+}
 
 TWIN_EXPORT int io_queue_init(int room, void** handle) {
+  TWIN_WITHOUT_DRIVE(io_queue_init, room, handle);
   if (room <= 0) return -EINVAL;
   return set_up(static_cast<unsigned>(room), handle);
 }
 
-TWIN_EXPORT int io_destroy(void* handle) { return destroy(handle); }
+TWIN_EXPORT int io_destroy(void* handle) {
+  TWIN_WITHOUT_DRIVE(io_destroy, handle);
+  return destroy(handle);
+}
 
-TWIN_EXPORT int io_queue_release(void* handle) { return destroy(handle); }
+TWIN_EXPORT int io_queue_release(void* handle) {
+  TWIN_WITHOUT_DRIVE(io_queue_release, handle);
+  return destroy(handle);
+}
 
 TWIN_EXPORT int io_submit(void* handle, long count, void** iocbs) {
+  TWIN_WITHOUT_DRIVE(io_submit, handle, count, iocbs);
   return submit(handle, count, reinterpret_cast<Iocb**>(iocbs));
 }
 
 TWIN_EXPORT int io_getevents(void* handle, long least, long most, void* events, timespec* timeout) {
+  TWIN_WITHOUT_DRIVE(io_getevents, handle, least, most, events, timeout);
   return get_events(handle, least, most, static_cast<Event*>(events), timeout);
 }
 
-TWIN_EXPORT int io_pgetevents(void* handle, long least, long most, void* events, timespec* timeout, void*) {
+TWIN_EXPORT int io_pgetevents(void* handle, long least, long most, void* events, timespec* timeout, void* signals) {
+  TWIN_WITHOUT_DRIVE(io_pgetevents, handle, least, most, events, timeout, signals);
   return get_events(handle, least, most, static_cast<Event*>(events), timeout);
 }
 
-TWIN_EXPORT int io_cancel(void*, void*, void*) { return cancel(); }
+TWIN_EXPORT int io_cancel(void* handle, void* iocb, void* event) {
+  TWIN_WITHOUT_DRIVE(io_cancel, handle, iocb, event);
+  return cancel();
+}
 
 // The same by their numbers, as fio makes some of these calls; returns -1 with errno set.
 TWIN_EXPORT long syscall(long number, ...) noexcept {

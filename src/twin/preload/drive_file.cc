@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/slot_pool.h"
 #include "drive/file_recorder.h"
 #include "preload/process.h"
 #include "preload/real.h"
@@ -38,9 +39,9 @@ OpenFile* open_files[kDescriptors];
 
 // A request on its way: who waits for it, and where the time of its end is wanted.
 struct Pending {
-  const void* key;
-  Nanoseconds* done_ns;
-  Nanoseconds wake_delay;  // from its completion to the moment at which whoever waits for it goes on
+  const void* key = nullptr;
+  Nanoseconds* done_ns = nullptr;
+  Nanoseconds wake_delay = 0;  // from its completion to the moment at which whoever waits for it goes on
 };
 
 // A request that its thread has made, on its way through the system call: it reaches the drive at `when`. The thread
@@ -49,7 +50,7 @@ struct Submission {
   Nanoseconds when;
   std::uint64_t order;
   Request request;
-  Pending* pending;
+  std::uint32_t pending;  // its slot in all_pending
 
   // For a heap whose first is the earliest.
   bool operator<(const Submission& other) const { return when != other.when ? when > other.when : order > other.order; }
@@ -62,7 +63,8 @@ std::unique_ptr<FileRecorder> recorder;
 std::unique_ptr<Drive> the_drive;
 std::unique_ptr<Parameters> the_parameters;
 std::unique_ptr<ScsiTarget> the_target;
-std::vector<Pending*> free_pending;
+// Never destroyed, since threads may run until the very end. The ticket of a request is its slot.
+SlotPool<Pending>& all_pending = *new SlotPool<Pending>;
 std::uint32_t jobs = 0;
 int content = -1;  // the file of kept data
 
@@ -208,17 +210,17 @@ void drive_advance(Nanoseconds until) {
   // what is in the drive happens before what reaches it at the same time
   if (!submissions.empty() && submissions.front().when < the_drive->next_event_ns()) {
     const Submission& first = submissions.front();
-    the_drive->submit(first.when, first.request, reinterpret_cast<std::uint64_t>(first.pending));
+    the_drive->submit(first.when, first.request, first.pending);
     std::pop_heap(submissions.begin(), submissions.end());
     submissions.pop_back();
     return;
   }
   const auto completion = the_drive->run(submissions.empty() ? until : std::min(until, submissions.front().when));
   if (!completion) return;
-  auto* pending = reinterpret_cast<Pending*>(completion->ticket);
-  *pending->done_ns = completion->when_ns;
-  timeline().wake_one_at(pending->key, completion->when_ns + pending->wake_delay);
-  free_pending.push_back(pending);
+  const Pending& pending = all_pending[completion->ticket];
+  *pending.done_ns = completion->when_ns;
+  timeline().wake_one_at(pending.key, completion->when_ns + pending.wake_delay);
+  all_pending.release(static_cast<std::uint32_t>(completion->ticket));
 }
 
 void finish_recording() {
@@ -254,11 +256,7 @@ namespace {
 // Puts a request on its way to the drive, which it reaches `cost` from now.
 void send(const Request& request, Nanoseconds cost, const Pending& who) {
   *who.done_ns = kNever;
-  if (free_pending.empty()) free_pending.push_back(new Pending);
-  Pending* const pending = free_pending.back();
-  free_pending.pop_back();
-  *pending = who;
-  submissions.push_back({self->now() + cost, submission_order++, request, pending});
+  submissions.push_back({self->now() + cost, submission_order++, request, all_pending.take(who)});
   std::push_heap(submissions.begin(), submissions.end());
 }
 
@@ -267,7 +265,7 @@ void send(const Request& request, Nanoseconds cost, const Pending& who) {
 void submit(const Request& request, const void* key, Nanoseconds* done_ns) {
   const Nanoseconds cost = drive().submit_cost_ns(request);
   send(request, cost, {key, done_ns, 0});
-  timeline().world_changed(*self);
+  timeline().drive_changed(*self);
   spend(cost);
 }
 

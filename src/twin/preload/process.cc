@@ -18,7 +18,7 @@
 
 namespace twin {
 
-thread_local Participant* self __attribute__((tls_model("initial-exec"))) = nullptr;
+thread_local VirtualThread* self __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
 
@@ -33,8 +33,8 @@ bool had_threads = false;
   _exit(2);
 }
 
-// What the timeline finds beside the threads: the drive, once there is one.
-class DriveWorld final : public World {
+// The drive's events, once there is a drive.
+class DriveEvents final : public EventSource {
  public:
   [[nodiscard]] Nanoseconds next_event() const override { return drive_next_event(); }
   void advance(Nanoseconds until) override { drive_advance(until); }
@@ -51,12 +51,15 @@ union TimelineHome {
   ~TimelineHome() {}
   Timeline timeline;
 } home;
-DriveWorld world;
+DriveEvents drive_events;
 
 // How long the running thread may wait in a way that this library does not know, and how long it may compute without
 // looking at the time, while others wait for their turn.
 constexpr int kPatienceSeconds = 30;
 constexpr int kComputingSeconds = 120;
+
+// The clock of a thread's processor time, as Linux numbers them (CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED).
+clockid_t processor_clock(pid_t thread) { return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3 | 6U); }
 
 void* watch(void*) {
   std::uint64_t turns = 0;
@@ -66,11 +69,11 @@ void* watch(void*) {
   for (;;) {
     timespec second{1, 0};
     TWIN_REAL(nanosleep)(&second, nullptr);
-    const Participant* running = timeline().running();
-    clockid_t clock;
+    const VirtualThread* running = timeline().running();
+    const pid_t thread = running == nullptr ? 0 : running->kernel_thread.load(std::memory_order_relaxed);
     timespec used{};
-    if (running == nullptr || pthread_getcpuclockid(running->thread, &clock) != 0) continue;
-    TWIN_REAL(clock_gettime)(clock, &used);
+    // by the kernel's number, since a thread may end at any time and pthread_getcpuclockid() must not be asked then
+    if (thread == 0 || TWIN_REAL(clock_gettime)(processor_clock(thread), &used) != 0) continue;
     const std::int64_t now_ns = used.tv_sec * kSecond + used.tv_nsec;
     const bool turned = timeline().turns() != turns;
     held_seconds = turned ? 0 : held_seconds + 1;
@@ -109,9 +112,10 @@ void check_end(int status, void*) {
 
 __attribute__((constructor)) void set_up() {
   if (drive_path() == nullptr) return;  // loaded without a drive: nothing changes
-  new (&home.timeline) Timeline(world, &stuck);
+  new (&home.timeline) Timeline(drive_events, &stuck);
   self = &home.timeline.start(kMonotonicStart);
   self->thread = pthread_self();
+  self->kernel_thread = gettid();
   pthread_atfork(nullptr, nullptr, &after_fork_in_child);
   on_exit(&check_end, nullptr);
 }
@@ -155,7 +159,7 @@ void spend(Nanoseconds cpu_ns) {
   timeline().advance(*self, cpu_ns);
 }
 
-Participant& expect_thread() {
+VirtualThread& expect_thread() {
   begin_watching();
   had_threads = true;
   return timeline().add();
@@ -170,7 +174,7 @@ void share_one_processor() {
   CPU_ZERO(&one);
   CPU_SET(static_cast<std::size_t>(here), &one);
   // every thread by itself: the kernel knows no affinity of a process
-  for (std::uint32_t number = 0; const Participant* each = timeline().participant(number); ++number) {
+  for (std::uint32_t number = 0; const VirtualThread* each = timeline().virtual_thread(number); ++number) {
     TWIN_REAL(pthread_setaffinity_np)(each->thread, sizeof one, &one);
   }
 }

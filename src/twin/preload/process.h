@@ -19,7 +19,7 @@ inline constexpr Nanoseconds kClockReading = 20;
 inline constexpr Nanoseconds kClockReadingAtStart = 2 * kMicrosecond;
 
 // The thread that calls, nullptr when it is none of the program's (the watchdog), or before the library is set up.
-extern thread_local Participant* self __attribute__((tls_model("initial-exec")));
+extern thread_local VirtualThread* self __attribute__((tls_model("initial-exec")));
 
 Timeline& timeline();
 
@@ -54,11 +54,11 @@ void look_at_descriptors_again();
 // A descriptor is closed: it may have been a timer's.
 void forget_timer(int descriptor);
 
-// Charges processor time to the calling participant and lets the time pass.
+// Charges processor time to the calling virtual thread and lets the time pass.
 void spend(Nanoseconds cpu_ns);
 
 // A new thread of the program: called before it is made; the result goes to its trampoline.
-Participant& expect_thread();
+VirtualThread& expect_thread();
 
 // What a call that sleeps costs its thread.
 inline constexpr Nanoseconds kSleepCall = kMicrosecond;

@@ -3,7 +3,13 @@
 
 #include <dlfcn.h>
 
+// The native tests have these functions in the program itself, and hide them: the sanitizer's library calls mmap() and
+// its kind before it is ready for instrumented code.
+#ifdef TWIN_HIDDEN
+#define TWIN_EXPORT extern "C" __attribute__((visibility("hidden")))
+#else
 #define TWIN_EXPORT extern "C" __attribute__((visibility("default")))
+#endif
 
 namespace twin {
 

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <map>
 #include <memory>
 
 #include "preload/process.h"
@@ -17,7 +18,7 @@ namespace {
 struct Beginning {
   void* (*function)(void*);
   void* argument;
-  Participant* participant;
+  VirtualThread* thread;
 };
 
 pthread_key_t end_key;
@@ -30,7 +31,7 @@ const void* key_of(pthread_t thread) { return reinterpret_cast<const void*>(thre
 
 // Runs when a thread ends, whether it returns or calls pthread_exit().
 void on_end(void*) {
-  Participant& ended = *self;
+  VirtualThread& ended = *self;
   timeline().wake_all(ended, key_of(ended.thread));
   self = nullptr;
   timeline().leave(ended);
@@ -40,17 +41,22 @@ void make_end_key() { pthread_key_create(&end_key, &on_end); }
 
 void* run(void* memory) {
   const std::unique_ptr<Beginning> beginning(static_cast<Beginning*>(memory));
-  self = beginning->participant;
+  self = beginning->thread;
   timeline().begin(*self);
   self->thread = pthread_self();
+  self->kernel_thread = gettid();
   pthread_setspecific(end_key, self);
   return beginning->function(beginning->argument);
 }
 
-void lock(pthread_mutex_t* mutex) {
-  while (TWIN_REAL(pthread_mutex_trylock)(mutex) == EBUSY) {
+// Locks the mutex, waiting until `until` of virtual time at most; ETIMEDOUT then.
+int lock(pthread_mutex_t* mutex, Nanoseconds until = kNever) {
+  for (;;) {
+    const int result = TWIN_REAL(pthread_mutex_trylock)(mutex);
+    if (result != EBUSY) return result;
+    if (self->now() >= until) return ETIMEDOUT;
     ++mutex_waiters;
-    timeline().wait(*self, mutex, kNever);
+    timeline().wait(*self, mutex, until);
     --mutex_waiters;
   }
 }
@@ -83,15 +89,15 @@ TWIN_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attribut
                                void* argument) noexcept {
   if (self == nullptr) return TWIN_REAL(pthread_create)(thread, attributes, function, argument);
   pthread_once(&twin::end_key_made, &twin::make_end_key);
-  twin::Participant& participant = twin::expect_thread();
-  auto* beginning = new twin::Beginning{function, argument, &participant};
+  twin::VirtualThread& added = twin::expect_thread();
+  auto* beginning = new twin::Beginning{function, argument, &added};
   const int result = TWIN_REAL(pthread_create)(thread, attributes, &twin::run, beginning);
   if (result != 0) {
     delete beginning;
-    twin::timeline().remove(participant);
+    twin::timeline().remove(added);
     return result;
   }
-  participant.thread = *thread;
+  added.thread = *thread;
   return 0;
 }
 
@@ -106,8 +112,17 @@ TWIN_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   const int result = self == nullptr ? EBUSY : TWIN_REAL(pthread_mutex_trylock)(mutex);
   if (result != EBUSY) return result;
   if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(pthread_mutex_lock)(mutex);
-  twin::lock(mutex);
-  return 0;
+  return twin::lock(mutex);
+}
+
+TWIN_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* time) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_mutex_timedlock)(mutex, time);
+  return twin::lock(mutex, twin::deadline(CLOCK_REALTIME, time));
+}
+
+TWIN_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* time) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_mutex_clocklock)(mutex, clock, time);
+  return twin::lock(mutex, twin::deadline(clock, time));
 }
 
 TWIN_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
@@ -145,6 +160,116 @@ TWIN_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
   return 0;
 }
 
+// ---- read-write locks
+
+namespace twin {
+namespace {
+
+// Takes a read-write lock by `attempt`, which must not block; ETIMEDOUT once `until` of virtual time has come.
+template <class Attempt>
+int lock_by(pthread_rwlock_t* lock, Nanoseconds until, Attempt attempt) {
+  for (;;) {
+    const int result = attempt();
+    if (result != EBUSY) return result;
+    if (self->now() >= until) return ETIMEDOUT;
+    timeline().wait(*self, lock, until);
+  }
+}
+
+int lock_for_reading(pthread_rwlock_t* lock, Nanoseconds until) {
+  return lock_by(lock, until, [lock] { return TWIN_REAL(pthread_rwlock_tryrdlock)(lock); });
+}
+
+int lock_for_writing(pthread_rwlock_t* lock, Nanoseconds until) {
+  return lock_by(lock, until, [lock] { return TWIN_REAL(pthread_rwlock_trywrlock)(lock); });
+}
+
+// How many threads a barrier waits for cannot be read back from it. The count is therefore kept when it is made.
+struct Barrier {
+  unsigned count = 0;
+  unsigned arrived = 0;
+};
+
+// Made on first use and never destroyed: threads may wait until the very end of the program.
+std::map<const void*, Barrier>& barriers() {
+  static auto* const all = new std::map<const void*, Barrier>;
+  return *all;
+}
+
+}  // namespace
+}  // namespace twin
+
+TWIN_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
+  if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(pthread_rwlock_rdlock)(lock);
+  return twin::lock_for_reading(lock, twin::kNever);
+}
+
+TWIN_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
+  if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(pthread_rwlock_wrlock)(lock);
+  return twin::lock_for_writing(lock, twin::kNever);
+}
+
+TWIN_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* __restrict lock,
+                                           const timespec* __restrict time) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_rwlock_timedrdlock)(lock, time);
+  return twin::lock_for_reading(lock, twin::deadline(CLOCK_REALTIME, time));
+}
+
+TWIN_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* __restrict lock,
+                                           const timespec* __restrict time) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_rwlock_timedwrlock)(lock, time);
+  return twin::lock_for_writing(lock, twin::deadline(CLOCK_REALTIME, time));
+}
+
+TWIN_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* __restrict lock, clockid_t clock,
+                                           const timespec* __restrict time) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_rwlock_clockrdlock)(lock, clock, time);
+  return twin::lock_for_reading(lock, twin::deadline(clock, time));
+}
+
+TWIN_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* __restrict lock, clockid_t clock,
+                                           const timespec* __restrict time) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_rwlock_clockwrlock)(lock, clock, time);
+  return twin::lock_for_writing(lock, twin::deadline(clock, time));
+}
+
+TWIN_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
+  const int result = TWIN_REAL(pthread_rwlock_unlock)(lock);
+  if (self != nullptr) twin::timeline().wake_all(*self, lock);
+  return result;
+}
+
+// ---- barriers
+
+TWIN_EXPORT int pthread_barrier_init(pthread_barrier_t* __restrict barrier,
+                                     const pthread_barrierattr_t* __restrict attributes, unsigned count) noexcept {
+  const int result = TWIN_REAL(pthread_barrier_init)(barrier, attributes, count);
+  if (result == 0 && self != nullptr) twin::barriers()[static_cast<const void*>(barrier)] = {count, 0};
+  return result;
+}
+
+TWIN_EXPORT int pthread_barrier_destroy(pthread_barrier_t* barrier) noexcept {
+  if (self != nullptr) twin::barriers().erase(barrier);
+  return TWIN_REAL(pthread_barrier_destroy)(barrier);
+}
+
+TWIN_EXPORT int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_barrier_wait)(barrier);
+  const auto found = twin::barriers().find(barrier);
+  if (found == twin::barriers().end()) return EINVAL;
+  twin::Barrier& state = found->second;
+  if (++state.arrived == state.count) {
+    state.arrived = 0;
+    twin::timeline().wake_all(*self, barrier);
+    return PTHREAD_BARRIER_SERIAL_THREAD;
+  }
+  // the one that has let the others pass may destroy the barrier before they run
+  twin::timeline().wait(*self, barrier, twin::kNever);
+  return 0;
+}
+
+// ---- semaphores
+
 TWIN_EXPORT int sem_wait(sem_t* semaphore) {
   if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(sem_wait)(semaphore);
   while (sem_trywait(semaphore) != 0) {
@@ -156,7 +281,12 @@ TWIN_EXPORT int sem_wait(sem_t* semaphore) {
 
 TWIN_EXPORT int sem_timedwait(sem_t* __restrict semaphore, const timespec* __restrict time) {
   if (self == nullptr) return TWIN_REAL(sem_timedwait)(semaphore, time);
-  const twin::Nanoseconds until = twin::deadline(CLOCK_REALTIME, time);
+  return sem_clockwait(semaphore, CLOCK_REALTIME, time);
+}
+
+TWIN_EXPORT int sem_clockwait(sem_t* __restrict semaphore, clockid_t clock, const timespec* __restrict time) {
+  if (self == nullptr) return TWIN_REAL(sem_clockwait)(semaphore, clock, time);
+  const twin::Nanoseconds until = twin::deadline(clock, time);
   while (sem_trywait(semaphore) != 0) {
     if (errno != EAGAIN) return -1;
     if (!twin::timeline().wait(*self, semaphore, until)) {

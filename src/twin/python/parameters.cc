@@ -18,6 +18,20 @@ namespace nb = nanobind;
 namespace twin {
 namespace {
 
+const char* name_of(Unit unit) {
+  switch (unit) {
+    case Unit::kCount:
+      return "count";
+    case Unit::kNanoseconds:
+      return "ns";
+    case Unit::kBytes:
+      return "bytes";
+    case Unit::kBytesPerSecond:
+      return "bytes/s";
+  }
+  return "";
+}
+
 // Makes a dictionary of each field it visits.
 class Describer final : public FieldVisitor {
  public:
@@ -25,9 +39,8 @@ class Describer final : public FieldVisitor {
 
   void number(const char* name, std::int64_t&, Unit unit, std::int64_t minimum, std::int64_t maximum,
               const char* text) override {
-    static constexpr const char* kUnits[] = {"count", "ns", "bytes", "bytes/s"};
     nb::dict field = make(name, "number", text);
-    field["unit"] = kUnits[static_cast<int>(unit)];
+    field["unit"] = name_of(unit);
     field["minimum"] = minimum;
     field["maximum"] = maximum;
   }
@@ -40,14 +53,16 @@ class Describer final : public FieldVisitor {
 
   void toggle(const char* name, bool&, const char* text) override { make(name, "toggle", text); }
 
-  void choice(const char* name, int&, std::initializer_list<const char*> choices, const char* text) override {
+ private:
+  std::size_t choose(const char* name, std::size_t now, std::initializer_list<const char*> choices,
+                     const char* text) override {
     nb::dict field = make(name, "choice", text);
     nb::list names;
     for (const char* each : choices) names.append(each);
     field["choices"] = names;
+    return now;
   }
 
- private:
   nb::dict make(const char* name, const char* kind, const char* text) {
     nb::dict field;
     field["group"] = group_;
@@ -76,7 +91,7 @@ nb::list parameters() {
 nb::list groups(const std::string& kind, const std::string& mapping) {
   Parameters drive;
   drive.kind = kind == "ssd" ? DriveKind::kSsd : DriveKind::kHardDisk;
-  drive.ftl.mapping = static_cast<int>(mapping == "log_block" ? Mapping::kLogBlock : Mapping::kPage);
+  drive.ftl.mapping = mapping == "log_block" ? Mapping::kLogBlock : Mapping::kPage;
   nb::list names;
   drive.groups([&](const char* name, auto&, bool needed) {
     if (needed) names.append(name);

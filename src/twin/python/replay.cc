@@ -24,7 +24,7 @@ namespace {
 template <class T>
 using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// One column of the requests that are over, as an array of numpy's own.
+// One column of the completed requests, as an array of numpy's own.
 template <class T, class Get>
 nb::object column(const std::vector<Replayed>& done, Get get) {
   auto* values = new T[done.size()];

@@ -193,7 +193,7 @@ ScsiResult ScsiTarget::execute(const std::uint8_t* cdb, std::size_t cdb_bytes, c
     case kSynchronizeCache10:
     case kSynchronizeCache16:
       break;
-    case kRequestSense:  // nothing is pending: every fault is told with its command
+    case kRequestSense:  // no sense data are pending: every fault is reported with its command
       if ((cdb[1] & 0x01) != 0) {
         reply.add(0x72, 1);  // asked for as descriptors, of which there are none
         reply.pad_to(8);
@@ -359,7 +359,7 @@ ScsiResult ScsiTarget::mode_select(const std::uint8_t* cdb, bool ten, const std:
     return check_condition(kInvalidFieldInParameterList);
   }
 
-  // all pages are looked at before anything changes, and nobody else changes the settings meanwhile
+  // all pages are looked at before anything changes, and no other program changes the settings meanwhile
   const SettingsStore::Lock lock = store_.lock();
   load_settings();
   StoredSettings changed = settings_;

@@ -23,11 +23,11 @@ struct Command {
   Request request;
   std::uint64_t ticket = 0;         // the caller's own name for the request
   Nanoseconds submitted_ns = 0;     // when the host handed it to the block layer
-  std::uint32_t index = 0;          // place in the host's pool: a handler's word for the command in its events
-  std::uint32_t pending = 0;        // parts (flash pages, buffer slots) that it waits for
+  std::uint32_t index = 0;          // its slot in the host's pool; events refer to the command by it
+  std::uint32_t pending = 0;        // how many parts (flash pages, buffer slots) it still waits for
   std::uint64_t cursor_bytes = 0;   // how far a layer that serves it piecewise has come
   std::uint64_t carried_bytes = 0;  // of a read's data, what the link has carried before the response
-  Command* next = nullptr;          // in whichever queue it waits
+  Command* next = nullptr;          // the next command in the queue in which this one waits
   Command* merged = nullptr;        // requests that the block layer merged into this one, a chain
 };
 

@@ -1,0 +1,51 @@
+// Array reads and transfers, event by event.
+#include "ftl/page_reader.h"
+
+namespace twin {
+namespace {
+
+// Events: what has happened, and the number of the page read to which it has.
+enum : std::uint64_t { kInRegister, kPieceArrived };
+constexpr unsigned kWhatBits = 1;
+
+constexpr std::uint64_t kPieceBytes = 4096;
+
+std::uint64_t event(std::uint64_t what, std::uint32_t page_read) {
+  return static_cast<std::uint64_t>(page_read) << kWhatBits | what;
+}
+
+}  // namespace
+
+void PageReader::read_page(Nanoseconds now, std::uint32_t operation, std::uint32_t die, std::uint64_t size_bytes) {
+  ++operations_[operation].pending;
+  const std::uint32_t page_read = page_reads_.take({operation, die, size_bytes});
+  events_.schedule(flash_.array_read(now, die), *this, event(kInRegister, page_read));
+}
+
+void PageReader::transfer_piece(Nanoseconds now, std::uint32_t number) {
+  const PageRead& page_read = page_reads_[number];
+  const std::uint64_t piece = std::min(page_read.left_bytes, kPieceBytes);
+  events_.schedule(flash_.data_out(now, page_read.die, piece), *this, event(kPieceArrived, number));
+}
+
+void PageReader::on_event(Nanoseconds now, std::uint64_t what) {
+  const auto number = static_cast<std::uint32_t>(what >> kWhatBits);
+  if ((what & ((1U << kWhatBits) - 1)) == kInRegister) return transfer_piece(now, number);
+  PageRead& page_read = page_reads_[number];
+  const std::uint32_t operation = page_read.operation;
+  const std::uint64_t arrived_bytes = std::min(page_read.left_bytes, kPieceBytes);
+  page_read.left_bytes -= arrived_bytes;
+  client_.read_progress(now, operations_[operation].token, arrived_bytes);
+  if (page_read.left_bytes > 0) return transfer_piece(now, number);
+  page_reads_.release(number);
+  end(now, operation);
+}
+
+void PageReader::end(Nanoseconds now, std::uint32_t operation) {
+  if (--operations_[operation].pending > 0) return;
+  const std::uint64_t token = operations_[operation].token;
+  operations_.release(operation);  // the client may start further reads while it is told
+  client_.read_done(now, token);
+}
+
+}  // namespace twin

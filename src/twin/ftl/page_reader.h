@@ -1,0 +1,84 @@
+// Reads mapping units from flash: the one read path of both FTLs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/event_queue.h"
+#include "core/slot_pool.h"
+#include "flash/flash.h"
+#include "ftl/ftl.h"
+#include "ftl/layout.h"
+
+namespace twin {
+
+// A read operation is one call of Ftl::read(). It consists of page reads. Each page read is an array read followed by
+// the transfer of its data over the channel, in pieces of a few KiB, so that the first piece can leave the drive while
+// the others follow. The operation is complete when all its page reads are; the client is told of each piece and of the
+// end.
+class PageReader final : private EventHandler {
+ public:
+  // All must outlive the reader.
+  PageReader(EventQueue& events, Flash& flash, FtlClient& client) : events_(events), flash_(flash), client_(client) {}
+
+  // Begins an operation whose page reads follow. It stays open until end() or end_of_call() is called.
+  std::uint32_t begin(std::uint64_t token) { return operations_.take({token, 1}); }
+
+  // Starts the page reads for `count` units from `first` on, of which the client wants `size_bytes` in all.
+  // `page_of(unit)` is the unit's physical page, kNoUnit where there is nothing to read; `die_of(page)` its die.
+  // Neighbouring units are read together as long as `joins(page, run, next)` says that `next` belongs to the same page
+  // read as the `run` units from `page` on.
+  template <class PageOf, class DieOf, class Joins>
+  void read_units(Nanoseconds now, std::uint32_t operation, std::uint32_t first, std::uint32_t count,
+                  std::uint64_t size_bytes, std::uint64_t unit_bytes, PageOf page_of, DieOf die_of, Joins joins) {
+    std::uint64_t left_bytes = size_bytes;
+    for (std::uint32_t i = 0; i < count;) {
+      const std::uint32_t page = page_of(first + i);
+      std::uint32_t run = 1;
+      while (page != kNoUnit && i + run < count) {
+        const std::uint32_t next = page_of(first + i + run);
+        if (next == kNoUnit || !joins(page, run, next)) break;
+        ++run;
+      }
+      const std::uint64_t wanted_bytes = std::min<std::uint64_t>(left_bytes, run * unit_bytes);
+      left_bytes -= wanted_bytes;
+      if (page != kNoUnit) read_page(now, operation, die_of(page), wanted_bytes);
+      i += run;
+    }
+  }
+
+  // All page reads of the operation have been started, from within Ftl::read(). Returns false, and forgets the
+  // operation, if there was none: then no flash has to be read and the client is not called.
+  bool end_of_call(std::uint32_t operation) {
+    if (--operations_[operation].pending > 0) return true;
+    operations_.release(operation);
+    return false;
+  }
+
+  // The same from within a later event: the client is told if nothing is left to wait for.
+  void end(Nanoseconds now, std::uint32_t operation);
+
+ private:
+  struct Operation {
+    std::uint64_t token = 0;
+    std::uint32_t pending = 0;  // page reads that are not complete, and one while the operation is open
+  };
+
+  struct PageRead {
+    std::uint32_t operation = 0;
+    std::uint32_t die = 0;
+    std::uint64_t left_bytes = 0;  // not yet transferred
+  };
+
+  void read_page(Nanoseconds now, std::uint32_t operation, std::uint32_t die, std::uint64_t size_bytes);
+  void transfer_piece(Nanoseconds now, std::uint32_t page_read);
+  void on_event(Nanoseconds now, std::uint64_t what) override;
+
+  EventQueue& events_;
+  Flash& flash_;
+  FtlClient& client_;
+  SlotPool<Operation> operations_;
+  SlotPool<PageRead> page_reads_;
+};
+
+}  // namespace twin

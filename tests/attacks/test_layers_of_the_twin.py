@@ -1,0 +1,89 @@
+"""The folders of src/twin know only those before them, and the build itself refuses any other include."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+TWIN = ROOT / "src/twin"
+# CONTRIBUTING lists them in this order.
+ORDER = ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive", "scsi", "clock", "preload", "python"]
+# What a folder may know beside itself. Less than all that come before it, where it needs less.
+KNOWS = {
+    "core": [],
+    "host": ["core"],
+    "link": ["core"],
+    "flash": ["core"],
+    "ftl": ["core", "flash"],
+    "controller": ["core", "link", "flash", "ftl"],
+    "disk": ["core", "link"],
+    "drive": ["core", "host", "link", "flash", "ftl", "controller", "disk"],
+    "scsi": ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive"],
+    "clock": ["core"],
+}
+
+
+def includes() -> Iterator[tuple[Path, str]]:
+    for path in sorted(TWIN.rglob("*")):
+        if path.suffix in {".h", ".cc"}:
+            for folder in re.findall(r'^#include "(\w+)/', path.read_text(), re.MULTILINE):
+                yield path.relative_to(TWIN), folder
+
+
+def test_contributing_lists_the_folders_in_their_order() -> None:
+    section = (ROOT / "CONTRIBUTING.md").read_text().split("`src/twin/` follows", 1)[1].split("Three rules", 1)[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert [name for row in rows for name in re.findall(r"`(\w+)/`", row)] == list(ORDER)
+    assert sorted(path.name for path in TWIN.iterdir() if path.is_dir()) == sorted(ORDER)
+
+
+def test_no_file_includes_a_folder_that_comes_after_its_own() -> None:
+    wrong = [
+        f"{path} includes {folder}/"
+        for path, folder in includes()
+        if ORDER.index(folder) > ORDER.index(path.parts[0])
+        or folder not in [path.parts[0], *KNOWS.get(path.parts[0], ORDER)]
+    ]
+    assert not wrong, wrong
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """By folder: the command that compiles one of its files, without input and output."""
+    build = tmp_path_factory.mktemp("build")
+    cmake = Path(sys.executable).with_name("cmake")
+    configure = [str(cmake) if cmake.exists() else "cmake", "-S", str(TWIN), "-B", str(build), "-DTWIN_TESTS=ON"]
+    subprocess.run(configure, check=True, capture_output=True)
+    found = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = Path(entry["file"])
+        if path.is_relative_to(TWIN):
+            words = shlex.split(entry["command"])
+            found[path.parent.name] = words[: words.index("-o")]
+    return found
+
+
+def compiles(command: list[str], folder: Path, header: str) -> subprocess.CompletedProcess[str]:
+    source = folder / "try.cc"
+    source.write_text(f'#include "{header}"\n')
+    words = [*command, "-E", "-o", "/dev/null", str(source)]  # the preprocessor alone finds headers or does not
+    return subprocess.run(words, capture_output=True, text=True, check=False, cwd=folder)
+
+
+@pytest.mark.parametrize("folder", [name for name in KNOWS if name != "core"])  # core has no file to compile
+def test_a_wrong_include_does_not_compile(folder: str, commands: dict[str, list[str]], tmp_path: Path) -> None:
+    known = [folder, *KNOWS[folder]]
+    for other in ORDER:
+        header = sorted((TWIN / other).glob("*.h"))[0].relative_to(TWIN)
+        done = compiles(commands[folder], tmp_path, str(header))
+        if other in known:
+            assert done.returncode == 0, done.stderr
+        else:
+            assert done.returncode != 0, f"{folder} can include {header}"
+            assert f"{header}: No such file or directory" in done.stderr

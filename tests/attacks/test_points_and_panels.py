@@ -1,0 +1,72 @@
+"""Nothing that was measured or published is left out in silence: points of a fit, and panels of a figure."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from iopatterns.plots import Panel, curves_figure
+from support import ROOT
+
+from iopatterns import plots
+from iopatterns.twin import fitting
+from iopatterns.twin.error import TwinError
+
+COLUMNS = ["id", "quantity", "rw", "bs", "conditions", "value", "unit"]
+
+
+def table(path: Path, conditions: str) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerow(["one", "bandwidth", "read", "4k", conditions, "100", "MB/s"])
+    return path
+
+
+@pytest.mark.parametrize("conditions", ["DRA=1", "numjobs=16; scheduler=cfq", "offset=1k", "numjobs"])
+def test_a_point_under_a_condition_that_no_fit_simulates_is_refused(tmp_path: Path, conditions: str) -> None:
+    path = table(tmp_path / "points.csv", conditions)
+    with pytest.raises(TwinError, match=r"points\.csv, line 2: the condition '.*' cannot be simulated .* Leave this"):
+        fitting.read_points(path)
+
+
+def test_a_condition_that_a_fit_varies_is_simulated(tmp_path: Path) -> None:
+    [point] = fitting.read_points(table(tmp_path / "points.csv", "numjobs=16; iodepth=4"))
+    assert (point.numjobs, point.iodepth) == (16, 4)
+
+
+def test_a_published_point_under_another_condition_is_refused(tmp_path: Path) -> None:
+    table(tmp_path / "values.csv", "scheduler=cfq")
+    with pytest.raises(TwinError, match=r"values\.csv: one: the condition 'scheduler=cfq' cannot be simulated"):
+        fitting.published_points(tmp_path, {"points": "values.csv", "fitted": {"one": ""}})
+
+
+@pytest.mark.parametrize(("option", "value"), [("thinktime", "1000"), ("bssplit", "4k/50:8k/50"), ("fsync", "1")])
+def test_a_job_of_fio_whose_requests_no_fit_makes_is_refused(tmp_path: Path, option: str, value: str) -> None:
+    source = ROOT / "tests/unit/fio_parser_json/data/fio-3.33-randread.json"
+    text = source.read_text()
+    document: dict[str, Any] = json.loads(text[text.index("{") :])
+    document["jobs"][0].setdefault("job options", {})[option] = value
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(TwinError, match=rf"run\.json, job .*: its option {option}=.* cannot be simulated"):
+        fitting.read_points(path)
+
+
+def test_panels_beyond_the_sixteenth_have_letters_of_their_own() -> None:
+    letters = [plots.panel_letter(number) for number in range(60)]
+    assert letters[:2] + letters[15:17] + letters[25:28] == ["a", "b", "p", "q", "z", "aa", "ab"]
+    assert len(set(letters)) == 60
+
+
+def test_a_figure_draws_every_panel_that_it_is_given() -> None:
+    rows = pd.DataFrame({"rw": ["read"], "numjobs": [1], "mean": [1.0], "low": [1.0], "high": [1.0]})
+    figure = curves_figure([Panel(f"{number}", rows) for number in range(17)], "numjobs", columns=2)
+    assert [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()] == [str(n) for n in range(17)]
+
+
+def test_no_notebook_drops_what_a_zip_leaves_over() -> None:
+    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
+        assert "strict=False" not in notebook.read_text(), notebook.name

@@ -1,0 +1,349 @@
+// A program under the preload library: threads, locks, condition variables, descriptors, timers and libaio, all in
+// virtual time. Run by test_native.py, which gives it a drive as `twin run` does.
+#include <doctest/doctest.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <list>
+#include <string>
+#include <utility>
+#include <vector>
+
+// libaio's functions as its stable binary interface has them; the preload library serves them.
+extern "C" {
+int io_setup(int room, void** handle);
+int io_destroy(void* handle);
+int io_submit(void* handle, long count, void** iocbs);
+int io_getevents(void* handle, long least, long most, void* events, timespec* timeout);
+}
+
+namespace {
+
+constexpr std::int64_t kMillisecond = 1'000'000;
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+std::int64_t now_ns(clockid_t clock = CLOCK_MONOTONIC) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
+}
+
+timespec in(std::int64_t time_ns, clockid_t clock = CLOCK_REALTIME) {
+  const std::int64_t when = now_ns(clock) + time_ns;
+  return {when / kSecond, when % kSecond};
+}
+
+void sleep_ms(std::int64_t milliseconds) {
+  const timespec time{0, milliseconds * kMillisecond};
+  nanosleep(&time, nullptr);
+}
+
+// Whether `taken_ns` is `expected_ns` but for what the calls themselves cost.
+bool about(std::int64_t taken_ns, std::int64_t expected_ns) {
+  return taken_ns >= expected_ns && taken_ns < expected_ns + kMillisecond / 2;
+}
+
+// Threads made by pthread_create() itself, joined at the end of the scope.
+class Threads {
+ public:
+  void begin(std::function<void()> work) {
+    works_.push_back(std::move(work));
+    pthread_t thread{};
+    REQUIRE(pthread_create(&thread, nullptr, &run, &works_.back()) == 0);
+    threads_.push_back(thread);
+  }
+  void join() {
+    for (const pthread_t thread : threads_) pthread_join(thread, nullptr);
+    threads_.clear();
+  }
+  ~Threads() { join(); }
+
+ private:
+  static void* run(void* work) {
+    (*static_cast<std::function<void()>*>(work))();
+    return nullptr;
+  }
+  std::list<std::function<void()>> works_;
+  std::vector<pthread_t> threads_;
+};
+
+int open_drive() {
+  const int drive = open(getenv("TWIN_DRIVE"), O_RDWR | O_DIRECT);
+  REQUIRE(drive >= 0);
+  return drive;
+}
+
+struct alignas(4096) Page {
+  std::array<char, 4096> bytes{};
+};
+
+}  // namespace
+
+TEST_CASE("a condition variable hands a value over, in the order in which threads began to wait") {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+  int given = 0;
+  std::vector<int> woken;
+  Threads threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.begin([&, number] {
+      sleep_ms(number + 1);
+      pthread_mutex_lock(&mutex);
+      while (given == 0) pthread_cond_wait(&changed, &mutex);
+      --given;
+      woken.push_back(number);
+      pthread_mutex_unlock(&mutex);
+    });
+  }
+  for (int i = 0; i < 2; ++i) {
+    sleep_ms(10);
+    pthread_mutex_lock(&mutex);
+    ++given;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&mutex);
+  }
+  sleep_ms(10);
+  pthread_mutex_lock(&mutex);
+  given = 2;
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&mutex);
+  threads.join();
+  CHECK(woken == std::vector<int>{0, 1, 2, 3});
+}
+
+TEST_CASE("waiting on a condition variable ends when its time has come, by either clock") {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+  pthread_mutex_lock(&mutex);
+  std::int64_t before = now_ns();
+  timespec until = in(70 * kMillisecond);
+  CHECK(pthread_cond_timedwait(&never, &mutex, &until) == ETIMEDOUT);
+  CHECK(about(now_ns() - before, 70 * kMillisecond));
+  before = now_ns();
+  until = in(30 * kMillisecond, CLOCK_MONOTONIC);
+  CHECK(pthread_cond_clockwait(&never, &mutex, CLOCK_MONOTONIC, &until) == ETIMEDOUT);
+  CHECK(about(now_ns() - before, 30 * kMillisecond));
+  pthread_mutex_unlock(&mutex);
+}
+
+TEST_CASE("a mutex that is held is waited for until its time has come") {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  Threads threads;
+  threads.begin([&] {
+    pthread_mutex_lock(&mutex);
+    sleep_ms(50);
+    pthread_mutex_unlock(&mutex);
+  });
+  sleep_ms(1);
+  const std::int64_t before = now_ns();
+  timespec until = in(20 * kMillisecond);
+  CHECK(pthread_mutex_timedlock(&mutex, &until) == ETIMEDOUT);
+  CHECK(about(now_ns() - before, 20 * kMillisecond));
+  until = in(kSecond);
+  CHECK(pthread_mutex_timedlock(&mutex, &until) == 0);
+  CHECK(about(now_ns() - before, 49 * kMillisecond));
+  pthread_mutex_unlock(&mutex);
+}
+
+TEST_CASE("a read-write lock lets readers in together and a writer alone") {
+  pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+  int readers = 0;
+  int most_readers = 0;
+  bool writing = false;
+  Threads threads;
+  const std::int64_t before = now_ns();
+  for (int number = 0; number < 3; ++number) {
+    threads.begin([&] {
+      pthread_rwlock_rdlock(&lock);
+      CHECK_FALSE(writing);
+      most_readers = std::max(most_readers, ++readers);
+      sleep_ms(20);
+      --readers;
+      pthread_rwlock_unlock(&lock);
+    });
+  }
+  for (int number = 0; number < 2; ++number) {
+    threads.begin([&] {
+      sleep_ms(1);
+      pthread_rwlock_wrlock(&lock);
+      CHECK(readers == 0);
+      CHECK_FALSE(writing);
+      writing = true;
+      sleep_ms(20);
+      writing = false;
+      pthread_rwlock_unlock(&lock);
+    });
+  }
+  sleep_ms(5);
+  timespec until = in(5 * kMillisecond);
+  CHECK(pthread_rwlock_timedwrlock(&lock, &until) == ETIMEDOUT);
+  threads.join();
+  CHECK(most_readers == 3);
+  CHECK(about(now_ns() - before, 60 * kMillisecond));
+}
+
+TEST_CASE("a barrier lets all threads pass when the last has come, again and again") {
+  pthread_barrier_t barrier;
+  REQUIRE(pthread_barrier_init(&barrier, nullptr, 4) == 0);
+  int serial = 0;
+  std::array<std::int64_t, 4> passed{};
+  Threads threads;
+  const std::int64_t before = now_ns();
+  for (std::size_t number = 0; number < 4; ++number) {
+    threads.begin([&, number] {
+      for (int round = 0; round < 3; ++round) {
+        sleep_ms(10 * static_cast<std::int64_t>(number));
+        if (pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD) ++serial;
+      }
+      passed[number] = now_ns() - before;
+    });
+  }
+  threads.join();
+  CHECK(serial == 3);
+  for (const std::int64_t each : passed) CHECK(about(each, 90 * kMillisecond));
+  CHECK(pthread_barrier_destroy(&barrier) == 0);
+}
+
+TEST_CASE("a semaphore is waited for until its time has come") {
+  sem_t semaphore;
+  sem_init(&semaphore, 0, 0);
+  timespec until = in(15 * kMillisecond);
+  CHECK(sem_timedwait(&semaphore, &until) == -1);
+  CHECK(errno == ETIMEDOUT);
+  Threads threads;
+  threads.begin([&] {
+    sleep_ms(5);
+    sem_post(&semaphore);
+  });
+  CHECK(sem_wait(&semaphore) == 0);
+}
+
+TEST_CASE("a timer that is a descriptor expires in virtual time, and epoll tells") {
+  const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  const int set = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event asked{EPOLLIN, {.fd = timer}};
+  REQUIRE(epoll_ctl(set, EPOLL_CTL_ADD, timer, &asked) == 0);
+  const std::int64_t before = now_ns();
+  const itimerspec every{{0, 10 * kMillisecond}, {0, 30 * kMillisecond}};
+  REQUIRE(timerfd_settime(timer, 0, &every, nullptr) == 0);
+  epoll_event found{};
+  CHECK(epoll_wait(set, &found, 1, 5) == 0);  // not yet
+  CHECK(about(now_ns() - before, 5 * kMillisecond));
+  CHECK(epoll_wait(set, &found, 1, -1) == 1);
+  CHECK(int{found.data.fd} == timer);  // a copy: the structure is packed
+  CHECK(about(now_ns() - before, 30 * kMillisecond));
+  std::uint64_t expirations = 0;
+  CHECK(read(timer, &expirations, sizeof expirations) == sizeof expirations);
+  CHECK(expirations == 1);
+  sleep_ms(35);
+  CHECK(epoll_wait(set, &found, 1, 0) == 1);
+  CHECK(read(timer, &expirations, sizeof expirations) == sizeof expirations);
+  CHECK(expirations == 3);
+  itimerspec left{};
+  CHECK(timerfd_gettime(timer, &left) == 0);
+  CHECK(left.it_interval.tv_nsec == 10 * kMillisecond);
+  close(set);
+  close(timer);
+}
+
+TEST_CASE("epoll is woken by what another thread writes") {
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  const int set = epoll_create1(0);
+  epoll_event asked{EPOLLIN, {.fd = ends[0]}};
+  REQUIRE(epoll_ctl(set, EPOLL_CTL_ADD, ends[0], &asked) == 0);
+  Threads threads;
+  threads.begin([&] {
+    sleep_ms(40);
+    CHECK(write(ends[1], "x", 1) == 1);
+  });
+  const std::int64_t before = now_ns();
+  epoll_event found{};
+  CHECK(epoll_wait(set, &found, 1, 1000) == 1);
+  CHECK(about(now_ns() - before, 40 * kMillisecond));
+  threads.join();
+  for (const int each : {set, ends[0], ends[1]}) close(each);
+}
+
+TEST_CASE("every copy of the drive's descriptor is the drive's") {
+  const int drive = open_drive();
+  Page page;
+  const int target = dup(STDERR_FILENO);
+  const std::array copies{dup(drive), dup3(drive, target, O_CLOEXEC), fcntl(drive, F_DUPFD, 100),
+                          fcntl(drive, F_DUPFD_CLOEXEC, 100)};
+  for (const int copy : copies) {
+    REQUIRE(copy >= 0);
+    page.bytes.fill('x');
+    const std::int64_t before = now_ns();
+    CHECK(pread(copy, page.bytes.data(), page.bytes.size(), 0) == 4096);
+    CHECK(now_ns() > before + 1000);
+    CHECK(page.bytes[0] == 0);
+    close(copy);
+  }
+  CHECK(pread(drive, page.bytes.data(), page.bytes.size(), 0) == 4096);
+  close(drive);
+}
+
+TEST_CASE("threads with libaio, locks and plain reads share a drive") {
+  struct Iocb {  // linux/aio_abi.h
+    std::uint64_t data = 0;
+    std::uint32_t key = 0, flags = 0;
+    std::uint16_t operation = 0;
+    std::int16_t priority = 0;
+    std::uint32_t descriptor = 0;
+    std::uint64_t buffer = 0, size = 4096;
+    std::int64_t offset = 0;
+    std::uint64_t reserved[2] = {};
+  };
+  struct Event {
+    std::uint64_t data = 0, iocb = 0;
+    std::int64_t result = 0, result2 = 0;
+  };
+  const int drive = open_drive();
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  int done = 0;
+  Threads threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.begin([&, number] {
+      void* context = nullptr;
+      REQUIRE(io_setup(8, &context) == 0);
+      std::vector<Page> pages(8);
+      std::array<Iocb, 8> iocbs;
+      for (int round = 0; round < 50; ++round) {
+        for (std::size_t i = 0; i < 8; ++i) {
+          iocbs[i].operation = (round + number) % 2 == 0 ? 0 : 1;
+          iocbs[i].descriptor = static_cast<std::uint32_t>(drive);
+          iocbs[i].buffer = reinterpret_cast<std::uint64_t>(pages[i].bytes.data());
+          iocbs[i].offset = static_cast<std::int64_t>((static_cast<std::size_t>(number * 50 + round) * 8 + i) * 4096);
+          void* one = &iocbs[i];
+          REQUIRE(io_submit(context, 1, &one) == 1);
+        }
+        std::array<Event, 8> events;
+        REQUIRE(io_getevents(context, 8, 8, events.data(), nullptr) == 8);
+        for (const Event& each : events) CHECK(each.result == 4096);
+        REQUIRE(pread(drive, pages[0].bytes.data(), 4096, 0) == 4096);
+        pthread_mutex_lock(&mutex);
+        ++done;
+        pthread_mutex_unlock(&mutex);
+      }
+      CHECK(io_destroy(context) == 0);
+    });
+  }
+  threads.join();
+  CHECK(done == 200);
+  CHECK(fsync(drive) == 0);
+  close(drive);
+  std::printf("virtual time at the end: %lld ns\n", static_cast<long long>(now_ns()));
+}
