@@ -1,32 +1,42 @@
-// Copies of descriptors beyond dup() and dup2(): a copy of the drive's descriptor is the drive's, too.
+// Copies of descriptors: a copy of the drive's descriptor is the drive's, too.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <unistd.h>
 
 #include "preload/drive_file.h"
+#include "preload/foreign_files.h"
 #include "preload/process.h"
 #include "preload/real.h"
 
 namespace {
 
+// Called once `copy` is a copy of `descriptor`; whatever it was before is closed then. Returns `copy`, or the error.
+int copied(int descriptor, int copy) {
+  if (copy < 0 || copy == descriptor) return copy;
+  if (twin::is_drive(copy)) twin::forget_descriptor(copy);
+  if (twin::self != nullptr) twin::forget_timer(copy);
+  twin::copy_foreign(descriptor, copy);
+  if (twin::is_drive(descriptor)) twin::copy_descriptor(descriptor, copy);
+  return copy;
+}
+
 // fcntl(2) by either of its names. The kernel takes a third argument as wide as a pointer, or none.
 template <class Fcntl>
 int control(Fcntl* real, int descriptor, int command, void* argument) {
   const int result = real(descriptor, command, argument);
-  const bool copies = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
-  if (copies && result >= 0 && twin::is_drive(descriptor)) twin::copy_descriptor(descriptor, result);
-  return result;
+  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? copied(descriptor, result) : result;
 }
 
 }  // namespace
 
+TWIN_EXPORT int dup(int descriptor) noexcept { return copied(descriptor, TWIN_REAL(dup)(descriptor)); }
+
+TWIN_EXPORT int dup2(int descriptor, int copy) noexcept {
+  return copied(descriptor, TWIN_REAL(dup2)(descriptor, copy));
+}
+
 TWIN_EXPORT int dup3(int descriptor, int copy, int flags) noexcept {
-  const int result = TWIN_REAL(dup3)(descriptor, copy, flags);
-  if (result < 0) return result;
-  if (twin::is_drive(copy)) twin::forget_descriptor(copy);
-  if (twin::self != nullptr) twin::forget_timer(copy);
-  if (twin::is_drive(descriptor)) twin::copy_descriptor(descriptor, copy);
-  return result;
+  return copied(descriptor, TWIN_REAL(dup3)(descriptor, copy, flags));
 }
 
 TWIN_EXPORT int fcntl(int descriptor, int command, ...) {

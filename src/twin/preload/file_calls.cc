@@ -117,22 +117,6 @@ TWIN_EXPORT int close(int descriptor) {
   return TWIN_REAL(close)(descriptor);
 }
 
-TWIN_EXPORT int dup(int descriptor) noexcept {
-  const int copy = TWIN_REAL(dup)(descriptor);
-  if (copy >= 0) twin::forget_foreign(copy);
-  if (copy >= 0 && twin::is_drive(descriptor)) twin::copy_descriptor(descriptor, copy);
-  return copy;
-}
-
-TWIN_EXPORT int dup2(int descriptor, int copy) noexcept {
-  const int result = TWIN_REAL(dup2)(descriptor, copy);
-  if (result < 0 || descriptor == copy) return result;
-  if (twin::is_drive(copy)) twin::forget_descriptor(copy);
-  twin::forget_foreign(copy);
-  if (twin::is_drive(descriptor)) twin::copy_descriptor(descriptor, copy);
-  return result;
-}
-
 TWIN_EXPORT ssize_t read(int descriptor, void* buffer, size_t size) {
   if (!twin::is_drive(descriptor)) return TWIN_REAL(read)(descriptor, buffer, size);
   const iovec part{buffer, size};

@@ -90,6 +90,11 @@ void forget_foreign(int descriptor) {
   if (descriptor >= 0 && descriptor < kDescriptors) foreign[descriptor] = false;
 }
 
+void copy_foreign(int from, int to) {
+  if (to < 0 || to >= kDescriptors) return;
+  foreign[to] = from >= 0 && from < kDescriptors && foreign[from];
+}
+
 void check_use(int descriptor, const char* what) {
   if (descriptor < 0 || descriptor >= kDescriptors || !foreign[descriptor] || !watched()) return;
   char path[4096];

@@ -14,8 +14,10 @@ void check_open(int folder, const char* path, int flags);
 
 // Called with what opening it gave: fio may read such a descriptor from its beginning to its end, and close it.
 int opened(int descriptor);
-// A descriptor is closed, or becomes another file's.
+// A descriptor is closed.
 void forget_foreign(int descriptor);
+// A descriptor has become a copy of another one, and is from now on what that is.
+void copy_foreign(int from, int to);
 
 // Called before a call that fio makes on data files alone; ends fio if the descriptor is that of another file.
 void check_use(int descriptor, const char* what);

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from fio_parser_json.documents import FioParseError, parse_documents, read_documents
 from hypothesis import given
 from hypothesis import strategies as st
-
-from fio_parser_json.documents import FioParseError, parse_documents, read_documents
 
 DATA = Path(__file__).parent / "data"
 SINGLE = (DATA / "fio-3.33-randread.json").read_text()

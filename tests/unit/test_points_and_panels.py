@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from iopatterns.plots import Panel, curves_figure
 from support import ROOT
 
-from iopatterns import plots
+from iopatterns.analysis import plots
+from iopatterns.analysis.plots import Panel, curves_figure
 from iopatterns.twin import fitting
 from iopatterns.twin.error import TwinError
 
