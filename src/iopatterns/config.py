@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
-from iopatterns import iologs, units
+from iopatterns import factors, iologs, units
 from iopatterns.errors import IoPatternsError
 
 CONFIG_FILE = "config/config.yaml"
@@ -33,8 +33,6 @@ class Config:
     has the drives that it names, or else those that its study does. ``independent_drives`` are those of the drives that
     may be measured at the same time. ``source_drives`` are the drives that any study in config/studies names,
     configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path.
-    ``fio_options`` and ``settings`` are the schemas of each fio option and each setting of a drive that a study may
-    use.
     """
 
     drives: Mapping[str, Mapping[str, Any]]
@@ -42,8 +40,6 @@ class Config:
     source_drives: frozenset[str]
     studies: Mapping[str, Mapping[str, Any]]
     iologs: Mapping[str, iologs.Log]
-    fio_options: Mapping[str, Mapping[str, Any]]
-    settings: Mapping[str, Mapping[str, Any]]
     repetitions: int
     runtime_ms: int
     warmup_ms: int
@@ -141,8 +137,6 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         source_drives=frozenset(_source_drives(root, known, studies)),
         studies=studies,
         iologs=_iologs(root, studies),
-        fio_options=study_schema["$defs"]["options"]["properties"],
-        settings=study_schema["$defs"]["settings"]["properties"],
         repetitions=main["repetitions"],
         runtime_ms=_milliseconds(main, "runtime", at_least=1),
         warmup_ms=_milliseconds(main, "warmup", at_least=0),
@@ -205,27 +199,9 @@ def _file_size(main: Mapping[str, Any]) -> int:
 
 
 def _schema(root: Path, name: str) -> dict[str, Any]:
-    """Return a schema; a study's gets ``$defs/factors``: each fio option and setting with a list of levels."""
+    """Return a schema, with what `factors` declares under its ``$defs``."""
     schema: dict[str, Any] = read_yaml(root, f"{SCHEMAS_FOLDER}/{name}.schema.yaml")
-    if name == "study":
-        options = {**schema["$defs"]["options"]["properties"], **schema["$defs"]["settings"]["properties"]}
-        levels = {
-            option: {
-                "type": "array",
-                "minItems": 1,
-                "uniqueItems": True,
-                "items": value,
-                "x-hint": f"a list of levels, each {value['x-hint']}",
-            }
-            for option, value in options.items()
-        }
-        schema["$defs"]["factors"] = {
-            "type": "object",
-            "minProperties": 1,
-            "additionalProperties": False,
-            "properties": levels,
-        }
-    return schema
+    return {**schema, "$defs": factors.definitions()}
 
 
 # What an entry of drives.yaml needs beside its kind, and may have
@@ -409,20 +385,6 @@ def _reference(schema: dict[str, Any], node: Mapping[str, Any]) -> Any:
     return target
 
 
-_UNITS: dict[str, Callable[[Any], Any]] = {
-    "size": units.size_bytes,
-    "signed size": units.signed_size_bytes,
-    "duration": units.duration_us,
-    "path": os.path.normpath,
-}
-
-
-def read_value(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return ``value`` in its canonical unit: bytes for ``x-unit: size``, microseconds for ``duration``, a path."""
-    unit = schema.get("x-unit")
-    return value if unit is None else _UNITS[unit](value)
-
-
 def _unit_problems(content: Any, node: Mapping[str, Any], schema: dict[str, Any], place: str) -> list[str]:
     """Return a line for each value whose text does not read as its ``x-unit`` says."""
     if "$ref" in node:
@@ -438,7 +400,7 @@ def _unit_problems(content: Any, node: Mapping[str, Any], schema: dict[str, Any]
             problems += _unit_problems(value, node.get("items", {}), schema, f"{place}[{index}]")
     elif "x-unit" in node and isinstance(content, str):
         try:
-            value = read_value(content, node)
+            value = units.read(content, node["x-unit"])
             if "minimum" in node and value < node["minimum"]:
                 raise ValueError(f"{content!r} is too small")
         except ValueError as error:

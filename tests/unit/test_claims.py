@@ -24,7 +24,6 @@ from iopatterns.analysis.claims import (
     ClaimsError,
     Judge,
     Part,
-    column_of,
     of_error,
     of_experiment,
     select,
@@ -32,6 +31,7 @@ from iopatterns.analysis.claims import (
 )
 from iopatterns.analysis.statistics import interval
 from iopatterns.config import ConfigError
+from iopatterns.factors import column_of
 
 FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
 VALUES = pd.DataFrame({"id": ["table1-read", "table1-limit"], "value": [100.0, 30.0], "unit": "MB/s"})
@@ -484,10 +484,29 @@ def test_one_level_that_deviates_makes_the_claim_deviate() -> None:
         ("numjobs", "numjobs"),
         ("DRA", "set_DRA"),
         ("scheduler", "set_scheduler"),
+        ("look_ahead", "set_look_ahead"),
     ],
 )
 def test_each_factor_has_its_column(factor: str, column: str) -> None:
     assert column_of(factor) == column
+
+
+@pytest.mark.parametrize(
+    ("setting", "levels"),
+    [
+        ("look_ahead", (0, 1)),
+        ("read_ahead_kb", (0, 128)),
+        ("nr_requests", (4, 64)),
+        ("write_cache", ("write through", "write back")),
+        ("scheduler", ("none", "cfq")),
+        ("DRA", (1, 0)),
+    ],
+)
+def test_a_claim_about_any_setting_is_judged(tmp_path: Path, setting: str, levels: tuple[Any, Any]) -> None:
+    check = {"ratio": {setting: levels[1]}, "to": {setting: levels[0]}, "at_least": 2}
+    check = load(tmp_path, with_check(**check))["claims"][0]["check"]
+    cells = [([value], {f"set_{setting}": level}) for value, level in zip((10.0, 40.0), levels, strict=True)]
+    assert statuses(Judge(pd.concat(executions(cell) for cell in cells), [], VALUES).parts(check)) == [REPRODUCED]
 
 
 @pytest.mark.parametrize("level", ["4k", "4 KiB", "4096", 4096])
@@ -743,6 +762,34 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_check_that_cannot_be_judged_is_refused(tmp_path: Path, check: dict[str, Any], message: str) -> None:
     with pytest.raises(ClaimsError, match=message):
         load(tmp_path, with_check(**check))
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        ({"mean": {"lookahead": 1}, "at_most": 1}, "mean: there is no factor 'lookahead'; did you mean 'look_ahead'?"),
+        ({"mean": {}, "where": {"dra": 1}, "at_most": 1}, "where: there is no factor 'dra'; did you mean 'DRA'?"),
+        (
+            {"mean": {}, "where": {"bss": 1}, "at_most": 1},
+            "where: there is no factor 'bss'; did you mean 'bs'?",
+        ),
+        ({"ratio": {}, "to": {"numjob": 1}, "at_most": 1}, "to: there is no factor 'numjob'; did you mean 'numjobs'?"),
+        (
+            {"value": "a", "with": {"a": {"iodeph": 1}}, "at_most": 1},
+            "with.a: there is no factor 'iodeph'; did you mean 'iodepth'?",
+        ),
+        ({"growth": "iodepths", "at_most": 1}, "growth: there is no factor 'iodepths'; did you mean 'iodepth'?"),
+        ({"outcome": "DAR", "to": 1, "is": ["refused"]}, "outcome: there is no setting 'DAR'; did you mean 'DRA'?"),
+        ({"outcome": "bs", "to": 1, "is": ["refused"]}, "outcome: there is no setting 'bs'; valid are RCD, "),
+        ({"mean": {"xyzzy": 1}, "at_most": 1}, "mean: there is no factor 'xyzzy'; valid are drive, rw, bs, "),
+    ],
+)
+def test_a_factor_that_does_not_exist_is_refused_with_the_nearest(
+    tmp_path: Path, check: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ClaimsError) as caught:
+        load(tmp_path, with_check(**check))
+    assert str(caught.value).startswith(f"claims.yaml: claim 'reads-affected': {message}")
 
 
 def test_a_difference_is_held_against_a_bound_of_zero() -> None:

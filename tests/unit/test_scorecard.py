@@ -22,10 +22,9 @@ from iopatterns.analysis.claims import (
     WITHIN,
     ClaimsError,
     Judge,
-    column_of,
 )
 from iopatterns.analysis.scorecard import ScorecardError
-from iopatterns.factors import level_of
+from iopatterns.factors import get
 from iopatterns.units import size_bytes
 
 STUDY = "saif2020"
@@ -598,6 +597,33 @@ def test_a_published_value_is_met_in_its_own_quantity_and_unit(
 
 
 @pytest.mark.parametrize(
+    ("setting", "levels"),
+    [
+        ("look_ahead", (0, 1)),
+        ("read_ahead_kb", (0, 128)),
+        ("nr_requests", (4, 64)),
+        ("write_cache", ("write through", "write back")),
+        ("scheduler", ("none", "cfq")),
+        ("DRA", (1, 0)),
+    ],
+)
+def test_a_value_published_at_a_level_of_any_setting_is_judged(
+    tmp_path: Path, setting: str, levels: tuple[Any, Any]
+) -> None:
+    head, first, _ = OWN_VALUES.split("\n", 2)
+    rows = [
+        first.replace("rate", f"v{n}").replace("iodepth=32", f"{setting}={level}") for n, level in enumerate(levels)
+    ]
+    root = own_study(tmp_path, one_claim(mean={}, at_least=0), "\n".join([head, *rows, ""]))
+    path = root / f"results/measurements/{OWN}.parquet"
+    table = pd.read_parquet(path)
+    table[f"set_{setting}"] = table["execution"].map({1: levels[0], 2: None})
+    table.to_parquet(path)
+    found = by_id(scorecard.judge(root, OWN)["values"])
+    assert (found["v0"]["measured"], found["v1"]["measured"]) == (9000.0, None)
+
+
+@pytest.mark.parametrize(
     ("value", "because"),
     [
         ("rate", ""),
@@ -722,10 +748,9 @@ def test_each_claim_selects_what_the_study_s_grid_has(study: str) -> None:
             levels = levels_of(grid, asked.pop("experiment", check["experiment"]))
             asked.pop("of", None)
             for factor, level in asked.items():
-                column = column_of(factor)
-                there = [level_of(column, each) for each in levels[factor]]
+                there = [get(factor).read(each) for each in levels[factor]]
                 wanted = [] if level == "all" else level if isinstance(level, list) else [level]
-                assert {level_of(column, each) for each in wanted} <= set(there), (claim["id"], factor)
+                assert {get(factor).read(each) for each in wanted} <= set(there), (claim["id"], factor)
         assert check.get("growth", "rw") in levels_of(grid, check["experiment"]), claim["id"]
 
 

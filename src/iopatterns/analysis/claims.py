@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from iopatterns.analysis.statistics import (
 )
 from iopatterns.analysis.tables import block_label
 from iopatterns.errors import IoPatternsError
-from iopatterns.tuning.queue import SETTINGS as QUEUE_SETTINGS
+from iopatterns.factors import column_of
 
 SCHEMA = "workflow/schemas/claims.schema.yaml"
 
@@ -219,7 +219,7 @@ class Judge:
         elif first == "value":
             formula, given = Formula(check["value"]), check.get("with", {})
             names = [name for name in formula.names if name in given]
-            numbers = {name: factors.level_of(column_of(name), level) for name, level in levels.items()}
+            numbers = {name: factors.get(name).read(level) for name, level in levels.items()}
             constants = {name: float(numbers[name]) for name in formula.names if name not in given}
             yield _label(levels), _Function(formula, names, [take(given[name]) for name in names], constants)
         else:
@@ -364,20 +364,13 @@ def of_experiment(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
     return executions[executions["experiments"].map(lambda names: bool(wanted & set(names.split()))).astype(bool)]
 
 
-def column_of(factor: str) -> str:
-    """Return the column of the measurements that holds a factor of a study: bs is bs_bytes, DRA is set_DRA."""
-    if factor == "bs":
-        return "bs_bytes"
-    return f"set_{factor}" if factor[0].isupper() or factor in QUEUE_SETTINGS else factor
-
-
 def select(rows: pd.DataFrame, levels: Selection) -> pd.DataFrame:
     """Return the rows at some levels, by factor: ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``."""
     for factor, level in levels.items():
         column = column_of(factor)
         if column not in rows:
             return rows.iloc[:0]
-        rows = rows[(rows[column] == factors.level_of(column, level)).fillna(False).astype(bool)]
+        rows = rows[(rows[column] == factors.get(factor).read(level)).fillna(False).astype(bool)]
     return rows
 
 
@@ -392,7 +385,7 @@ def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any
 
 def _text(factor: str, level: Any) -> str:
     if factor == "bs":
-        return block_label(int(factors.level_of(column_of(factor), level)))
+        return block_label(int(factors.get(factor).read(level)))
     return f"{level} jobs" if factor == "numjobs" else str(level) if isinstance(level, str) else f"{factor} {level}"
 
 
@@ -445,6 +438,10 @@ def _check_check(check: Mapping[str, Any], values: pd.DataFrame, where: str) -> 
         raise ClaimsError(f"{where}: 'within' is a margin around 1, for ratio, growth and value alone")
     if ("with" in check) and statistics != ["value"]:
         raise ClaimsError(f"{where}: 'with' names the means of a 'value', and belongs to nothing else")
+    try:
+        _check_factors(check)
+    except factors.FactorError as error:
+        raise ClaimsError(f"{where}: {error}") from None
     if "value" in check:
         _check_formula(check, where)
     for each in [check, *(selection for _, selection in selections_of(check))]:
@@ -455,6 +452,25 @@ def _check_check(check: Mapping[str, Any], values: pd.DataFrame, where: str) -> 
     _check_selections(check, where)
     if expectations[0] in ("at_most", "at_least", "equals"):
         _check_bound(check, values, where)
+
+
+def _check_factors(check: Mapping[str, Any]) -> None:
+    """Raise FactorError for the name of a factor or setting that does not exist."""
+    if "growth" in check:
+        _of("growth", factors.get, check["growth"])
+    if "outcome" in check:
+        _of("outcome", factors.get_setting, check["outcome"])
+    for name, selection in selections_of(check):
+        for factor in selection if isinstance(selection, dict) else ():
+            if factor not in _NO_FACTORS:
+                _of(name, factors.get, factor)
+
+
+def _of(key: str, get: Callable[[str], factors.Factor], name: str) -> None:
+    try:
+        get(name)
+    except factors.FactorError as error:
+        raise factors.FactorError(f"{key}: {error}") from None
 
 
 def _check_bound(check: Mapping[str, Any], values: pd.DataFrame, where: str) -> None:
@@ -479,7 +495,7 @@ def _check_formula(check: Mapping[str, Any], where: str) -> None:
     for name in names:
         if name not in known:
             raise ClaimsError(f"{where}: value: '{name}' is neither under with nor under where.{_near(name, known)}")
-        if name not in check.get("with", {}) and factors.is_text(column_of(name)):
+        if name not in check.get("with", {}) and factors.get(name).is_text:
             raise ClaimsError(f"{where}: value: the levels of '{name}' are no numbers to compute with")
     if not set(names) & set(check.get("with", {})):
         raise ClaimsError(f"{where}: value: it needs a mean from what was measured; name one under with")
@@ -501,7 +517,7 @@ def _check_selections(check: Mapping[str, Any], where: str) -> None:
                 raise ClaimsError(f"{where}: where has levels by factor; '{factor}' belongs beside it, or to a mean")
             for each in _listed(level) if factor not in _NO_FACTORS and level != "all" else ():
                 try:
-                    factors.level_of(column_of(factor), each)
+                    factors.get(factor).read(each)
                 except ValueError as error:
                     raise ClaimsError(f"{where}: {name}.{factor}: {error}") from None
     named = {f"with.{name}": selection for name, selection in check.get("with", {}).items()}

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from iopatterns import factors
+
 # What can become of a setting; the value asked for is in effect after the first two alone.
 ALREADY = "already so"
 CHANGED = "changed"
@@ -53,7 +55,7 @@ def in_order(settings: Iterable[str]) -> list[str]:
     The scheduler comes first, which brings values of its own, and WCE before the kernel's view of the write cache,
     which follows it.
     """
-    return sorted(settings, key=lambda setting: (setting != "scheduler", setting == "write_cache", setting))
+    return factors.in_turn(settings)
 
 
 def not_taken(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

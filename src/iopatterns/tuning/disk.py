@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from iopatterns import factors
 from iopatterns.tuning import CHANGED, Step, exchange, mode_page, not_applicable, queue
 
 LOOK_AHEAD = "look_ahead"
-SETTINGS = (*mode_page.BITS, LOOK_AHEAD)
+SETTINGS = factors.names(factors.Role.MODE_PAGE, factors.Role.LOOK_AHEAD)
 
 _WRITE_CACHE = "WCE"
 _SYS_BLOCK = Path("/sys/block")

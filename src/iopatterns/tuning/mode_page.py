@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Sequence
 
+from iopatterns import factors
 from iopatterns.tuning import Step, exchange
 
 # SBC-4, 6.5.6, by the names that sdparm gives them
-BITS = ("DRA", "FSW", "RCD", "WCE")
+BITS = factors.names(factors.Role.MODE_PAGE)
 
 _UNIT_ATTENTION = 6  # sdparm's exit status; a drive reports it once after a change, and answers when asked again
 

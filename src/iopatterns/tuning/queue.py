@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from iopatterns import factors
 from iopatterns.tuning import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, REFUSED, Step
 
-SETTINGS = ("scheduler", "nr_requests", "read_ahead_kb", "write_cache")
+SETTINGS = factors.names(factors.Role.QUEUE)
 
 # Since Linux 5.0 all queues are multi-queue: what took the place of the schedulers before
 _SUCCESSORS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
