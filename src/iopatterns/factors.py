@@ -40,10 +40,10 @@ class Factor:
     """A factor of a grid.
 
     ``choices`` are its levels where they are closed; ``least`` and ``most`` bound numbers. ``tag`` stands before a
-    level in a cell's name; an option without one (None) is in the cell's hash alone. ``hint`` words the valid levels for
-    messages, ``label`` names the factor on axes and in tables, ``phrase`` a level of it in sentences; where nothing is
-    given, each follows from the rest. ``about`` explains what name and hint do not. Settings are set in the order of
-    their ``turn``, then by name.
+    level in a cell's name; an option without one (None) is in the cell's hash alone. ``hint`` words the valid levels
+    for messages, ``label`` names the factor on axes and in tables, ``phrase`` a level of it in sentences; where nothing
+    is given, each follows from the rest. ``about`` explains what name and hint do not. Settings are set in the order
+    of their ``turn``, then by name.
     """
 
     name: str
@@ -289,8 +289,8 @@ _TABLE = (
         ("none", "noop", "deadline", "cfq"),
         tag="",
         phrase="{}",
-        about="the I/O scheduler of the kernel's block layer; of today's kernels, mq-deadline stands for deadline and bfq"
-        " for cfq",
+        about="the I/O scheduler of the kernel's block layer; of today's kernels, mq-deadline stands for deadline and"
+        " bfq for cfq",
         turn=0,  # it brings values of its own for others
     ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from iopatterns.analysis import quantities
 from iopatterns.analysis.published import load_drives
 from iopatterns.analysis.report_tables import (
     MARGIN,

@@ -12,17 +12,9 @@ import pytest
 import yaml
 from support import ROOT, lay_out_recorded
 
-from iopatterns.analysis import claims, published, scorecard
-from iopatterns.analysis.claims import (
-    CONTRADICTED,
-    DEVIATES,
-    REPRODUCED,
-    UNDECIDED,
-    UNTESTABLE,
-    WITHIN,
-    ClaimsError,
-    Judge,
-)
+from iopatterns.analysis import checks, claims, published, scorecard
+from iopatterns.analysis.checks.findings import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, ClaimsError
+from iopatterns.analysis.claims import CONTRADICTED, UNTESTABLE
 from iopatterns.analysis.scorecard import ScorecardError
 from iopatterns.factors import get
 from iopatterns.units import size_bytes
@@ -438,6 +430,10 @@ def test_a_deviation_of_a_twin_does_not_explain_an_own_drive_s(own_drive: Path) 
 # ---- In words
 
 
+def check_of(check: dict[str, Any], values: pd.DataFrame | None = None) -> checks.Check:
+    return checks.parse({"experiment": "e", **check}, pd.DataFrame() if values is None else values)
+
+
 @pytest.mark.parametrize(
     ("check", "text"),
     [
@@ -464,23 +460,23 @@ def test_a_deviation_of_a_twin_does_not_explain_an_own_drive_s(own_drive: Path) 
     ],
 )
 def test_each_statistic_is_described(check: dict[str, Any], text: str) -> None:
-    assert scorecard.describe(check) == text
+    wanted = {"is": ["refused"]} if "outcome" in check else {"at_most": 1}
+    assert check_of({**check, **wanted}).describe() == text
 
 
 @pytest.mark.parametrize(
     ("check", "text"),
     [
-        ({"ratio": {}, "at_most": 0.5, "tolerance": 0.1}, "≤ 0.5, tolerance 10 %"),
+        ({"ratio": {}, "to": {}, "at_most": 0.5, "tolerance": 0.1}, "≤ 0.5, tolerance 10 %"),
         ({"growth": "bs", "at_least": 1}, "≥ 1"),
-        ({"difference": {}, "at_most": "limit"}, "≤ 30 MB/s"),
+        ({"difference": {}, "to": {}, "at_most": "limit"}, "≤ 30 MB/s"),
         ({"mean": {}, "equals": "limit", "tolerance": 0.2}, "= 30 MB/s, tolerance 20 %"),
-        ({"ratio": {}, "within": 0.05}, "1 ± 5 % (equivalence)"),
-        ({"outcome": "DRA", "is": ["ignored", "refused"]}, "ignored or refused"),
+        ({"ratio": {}, "to": {}, "within": 0.05}, "1 ± 5 % (equivalence)"),
+        ({"outcome": "DRA", "to": 1, "is": ["ignored", "refused"]}, "ignored or refused"),
     ],
 )
 def test_each_expectation_is_put_in_words(check: dict[str, Any], text: str) -> None:
-    values = pd.DataFrame({"id": ["limit"], "value": [30.0], "unit": "MB/s"})
-    assert scorecard.expected(check, Judge(pd.DataFrame(), [], values)) == text
+    assert check_of(check, pd.DataFrame({"id": ["limit"], "value": [30.0], "unit": "MB/s"})).expected() == text
 
 
 def test_the_overview_counts_claims_that_hold(recorded: Path, card: Scorecard) -> None:
@@ -617,7 +613,7 @@ def test_a_value_published_at_a_level_of_any_setting_is_judged(
     root = own_study(tmp_path, one_claim(mean={}, at_least=0), "\n".join([head, *rows, ""]))
     path = root / f"results/measurements/{OWN}.parquet"
     table = pd.read_parquet(path)
-    table[f"set_{setting}"] = table["execution"].map({1: levels[0], 2: None})
+    table.insert(0, f"set_{setting}", table["execution"].map({1: levels[0], 2: None}))
     table.to_parquet(path)
     found = by_id(scorecard.judge(root, OWN)["values"])
     assert (found["v0"]["measured"], found["v1"]["measured"]) == (9000.0, None)
@@ -704,7 +700,8 @@ def test_a_value_with_an_unknown_quantity_is_named_with_its_file(tmp_path: Path)
     ],
 )
 def test_the_statistic_of_any_quantity_is_described(check: dict[str, Any], text: str) -> None:
-    assert scorecard.describe(check) == text
+    wanted = {"is": ["refused"]} if "outcome" in check else {"at_most": 1}
+    assert check_of({**check, **wanted}).describe() == text
 
 
 @pytest.mark.parametrize(
@@ -717,8 +714,7 @@ def test_the_statistic_of_any_quantity_is_described(check: dict[str, Any], text:
     ],
 )
 def test_the_expectation_of_any_quantity_is_put_in_its_unit(check: dict[str, Any], text: str) -> None:
-    values = pd.DataFrame({"id": ["limit"], "value": [30.0], "unit": "us"})
-    assert scorecard.expected(check, Judge(pd.DataFrame(), [], values)) == text
+    assert check_of(check, pd.DataFrame({"id": ["limit"], "value": [30.0], "unit": "us"})).expected() == text
 
 
 # ---- The claims and values of every study

@@ -10,6 +10,7 @@ import pandas as pd
 
 from iopatterns import factors, tuning
 from iopatterns.analysis import claims, quantities, report_tables
+from iopatterns.analysis.checks.selections import of_experiment
 from iopatterns.analysis.published import conditions, load, load_drives, with_uses
 from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
 from iopatterns.analysis.steadiness import doubts
@@ -84,7 +85,7 @@ class Study:
 
     def rows(self, *experiments: str) -> pd.DataFrame:
         """Return the executions of some experiments together, each once."""
-        return claims.of_experiment(self.executions, *experiments)
+        return of_experiment(self.executions, *experiments)
 
     def tuned(self, *experiments: str) -> list[Mapping[str, Any]]:
         """Return what became of the settings that some experiments ask for."""
