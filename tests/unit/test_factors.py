@@ -1,6 +1,8 @@
 """Facts about the levels of factors: how people write them, and how they are printed."""
 
 import re
+import subprocess
+import sys
 from fractions import Fraction
 
 import jsonschema_rs
@@ -9,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iopatterns.factors import FACTORS, OPTIONS, SETTINGS, Factor, FactorError, definitions, get, names, scale
+from iopatterns.drives import twin
+from iopatterns.factors import FACTORS, OPTIONS, SETTINGS, Factor, FactorError, Role, definitions, get, names, scale
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "µs": 1, "ms": 10**3, "s": 10**6, "%": 1, "": 1}
 
@@ -164,6 +167,19 @@ def test_a_study_may_vary_each_option_and_each_setting() -> None:
     schemas = definitions()
     both = {**schemas["options"]["properties"], **schemas["settings"]["properties"]}
     assert list(schemas["factors"]["properties"]) == list(both) == [*names(*OPTIONS), *names(*SETTINGS)]
+
+
+def test_a_twin_says_of_each_setting_what_it_makes_of_it() -> None:
+    known = {*names(Role.MODE_PAGE), *twin._OF_THE_MODEL, *twin._NOT_OF_THE_MODEL}
+    assert known == set(names(*SETTINGS))
+
+
+def test_the_command_line_lists_each_factor_with_its_levels() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "iopatterns", "factors"], capture_output=True, text=True, check=True
+    ).stdout
+    told = re.findall(r"^  (\w+): (.+)$", done, re.MULTILINE)
+    assert told == [(name, FACTORS[name].hint) for name in names(*OPTIONS, *SETTINGS)]
 
 
 def test_each_setting_may_be_tuned() -> None:
