@@ -18,7 +18,7 @@ from iopatterns import cells
 from iopatterns.measure import read_sidecar
 
 Spec = dict[str, Any]
-SETTINGS = {"scheduler": "mq-deadline", "read_ahead_kb": 256}
+SETTINGS: dict[str, Any] = {"scheduler": "mq-deadline", "read_ahead_kb": 256}
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def by_id(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in entries}
 
 
-def mean_bandwidth(table: pd.DataFrame, row: dict[str, Any]) -> float:
+def mean_bandwidth(table: pd.DataFrame, row: Mapping[Any, Any]) -> float:
     """Return the mean bandwidth in MB/s where a published value was measured, worked out from the table alone."""
     rows = table.query("drive == @row['drive_key'] and rw == @row['rw']")
     rows = rows[rows["bs_bytes"] == size_bytes(row["bs"])]
@@ -204,7 +204,7 @@ def test_every_cell_of_tables_2_and_3_was_measured(card: Scorecard) -> None:
 
 def test_every_error_is_that_of_the_mean_of_the_measurement(recorded: Path, card: Scorecard) -> None:
     table = pd.read_parquet(recorded / MEASUREMENT)
-    rows = published.load(recorded / "data/published" / STUDY).set_index("id").to_dict("index")
+    rows = {row["id"]: row for row in published.load(recorded / "data/published" / STUDY).to_dict("records")}
     measured = {value["id"]: value for value in card["values"] if value["measured"] is not None}
     expected = {name: 100 * (mean_bandwidth(table, rows[name]) / rows[name]["value"] - 1) for name in measured}
     assert {name: value["error_percent"] for name, value in measured.items()} == pytest.approx(expected)

@@ -183,7 +183,7 @@ class Difference(Statistic):
 
     @classmethod
     def has_two_sides(cls, _check: Written) -> bool:
-        """Return that it has."""
+        """Return True: what is subtracted stands there."""
         return True
 
     @classmethod
@@ -228,7 +228,7 @@ class Ratio(Statistic):
 
     @classmethod
     def has_two_sides(cls, _check: Written) -> bool:
-        """Return that it has."""
+        """Return True: what it is divided by stands there."""
         return True
 
     @classmethod
@@ -411,7 +411,7 @@ class Outcome(Statistic):
 
     @classmethod
     def has_two_sides(cls, _check: Written) -> bool:
-        """Return that it has: the value asked for."""
+        """Return True: the value asked for stands there."""
         return True
 
     @classmethod
