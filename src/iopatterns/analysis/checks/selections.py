@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from iopatterns import factors
@@ -67,8 +68,10 @@ class Selection:
         if "experiment" in self.written:
             rows = of_experiment(executions, self.written["experiment"])
         column = quantities.get(self.of).column
-        values = select(rows, {**levels, **self.levels}).get(column, pd.Series(dtype="float64"))
-        return values.dropna().to_numpy(dtype=np.float64)
+        if column not in rows:
+            return np.empty(0)
+        # of the one column alone: a table has some eighty, and a scorecard a thousand selections
+        return rows[column][_at(rows, {**levels, **self.levels})].dropna().to_numpy(dtype=np.float64)
 
     def described(self) -> str:
         """Return its levels in words."""
@@ -109,12 +112,18 @@ def of_experiment(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
 
 def select(rows: pd.DataFrame, levels: Levels) -> pd.DataFrame:
     """Return the rows at some levels, by factor: ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``."""
+    return rows[_at(rows, levels)]
+
+
+def _at(rows: pd.DataFrame, levels: Levels) -> npt.NDArray[np.bool_]:
+    """Return which rows are at some levels; none where a factor has no column."""
+    found = np.ones(len(rows), dtype=np.bool_)
     for name, level in levels.items():
         factor = factors.get(name)
         if factor.column not in rows:
-            return rows.iloc[:0]
-        rows = rows[(rows[factor.column] == factor.read(level)).fillna(False).astype(bool)]
-    return rows
+            return np.zeros(len(rows), dtype=np.bool_)
+        found &= (rows[factor.column] == factor.read(level)).fillna(False).to_numpy(dtype=np.bool_)
+    return found
 
 
 def measured_levels(rows: pd.DataFrame, factor: str) -> list[Any]:
