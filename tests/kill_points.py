@@ -1,5 +1,6 @@
 """Signals at random moments of measuring a disk, and whether it is then as it was. As a program it runs in guests."""
 
+import functools
 import json
 import random
 import signal
@@ -18,6 +19,11 @@ from iopatterns.measuring import machine
 from iopatterns.measuring.tuning import journal, queue
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import read_sidecar
+
+
+def _none_with(text: str) -> bool:
+    """Return whether no process has this text in its command line."""
+    return not processes_with(text)
 
 
 @dataclass
@@ -121,7 +127,7 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
         assert not journal.paths(journal.present_disk(lab.device.name)), told
         output = f"--output={lab.raws(point)[0].parent.relative_to(lab.folder)}"
         if number == signal.SIGKILL:  # one that is killed takes a moment to be gone
-            wait_for(lambda output=output: not processes_with(output), 5, otherwise=told)
+            wait_for(functools.partial(_none_with, output), 5, otherwise=told)
         assert not processes_with(output), told
         lab.check_raw_files(point)
 

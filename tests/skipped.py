@@ -40,9 +40,9 @@ def summary(reasons: Iterable[str]) -> list[str]:
         else:
             others[reason] += 1
     lines = []
-    for packages, count in by_package.most_common():
-        need = "a guest kernel" if packages == "qemu-system-x86" else packages.replace(" ", ", ")
-        lines.append(f"{_tests(count)} {need}: apt-get install {packages}")
+    for names, count in by_package.most_common():
+        need = "a guest kernel" if names == "qemu-system-x86" else names.replace(" ", ", ")
+        lines.append(f"{_tests(count)} {need}: apt-get install {names}")
     if by_package:
         lines.append("All of these are installed and then run by: ./reproduce.sh test --all")
     return lines + [f"{count} × {reason}" for reason, count in others.most_common()]

@@ -211,6 +211,20 @@ def study_command(name: str) -> None:
     click.echo(skeleton.what_else(name))
 
 
+@commands.command("factors")
+def factors_command() -> None:
+    """Say which fio options and which settings of a drive a study may use, and which levels they have."""
+    from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
+
+    for title, roles in (("fio options", OPTIONS), ("settings of the drive", SETTINGS)):
+        click.echo(f"{title}:")
+        for name in names(*roles):
+            factor = FACTORS[name]
+            click.echo(f"  {factor.name}: {factor.hint}")
+            if factor.about:
+                click.echo(f"      {factor.about}")
+
+
 @commands.command("manifest")
 @click.option("--write", is_flag=True, help="Make the present results what the committed manifest says.")
 def manifest_command(write: bool) -> None:

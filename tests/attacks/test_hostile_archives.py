@@ -290,7 +290,8 @@ def test_an_archive_that_changes_between_the_passes_is_told(
     path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good(path, b"good")
-    each, passes = archive._each, []
+    each = archive._each
+    passes: list[Any] = []
 
     def replaced(*words: Any) -> None:
         if passes:

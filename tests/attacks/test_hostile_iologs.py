@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from iopatterns.analysis.published import PublishedError, load, load_drives
+from iopatterns.analysis.published import load, load_drives
 from iopatterns.configuration import iologs
-from iopatterns.configuration.sources import VALUE_COLUMNS
+from iopatterns.configuration.sources import VALUE_COLUMNS, PublishedError
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.fitting import read_points
 

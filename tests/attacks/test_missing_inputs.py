@@ -36,8 +36,8 @@ def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
         "workflow/schemas/claims.schema.yaml",
         "src/iopatterns/analysis/statistics.py",
     ]
-    for path in missing:
-        (project.root / path).unlink()
+    for name in missing:
+        (project.root / name).unlink()
     said = project.snakemake()
     assert said.returncode == 2
     lines = said.stdout.strip().splitlines()

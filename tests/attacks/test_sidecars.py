@@ -12,9 +12,9 @@ import pytest
 from support import cell_on_a_file
 
 from iopatterns.analysis import collect
-from iopatterns.measuring.cell import SidecarError, measure
+from iopatterns.measuring.cell import measure
 from iopatterns.raw import archive, cells
-from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
+from iopatterns.raw.sidecars import UNPACKED, SidecarError, read_sidecar, sidecar_path
 from iopatterns.workflow import summary
 
 FLIPS = 600

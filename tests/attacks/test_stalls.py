@@ -1,5 +1,6 @@
 """An execution that was stopped or held up is no measurement: it is run again, or told."""
 
+import functools
 import json
 import os
 import signal
@@ -21,6 +22,11 @@ from iopatterns.raw.sidecars import read_sidecar
 
 Spec = dict[str, Any]
 RUNTIME_MS = 1000
+
+
+def _is_empty(group: Path) -> bool:
+    """Return whether no process is left in a control group."""
+    return not (group / "cgroup.procs").read_text()
 
 
 @pytest.fixture
@@ -152,7 +158,7 @@ def freezer() -> Iterator[Path]:
             try:
                 yield group
             finally:
-                wait_for(lambda group=group: not (group / "cgroup.procs").read_text())
+                wait_for(functools.partial(_is_empty, group))
                 group.rmdir()
             return
         group.rmdir()

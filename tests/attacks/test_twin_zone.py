@@ -47,7 +47,7 @@ ELSEWHERE: dict[str, dict[str, str | None]] = {
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_zone_and_language_of_the_user_are_not_in_the_bytes(name: str, reference: bytes, tmp_path: Path) -> None:
-    assert raw(tmp_path / "raw", **ELSEWHERE[name]) == reference
+    assert raw(tmp_path / "raw", 0o022, **ELSEWHERE[name]) == reference
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])

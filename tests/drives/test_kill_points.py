@@ -2,6 +2,7 @@
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kill_points import Lab, shoot
@@ -10,7 +11,7 @@ from support import cell_on_a_disk
 
 POINTS = 10
 FOUND = {"scheduler": "none", "nr_requests": "100", "read_ahead_kb": "64"}
-ASKED_FOR = {"scheduler": "mq-deadline", "nr_requests": 32, "read_ahead_kb": 256}
+ASKED_FOR: dict[str, Any] = {"scheduler": "mq-deadline", "nr_requests": 32, "read_ahead_kb": 256}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)

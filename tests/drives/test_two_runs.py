@@ -18,7 +18,7 @@ from iopatterns.raw import cells
 from iopatterns.raw.sidecars import read_sidecar
 
 Spec = dict[str, Any]
-SETTINGS = {"scheduler": "mq-deadline", "read_ahead_kb": 256}
+SETTINGS: dict[str, Any] = {"scheduler": "mq-deadline", "read_ahead_kb": 256}
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def one_after_the_other(checkouts: list[Path], specifications: list[Spec]) -> st
     assert all(before[1] <= after[0] for before, after in pairwise(measured)), measured
     waited = [text for text in said if "waiting for it" in text]
     assert len(waited) == 1, said
-    return waited[0]
+    return str(waited[0])
 
 
 @pytest.mark.parametrize("rw", ["randread", "randwrite"])

@@ -258,8 +258,14 @@ def on_a_file(folder: str) -> list[dict[str, Any]]:
     return [{"kind": "file", "path": cell["drive"]["path"]}, {**cell, "runtime_ms": 2500}]
 
 
-TUNED = {"WCE": 0, "read_ahead_kb": 64, "scheduler": "none"}
-DEBUG = {"kind": "block", "path": "@DEBUG@", "serial": "@SERIAL@", "destroy": "@SERIAL@", "tune": list(TUNED)}
+TUNED: dict[str, Any] = {"WCE": 0, "read_ahead_kb": 64, "scheduler": "none"}
+DEBUG: dict[str, Any] = {
+    "kind": "block",
+    "path": "@DEBUG@",
+    "serial": "@SERIAL@",
+    "destroy": "@SERIAL@",
+    "tune": list(TUNED),
+}
 CELLS = {
     "lab": written("lab", entry(LAB)),
     "plain": written("plain", entry(LAB, path="@A@")),
@@ -281,7 +287,7 @@ CELLS = {
 
 # Signals at random moments while settings of a real drive are changed, how many points each
 KILLS = {"a": "SIGTERM=2 SIGINT=1 SIGKILL=2", "b": "SIGTERM=1 SIGKILL=1"}
-KILLED_SETTINGS = {"scheduler": "none", "read_ahead_kb": 64, "WCE": 0}
+KILLED_SETTINGS: dict[str, Any] = {"scheduler": "none", "read_ahead_kb": 64, "WCE": 0}
 
 
 def kill(disk: str) -> str:

@@ -126,7 +126,7 @@ def test_the_notebook_is_thin(study: str) -> None:
         for node in ast.walk(ast.parse(cell.source))
         if isinstance(node, ast.FunctionDef)
     ]
-    lengths = {function.name: function.end_lineno - function.lineno + 1 for function in functions}
+    lengths = {function.name: (function.end_lineno or 0) - function.lineno + 1 for function in functions}
     assert max(lengths.values(), default=0) <= 10, lengths
 
 
@@ -235,7 +235,7 @@ def measured_on(project: Path, drives: dict[str, str]) -> pd.DataFrame:
     table = table.assign(drive=table["drive"].map(drives), drive_kind="file")
     table.to_parquet(measurements / "saif2020.parquet", index=False)
     steps = json.loads((measurements / "saif2020.tuning.json").read_text())
-    refused = {"before": None, "after": None, "changeable": None, "exchange": [], "measured": False}
+    refused: dict[str, Any] = {"before": None, "after": None, "changeable": None, "exchange": [], "measured": False}
     refused |= {"outcome": "not applicable", "reason": "a file shares its disk with everything else"}
     steps = [step | refused | {"drive": drives[step["drive"]]} for step in steps if step["drive"] in drives]
     (measurements / "saif2020.tuning.json").write_text(json.dumps(steps))

@@ -58,7 +58,7 @@ def test_the_search_for_a_segment_shows_only_where_it_outlasts_the_data() -> Non
 
     def mean_us(model: twin.models.Model, size_bytes: int) -> float:
         writes = trace(500, operation=1, span_bytes=2**26).assign(size_bytes=np.uint64(size_bytes))
-        writes["offset_bytes"] = writes["offset_bytes"] // np.uint64(2**17) * np.uint64(2**18)
+        writes["offset_bytes"] = (writes["offset_bytes"] // 2**17 * 2**18).astype("uint64")
         return float(twin.replay(model, writes, depth=1).latencies["latency_ns"].mean() / 1e3)
 
     # 4 KiB take 4.1 us over the link, 128 KiB 131 us
@@ -115,7 +115,9 @@ OPERATIONS = st.lists(
     depth=st.none() | st.integers(1, 40),
     model=st.sampled_from(["px05smb040", "hard-disk", "c400"]),
 )
-def test_any_trace_is_replayed_the_same_whole_and_in_pieces(requests: list, depth: int | None, model: str) -> None:
+def test_any_trace_is_replayed_the_same_whole_and_in_pieces(
+    requests: list[tuple[int, ...]], depth: int | None, model: str
+) -> None:
     table = pd.DataFrame(requests, columns=["operation", "block", "blocks", "gap"])
     whole = pd.DataFrame(
         {

@@ -11,8 +11,8 @@ import pytest
 from iopatterns import twin
 
 TWIN = [sys.executable, "-m", "iopatterns.twin"]
-READ = ("fio", "--name=a", "--filename={drive}", "--size=64m", "--bs=4k", "--direct=1", "--time_based")
-READ += ("--runtime=20ms", "--output-format=json")
+READ = ["fio", "--name=a", "--filename={drive}", "--size=64m", "--bs=4k", "--direct=1", "--time_based"]
+READ += ["--runtime=20ms", "--output-format=json"]
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:

@@ -14,24 +14,22 @@ from hypothesis import strategies as st
 from scipy import stats
 from support import ROOT
 
-from iopatterns.analysis import claims
-from iopatterns.analysis.claims import (
+from iopatterns.analysis import checks, claims
+from iopatterns.analysis.checks.expectations import Against
+from iopatterns.analysis.checks.findings import (
     DEVIATES,
     REPRODUCED,
     UNDECIDED,
-    UNTESTABLE,
     WITHIN,
     ClaimsError,
-    Judge,
     Part,
-    column_of,
     of_error,
-    of_experiment,
-    select,
-    status_of,
 )
+from iopatterns.analysis.checks.selections import of_experiment, select
+from iopatterns.analysis.claims import UNTESTABLE, Judge, status_of
 from iopatterns.analysis.statistics import interval
 from iopatterns.base.yaml_schema import ConfigError
+from iopatterns.configuration.factors import column_of
 
 FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
 VALUES = pd.DataFrame({"id": ["table1-read", "table1-limit"], "value": [100.0, 30.0], "unit": "MB/s"})
@@ -60,7 +58,12 @@ def executions(*cells: tuple[list[float], dict[str, Any]]) -> pd.DataFrame:
 
 
 def judge(*cells: tuple[list[float], dict[str, Any]]) -> Judge:
-    return Judge(executions(*cells), [], VALUES)
+    return Judge(executions(*cells), [])
+
+
+def parts_of(judge_: Judge, check: dict[str, Any], published: pd.DataFrame = VALUES) -> list[Part]:
+    """Return the parts of a check as claims.yaml has it."""
+    return judge_.parts(checks.parse(check, published))
 
 
 def reads_and_random_reads(sequential: list[float], random: list[float]) -> Judge:
@@ -93,7 +96,7 @@ def badness(parts: list[Part]) -> int:
 
 def test_a_ratio_is_that_of_the_means() -> None:
     judge_ = reads_and_random_reads([90.0, 110.0], [20.0, 30.0])
-    assert values(judge_.parts({**RANDOM_TO_SEQUENTIAL, "at_most": 1})) == [pytest.approx(0.25)]
+    assert values(parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "at_most": 1})) == [pytest.approx(0.25)]
 
 
 def test_a_ratio_over_a_ratio_divides_the_one_by_the_other() -> None:
@@ -111,18 +114,18 @@ def test_a_ratio_over_a_ratio_divides_the_one_by_the_other() -> None:
         "experiment": "initial",
         "at_least": 1,
     }
-    assert values(judge_.parts(check)) == [pytest.approx(0.8 / 0.25)]
+    assert values(parts_of(judge_, check)) == [pytest.approx(0.8 / 0.25)]
 
 
 def test_a_ratio_compares_drives_where_its_selections_name_them() -> None:
     judge_ = judge(([30.0], {"drive": "a"}), ([60.0], {"drive": "b"}))
     check = {"ratio": {"drive": "a"}, "to": {"drive": "b"}, "experiment": "initial", "at_most": 1}
-    assert values(judge_.parts(check)) == [pytest.approx(0.5)]
+    assert values(parts_of(judge_, check)) == [pytest.approx(0.5)]
 
 
 def test_the_interval_of_a_ratio_holds_the_ratio() -> None:
-    part = reads_and_random_reads([90.0, 110.0, 100.0], [24.0, 25.0, 26.0]).parts(
-        {**RANDOM_TO_SEQUENTIAL, "at_most": 1}
+    part = parts_of(
+        reads_and_random_reads([90.0, 110.0, 100.0], [24.0, 25.0, 26.0]), {**RANDOM_TO_SEQUENTIAL, "at_most": 1}
     )[0]
     assert part.low < 0.25 < part.high
 
@@ -130,7 +133,7 @@ def test_the_interval_of_a_ratio_holds_the_ratio() -> None:
 def test_a_difference_is_in_mb_per_s() -> None:
     judge_ = reads_and_random_reads([90.0, 110.0], [20.0, 30.0])
     check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial", "at_most": 200}
-    assert values(judge_.parts(check)) == [pytest.approx(75.0)]
+    assert values(parts_of(judge_, check)) == [pytest.approx(75.0)]
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
@@ -138,7 +141,7 @@ def test_the_interval_of_a_difference_is_that_of_welch(confidence: float) -> Non
     sequential, random = [90.0, 100.0, 110.0, 104.0], [24.0, 25.0, 26.0]
     table = executions((sequential, {}), (random, {"rw": "randread"}))
     check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial", "at_most": 200}
-    part = Judge(table, [], VALUES, confidence).parts(check)[0]
+    part = parts_of(Judge(table, [], confidence), check)[0]
     expected = stats.ttest_ind(sequential, random, equal_var=False).confidence_interval(confidence)
     assert (part.low, part.high) == pytest.approx((expected.low, expected.high))
 
@@ -146,40 +149,40 @@ def test_the_interval_of_a_difference_is_that_of_welch(confidence: float) -> Non
 def test_a_difference_that_does_not_vary_has_an_interval_of_no_width() -> None:
     judge_ = reads_and_random_reads([100.0, 100.0], [25.0, 25.0])
     check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial", "at_most": 200}
-    part = judge_.parts(check)[0]
+    part = parts_of(judge_, check)[0]
     assert (part.low, part.high) == (75.0, 75.0)
 
 
 def test_a_mean_is_in_mb_per_s() -> None:
-    assert values(judge(([90.0, 110.0], {})).parts({**MEAN_OF_READS, "at_least": 1})) == [pytest.approx(100.0)]
+    assert values(parts_of(judge(([90.0, 110.0], {})), {**MEAN_OF_READS, "at_least": 1})) == [pytest.approx(100.0)]
 
 
 @pytest.mark.parametrize("method", ["t", "bca"])
 def test_the_interval_of_a_mean_is_that_of_the_tables(method: str) -> None:
     sample = [90.0, 100.0, 110.0, 104.0, 99.0, 93.0, 101.0, 102.0, 97.0]
-    part = Judge(executions((sample, {})), [], VALUES, 0.9, method).parts({**MEAN_OF_READS, "at_least": 1})[0]
+    part = parts_of(Judge(executions((sample, {})), [], 0.9, method), {**MEAN_OF_READS, "at_least": 1})[0]
     assert (part.low, part.high) == interval(sample, 0.9, method, 1)[:2]
 
 
 def test_growth_is_from_each_level_to_the_next() -> None:
     judge_ = judge(([10.0], {"bs_bytes": 4096}), ([30.0], {"bs_bytes": 16384}), ([60.0], {"bs_bytes": 8192}))
-    parts = judge_.parts({"growth": "bs", "experiment": "initial", "at_least": 1})
+    parts = parts_of(judge_, {"growth": "bs", "experiment": "initial", "at_least": 1})
     assert values(parts) == [pytest.approx(6.0), pytest.approx(0.5)]
 
 
 def test_growth_names_the_levels_from_which_and_to_which() -> None:
     judge_ = judge(([10.0], {"bs_bytes": 4096}), ([30.0], {"bs_bytes": 2**20}))
-    parts = judge_.parts({"growth": "bs", "experiment": "initial", "at_least": 1, "where": {"drive": "d"}})
+    parts = parts_of(judge_, {"growth": "bs", "experiment": "initial", "at_least": 1, "where": {"drive": "d"}})
     assert labels(parts) == ["d, 4 KiB to 1 MiB"]
 
 
 def test_growth_of_one_level_has_no_part() -> None:
-    assert judge(([10.0], {})).parts({"growth": "bs", "experiment": "initial", "at_least": 1}) == []
+    assert parts_of(judge(([10.0], {})), {"growth": "bs", "experiment": "initial", "at_least": 1}) == []
 
 
 def test_growth_of_jobs_is_in_the_order_of_their_number() -> None:
     judge_ = judge(*(([100.0 * jobs], {"numjobs": jobs}) for jobs in (16, 2, 1)))
-    parts = judge_.parts({"growth": "numjobs", "experiment": "initial", "at_least": 1})
+    parts = parts_of(judge_, {"growth": "numjobs", "experiment": "initial", "at_least": 1})
     assert labels(parts) == ["1 jobs to 2 jobs", "2 jobs to 16 jobs"]
 
 
@@ -190,46 +193,46 @@ def test_growth_of_a_ratio_divides_the_ratio_after_by_the_ratio_before() -> None
         ([200.0], {"bs_bytes": 8192}),
         ([100.0], {"bs_bytes": 8192, "rw": "randread"}),
     )
-    parts = judge_.parts({**RANDOM_TO_SEQUENTIAL, "growth": "bs", "at_least": 1})
+    parts = parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "growth": "bs", "at_least": 1})
     assert values(parts) == [pytest.approx(0.5 / 0.2)]
 
 
 def test_a_column_is_the_largest_of_its_values() -> None:
     judge_ = judge(([1.0], {"iodepth_reached": 4}), ([1.0], {"iodepth_reached": 64, "drive": "e"}))
     check = {"column": "iodepth_reached", "experiment": "initial", "at_least": 64}
-    assert values(judge_.parts(check)) == [64.0]
+    assert values(parts_of(judge_, check)) == [64.0]
 
 
 def test_an_outcome_that_is_expected_is_reproduced() -> None:
-    judge_ = Judge(executions(([1.0], {})), [step("ignored")], VALUES)
+    judge_ = Judge(executions(([1.0], {})), [step("ignored")])
     check = {"outcome": "DRA", "to": 1, "experiment": "initial", "is": ["ignored", "refused"]}
-    assert statuses(judge_.parts(check)) == [REPRODUCED]
+    assert statuses(parts_of(judge_, check)) == [REPRODUCED]
 
 
 def test_an_outcome_that_is_not_expected_deviates() -> None:
-    judge_ = Judge(executions(([1.0], {})), [step("changed")], VALUES)
+    judge_ = Judge(executions(([1.0], {})), [step("changed")])
     check = {"outcome": "DRA", "to": 1, "experiment": "initial", "is": ["ignored", "refused"]}
-    assert statuses(judge_.parts(check)) == [DEVIATES]
+    assert statuses(parts_of(judge_, check)) == [DEVIATES]
 
 
 def test_each_outcome_that_came_out_is_a_part() -> None:
-    judge_ = Judge(executions(([1.0], {})), [step("refused"), step("changed"), step("refused")], VALUES)
+    judge_ = Judge(executions(([1.0], {})), [step("refused"), step("changed"), step("refused")])
     check = {"outcome": "DRA", "to": 1, "experiment": "initial", "is": ["refused"]}
-    assert values(judge_.parts(check)) == ["changed", "refused"]
+    assert values(parts_of(judge_, check)) == ["changed", "refused"]
 
 
 @pytest.mark.parametrize(
     "other", [step("changed", drive="e"), step("changed", setting="RCD"), step("changed", wanted=0)]
 )
 def test_an_outcome_is_that_of_its_drive_setting_and_value(other: dict[str, Any]) -> None:
-    judge_ = Judge(executions(([1.0], {})), [step("refused"), other], VALUES)
+    judge_ = Judge(executions(([1.0], {})), [step("refused"), other])
     check = {"outcome": "DRA", "to": 1, "experiment": "initial", "where": {"drive": "d"}, "is": ["refused"]}
-    assert values(judge_.parts(check)) == ["refused"]
+    assert values(parts_of(judge_, check)) == ["refused"]
 
 
 def test_an_outcome_of_a_setting_that_was_never_asked_for_has_no_part() -> None:
     check = {"outcome": "DRA", "to": 1, "experiment": "initial", "is": ["refused"]}
-    assert judge(([1.0], {})).parts(check) == []
+    assert parts_of(judge(([1.0], {})), check) == []
 
 
 # ---- Expectations
@@ -253,7 +256,7 @@ def test_an_outcome_of_a_setting_that_was_never_asked_for_has_no_part() -> None:
     ],
 )
 def test_executions_that_do_not_vary_are_judged_by_their_mean(check: dict[str, Any], status: str) -> None:
-    assert statuses(judge(([100.0, 100.0], {})).parts({**MEAN_OF_READS, **check})) == [status]
+    assert statuses(parts_of(judge(([100.0, 100.0], {})), {**MEAN_OF_READS, **check})) == [status]
 
 
 @pytest.mark.parametrize(
@@ -267,11 +270,11 @@ def test_executions_that_do_not_vary_are_judged_by_their_mean(check: dict[str, A
     ],
 )
 def test_one_execution_is_judged_by_itself(check: dict[str, Any], status: str) -> None:
-    assert statuses(judge(([100.0], {})).parts({**MEAN_OF_READS, **check})) == [status]
+    assert statuses(parts_of(judge(([100.0], {})), {**MEAN_OF_READS, **check})) == [status]
 
 
 def test_one_execution_has_no_interval() -> None:
-    part = judge(([100.0], {})).parts({**MEAN_OF_READS, "at_least": 1})[0]
+    part = parts_of(judge(([100.0], {})), {**MEAN_OF_READS, "at_least": 1})[0]
     assert math.isnan(part.low)
     assert math.isnan(part.high)
 
@@ -279,29 +282,29 @@ def test_one_execution_has_no_interval() -> None:
 @pytest.mark.parametrize("expectation", [{"at_most": 101}, {"at_least": 99}, {"at_most": 99}, {"at_least": 101}])
 def test_an_interval_that_reaches_to_both_sides_of_the_bound_decides_nothing(expectation: dict[str, Any]) -> None:
     judge_ = judge(([90.0, 100.0, 110.0], {}))
-    assert statuses(judge_.parts({**MEAN_OF_READS, **expectation})) == [UNDECIDED]
+    assert statuses(parts_of(judge_, {**MEAN_OF_READS, **expectation})) == [UNDECIDED]
 
 
 def test_a_difference_whose_interval_straddles_the_bound_is_undecided() -> None:
     judge_ = reads_and_random_reads([90.0, 100.0, 110.0], [24.0, 25.0, 26.0])
     check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial", "at_most": 76}
-    assert statuses(judge_.parts(check)) == [UNDECIDED]
+    assert statuses(parts_of(judge_, check)) == [UNDECIDED]
 
 
 def test_an_interval_that_ends_within_the_tolerance_is_within_it() -> None:
     judge_ = judge(([99.0, 100.0, 101.0], {}))
-    assert statuses(judge_.parts({**MEAN_OF_READS, "at_most": 98, "tolerance": 0.1})) == [WITHIN]
+    assert statuses(parts_of(judge_, {**MEAN_OF_READS, "at_most": 98, "tolerance": 0.1})) == [WITHIN]
 
 
 def test_an_interval_that_straddles_the_end_of_the_tolerance_is_undecided() -> None:
     judge_ = judge(([90.0, 100.0, 110.0], {}))
-    assert statuses(judge_.parts({**MEAN_OF_READS, "at_most": 90, "tolerance": 0.1})) == [UNDECIDED]
+    assert statuses(parts_of(judge_, {**MEAN_OF_READS, "at_most": 90, "tolerance": 0.1})) == [UNDECIDED]
 
 
 def test_a_wider_confidence_can_leave_a_part_undecided() -> None:
     table = executions(([98.0, 100.0, 102.0], {}))
     check = {**MEAN_OF_READS, "at_most": 104}
-    found = [statuses(Judge(table, [], VALUES, confidence).parts(check)) for confidence in (0.8, 0.99)]
+    found = [statuses(parts_of(Judge(table, [], confidence), check)) for confidence in (0.8, 0.99)]
     assert found == [[REPRODUCED], [UNDECIDED]]
 
 
@@ -316,7 +319,7 @@ def test_a_wider_confidence_can_leave_a_part_undecided() -> None:
     ],
 )
 def test_how_far_off_a_part_is_is_relative_to_the_bound(check: dict[str, Any], off: float) -> None:
-    assert judge(([100.0], {})).parts({**MEAN_OF_READS, **check})[0].off == pytest.approx(off)
+    assert parts_of(judge(([100.0], {})), {**MEAN_OF_READS, **check})[0].off == pytest.approx(off)
 
 
 @pytest.mark.parametrize(
@@ -324,12 +327,12 @@ def test_how_far_off_a_part_is_is_relative_to_the_bound(check: dict[str, Any], o
     [(100, REPRODUCED), (104, REPRODUCED), (96, REPRODUCED), (106, WITHIN), (119, WITHIN), (121, DEVIATES)],
 )
 def test_a_published_number_holds_up_to_20_percent_and_is_reproduced_up_to_5(measured: float, status: str) -> None:
-    assert statuses(judge(([measured], {})).parts({**MEAN_OF_READS, "equals": "table1-read"})) == [status]
+    assert statuses(parts_of(judge(([measured], {})), {**MEAN_OF_READS, "equals": "table1-read"})) == [status]
 
 
 def test_the_tolerance_of_a_check_takes_the_place_of_20_percent() -> None:
     check = {**MEAN_OF_READS, "equals": "table1-read", "tolerance": 0.3}
-    assert statuses(judge(([129.0], {})).parts(check)) == [WITHIN]
+    assert statuses(parts_of(judge(([129.0], {})), check)) == [WITHIN]
 
 
 @pytest.mark.parametrize(
@@ -353,17 +356,17 @@ def test_an_error_counts_alike_in_both_directions(error: float, status: str) -> 
 )
 def test_what_lies_within_a_margin_is_decided_by_a_test_of_equivalence(random: list[float], status: str) -> None:
     judge_ = reads_and_random_reads([100.0, 100.1, 99.9], random)
-    assert statuses(judge_.parts({**RANDOM_TO_SEQUENTIAL, "within": 0.1})) == [status]
+    assert statuses(parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "within": 0.1})) == [status]
 
 
 def test_equivalence_of_one_execution_each_is_undecided() -> None:
     judge_ = reads_and_random_reads([100.0], [100.0])
-    assert statuses(judge_.parts({**RANDOM_TO_SEQUENTIAL, "within": 0.1})) == [UNDECIDED]
+    assert statuses(parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "within": 0.1})) == [UNDECIDED]
 
 
 @pytest.mark.parametrize(("random", "off"), [(100.0, 0.0), (110.0, 0.0), (121.0, 0.1), (1e4 / 121, 0.1)])
 def test_how_far_a_ratio_is_off_its_margin_is_alike_on_both_sides(random: float, off: float) -> None:
-    part = reads_and_random_reads([100.0], [random]).parts({**RANDOM_TO_SEQUENTIAL, "within": 0.1})[0]
+    part = parts_of(reads_and_random_reads([100.0], [random]), {**RANDOM_TO_SEQUENTIAL, "within": 0.1})[0]
     assert part.off == pytest.approx(off, abs=1e-12)
 
 
@@ -376,25 +379,27 @@ def test_all_levels_are_those_that_the_experiment_measured() -> None:
         ([1.0], {"bs_bytes": 4096}),
         ([1.0], {"bs_bytes": 2**20, "experiments": "other"}),
     )
-    parts = judge_.parts({**MEAN_OF_READS, "where": {"bs": "all"}, "at_least": 1})
+    parts = parts_of(judge_, {**MEAN_OF_READS, "where": {"bs": "all"}, "at_least": 1})
     assert labels(parts) == ["4 KiB", "8 KiB"]
 
 
 def test_all_levels_of_a_setting_leave_out_cells_that_do_not_ask_for_it() -> None:
     judge_ = judge(([1.0], {"set_scheduler": "noop"}), ([1.0], {"set_scheduler": "cfq"}), ([1.0], {}))
-    parts = judge_.parts({**MEAN_OF_READS, "where": {"scheduler": "all"}, "at_least": 1})
+    parts = parts_of(judge_, {**MEAN_OF_READS, "where": {"scheduler": "all"}, "at_least": 1})
     assert labels(parts) == ["cfq", "noop"]
 
 
 def test_lists_are_combined_in_their_order() -> None:
     cells = [([1.0], {"drive": drive, "bs_bytes": size}) for drive, size in itertools.product(["d", "e"], [4096, 8192])]
-    parts = judge(*cells).parts({**MEAN_OF_READS, "where": {"drive": ["e", "d"], "bs": ["4k", "8k"]}, "at_least": 1})
+    parts = parts_of(
+        judge(*cells), {**MEAN_OF_READS, "where": {"drive": ["e", "d"], "bs": ["4k", "8k"]}, "at_least": 1}
+    )
     assert labels(parts) == ["e, 4 KiB", "e, 8 KiB", "d, 4 KiB", "d, 8 KiB"]
 
 
 def test_levels_that_were_not_measured_are_skipped() -> None:
     judge_ = judge(([1.0], {"bs_bytes": 8192}))
-    parts = judge_.parts({**MEAN_OF_READS, "where": {"bs": ["4k", "8k", "1m"]}, "at_least": 1})
+    parts = parts_of(judge_, {**MEAN_OF_READS, "where": {"bs": ["4k", "8k", "1m"]}, "at_least": 1})
     assert labels(parts) == ["8 KiB"]
 
 
@@ -404,7 +409,7 @@ def test_a_level_measured_on_one_side_of_a_ratio_is_skipped() -> None:
         ([100.0], {"bs_bytes": 8192}),
         ([50.0], {"bs_bytes": 8192, "rw": "randread"}),
     )
-    parts = judge_.parts({**RANDOM_TO_SEQUENTIAL, "where": {"bs": "all"}, "at_most": 1})
+    parts = parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "where": {"bs": "all"}, "at_most": 1})
     assert labels(parts) == ["8 KiB"]
 
 
@@ -415,19 +420,19 @@ def test_a_list_in_the_statistic_gives_a_part_each() -> None:
         ([100.0], {"set_scheduler": "cfq"}),
     )
     check = {"ratio": {"scheduler": ["noop", "deadline"]}, "to": {"scheduler": "cfq"}, "experiment": "initial"}
-    parts = judge_.parts({**check, "at_most": 1})
+    parts = parts_of(judge_, {**check, "at_most": 1})
     assert dict(zip(labels(parts), values(parts), strict=True)) == pytest.approx({"noop": 0.5, "deadline": 0.75})
 
 
 def test_parts_name_jobs_and_settings() -> None:
     judge_ = judge(([1.0], {"numjobs": 4, "set_DRA": 1}))
-    parts = judge_.parts({**MEAN_OF_READS, "where": {"numjobs": 4, "DRA": 1}, "at_least": 1})
+    parts = parts_of(judge_, {**MEAN_OF_READS, "where": {"numjobs": 4, "DRA": 1}, "at_least": 1})
     assert labels(parts) == ["4 jobs, DRA 1"]
 
 
 def test_executions_of_other_experiments_do_not_count() -> None:
     judge_ = judge(([100.0], {}), ([900.0], {"experiments": "other"}))
-    assert values(judge_.parts({**MEAN_OF_READS, "at_least": 1})) == [100.0]
+    assert values(parts_of(judge_, {**MEAN_OF_READS, "at_least": 1})) == [100.0]
 
 
 def test_a_cell_serves_each_experiment_that_it_names() -> None:
@@ -440,7 +445,7 @@ def test_a_cell_serves_each_experiment_that_it_names() -> None:
 
 def test_a_claim_of_which_nothing_was_measured_is_not_testable() -> None:
     judge_ = judge(([100.0], {}))
-    assert status_of(judge_.parts({**MEAN_OF_READS, "experiment": "absent", "at_least": 1})) == UNTESTABLE
+    assert status_of(parts_of(judge_, {**MEAN_OF_READS, "experiment": "absent", "at_least": 1})) == UNTESTABLE
 
 
 @pytest.mark.parametrize(
@@ -456,7 +461,7 @@ def test_a_claim_of_which_nothing_was_measured_is_not_testable() -> None:
 )
 def test_each_statistic_without_rows_has_no_part(check: dict[str, Any]) -> None:
     judge_ = judge(([100.0], {"bs_bytes": 4096}), ([100.0], {"bs_bytes": 8192}))
-    assert judge_.parts({**check, "experiment": "initial", "at_most": 1}) == []
+    assert parts_of(judge_, {**check, "experiment": "initial", "at_most": 1}) == []
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
@@ -468,7 +473,7 @@ def test_the_status_of_a_claim_is_that_of_its_worst_part(number: int) -> None:
 
 def test_one_level_that_deviates_makes_the_claim_deviate() -> None:
     judge_ = judge(([100.0], {"bs_bytes": 4096}), ([50.0], {"bs_bytes": 8192}))
-    parts = judge_.parts({**MEAN_OF_READS, "where": {"bs": "all"}, "at_least": 100})
+    parts = parts_of(judge_, {**MEAN_OF_READS, "where": {"bs": "all"}, "at_least": 100})
     assert (statuses(parts), status_of(parts)) == ([REPRODUCED, DEVIATES], DEVIATES)
 
 
@@ -484,10 +489,29 @@ def test_one_level_that_deviates_makes_the_claim_deviate() -> None:
         ("numjobs", "numjobs"),
         ("DRA", "set_DRA"),
         ("scheduler", "set_scheduler"),
+        ("look_ahead", "set_look_ahead"),
     ],
 )
 def test_each_factor_has_its_column(factor: str, column: str) -> None:
     assert column_of(factor) == column
+
+
+@pytest.mark.parametrize(
+    ("setting", "levels"),
+    [
+        ("look_ahead", (0, 1)),
+        ("read_ahead_kb", (0, 128)),
+        ("nr_requests", (4, 64)),
+        ("write_cache", ("write through", "write back")),
+        ("scheduler", ("none", "cfq")),
+        ("DRA", (1, 0)),
+    ],
+)
+def test_a_claim_about_any_setting_is_judged(tmp_path: Path, setting: str, levels: tuple[Any, Any]) -> None:
+    check = {"ratio": {setting: levels[1]}, "to": {setting: levels[0]}, "at_least": 2}
+    check = load(tmp_path, with_check(**check))["claims"][0]["check"]
+    cells = [([value], {f"set_{setting}": level}) for value, level in zip((10.0, 40.0), levels, strict=True)]
+    assert statuses(parts_of(Judge(pd.concat(executions(cell) for cell in cells), []), check)) == [REPRODUCED]
 
 
 @pytest.mark.parametrize("level", ["4k", "4 KiB", "4096", 4096])
@@ -522,7 +546,7 @@ def test_a_larger_tolerance_never_makes_a_bound_worse(
 ) -> None:
     judge_ = reads_and_random_reads(sequential, random)
     small, large = (
-        judge_.parts({**RANDOM_TO_SEQUENTIAL, kind: bound, "tolerance": tolerance}) for tolerance in sorted(both)
+        parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, kind: bound, "tolerance": tolerance}) for tolerance in sorted(both)
     )
     assert badness(large) <= badness(small)
 
@@ -534,7 +558,7 @@ def test_a_larger_tolerance_never_makes_a_published_number_worse(
 ) -> None:
     judge_ = judge((sequential, {}))
     small, large = (
-        judge_.parts({**MEAN_OF_READS, "equals": "table1-read", "tolerance": tolerance})
+        parts_of(judge_, {**MEAN_OF_READS, "equals": "table1-read", "tolerance": tolerance})
         for tolerance in sorted((first, second))
     )
     assert badness(large) <= badness(small)
@@ -546,7 +570,7 @@ def test_what_is_equivalent_within_a_margin_is_so_within_a_larger_one(
     sequential: list[float], random: list[float], first: float, second: float
 ) -> None:
     judge_ = reads_and_random_reads(sequential, random)
-    small, large = (judge_.parts({**RANDOM_TO_SEQUENTIAL, "within": margin}) for margin in sorted((first, second)))
+    small, large = (parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "within": margin}) for margin in sorted((first, second)))
     assert badness(large) <= badness(small)
 
 
@@ -567,7 +591,7 @@ def test_the_status_of_a_ratio_does_not_depend_on_the_unit_of_the_bandwidths(
     check = {**RANDOM_TO_SEQUENTIAL, **expectation}
     before = reads_and_random_reads(sequential, random)
     after = reads_and_random_reads([factor * one for one in sequential], [factor * one for one in random])
-    assert statuses(after.parts(check)) == statuses(before.parts(check))
+    assert statuses(parts_of(after, check)) == statuses(parts_of(before, check))
 
 
 @settings(deadline=None)
@@ -578,7 +602,7 @@ def test_a_ratio_does_not_depend_on_the_unit_of_the_bandwidths(
     check = {**RANDOM_TO_SEQUENTIAL, "at_most": 1}
     before = reads_and_random_reads(sequential, random)
     after = reads_and_random_reads([factor * one for one in sequential], [factor * one for one in random])
-    assert after.parts(check)[0].value == pytest.approx(before.parts(check)[0].value)
+    assert parts_of(after, check)[0].value == pytest.approx(parts_of(before, check)[0].value)
 
 
 @settings(deadline=None)
@@ -587,8 +611,8 @@ def test_a_bound_that_is_reproduced_from_above_is_not_so_from_below_unless_it_is
     sequential: list[float], random: list[float], bound: float
 ) -> None:
     judge_ = reads_and_random_reads(sequential, random)
-    found = [statuses(judge_.parts({**RANDOM_TO_SEQUENTIAL, kind: bound}))[0] for kind in ("at_most", "at_least")]
-    value = judge_.parts({**RANDOM_TO_SEQUENTIAL, "at_most": bound})[0].value
+    found = [statuses(parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, kind: bound}))[0] for kind in ("at_most", "at_least")]
+    value = parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "at_most": bound})[0].value
     assert found != [REPRODUCED, REPRODUCED] or value == pytest.approx(bound, rel=1e-8)
 
 
@@ -738,6 +762,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ({"ratio": {"rw": "read"}, "to": {"rw": ["read", "write"]}, "at_most": 1}, "'to' needs one level"),
         ({"mean": {"rw": "a"}, "over_ratio": {"rw": "c"}, "over_to": {"rw": "d"}, "at_least": 1}, "belong together"),
         ({"outcome": "DRA", "to": 1, "is": ["ignored"], "where": {"drive": "all"}}, "has drives alone"),
+        (
+            {"growth": "bs", "ratio": {"rw": "all"}, "to": {"rw": "read"}, "at_most": 1},
+            "'ratio' needs one level for each",
+        ),
     ],
 )
 def test_a_check_that_cannot_be_judged_is_refused(tmp_path: Path, check: dict[str, Any], message: str) -> None:
@@ -745,22 +773,50 @@ def test_a_check_that_cannot_be_judged_is_refused(tmp_path: Path, check: dict[st
         load(tmp_path, with_check(**check))
 
 
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        ({"mean": {"lookahead": 1}, "at_most": 1}, "mean: there is no factor 'lookahead'; did you mean 'look_ahead'?"),
+        ({"mean": {}, "where": {"dra": 1}, "at_most": 1}, "where: there is no factor 'dra'; did you mean 'DRA'?"),
+        (
+            {"mean": {}, "where": {"bss": 1}, "at_most": 1},
+            "where: there is no factor 'bss'; did you mean 'bs'?",
+        ),
+        ({"ratio": {}, "to": {"numjob": 1}, "at_most": 1}, "to: there is no factor 'numjob'; did you mean 'numjobs'?"),
+        (
+            {"value": "a", "with": {"a": {"iodeph": 1}}, "at_most": 1},
+            "with.a: there is no factor 'iodeph'; did you mean 'iodepth'?",
+        ),
+        ({"growth": "iodepths", "at_most": 1}, "growth: there is no factor 'iodepths'; did you mean 'iodepth'?"),
+        ({"outcome": "DAR", "to": 1, "is": ["refused"]}, "outcome: there is no setting 'DAR'; did you mean 'DRA'?"),
+        ({"outcome": "bs", "to": 1, "is": ["refused"]}, "outcome: there is no setting 'bs'; valid are RCD, "),
+        ({"mean": {"xyzzy": 1}, "at_most": 1}, "mean: there is no factor 'xyzzy'; valid are drive, rw, bs, "),
+    ],
+)
+def test_a_factor_that_does_not_exist_is_refused_with_the_nearest(
+    tmp_path: Path, check: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ClaimsError) as caught:
+        load(tmp_path, with_check(**check))
+    assert str(caught.value).startswith(f"claims.yaml: claim 'reads-affected': {message}")
+
+
 def test_a_difference_is_held_against_a_bound_of_zero() -> None:
     judge_ = reads_and_random_reads([100.0, 101.0], [40.0, 41.0])
     check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial"}
-    assert statuses(judge_.parts({**check, "at_least": 0})) == [REPRODUCED]
-    assert statuses(judge_.parts({**check, "at_most": 0})) == [DEVIATES]
+    assert statuses(parts_of(judge_, {**check, "at_least": 0})) == [REPRODUCED]
+    assert statuses(parts_of(judge_, {**check, "at_most": 0})) == [DEVIATES]
 
 
 def test_a_factor_that_no_cell_has_gives_no_parts() -> None:
     judge_ = judge(([100.0], {}))
-    assert judge_.parts({"growth": "FSW", "experiment": "initial", "at_least": 1}) == []
-    assert judge_.parts({"column": "missing", "experiment": "initial", "at_least": 1}) == []
+    assert parts_of(judge_, {"growth": "FSW", "experiment": "initial", "at_least": 1}) == []
+    assert parts_of(judge_, {"column": "missing", "experiment": "initial", "at_least": 1}) == []
 
 
 def test_an_outcome_counts_for_its_experiment_alone() -> None:
     check = {"outcome": "DRA", "to": 1, "experiment": "another", "is": ["refused"]}
-    assert Judge(executions(([1.0], {})), [step("refused")], VALUES).parts(check) == []
+    assert parts_of(Judge(executions(([1.0], {})), [step("refused")]), check) == []
 
 
 def test_every_claim_of_saif2020_names_experiments_factors_and_drives_of_the_study() -> None:
@@ -788,7 +844,7 @@ def test_every_claim_of_saif2020_names_experiments_factors_and_drives_of_the_stu
 def rates(*cells: tuple[list[float], dict[str, Any]]) -> Judge:
     """Like `judge`, but of the rate in IOPS; the bandwidth is the same everywhere."""
     table = executions(*cells)
-    return Judge(table.assign(iops=table["bandwidth_mb_per_s"], bandwidth_mb_per_s=1.0), [], VALUES)
+    return Judge(table.assign(iops=table["bandwidth_mb_per_s"], bandwidth_mb_per_s=1.0), [])
 
 
 def arithmetic(value: str, names: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -800,82 +856,84 @@ READ_AND_RANDOM = {"read": {"rw": "read"}, "random": {"rw": "randread"}}
 
 def test_a_check_is_about_the_quantity_that_it_names() -> None:
     judge_ = rates(([100.0], {}), ([25.0], {"rw": "randread"}))
-    assert values(judge_.parts({**RANDOM_TO_SEQUENTIAL, "of": "iops", "at_most": 1})) == [0.25]
-    assert values(judge_.parts({**RANDOM_TO_SEQUENTIAL, "at_most": 1})) == [1.0]
+    assert values(parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "of": "iops", "at_most": 1})) == [0.25]
+    assert values(parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "at_most": 1})) == [1.0]
 
 
 def test_a_selection_may_be_about_a_quantity_of_its_own() -> None:
     judge_ = rates(([100.0], {}))
     check = {"ratio": {"of": "iops"}, "to": {"of": "bandwidth"}, "experiment": "initial", "at_least": 1}
-    assert values(judge_.parts(check)) == [100.0]
+    assert values(parts_of(judge_, check)) == [100.0]
 
 
 def test_a_selection_s_quantity_takes_the_place_of_the_check_s() -> None:
     check = {"mean": {"of": "iops"}, "of": "bandwidth", "experiment": "initial", "at_least": 1}
-    assert values(rates(([100.0], {})).parts(check)) == [100.0]
+    assert values(parts_of(rates(([100.0], {})), check)) == [100.0]
 
 
 def test_growth_is_that_of_the_quantity() -> None:
     judge_ = rates(([10.0], {"numjobs": 1}), ([40.0], {"numjobs": 2}))
-    assert values(judge_.parts({"growth": "numjobs", "of": "iops", "experiment": "initial", "at_least": 1})) == [4.0]
+    assert values(parts_of(judge_, {"growth": "numjobs", "of": "iops", "experiment": "initial", "at_least": 1})) == [
+        4.0
+    ]
 
 
 def test_executions_without_the_quantity_do_not_count() -> None:
     table = executions(([10.0, 20.0], {})).assign(latency_ms=[3.0, math.nan])
     check = {**MEAN_OF_READS, "of": "latency", "at_least": 1}
-    assert values(Judge(table, [], VALUES).parts(check)) == [3.0]
+    assert values(parts_of(Judge(table, []), check)) == [3.0]
 
 
 def test_a_quantity_that_was_not_measured_gives_no_part() -> None:
-    assert rates(([10.0], {})).parts({**MEAN_OF_READS, "of": "clat p99.9", "at_least": 1}) == []
+    assert parts_of(rates(([10.0], {})), {**MEAN_OF_READS, "of": "clat p99.9", "at_least": 1}) == []
 
 
 def test_a_selection_may_be_from_another_experiment() -> None:
     judge_ = judge(([90.0], {"experiments": "mix"}), ([30.0], {"experiments": "mix baseline", "rw": "randread"}))
     check = {"ratio": {"rw": "read"}, "to": {"experiment": "baseline", "rw": "randread"}, "experiment": "mix"}
-    assert values(judge_.parts({**check, "at_least": 1})) == [3.0]
+    assert values(parts_of(judge_, {**check, "at_least": 1})) == [3.0]
 
 
 def test_a_selection_from_an_experiment_that_was_not_run_gives_no_part() -> None:
     check = {"ratio": {"rw": "read"}, "to": {"experiment": "other", "rw": "read"}, "experiment": "initial"}
-    assert judge(([90.0], {})).parts({**check, "at_least": 1}) == []
+    assert parts_of(judge(([90.0], {})), {**check, "at_least": 1}) == []
 
 
 def test_where_selects_in_the_other_experiment_too() -> None:
     cells = [([float(size)], {"bs_bytes": size, "experiments": name}) for size in (4096, 8192) for name in ("a", "b")]
     check = {"ratio": {}, "to": {"experiment": "b"}, "experiment": "a", "where": {"bs": "all"}, "within": 0.1}
-    assert values(judge(*cells).parts(check)) == [1.0, 1.0]
+    assert values(parts_of(judge(*cells), check)) == [1.0, 1.0]
 
 
 def test_a_selection_s_level_takes_the_place_of_where_s() -> None:
     judge_ = judge(([10.0], {"numjobs": 1}), ([40.0], {"numjobs": 4}), ([80.0], {"numjobs": 8}))
     check = {"ratio": {}, "to": {"numjobs": 1}, "experiment": "initial", "where": {"numjobs": [4, 8]}, "at_least": 1}
-    assert values(judge_.parts(check)) == [4.0, 8.0]
+    assert values(parts_of(judge_, check)) == [4.0, 8.0]
 
 
 def test_arithmetic_is_done_with_means() -> None:
     judge_ = reads_and_random_reads([90.0, 110.0], [20.0, 30.0])
-    assert values(judge_.parts(arithmetic("100 * random / (read + random)", READ_AND_RANDOM))) == [20.0]
+    assert values(parts_of(judge_, arithmetic("100 * random / (read + random)", READ_AND_RANDOM))) == [20.0]
 
 
 def test_arithmetic_may_name_a_factor_for_its_level() -> None:
     judge_ = judge(*(([25.0 * jobs], {"numjobs": jobs}) for jobs in (1, 4)))
     check = arithmetic("rate / numjobs", {"rate": {}}, where={"numjobs": "all"})
-    parts = judge_.parts(check)
+    parts = parts_of(judge_, check)
     assert dict(zip(labels(parts), values(parts), strict=True)) == {"1 jobs": 25.0, "4 jobs": 25.0}
 
 
 def test_a_size_in_arithmetic_is_in_bytes() -> None:
     judge_ = judge(([8.0], {"bs_bytes": 4096}))
-    assert values(judge_.parts(arithmetic("bs / rate", {"rate": {}}, where={"bs": "4k"}))) == [512.0]
+    assert values(parts_of(judge_, arithmetic("bs / rate", {"rate": {}}, where={"bs": "4k"}))) == [512.0]
 
 
 def test_arithmetic_with_a_mean_that_was_not_measured_gives_no_part() -> None:
-    assert judge(([10.0], {})).parts(arithmetic("read / random", READ_AND_RANDOM)) == []
+    assert parts_of(judge(([10.0], {})), arithmetic("read / random", READ_AND_RANDOM)) == []
 
 
 def test_a_mean_that_arithmetic_does_not_name_need_not_be_measured() -> None:
-    assert values(judge(([10.0], {})).parts(arithmetic("2 * read", READ_AND_RANDOM))) == [20.0]
+    assert values(parts_of(judge(([10.0], {})), arithmetic("2 * read", READ_AND_RANDOM))) == [20.0]
 
 
 @settings(deadline=None)
@@ -884,9 +942,9 @@ def test_a_ratio_and_the_same_as_arithmetic_have_the_same_value(
     sequential: list[float], random: list[float], expectation: dict[str, float]
 ) -> None:
     judge_ = reads_and_random_reads(sequential, random)
-    ratio = judge_.parts({**RANDOM_TO_SEQUENTIAL, **expectation})[0]
+    ratio = parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, **expectation})[0]
     check = {"value": "random / read", "with": READ_AND_RANDOM, "experiment": "initial", **expectation}
-    assert judge_.parts(check)[0].value == pytest.approx(ratio.value)
+    assert parts_of(judge_, check)[0].value == pytest.approx(ratio.value)
 
 
 @pytest.mark.parametrize(
@@ -904,18 +962,20 @@ def test_arithmetic_is_judged_by_its_interval(expectation: dict[str, Any], statu
     table = executions(([99.0, 100.0, 101.0], {}), ([24.9, 25.0, 25.1], {"rw": "randread"}))
     published = pd.DataFrame({"id": ["quarter"], "value": [0.25], "unit": ""})
     check = {"value": "random / read", "with": READ_AND_RANDOM, "experiment": "initial", **expectation}
-    assert statuses(Judge(table, [], published).parts(check)) == [status]
+    assert statuses(parts_of(Judge(table, []), check, published)) == [status]
 
 
 def test_equal_means_are_equivalent_by_arithmetic() -> None:
     judge_ = reads_and_random_reads([99.0, 100.0, 101.0], [99.0, 100.0, 101.0])
     check = {"value": "random / read", "with": READ_AND_RANDOM, "experiment": "initial", "within": 0.1}
-    assert statuses(judge_.parts(check)) == [REPRODUCED]
+    assert statuses(parts_of(judge_, check)) == [REPRODUCED]
 
 
 def test_labels_name_factors_that_are_numbers() -> None:
     judge_ = judge(([1.0], {"rwmixread": 99, "set_scheduler": "cfq"}))
-    parts = judge_.parts({**MEAN_OF_READS, "where": {"rwmixread": 99, "scheduler": "cfq", "drive": "d"}, "at_least": 1})
+    parts = parts_of(
+        judge_, {**MEAN_OF_READS, "where": {"rwmixread": 99, "scheduler": "cfq", "drive": "d"}, "at_least": 1}
+    )
     assert labels(parts) == ["rwmixread 99, cfq, d"]
 
 
@@ -937,37 +997,39 @@ def published_in(unit: str, value: float) -> pd.DataFrame:
     return pd.DataFrame({"id": ["limit"], "value": [value], "unit": unit})
 
 
-def judge_latency(values_: pd.DataFrame) -> Judge:
-    return Judge(executions(([1.0, 1.0], {})).assign(latency_ms=0.2), [], values_)
+def bound_of(check: dict[str, Any], published: pd.DataFrame) -> float:
+    expectation = checks.parse(check, published).expectation
+    assert isinstance(expectation, Against)
+    return expectation.number.value
 
 
 @pytest.mark.parametrize(("unit", "value"), [("us", 200.0), ("ms", 0.2), ("s", 0.0002)])
 @pytest.mark.parametrize("kind", ["equals", "at_most", "at_least"])
 def test_a_published_bound_counts_in_the_unit_that_it_was_printed_in(unit: str, value: float, kind: str) -> None:
     check = {**MEAN_OF_READS, "of": "latency", kind: "limit"}
-    judge_ = judge_latency(published_in(unit, value))
-    assert judge_.bound(check) == pytest.approx(0.2)
-    assert statuses(judge_.parts(check)) == [REPRODUCED]
+    judge_ = Judge(executions(([1.0, 1.0], {})).assign(latency_ms=0.2), [])
+    assert bound_of(check, published_in(unit, value)) == pytest.approx(0.2)
+    assert statuses(parts_of(judge_, check, published_in(unit, value))) == [REPRODUCED]
 
 
 @pytest.mark.parametrize("unit", ["us", "%", "reads", ""])
 def test_a_bound_of_a_ratio_has_no_unit(unit: str) -> None:
-    judge_ = Judge(executions(([1.0], {}), ([1.0], {"rw": "randread"})), [], published_in(unit, 3.0))
-    assert judge_.bound({**RANDOM_TO_SEQUENTIAL, "of": "latency", "at_most": "limit"}) == 3.0
+    check = {**RANDOM_TO_SEQUENTIAL, "of": "latency", "at_most": "limit"}
+    assert bound_of(check, published_in(unit, 3.0)) == 3.0
 
 
 @pytest.mark.parametrize(("measured", "status", "off"), [(0.0, REPRODUCED, 0.0), (0.1, DEVIATES, math.inf)])
 def test_a_published_zero_is_met_by_zero_alone(measured: float, status: str, off: float) -> None:
     table = executions(([1.0, 1.0], {})).assign(write_iops=measured)
     check = {**MEAN_OF_READS, "of": "write iops", "equals": "limit"}
-    (part,) = Judge(table, [], published_in("IOPS", 0.0)).parts(check)
+    (part,) = parts_of(Judge(table, []), check, published_in("IOPS", 0.0))
     assert (part.status, part.off) == (status, off)
 
 
 def test_a_published_zero_bounds_from_above() -> None:
     table = executions(([1.0, 1.0], {})).assign(write_iops=0.0)
     check = {**MEAN_OF_READS, "of": "write iops", "at_most": "limit"}
-    assert statuses(Judge(table, [], published_in("IOPS", 0.0)).parts(check)) == [REPRODUCED]
+    assert statuses(parts_of(Judge(table, []), check, published_in("IOPS", 0.0))) == [REPRODUCED]
 
 
 @pytest.mark.parametrize(
@@ -983,9 +1045,9 @@ def test_a_published_zero_bounds_from_above() -> None:
 @pytest.mark.parametrize("executions_", [1, 3])
 def test_what_divides_by_a_mean_of_zero_is_told_and_no_traceback(check: dict[str, Any], executions_: int) -> None:
     cells = [([1.0] * executions_, {"rw": rw, "numjobs": jobs}) for rw in ("read", "randread") for jobs in (1, 2)]
-    judge_ = Judge(executions(*cells).assign(write_iops=0.0), [], VALUES)
+    judge_ = Judge(executions(*cells).assign(write_iops=0.0), [])
     with pytest.raises(ClaimsError, match=r"its statistic: .*(zero|above zero)|1 jobs to 2 jobs: .*zero"):
-        judge_.parts(check)
+        parts_of(judge_, check)
 
 
 # ---- Files: quantities and arithmetic

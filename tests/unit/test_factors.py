@@ -1,17 +1,29 @@
 """Facts about the levels of factors: how people write them, and how they are printed."""
 
 import re
+import subprocess
+import sys
 from fractions import Fraction
 
+import jsonschema_rs
 import pandas as pd
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ROOT
 
-from iopatterns.analysis.claims import column_of
-from iopatterns.configuration.factors import is_text, level_of, scale
+from iopatterns.configuration.factors import (
+    FACTORS,
+    OPTIONS,
+    SETTINGS,
+    Factor,
+    FactorError,
+    Role,
+    definitions,
+    get,
+    names,
+    scale,
+)
+from iopatterns.measuring.drives import twin
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "µs": 1, "ms": 10**3, "s": 10**6, "%": 1, "": 1}
 
@@ -104,9 +116,9 @@ def test_powers_of_two_are_printed_without_loss_where_they_are_near_each_other(s
 @pytest.mark.parametrize(
     ("factor", "written", "level"),
     [
-        ("bs_bytes", "4k", 4096),
-        ("bs_bytes", "28 KiB", 28672),
-        ("bs_bytes", 4096, 4096),
+        ("bs", "4k", 4096),
+        ("bs", "28 KiB", 28672),
+        ("bs", 4096, 4096),
         ("offset", "512", 512),
         ("skip", "-8k", -8192),
         ("size", "128m", 2**27),
@@ -114,36 +126,80 @@ def test_powers_of_two_are_printed_without_loss_where_they_are_near_each_other(s
         ("thinktime", "1 ms", 1000),
         ("thinktime", "100us", 100),
         ("rw", "randread", "randread"),
-        ("set_scheduler", "cfq", "cfq"),
+        ("scheduler", "cfq", "cfq"),
         ("numjobs", 16, 16),
-        ("set_DRA", 1, 1),
+        ("DRA", 1, 1),
+        ("read_iolog", "./logs/../x.iolog", "x.iolog"),
     ],
 )
 def test_a_level_is_read_as_the_executions_have_it(factor: str, written: object, level: object) -> None:
-    assert level_of(factor, written) == level
+    assert get(factor).read(written) == level
 
 
-@pytest.mark.parametrize(
-    ("factor", "written"), [("bs_bytes", "4q"), ("offset", "k"), ("thinktime", "10"), ("size", "")]
-)
+@pytest.mark.parametrize(("factor", "written"), [("bs", "4q"), ("offset", "k"), ("thinktime", "10"), ("size", "")])
 def test_text_that_is_no_size_or_duration_is_refused(factor: str, written: str) -> None:
     with pytest.raises(ValueError, match=r"is no (size|duration)"):
-        level_of(factor, written)
-
-
-def test_every_size_and_duration_of_a_grid_can_be_written_as_in_the_grid() -> None:
-    schema = yaml.safe_load((ROOT / "workflow/schemas/study.schema.yaml").read_text())
-    options = schema["$defs"]["options"]["properties"]
-    units = {name: option["x-unit"] for name, option in options.items() if option.get("x-unit", "path") != "path"}
-    written = {"size": ("4k", 4096), "signed size": ("-4k", -4096), "duration": ("2 ms", 2000)}
-    for name, unit in units.items():
-        text, level = written[unit]
-        assert level_of(column_of(name), text) == level, name
+        get(factor).read(written)
 
 
 @pytest.mark.parametrize(
     ("factor", "text"),
-    [("rw", True), ("drive", True), ("set_scheduler", True), ("replay", True), ("bs_bytes", False), ("iodepth", False)],
+    [("rw", True), ("drive", True), ("scheduler", True), ("ioengine", True), ("replay", True), ("bs", False)],
 )
 def test_names_are_told_from_numbers(factor: str, text: bool) -> None:
-    assert is_text(factor) is text
+    assert get(factor).is_text is text
+
+
+# ---- As the table declares them
+
+
+@pytest.mark.parametrize("factor", FACTORS.values(), ids=FACTORS)
+def test_each_factor_has_a_column_and_a_hint_of_its_own_kind(factor: Factor) -> None:
+    assert [other.name for other in FACTORS.values() if other.column == factor.column] == [factor.name]
+    assert factor.column.startswith("set_") == (factor.role in SETTINGS)
+    assert "None" not in factor.hint
+
+
+@pytest.mark.parametrize("name", names(*OPTIONS, *SETTINGS))
+def test_each_choice_and_bound_is_what_the_schema_takes(name: str) -> None:
+    factor, validator = FACTORS[name], jsonschema_rs.validator_for(FACTORS[name].schema())
+    inside = [*factor.choices, *(bound for bound in (factor.least, factor.most) if bound is not None)]
+    outside = [bound + step for bound, step in ((factor.least, -1), (factor.most, 1)) if bound is not None]
+    assert all(validator.is_valid(level) for level in inside)
+    assert not any(validator.is_valid(level) for level in [*outside, None])
+
+
+def test_tags_of_settings_that_show_no_name_of_theirs_have_levels_that_tell_them_apart() -> None:
+    told = [level for name in names(*SETTINGS) if not FACTORS[name].tag for level in FACTORS[name].choices]
+    assert len(told) == len(set(told)) > 0
+
+
+def test_a_study_may_vary_each_option_and_each_setting() -> None:
+    schemas = definitions()
+    both = {**schemas["options"]["properties"], **schemas["settings"]["properties"]}
+    assert list(schemas["factors"]["properties"]) == list(both) == [*names(*OPTIONS), *names(*SETTINGS)]
+
+
+def test_a_twin_says_of_each_setting_what_it_makes_of_it() -> None:
+    known = {*names(Role.MODE_PAGE), *twin._OF_THE_MODEL, *twin._NOT_OF_THE_MODEL}
+    assert known == set(names(*SETTINGS))
+
+
+def test_the_command_line_lists_each_factor_with_its_levels() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "iopatterns", "factors"], capture_output=True, text=True, check=True
+    ).stdout
+    told = re.findall(r"^  (\w+): (.+)$", done, re.MULTILINE)
+    assert told == [(name, FACTORS[name].hint) for name in names(*OPTIONS, *SETTINGS)]
+
+
+def test_each_setting_may_be_tuned() -> None:
+    assert set(definitions()["tune"]["items"]["enum"]) == set(names(*SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("bss", "did you mean 'bs'?"), ("wce", "did you mean 'WCE'?"), ("qqq", "valid are drive, rw, ")]
+)
+def test_a_name_of_no_factor_is_told_with_the_nearest(name: str, told: str) -> None:
+    with pytest.raises(FactorError, match=f"there is no factor '{name}'; {re.escape(told)}"):
+        get(name)

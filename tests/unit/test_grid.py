@@ -155,7 +155,7 @@ def test_names_are_as_many_as_combinations(rw: list[str], bs: list[int], numjobs
 @given(st.integers(1, 9999), st.integers(1, 9999))
 def test_each_execution_has_its_own_seed_and_keeps_it(one: int, other: int) -> None:
     specification = expand(TWO_BY_TWO)[0].specification
-    assert cells.randseed(specification, one) == cells.randseed(dict(reversed(specification.items())), one)
+    assert cells.randseed(specification, one) == cells.randseed(dict(reversed(list(specification.items()))), one)
     assert (cells.randseed(specification, one) == cells.randseed(specification, other)) == (one == other)
 
 
@@ -223,7 +223,8 @@ def test_an_offset_within_regions_makes_each_smaller() -> None:
 )
 def test_no_cell_reaches_beyond_the_file(numjobs: int, offset: int, increment: int, size: int | None) -> None:
     # fio would delete the file, and then refuse to make a new one
-    vary = {"rw": ["read"], "bs": [4096], "numjobs": [numjobs], "offset": [offset], "offset_increment": [increment]}
+    vary: dict[str, list[Any]] = {"rw": ["read"], "bs": [4096], "numjobs": [numjobs]}
+    vary |= {"offset": [offset], "offset_increment": [increment]}
     try:
         (cell,) = expand(vary | ({} if size is None else {"size": [size]}), file_size_bytes=2**23)
     except grid.GridError:

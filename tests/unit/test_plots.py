@@ -4,11 +4,14 @@ import itertools
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -31,7 +34,24 @@ def summary(*drives: str, half: float = 10.0, sizes: tuple[int, ...] = (4096, 28
     return pd.DataFrame(rows)
 
 
-def shown(figure: Figure) -> dict[str, list[object]]:
+def xs(line: Line2D) -> list[float]:
+    """Return the x of each point of a line."""
+    return [float(x) for x in np.asarray(line.get_xdata())]
+
+
+def ys(line: Line2D) -> list[float]:
+    """Return the y of each point of a line."""
+    return [float(y) for y in np.asarray(line.get_ydata())]
+
+
+def segments(axes: Axes) -> list[Any]:
+    """Return the error bars of a panel, from low to high each."""
+    bars = axes.collections[0]
+    assert isinstance(bars, LineCollection)
+    return bars.get_segments()
+
+
+def shown(figure: Figure) -> dict[str, list[Line2D]]:
     """Return the marked lines of each visible panel by the panel's heading."""
     return {
         axes.get_title(loc="left"): [line for line in axes.lines if line.get_marker() in ("o", "s")]
@@ -59,8 +79,8 @@ def test_a_measured_drive_of_the_source_shares_the_panel_of_its_published_values
 
 def test_markers_show_the_means_and_the_published_values() -> None:
     panels = shown(bandwidth_figure(summary("scratch"), PUBLISHED))
-    assert [list(line.get_ydata()) for line in panels["scratch\nmeasured"]] == [[300, 150], [200, 180]] * 2
-    assert list(panels["PX05SMB040\npublished"][0].get_ydata()) == [136, 40.1]
+    assert [ys(line) for line in panels["scratch\nmeasured"]] == [[300, 150], [200, 180]] * 2
+    assert ys(panels["PX05SMB040\npublished"][0]) == [136, 40.1]
 
 
 def test_published_markers_are_hollow_and_measured_ones_filled() -> None:
@@ -76,7 +96,7 @@ def test_block_sizes_differ_in_more_than_colour() -> None:
 
 def test_error_bars_are_the_intervals() -> None:
     axes = bandwidth_figure(summary("scratch", half=25.0), PUBLISHED).axes[0]
-    bars = axes.collections[0].get_segments()
+    bars = segments(axes)
     assert [(bar[0][1], bar[1][1]) for bar in bars] == [(275, 325), (125, 175)]
 
 
@@ -166,7 +186,7 @@ def curve_rows(
 
 def curves(axes: Axes) -> dict[str, Line2D]:
     """Return the line of each curve of measured means by its label."""
-    return {bar.get_label(): bar.lines[0] for bar in axes.containers if isinstance(bar, ErrorbarContainer)}
+    return {str(bar.get_label()): bar.lines[0] for bar in axes.containers if isinstance(bar, ErrorbarContainer)}
 
 
 def hollow(axes: Axes) -> list[Line2D]:
@@ -187,7 +207,9 @@ def test_curves_have_one_panel_each_under_its_title() -> None:
 
 def test_panels_of_curves_stand_in_rows_of_as_many_columns_as_are_asked_for() -> None:
     figure = curves_figure([Panel(str(number), curve_rows(4096)) for number in range(5)], "bs_bytes", columns=3)
-    assert figure.axes[0].get_subplotspec().get_geometry()[:2] == (2, 3)
+    place = figure.axes[0].get_subplotspec()
+    assert place is not None
+    assert place.get_geometry()[:2] == (2, 3)
 
 
 def test_a_figure_of_curves_is_as_wide_as_the_report_s_text() -> None:
@@ -197,8 +219,8 @@ def test_a_figure_of_curves_is_as_wide_as_the_report_s_text() -> None:
 def test_curves_show_the_means_at_their_x_in_order() -> None:
     rows = curve_rows(16384, 4096, 8192, workloads=("read",))
     line = curves(curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0])["Read"]
-    assert list(line.get_xdata()) == [4096, 8192, 16384]
-    assert list(line.get_ydata()) == [301, 302, 300]
+    assert xs(line) == [4096, 8192, 16384]
+    assert ys(line) == [301, 302, 300]
 
 
 def test_there_is_a_curve_for_each_workload_of_a_panel() -> None:
@@ -210,21 +232,21 @@ def test_there_is_a_curve_for_each_workload_of_a_panel() -> None:
 def test_error_bars_of_curves_are_the_intervals() -> None:
     rows = curve_rows(4096, 8192, workloads=("read",), half=25.0)
     axes = curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0]
-    bars = axes.collections[0].get_segments()
+    bars = segments(axes)
     assert [(bar[0][1], bar[1][1]) for bar in bars] == [(275, 350), (276, 350)]
 
 
 def test_curves_of_means_without_intervals_are_drawn_with_bars_of_no_length() -> None:
     rows = curve_rows(4096, 8192, workloads=("read",)).assign(low=math.nan, high=math.nan)
     axes = curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0]
-    assert list(curves(axes)["Read"].get_ydata()) == [300, 301]
-    assert {bar[1][1] - bar[0][1] for bar in axes.collections[0].get_segments()} == {0}
+    assert ys(curves(axes)["Read"]) == [300, 301]
+    assert {bar[1][1] - bar[0][1] for bar in segments(axes)} == {0}
 
 
 def test_published_values_are_hollow_markers_at_their_x() -> None:
     panel = Panel("one", curve_rows(4096, 8192), source_values(read=136.0, randread=40.1))
     points = hollow(curves_figure([panel], "bs_bytes", columns=1).axes[0])
-    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in points] == [([4096], [136]), ([4096], [40.1])]
+    assert [(xs(line), ys(line)) for line in points] == [([4096], [136]), ([4096], [40.1])]
 
 
 def test_published_markers_are_larger_than_measured_ones_that_they_surround() -> None:
@@ -453,13 +475,13 @@ def test_numbers_stand_where_they_are_on_a_scale_that_fits_them(
 def test_names_and_levels_without_a_scale_stand_side_by_side(x: str, levels: list[object], texts: list[str]) -> None:
     axes = over(x, *levels)
     assert ticks(axes) == {float(number): text for number, text in enumerate(texts)}
-    assert list(curves(axes)["Read"].get_xdata()) == list(range(len(levels)))
+    assert xs(curves(axes)["Read"]) == list(range(len(levels)))
 
 
 def test_levels_stand_in_their_order_whatever_the_order_of_the_rows() -> None:
     line = curves(over("skip", 61440, -8192, 4096, -4096))["Read"]
-    assert list(line.get_xdata()) == [0, 1, 2, 3]
-    assert list(line.get_ydata()) == [301, 303, 302, 300]
+    assert xs(line) == [0, 1, 2, 3]
+    assert ys(line) == [301, 303, 302, 300]
 
 
 @pytest.mark.parametrize("dtype", ["int64", "Int64"])
@@ -467,7 +489,7 @@ def test_a_published_level_that_was_not_measured_has_its_place_and_name(dtype: s
     values = pd.DataFrame({"rw": ["read"], "bs_bytes": [16384], "value": [250.0]}).astype({"bs_bytes": dtype})
     axes = over("bs_bytes", 4096, 8192, published=values)
     assert ticks(axes) == {4096: "4", 8192: "8", 16384: "16"}
-    assert [list(line.get_xdata()) for line in hollow(axes)] == [[16384]]
+    assert [xs(line) for line in hollow(axes)] == [[16384]]
 
 
 @pytest.mark.parametrize(
@@ -514,9 +536,9 @@ def test_a_logarithmic_panel_is_one_and_the_others_are_not() -> None:
 # ---- Panels of any experiment
 
 
-def cells(**levels: list[object]) -> pd.DataFrame:
+def cells(**levels: list[Any]) -> pd.DataFrame:
     """Return a summary with a row for reads at each combination of levels of drive, block size and factors."""
-    grid = {"drive": ["d"], "bs_bytes": [4096], **levels}
+    grid: dict[str, list[Any]] = {"drive": ["d"], "bs_bytes": [4096], **levels}
     rows = [dict(zip(grid, combination, strict=True)) for combination in itertools.product(*grid.values())]
     return pd.DataFrame(rows).assign(rw="read", mean=5.0, low=4.0, high=6.0)
 

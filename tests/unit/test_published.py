@@ -6,10 +6,9 @@ import pytest
 import yaml
 from support import ROOT
 
-from iopatterns.analysis.claims import column_of
-from iopatterns.analysis.published import PublishedError, conditions, fit_uses, load, load_drives, with_uses
-from iopatterns.configuration.factors import level_of
-from iopatterns.configuration.sources import VALUE_COLUMNS
+from iopatterns.analysis.published import conditions, fit_uses, load, load_drives, with_uses
+from iopatterns.configuration.factors import get
+from iopatterns.configuration.sources import VALUE_COLUMNS, PublishedError
 
 SAIF2020 = ROOT / "data" / "published" / "saif2020"
 GOOD = {
@@ -167,6 +166,8 @@ def test_a_value_that_an_experiment_measures_has_one_of_its_quantities(
         ({"conditions": "numjobs=16; DRA="}, "conditions 'numjobs=16; DRA=' are no levels"),
         ({"conditions": "offset=2x"}, "conditions: offset: '2x' is no size"),
         ({"conditions": "numjobs=4; thinktime=10 ns"}, "conditions: thinktime: '10 ns' is no duration"),
+        ({"conditions": "look_ahed=1"}, "conditions: there is no factor 'look_ahed'; did you mean 'look_ahead'?"),
+        ({"conditions": "numjobs=4; dra=1"}, "conditions: there is no factor 'dra'; did you mean 'DRA'?"),
     ],
 )
 def test_what_no_experiment_can_measure_is_named_by_file_and_line(
@@ -179,7 +180,7 @@ def test_what_no_experiment_can_measure_is_named_by_file_and_line(
 
 
 def test_a_value_that_no_experiment_measures_may_be_of_anything(tmp_path: Path) -> None:
-    row = load(write(tmp_path, GOOD | {"quantity": "colour", "unit": "nm"})).iloc[0]
+    row = load(write(tmp_path, GOOD | {"quantity": "colour", "unit": "nm", "conditions": "light=day"})).iloc[0]
     assert (row["quantity"], row["unit"]) == ("colour", "nm")
 
 
@@ -280,8 +281,7 @@ def test_each_value_that_is_measured_is_of_a_cell_of_the_study_s_grid(study: str
             fixed = {**grid["fio"], **body.get("fio", {})}
             levels = body["vary"].get(factor, [fixed.get(factor)])
             levels = grid["levels"][levels] if isinstance(levels, str) else levels
-            column = column_of(factor)
-            assert level_of(column, level) in [level_of(column, each) for each in levels], (row["id"], factor)
+            assert get(factor).read(level) in [get(factor).read(each) for each in levels], (row["id"], factor)
 
 
 @pytest.mark.parametrize("study", STUDIES)

@@ -194,7 +194,8 @@ def test_a_mean_latency_lies_between_the_smallest_and_the_largest_of_its_rows(
     path = tmp_path_factory.mktemp("m") / "m.parquet"
     row = pd.read_parquet(parquet(path, READS))
     names = ("direction", "total_ios", "lat_mean_ns")
-    table = pd.concat([row.assign(**dict(zip(names, part, strict=True))) for part in parts], ignore_index=True)
+    changes: list[dict[str, Any]] = [dict(zip(names, part, strict=True)) for part in parts]
+    table = pd.concat([row.assign(**change) for change in changes], ignore_index=True)
     table.to_parquet(path)
     found = read_executions(path).iloc[0]
     for name, directions in {"": ("read", "write"), "read_": ("read",), "write_": ("write",)}.items():

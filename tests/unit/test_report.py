@@ -35,16 +35,24 @@ def test_the_same_input_gives_the_same_bytes(source: Path, tmp_path: Path) -> No
     assert first.read_bytes() == compile_report(source, tmp_path / "two.pdf").read_bytes()
 
 
+def year_of(report: Path) -> int:
+    """Return the year in which a PDF says that it was made."""
+    about = pypdf.PdfReader(report).metadata
+    assert about is not None
+    assert about.creation_date is not None
+    return int(about.creation_date.year)
+
+
 def test_the_date_is_that_of_the_environment_or_the_argument(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
-    dates = [pypdf.PdfReader(compile_report(source, tmp_path / "a.pdf")).metadata.creation_date.year]
+    years = [year_of(compile_report(source, tmp_path / "a.pdf"))]
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1600000000")
-    dates.append(pypdf.PdfReader(compile_report(source, tmp_path / "b.pdf")).metadata.creation_date.year)
+    years.append(year_of(compile_report(source, tmp_path / "b.pdf")))
     argument = compile_report(source, tmp_path / "c.pdf", timestamp=1_000_000_000)
-    dates.append(pypdf.PdfReader(argument).metadata.creation_date.year)
-    assert dates == [1970, 2020, 2001]
+    years.append(year_of(argument))
+    assert years == [1970, 2020, 2001]
 
 
 def test_a_date_that_is_none_is_told(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,13 @@ import pytest
 import yaml
 from support import ROOT, lay_out_recorded
 
-from iopatterns.analysis import claims, published, scorecard
-from iopatterns.analysis.claims import (
-    CONTRADICTED,
-    DEVIATES,
-    REPRODUCED,
-    UNDECIDED,
-    UNTESTABLE,
-    WITHIN,
-    ClaimsError,
-    Judge,
-    column_of,
-)
+from iopatterns.analysis import checks, claims, published, scorecard
+from iopatterns.analysis.checks.findings import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, ClaimsError
+from iopatterns.analysis.claims import CONTRADICTED, UNTESTABLE
 from iopatterns.analysis.scorecard import ScorecardError
 from iopatterns.base.units import size_bytes
-from iopatterns.configuration.factors import level_of
+from iopatterns.configuration.factors import get
+from iopatterns.configuration.sources import PublishedError
 
 STUDY = "saif2020"
 MEASUREMENT = f"results/measurements/{STUDY}.parquet"
@@ -113,7 +105,7 @@ def by_id(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in entries}
 
 
-def mean_bandwidth(table: pd.DataFrame, row: dict[str, Any]) -> float:
+def mean_bandwidth(table: pd.DataFrame, row: Mapping[Any, Any]) -> float:
     """Return the mean bandwidth in MB/s where a published value was measured, worked out from the table alone."""
     rows = table.query("drive == @row['drive_key'] and rw == @row['rw']")
     rows = rows[rows["bs_bytes"] == size_bytes(row["bs"])]
@@ -213,7 +205,7 @@ def test_every_cell_of_tables_2_and_3_was_measured(card: Scorecard) -> None:
 
 def test_every_error_is_that_of_the_mean_of_the_measurement(recorded: Path, card: Scorecard) -> None:
     table = pd.read_parquet(recorded / MEASUREMENT)
-    rows = published.load(recorded / "data/published" / STUDY).set_index("id").to_dict("index")
+    rows = {row["id"]: row for row in published.load(recorded / "data/published" / STUDY).to_dict("records")}
     measured = {value["id"]: value for value in card["values"] if value["measured"] is not None}
     expected = {name: 100 * (mean_bandwidth(table, rows[name]) / rows[name]["value"] - 1) for name in measured}
     assert {name: value["error_percent"] for name, value in measured.items()} == pytest.approx(expected)
@@ -439,6 +431,10 @@ def test_a_deviation_of_a_twin_does_not_explain_an_own_drive_s(own_drive: Path) 
 # ---- In words
 
 
+def check_of(check: dict[str, Any], values: pd.DataFrame | None = None) -> checks.Check:
+    return checks.parse({"experiment": "e", **check}, pd.DataFrame() if values is None else values)
+
+
 @pytest.mark.parametrize(
     ("check", "text"),
     [
@@ -465,23 +461,23 @@ def test_a_deviation_of_a_twin_does_not_explain_an_own_drive_s(own_drive: Path) 
     ],
 )
 def test_each_statistic_is_described(check: dict[str, Any], text: str) -> None:
-    assert scorecard.describe(check) == text
+    wanted = {"is": ["refused"]} if "outcome" in check else {"at_most": 1}
+    assert check_of({**check, **wanted}).describe() == text
 
 
 @pytest.mark.parametrize(
     ("check", "text"),
     [
-        ({"ratio": {}, "at_most": 0.5, "tolerance": 0.1}, "≤ 0.5, tolerance 10 %"),
+        ({"ratio": {}, "to": {}, "at_most": 0.5, "tolerance": 0.1}, "≤ 0.5, tolerance 10 %"),
         ({"growth": "bs", "at_least": 1}, "≥ 1"),
-        ({"difference": {}, "at_most": "limit"}, "≤ 30 MB/s"),
+        ({"difference": {}, "to": {}, "at_most": "limit"}, "≤ 30 MB/s"),
         ({"mean": {}, "equals": "limit", "tolerance": 0.2}, "= 30 MB/s, tolerance 20 %"),
-        ({"ratio": {}, "within": 0.05}, "1 ± 5 % (equivalence)"),
-        ({"outcome": "DRA", "is": ["ignored", "refused"]}, "ignored or refused"),
+        ({"ratio": {}, "to": {}, "within": 0.05}, "1 ± 5 % (equivalence)"),
+        ({"outcome": "DRA", "to": 1, "is": ["ignored", "refused"]}, "ignored or refused"),
     ],
 )
 def test_each_expectation_is_put_in_words(check: dict[str, Any], text: str) -> None:
-    values = pd.DataFrame({"id": ["limit"], "value": [30.0], "unit": "MB/s"})
-    assert scorecard.expected(check, Judge(pd.DataFrame(), [], values)) == text
+    assert check_of(check, pd.DataFrame({"id": ["limit"], "value": [30.0], "unit": "MB/s"})).expected() == text
 
 
 def test_the_overview_counts_claims_that_hold(recorded: Path, card: Scorecard) -> None:
@@ -598,6 +594,33 @@ def test_a_published_value_is_met_in_its_own_quantity_and_unit(
 
 
 @pytest.mark.parametrize(
+    ("setting", "levels"),
+    [
+        ("look_ahead", (0, 1)),
+        ("read_ahead_kb", (0, 128)),
+        ("nr_requests", (4, 64)),
+        ("write_cache", ("write through", "write back")),
+        ("scheduler", ("none", "cfq")),
+        ("DRA", (1, 0)),
+    ],
+)
+def test_a_value_published_at_a_level_of_any_setting_is_judged(
+    tmp_path: Path, setting: str, levels: tuple[Any, Any]
+) -> None:
+    head, first, _ = OWN_VALUES.split("\n", 2)
+    rows = [
+        first.replace("rate", f"v{n}").replace("iodepth=32", f"{setting}={level}") for n, level in enumerate(levels)
+    ]
+    root = own_study(tmp_path, one_claim(mean={}, at_least=0), "\n".join([head, *rows, ""]))
+    path = root / f"results/measurements/{OWN}.parquet"
+    table = pd.read_parquet(path)
+    table.insert(0, f"set_{setting}", table["execution"].map({1: levels[0], 2: None}))
+    table.to_parquet(path)
+    found = by_id(scorecard.judge(root, OWN)["values"])
+    assert (found["v0"]["measured"], found["v1"]["measured"]) == (9000.0, None)
+
+
+@pytest.mark.parametrize(
     ("value", "because"),
     [
         ("rate", ""),
@@ -656,7 +679,7 @@ def test_a_claim_that_divides_by_zero_is_named_with_its_file(tmp_path: Path, che
 
 def test_a_value_with_an_unknown_quantity_is_named_with_its_file(tmp_path: Path) -> None:
     root = own_study(tmp_path, values=OWN_VALUES.replace("rate,Table 1,iops", "rate,Table 1,iosp"))
-    with pytest.raises(published.PublishedError, match=r"values\.csv, line 2: quantity: .*did you mean 'iops'"):
+    with pytest.raises(PublishedError, match=r"values\.csv, line 2: quantity: .*did you mean 'iops'"):
         scorecard.judge(root, OWN)
 
 
@@ -678,7 +701,8 @@ def test_a_value_with_an_unknown_quantity_is_named_with_its_file(tmp_path: Path)
     ],
 )
 def test_the_statistic_of_any_quantity_is_described(check: dict[str, Any], text: str) -> None:
-    assert scorecard.describe(check) == text
+    wanted = {"is": ["refused"]} if "outcome" in check else {"at_most": 1}
+    assert check_of({**check, **wanted}).describe() == text
 
 
 @pytest.mark.parametrize(
@@ -691,8 +715,7 @@ def test_the_statistic_of_any_quantity_is_described(check: dict[str, Any], text:
     ],
 )
 def test_the_expectation_of_any_quantity_is_put_in_its_unit(check: dict[str, Any], text: str) -> None:
-    values = pd.DataFrame({"id": ["limit"], "value": [30.0], "unit": "us"})
-    assert scorecard.expected(check, Judge(pd.DataFrame(), [], values)) == text
+    assert check_of(check, pd.DataFrame({"id": ["limit"], "value": [30.0], "unit": "us"})).expected() == text
 
 
 # ---- The claims and values of every study
@@ -722,10 +745,9 @@ def test_each_claim_selects_what_the_study_s_grid_has(study: str) -> None:
             levels = levels_of(grid, asked.pop("experiment", check["experiment"]))
             asked.pop("of", None)
             for factor, level in asked.items():
-                column = column_of(factor)
-                there = [level_of(column, each) for each in levels[factor]]
+                there = [get(factor).read(each) for each in levels[factor]]
                 wanted = [] if level == "all" else level if isinstance(level, list) else [level]
-                assert {level_of(column, each) for each in wanted} <= set(there), (claim["id"], factor)
+                assert {get(factor).read(each) for each in wanted} <= set(there), (claim["id"], factor)
         assert check.get("growth", "rw") in levels_of(grid, check["experiment"]), claim["id"]
 
 

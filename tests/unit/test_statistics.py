@@ -126,7 +126,7 @@ def test_equal_executions_have_an_interval_of_no_width(method: str) -> None:
         ([1.0, 2.0], {"confidence": 95}, "between 0 and 1"),
     ],
 )
-def test_what_has_no_interval_is_refused(values: list[float], options: dict[str, float], message: str) -> None:
+def test_what_has_no_interval_is_refused(values: list[float], options: dict[str, Any], message: str) -> None:
     with pytest.raises(StatisticsError, match=message):
         interval(values, **options)
 
@@ -393,7 +393,7 @@ def test_a_ratio_of_steady_means_has_nearly_the_interval_of_the_product(
     # the one is made on the ratio, the other on its logarithm: they differ to second order
     above, below = [high * one for one in above], [low * one for one in below]
     found, expected = function_interval(ratio_of_two, [above, below]), product_interval([above], [below])
-    ratio = np.mean(above) / np.mean(below)
+    ratio = float(np.mean(above) / np.mean(below))
     second_order = (width(expected) / ratio) ** 2 * ratio + 1e-6 * ratio
     assert found.low == pytest.approx(expected.low, abs=second_order)
     assert found.high == pytest.approx(expected.high, abs=second_order)

@@ -143,7 +143,8 @@ def test_latex_space_stands_before_each_further_group() -> None:
 
 
 def test_latex_escapes_what_latex_would_read() -> None:
-    text = to_latex(simple(**{"50 % & more_of #1": ["a_b & 5 % {x} $y$ ~ ^ \\"]}))
+    columns: dict[str, list[object]] = {"50 % & more_of #1": ["a_b & 5 % {x} $y$ ~ ^ \\"]}
+    text = to_latex(simple(**columns))
     assert r"50 \% \& more\_of \#1" in text
     assert r"a\_b \& 5 \% \{x\} \$y\$" in text
 

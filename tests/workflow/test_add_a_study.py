@@ -38,7 +38,7 @@ def typed(root: Path, block: str) -> str:
         text=True,
     )
     assert done.returncode == 0, f"{block}\n{done.stdout}"
-    return done.stdout
+    return str(done.stdout)
 
 
 @pytest.fixture(scope="module")

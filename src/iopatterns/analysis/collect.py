@@ -14,6 +14,7 @@ import pandas as pd
 import fio_parser_json
 import iopatterns
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import factors
 from iopatterns.raw import archive
 from iopatterns.raw.sidecars import is_measured, read_sidecar
 
@@ -44,9 +45,9 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
         measured.append(raw)
         settings = sidecar["specification"].get("settings", {})
         options = dict(sidecar["specification"]["fio"])
-        options["bs_bytes"] = options.pop("bs")
+        options[factors.column_of("bs")] = options.pop("bs")
         options |= {"drive_kind": sidecar["specification"]["drive"]["kind"], "tuned": bool(settings)}
-        options |= {f"set_{setting}": value for setting, value in settings.items()}
+        options |= {factors.setting_column(setting): value for setting, value in settings.items()}
         keys = {"study": cell.parent.name, "drive": cell.parent.parent.name, "cell": cell.name}
         asked_by = experiments["/".join((keys["drive"], keys["study"], keys["cell"]))]
         about = {**keys, "execution": sidecar["execution"], "experiments": asked_by}

@@ -14,7 +14,7 @@ from iopatterns.base.units import size_bytes
 from iopatterns.configuration import factors
 from iopatterns.configuration.sources import DRIVE_COLUMNS, VALUE_COLUMNS, PublishedError, read_table
 
-WORKLOADS = ("read", "randread", "write", "randwrite", "readwrite", "randrw")
+WORKLOADS = tuple(map(str, factors.get("rw").choices))
 RELATIONS = ("=", "<", "<=", ">", ">=", "~")
 _REQUIRED = ("id", "place", "quantity", "relation", "value", "quote")
 # Small numbers that a source may print as a word
@@ -41,7 +41,7 @@ def load(folder: Path | str) -> pd.DataFrame:
     table = pd.DataFrame([row for _, row in rows], columns=list(VALUE_COLUMNS))
     table["printed"] = table["value"]
     table["value"] = table["value"].astype("float64")
-    table["bs_bytes"] = pd.array([size_bytes(bs) if bs else None for bs in table["bs"]], dtype="Int64")
+    table[factors.column_of("bs")] = pd.array([size_bytes(bs) if bs else None for bs in table["bs"]], dtype="Int64")
     return table
 
 
@@ -115,12 +115,20 @@ def _check(row: dict[str, str], where: str) -> None:
         if not factor or level == "":
             shown = printable(row["conditions"])
             raise PublishedError(f"{where}: conditions '{shown}' are no levels such as 'numjobs=16; DRA=1'")
-        try:
-            factors.level_of(factor, level)
-        except ValueError as error:
-            raise PublishedError(f"{where}: conditions: {factor}: {error}") from None
+        if row["experiment"]:
+            _check_level(factor, level, f"{where}: conditions")
     if row["experiment"]:
         _check_quantity(row["quantity"], row["unit"], where)
+
+
+def _check_level(factor: str, level: int | str, where: str) -> None:
+    """Raise PublishedError unless a factor of that name can have that level."""
+    try:
+        factors.get(factor).read(level)
+    except factors.FactorError as error:
+        raise PublishedError(f"{where}: {error}") from None
+    except ValueError as error:
+        raise PublishedError(f"{where}: {factor}: {error}") from None
 
 
 def _check_quantity(quantity: str, unit: str, where: str) -> None:

@@ -11,8 +11,19 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from iopatterns.analysis import claims, published, quantities
-from iopatterns.analysis.claims import CONTRADICTED, DEVIATES, REPRODUCED, UNDECIDED, UNTESTABLE, WITHIN
+from iopatterns.analysis import checks, claims, published, quantities
+from iopatterns.analysis.checks.findings import (
+    DEVIATES,
+    REPRODUCED,
+    UNDECIDED,
+    WITHIN,
+    ClaimsError,
+    Part,
+    error_of,
+    of_error,
+)
+from iopatterns.analysis.checks.selections import of_experiment, select
+from iopatterns.analysis.claims import CONTRADICTED, UNTESTABLE
 from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 
@@ -22,7 +33,6 @@ STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
 _HOLDS = {REPRODUCED, WITHIN}
 _SET_UP = "It describes the source's set-up, or what it tells of drives in general."
 _NOT_MEASURED = "Its drive or experiment was not measured."
-_OPERATORS = {"at_most": "≤", "at_least": "≥", "equals": "="}
 
 
 class ScorecardError(IoPatternsError):
@@ -44,18 +54,21 @@ def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t"
     values = published.with_uses(published.load(folder), root / "data/twins", study, claims.kinds(executions))
     content = claims.load(root, f"data/published/{study}/claims.yaml", values)
     tuned = json.loads((root / f"results/measurements/{study}.tuning.json").read_text(encoding="utf-8"))
-    judge_ = claims.Judge(executions, tuned, values, confidence, method)
+    judge_ = claims.Judge(executions, tuned, confidence, method)
+    listed = [
+        (claim, checks.parse(claim["check"], values) if "check" in claim else None) for claim in content["claims"]
+    ]
     of_source = set(published.load_drives(folder)["drive_key"])
     own = [drive for drive in dict.fromkeys(executions["drive"]) if drive not in of_source]
     contradictions = content.get("contradictions", [])
     contradicted = {name for each in contradictions for name in each["contradicted"]}
-    judged = []
     try:
-        for drive in (None, *own):
-            of_drive = [claim for claim in content["claims"] if drive is None or _of_drive(claim, drive)]
-            judged += [_claim(judge_, claim, contradicted, drive) for claim in of_drive]
-    except claims.ClaimsError as error:
-        raise claims.ClaimsError(f"data/published/{study}/claims.yaml: {error}") from None
+        judged = [_claim(judge_, claim, check, contradicted) for claim, check in listed]
+        for drive in own:
+            there = [(claim, check.on(drive)) for claim, check in listed if check is not None]
+            judged += [_claim(judge_, claim, check, contradicted, drive) for claim, check in there if check is not None]
+    except ClaimsError as error:
+        raise ClaimsError(f"data/published/{study}/claims.yaml: {error}") from None
     numbers = [_value(judge_, row, contradicted, judged) for row in values.to_dict("records")]
     return {
         "claims": judged,
@@ -100,21 +113,16 @@ def _errors(values: Sequence[Mapping[str, Any]], use: str) -> dict[str, Any]:
     }
 
 
-def _of_drive(claim: Mapping[str, Any], drive: str) -> dict[str, Any] | None:
-    """Return the check of a claim put to another drive; None for one that compares drives or is about a certain one."""
-    check = claim.get("check")
-    if check is None or "equals" in check or "outcome" in check:
-        return None
-    if any("drive" in selection for name, selection in claims.selections_of(check) if name != "where"):
-        return None
-    return {**check, "where": {**check.get("where", {}), "drive": drive}}
-
-
 def _claim(
-    judge_: claims.Judge, claim: Mapping[str, Any], contradicted: set[str], drive: str | None = None
+    judge_: claims.Judge,
+    claim: Mapping[str, Any],
+    check: checks.Check | None,
+    contradicted: set[str],
+    drive: str | None = None,
 ) -> dict[str, Any]:
+    """Return what became of a claim; ``drive`` is the drive of yours that its check was put to, if any."""
     entry = {key: claim[key] for key in ("id", "place", "quote", "says")} | {"drive": drive}
-    if "untestable" in claim:
+    if check is None:
         nothing: dict[str, Any] = {
             "status": UNTESTABLE,
             "finding": UNTESTABLE,
@@ -123,11 +131,10 @@ def _claim(
             "parts": [],
         }
         return {**entry, **nothing, "because": claim["untestable"]}
-    check = (_of_drive(claim, drive) if drive else None) or claim["check"]
     try:
         parts = judge_.parts(check)
-    except claims.ClaimsError as error:
-        raise claims.ClaimsError(f"claim '{claim['id']}': {error}") from None
+    except ClaimsError as error:
+        raise ClaimsError(f"claim '{claim['id']}': {error}") from None
     finding = claims.status_of(parts)
     worst = max(parts, key=lambda part: part.off, default=None)
     because = _NOT_MEASURED if not parts else claim.get("deviation", "") if finding == DEVIATES and not drive else ""
@@ -135,129 +142,31 @@ def _claim(
         **entry,
         "status": CONTRADICTED if claim["id"] in contradicted and parts else finding,
         "finding": finding,
-        "statistic": describe(check),
-        "expected": expected(check, judge_),
-        "found": _found(check, parts),
+        "statistic": check.describe(),
+        "expected": check.expected(),
+        "found": check.found(parts),
         "holding": sum(part.status in _HOLDS for part in parts),
         "worst": None if worst is None or not worst.off else worst.label,
         "off_percent": 100 * worst.off if worst and math.isfinite(worst.off) else None,
-        # the published values that the statistic is held against; of the set-up, which a column tells, they are none
-        "bounds": [check[name] for name in _OPERATORS if isinstance(check.get(name), str) and "column" not in check],
-        # what is held against a published value that it should equal, in the unit of that
-        "compared": _compared(parts[0], judge_.unit_of_bound(check)) if "equals" in check and len(parts) == 1 else None,
+        "bounds": check.published_ids(),
+        "compared": _rounded(check.compared(parts)),
         "because": because,
         "assumed": "" if drive else claim.get("assumed", ""),
         "parts": [_plain(part) for part in parts],
     }
 
 
-def _plain(part: claims.Part) -> dict[str, Any]:
+def _plain(part: Part) -> dict[str, Any]:
     numbers = {"value": part.value, "low": part.low, "high": part.high}
     shown = {name: _rounded(value) for name, value in numbers.items()}
     return {"label": part.label, **shown, "status": part.status, "off_percent": _rounded(100 * part.off)}
 
 
-def _rounded(value: float | str) -> float | str | None:
+def _rounded(value: float | str | None) -> float | str | None:
     """Return a number as the scorecard has it: twelve digits, as all results, and None for what is not finite."""
-    if isinstance(value, str):
+    if value is None or isinstance(value, str):
         return value
     return float(f"{value:.12g}") if math.isfinite(value) else None
-
-
-def _compared(part: claims.Part, unit: float) -> float | str | None:
-    return part.value if isinstance(part.value, str) else _rounded(part.value / unit)
-
-
-def _found(check: Mapping[str, Any], parts: Sequence[claims.Part]) -> str:
-    """Return what the statistic came to over all parts, as text."""
-    texts = sorted({part.value for part in parts if isinstance(part.value, str)})
-    numbers = [part.value for part in parts if not isinstance(part.value, str)]
-    if texts:
-        return ", ".join(texts)
-    if not numbers:
-        return "–"
-    unit = _unit(check)
-    low, high = (_printed(value, unit, "column" in check) for value in (min(numbers), max(numbers)))
-    return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
-
-
-def _unit(check: Mapping[str, Any]) -> str:
-    """Return the unit of a check's statistic, with a space before it; nothing for a ratio or what arithmetic gives."""
-    measure = claims.measure_of(check)
-    return f" {measure.unit}" if measure else ""
-
-
-def _printed(value: float, unit: str, counted: bool) -> str:
-    """Return a statistic as text: ratios with three decimals, amounts with four digits or more."""
-    if counted:
-        return f"{value:.0f}"
-    if not unit or not value:
-        return f"{value:.3f}"
-    return f"{value:.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
-
-
-def describe(check: Mapping[str, Any]) -> str:
-    """Return the statistic of a check in words: what is divided by what, and where."""
-    selected = [selection for name, selection in claims.selections_of(check) if name != "where"]
-    named = [selection for selection in selected if isinstance(selection, Mapping)]
-    names = list(dict.fromkeys(claims.quantity_of(check, selection) for selection in named or [{}]))
-    mean = f"mean {names[0]}" if len(names) == 1 else "means"
-
-    def told(selection: Mapping[str, Any]) -> str:
-        return _selected(selection) if len(names) == 1 else _of(selection, check)
-
-    if "outcome" in check:
-        text = f"outcome of setting {check['outcome']} to {check['to']}"
-    elif "column" in check:
-        text = f"largest {check['column'].replace('_', ' ')}"
-    elif "value" in check:
-        given = [f"{name}: mean {_of(selection, check)}" for name, selection in check.get("with", {}).items()]
-        text = f"{check['value']} ({'; '.join(given)})"
-    elif "difference" in check:
-        text = f"{mean}, {told(check['difference'])} − {told(check['to'])}"
-    elif "mean" in check:
-        text = f"{mean}, {told(check['mean'])}"
-    else:
-        ratio = f"{told(check['ratio'])} / {told(check['to'])}" if "ratio" in check else ""
-        if "over_ratio" in check:
-            ratio = f"({ratio}) / ({told(check['over_ratio'])} / {told(check['over_to'])})"
-        text = f"{mean}, {ratio}" if "ratio" in check else mean
-        if "growth" in check:
-            text += f", from each {check['growth']} to the next"
-    where = check.get("where", {})
-    return f"{text}; {_selected(where)}" if where else text
-
-
-def _of(selection: Mapping[str, Any], check: Mapping[str, Any]) -> str:
-    """Return the quantity of a selection and its levels, in words."""
-    return ", ".join(filter(None, (claims.quantity_of(check, selection), _selected(selection))))
-
-
-def _selected(levels: Mapping[str, Any]) -> str:
-    texts = []
-    for factor, level in levels.items():
-        if factor == "of":
-            continue
-        named = {"numjobs": "{} jobs", "bs": "{}", "rw": "{}", "drive": "{}", "scheduler": "{}"}.get(
-            factor, factor + " {}"
-        )
-        texts.append(f"each {factor}" if level == "all" else named.format(_list(level)))
-    return ", ".join(texts)
-
-
-def _list(level: Any) -> str:
-    return "|".join(map(str, level)) if isinstance(level, list) else str(level)
-
-
-def expected(check: Mapping[str, Any], judge_: claims.Judge) -> str:
-    """Return what a check expects, in words, with its tolerance."""
-    if "is" in check:
-        return " or ".join(check["is"])
-    if "within" in check:
-        return f"1 ± {100 * check['within']:g} % (equivalence)"
-    name = next(name for name in _OPERATORS if name in check)
-    text = f"{_OPERATORS[name]} {judge_.bound(check):g}{_unit(check)}"
-    return text + (f", tolerance {100 * check['tolerance']:g} %" if "tolerance" in check else "")
 
 
 def _value(
@@ -279,9 +188,9 @@ def _value(
         because = f"See the claim {through['id']}." if through else _NOT_MEASURED if row["experiment"] else _SET_UP
         numbers: dict[str, Any] = {"measured": None, "error_percent": None, "use": ""}
     else:
-        error = claims.error_of(measured, row["value"])
+        error = error_of(measured, row["value"])
         on_the_right_side = {"<": error < 0, "<=": error <= 0, ">": error > 0, ">=": error >= 0}.get(row["relation"])
-        finding = REPRODUCED if on_the_right_side else claims.of_error(error)
+        finding = REPRODUCED if on_the_right_side else of_error(error)
         shown = _rounded(100 * error) if math.isfinite(error) else None
         numbers = {"measured": _rounded(measured), "error_percent": shown, "use": row["use"]}
     status = CONTRADICTED if row["id"] in contradicted and finding != UNTESTABLE else finding
@@ -299,7 +208,7 @@ def _measured(judge_: claims.Judge, row: Mapping[Any, Any]) -> float | None:
         return None
     measure = quantities.get(row["quantity"])
     levels = {"drive": row["drive_key"], "rw": row["rw"], "bs": row["bs"], **published.conditions(row["conditions"])}
-    rows = claims.select(claims.of_experiment(judge_.executions, row["experiment"]), levels)
+    rows = select(of_experiment(judge_.executions, row["experiment"]), levels)
     values = rows.get(measure.column, pd.Series(dtype="float64")).dropna()
     return float(values.mean()) / (measure.from_unit(row["unit"]) or 1.0) if len(values) else None
 

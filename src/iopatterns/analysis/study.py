@@ -9,6 +9,7 @@ from typing import Any, cast
 import pandas as pd
 
 from iopatterns.analysis import claims, quantities, report_tables
+from iopatterns.analysis.checks.selections import of_experiment
 from iopatterns.analysis.published import conditions, load, load_drives, with_uses
 from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
@@ -85,7 +86,7 @@ class Study:
 
     def rows(self, *experiments: str) -> pd.DataFrame:
         """Return the executions of some experiments together, each once."""
-        return claims.of_experiment(self.executions, *experiments)
+        return of_experiment(self.executions, *experiments)
 
     def tuned(self, *experiments: str) -> list[Mapping[str, Any]]:
         """Return what became of the settings that some experiments ask for."""
@@ -254,9 +255,11 @@ def block_labels(sizes_bytes: pd.Series) -> list[str]:
 def _published_values(folder: Path, twins: Path, executions: pd.DataFrame) -> pd.DataFrame:
     """Return the published values of a study with their use and the factors that their conditions name."""
     values = with_uses(load(folder), twins, folder.name, claims.kinds(executions))
-    named = [conditions(text) for text in values["conditions"]]
-    for factor in dict.fromkeys(name for each in named for name in each):
-        column = pd.Series([factors.level_of(factor, each.get(factor)) for each in named], dtype="object")
+    measured = values["experiment"] != ""  # what no experiment measures may have conditions of any kind
+    named = [conditions(text) if one else {} for text, one in zip(values["conditions"], measured, strict=True)]
+    for name in dict.fromkeys(name for each in named for name in each):
+        factor = factors.get(name)
+        column = pd.Series([factor.read(each.get(name)) for each in named], dtype="object")
         whole = column.dropna().map(lambda level: isinstance(level, int)).all()
-        values[claims.column_of(factor)] = column.astype("Int64") if whole else column
+        values[factor.column] = column.astype("Int64") if whole else column
     return values

@@ -1,7 +1,10 @@
 """Sizes and durations as people write them, and back: '28k' is 28672 bytes, '500 ms' is 500 milliseconds."""
 
+import os.path
 import re
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(B|[kKmMgGtT]|[KMGT]iB)?$"
 DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(us|ms|s|min|h)$"
@@ -45,6 +48,20 @@ def duration_us(value: str) -> int:
     """Return a duration in microseconds: ``'500 ms'``, ``'2 s'``. Raises ValueError without a unit."""
     number, unit = _split(value, DURATION_PATTERN, "duration")
     return _whole(number * _DURATION_US[unit], value, "microseconds")
+
+
+# What a value is written in, and how it is read; a path has one spelling too
+READERS: dict[str, Callable[[Any], Any]] = {
+    "size": size_bytes,
+    "signed size": signed_size_bytes,
+    "duration": duration_us,
+    "path": os.path.normpath,
+}
+
+
+def read(value: Any, unit: str | None) -> Any:
+    """Return a value in its canonical unit: bytes for ``size``, microseconds for ``duration``. Raises ValueError."""
+    return value if unit is None else READERS[unit](value)
 
 
 def format_size(value_bytes: int) -> str:

@@ -2,8 +2,7 @@
 
 import difflib
 import itertools
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -129,20 +128,6 @@ def _reference(schema: dict[str, Any], node: Mapping[str, Any]) -> Any:
     return target
 
 
-_UNITS: dict[str, Callable[[Any], Any]] = {
-    "size": units.size_bytes,
-    "signed size": units.signed_size_bytes,
-    "duration": units.duration_us,
-    "path": os.path.normpath,
-}
-
-
-def read_value(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return ``value`` in its canonical unit: bytes for ``x-unit: size``, microseconds for ``duration``, a path."""
-    unit = schema.get("x-unit")
-    return value if unit is None else _UNITS[unit](value)
-
-
 def _unit_problems(content: Any, node: Mapping[str, Any], schema: dict[str, Any], place: str) -> list[str]:
     """Return a line for each value whose text does not read as its ``x-unit`` says."""
     if "$ref" in node:
@@ -158,7 +143,7 @@ def _unit_problems(content: Any, node: Mapping[str, Any], schema: dict[str, Any]
             problems += _unit_problems(value, node.get("items", {}), schema, f"{place}[{index}]")
     elif "x-unit" in node and isinstance(content, str):
         try:
-            value = read_value(content, node)
+            value = units.read(content, node["x-unit"])
             if "minimum" in node and value < node["minimum"]:
                 raise ValueError(f"{content!r} is too small")
         except ValueError as error:

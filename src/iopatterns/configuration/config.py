@@ -10,7 +10,7 @@ from typing import Any
 from iopatterns.base import units
 from iopatterns.base.messages import printable
 from iopatterns.base.yaml_schema import ConfigError, check, nearest, read_yaml
-from iopatterns.configuration import iologs
+from iopatterns.configuration import factors, iologs
 
 CONFIG_FILE = "config/config.yaml"
 DRIVES_FILE = "config/drives.yaml"
@@ -26,8 +26,6 @@ class Config:
     has the drives that it names, or else those that its study does. ``independent_drives`` are those of the drives that
     may be measured at the same time. ``source_drives`` are the drives that any study in config/studies names,
     configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path.
-    ``fio_options`` and ``settings`` are the schemas of each fio option and each setting of a drive that a study may
-    use.
     """
 
     drives: Mapping[str, Mapping[str, Any]]
@@ -35,8 +33,6 @@ class Config:
     source_drives: frozenset[str]
     studies: Mapping[str, Mapping[str, Any]]
     iologs: Mapping[str, iologs.Log]
-    fio_options: Mapping[str, Mapping[str, Any]]
-    settings: Mapping[str, Mapping[str, Any]]
     repetitions: int
     runtime_ms: int
     warmup_ms: int
@@ -87,8 +83,6 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         source_drives=frozenset(_source_drives(root, known, studies)),
         studies=studies,
         iologs=_iologs(root, studies),
-        fio_options=study_schema["$defs"]["options"]["properties"],
-        settings=study_schema["$defs"]["settings"]["properties"],
         repetitions=main["repetitions"],
         runtime_ms=_milliseconds(main, "runtime", at_least=1),
         warmup_ms=_milliseconds(main, "warmup", at_least=0),
@@ -160,27 +154,9 @@ def _file_size(main: Mapping[str, Any]) -> int:
 
 
 def _schema(root: Path, name: str) -> dict[str, Any]:
-    """Return a schema; a study's gets ``$defs/factors``: each fio option and setting with a list of levels."""
+    """Return a schema, with what `factors` declares under its ``$defs``."""
     schema: dict[str, Any] = read_yaml(root, f"{SCHEMAS_FOLDER}/{name}.schema.yaml")
-    if name == "study":
-        options = {**schema["$defs"]["options"]["properties"], **schema["$defs"]["settings"]["properties"]}
-        levels = {
-            option: {
-                "type": "array",
-                "minItems": 1,
-                "uniqueItems": True,
-                "items": value,
-                "x-hint": f"a list of levels, each {value['x-hint']}",
-            }
-            for option, value in options.items()
-        }
-        schema["$defs"]["factors"] = {
-            "type": "object",
-            "minProperties": 1,
-            "additionalProperties": False,
-            "properties": levels,
-        }
-    return schema
+    return {**schema, "$defs": factors.definitions()}
 
 
 # What an entry of drives.yaml needs beside its kind, and may have

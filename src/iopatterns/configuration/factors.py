@@ -1,13 +1,380 @@
-"""The levels of a study's factors: as people write them, and as tables and axes print them."""
+"""The factors of studies, declared once: what each is, which levels it has, and how they are read, named and printed.
+
+The schemas of config/, fio's command line, the names of cells, the columns of measurements, and what claims and
+published values may name follow from the table here. To add a factor, add a line.
+"""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from numbers import Real  # which NumPy's numbers are too
 from typing import Any, Literal
 
-from iopatterns.base.units import duration_us, signed_size_bytes
+from iopatterns.base import units
+from iopatterns.base.errors import IoPatternsError
 
-Kind = Literal["number", "percent", "size", "duration", "text"]
+Kind = Literal["number", "percent", "size", "signed size", "duration", "path", "text"]
+
+
+class FactorError(IoPatternsError):
+    """No factor has the name that a claim or a published value gives."""
+
+
+class Role(Enum):
+    """What a factor is, which says who makes a level of it so."""
+
+    DRIVE = "the drive itself"
+    FIO = "fio option"  # given to fio as it stands
+    OURS = "fio option made here"  # `fio.command` and `iologs` say what fio gets in its place
+    MODE_PAGE = "bit of the caching mode page"
+    LOOK_AHEAD = "look-ahead of a SATA disk"
+    QUEUE = "attribute of the kernel's queue"
+
+
+OPTIONS = frozenset({Role.FIO, Role.OURS})
+SETTINGS = frozenset({Role.MODE_PAGE, Role.LOOK_AHEAD, Role.QUEUE})
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor of a grid.
+
+    ``choices`` are its levels where they are closed; ``least`` and ``most`` bound numbers. ``tag`` stands before a
+    level in a cell's name; an option without one (None) is in the cell's hash alone. ``hint`` words the valid levels
+    for messages, ``label`` names the factor on axes and in tables, ``phrase`` a level of it in sentences; where nothing
+    is given, each follows from the rest. ``about`` explains what name and hint do not. Settings are set in the order
+    of their ``turn``, then by name.
+    """
+
+    name: str
+    role: Role
+    kind: Kind = "number"
+    choices: tuple[int | str, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    tag: str | None = None
+    hint: str = ""
+    about: str = ""
+    label: str = ""
+    phrase: str = ""
+    column: str = ""
+    turn: int = 1
+
+    def __post_init__(self) -> None:
+        """Derive what the declaration does not give."""
+        derived = {
+            "hint": self._hint(),
+            "label": self.name if self.name.isupper() else self.name.replace("_", " ").capitalize(),
+            "phrase": f"{self.name} {{}}",
+            "column": setting_column(self.name) if self.role in SETTINGS else self.name,
+        }
+        for name, value in derived.items():
+            if not getattr(self, name):
+                object.__setattr__(self, name, value)
+
+    def _hint(self) -> str:
+        if self.choices:
+            return "0 or 1" if self.choices == (0, 1) else f"one of {', '.join(map(str, self.choices))}"
+        if self.kind == "percent":
+            return f"a percentage from {self.least} to {self.most}"
+        return f"a whole number from {self.least}" + (f" to {self.most}" if self.most is not None else "")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its levels are names, with which nothing can be computed."""
+        return self.kind in {"text", "path"}
+
+    @property
+    def unit(self) -> str | None:
+        """How a level that is written as text is read, see `units.read`."""
+        return self.kind if self.kind in units.READERS else None
+
+    def read(self, level: Any) -> Any:
+        """Return a level as specifications and executions have it: ``'4k'`` is 4096 bytes, ``'1 ms'`` 1000 µs.
+
+        Raises ValueError for text that is no such size or duration.
+        """
+        return units.read(level, self.unit) if isinstance(level, str) else level
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of a level as a study's file has it, with the keywords of ours that `config` reads."""
+        found: dict[str, Any] = {}
+        if self.choices:
+            found["enum"] = list(self.choices)
+        elif self.kind in {"size", "signed size"}:
+            found["type"] = ["string", "integer"]
+        elif self.kind in {"number", "percent"}:
+            found["type"] = "integer"
+        else:
+            found["type"] = "string"
+        if found.get("type") == "string" and self.unit != "duration":
+            found["minLength"] = 1
+        bounds = {"minimum": self.least, "maximum": self.most, "x-unit": self.unit}
+        return {**found, **{key: bound for key, bound in bounds.items() if bound is not None}, "x-hint": self.hint}
+
+
+def setting_column(name: str) -> str:
+    """Return the column of the executions that holds a setting of the drive."""
+    return f"set_{name}"
+
+
+_PATTERNS = ("read", "randread", "write", "randwrite", "readwrite", "randrw")
+_ENGINES = ("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring")
+_REPLAYS = ("write-read", "read-write", "read-read", "write-write")
+_SWITCH = (0, 1)
+_PERCENT: dict[str, Any] = {"kind": "percent", "least": 0, "most": 100}
+
+# The order is that in which messages list them.
+_TABLE = (
+    Factor("drive", Role.DRIVE, "text", phrase="{}", hint="a drive of config/drives.yaml"),
+    # ---- fio options
+    Factor(
+        "rw",
+        Role.FIO,
+        "text",
+        _PATTERNS,
+        tag="",
+        label="Workload",
+        phrase="{}",
+        about="access pattern and direction",
+    ),
+    Factor(
+        "bs",
+        Role.FIO,
+        "size",
+        least=1,
+        tag="",
+        label="Block size",
+        phrase="{}",
+        column="bs_bytes",
+        hint="a block size such as 4k, 28k or 1m (powers of two)",
+    ),
+    Factor("rwmixread", Role.FIO, **_PERCENT, tag="mix", label="Share of reads"),
+    Factor(
+        "ioengine",
+        Role.FIO,
+        "text",
+        _ENGINES,
+        about="how fio issues I/O; synchronous engines keep one request per job in flight whatever iodepth says",
+    ),
+    Factor("iodepth", Role.FIO, least=1, most=65536, tag="q", label="I/O depth"),
+    Factor("numjobs", Role.FIO, least=1, most=1024, tag="j", label="Number of jobs", phrase="{} jobs"),
+    Factor("group_reporting", Role.FIO, choices=_SWITCH),
+    Factor("direct", Role.FIO, choices=_SWITCH, hint="1 (O_DIRECT, past the page cache) or 0"),
+    Factor(
+        "size",
+        Role.FIO,
+        "size",
+        least=1,
+        tag="size",
+        label="Target size",
+        hint="a size such as 8 MiB, up to file_size",
+        about="the first part of the file that is used, in place of all of it",
+    ),
+    Factor(
+        "offset",
+        Role.FIO,
+        "size",
+        least=0,
+        tag="off",
+        hint="a size such as 512 or 1 MiB",
+        about="where the part that is used begins; without `size`, what lies behind it is used, in whole MiB",
+    ),
+    Factor(
+        "offset_increment",
+        Role.FIO,
+        "size",
+        least=0,
+        tag="inc",
+        label="Offset from job to job",
+        hint="a size such as 64 MiB",
+    ),
+    Factor(
+        "skip",
+        Role.OURS,
+        "signed size",
+        tag="skip",
+        label="Gap",
+        hint="a size, also a negative one, such as 4k or -8k",
+        about="bytes from the end of a sequential request to the next (fio's rw=read:SKIP); of 4k requests, 4k leaves"
+        " gaps, -4k stays in place, -8k goes backwards",
+    ),
+    Factor(
+        "partitions",
+        Role.OURS,
+        least=1,
+        most=65536,
+        tag="parts",
+        about="one job reads or writes in so many equal parts of the file in turn, sequentially in each (a replay made"
+        " for the cell)",
+    ),
+    Factor(
+        "replay",
+        Role.OURS,
+        "text",
+        _REPLAYS,
+        tag="",
+        about="requests at random, then the same ones again in the same order, in these directions, over and over (a"
+        " replay made for the cell)",
+    ),
+    Factor(
+        "read_iolog",
+        Role.OURS,
+        "path",
+        tag="log",
+        label="Log replayed",
+        hint="the path of a log of fio's, version 2 or 3, such as data/traces/x.iolog",
+        about="a log of fio's own format that is replayed on the drive, whatever file it names; `rw` and `bs` of the"
+        " cell then say what it does",
+    ),
+    Factor(
+        "replay_no_stall",
+        Role.FIO,
+        choices=_SWITCH,
+        tag="nostall",
+        hint="0 (a log's requests at their times) or 1 (each as soon as the one before is over)",
+    ),
+    Factor("blockalign", Role.FIO, "size", least=1, tag="align", label="Alignment", hint="a size such as 512 or 4k"),
+    Factor("percentage_random", Role.FIO, **_PERCENT, tag="rnd", label="Share of random requests"),
+    Factor("random_distribution", Role.FIO, "text", tag="", hint="random, zipf:1.2, pareto:0.3, normal:10 …"),
+    Factor("norandommap", Role.FIO, choices=_SWITCH),
+    Factor("thinktime", Role.FIO, "duration", tag="think", label="Pause", hint="a duration such as 100 us or 2 ms"),
+    Factor("thinktime_blocks", Role.FIO, least=1, tag="burst", label="Requests in a burst"),
+    Factor("rate_iops", Role.FIO, least=1, tag="rate", hint="I/Os per second"),
+    Factor("fsync", Role.FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),
+    Factor("fdatasync", Role.FIO, least=0, tag="fdatasync", hint="a number of writes; 0 for never"),
+    # ---- Settings of the drive
+    Factor("RCD", Role.MODE_PAGE, choices=_SWITCH, tag="rcd", hint="0 or 1 (read cache disable, caching mode page)"),
+    Factor(
+        "WCE",
+        Role.MODE_PAGE,
+        choices=_SWITCH,
+        tag="wce",
+        hint="0 or 1 (write cache enable, caching mode page; of NVMe disks the volatile write cache)",
+    ),
+    Factor(
+        "FSW", Role.MODE_PAGE, choices=_SWITCH, tag="fsw", hint="0 or 1 (force sequential write, caching mode page)"
+    ),
+    Factor("DRA", Role.MODE_PAGE, choices=_SWITCH, tag="dra", hint="0 or 1 (disable read ahead, caching mode page)"),
+    Factor(
+        "look_ahead",
+        Role.LOOK_AHEAD,
+        choices=_SWITCH,
+        tag="la",
+        hint="0 or 1 (read look-ahead of SATA disks, as hdparm -A sets it; of SCSI disks see DRA)",
+    ),
+    Factor(
+        "read_ahead_kb",
+        Role.QUEUE,
+        least=0,
+        tag="ra",
+        hint="KiB that the kernel reads ahead, from 0; of no effect on direct I/O",
+    ),
+    Factor("nr_requests", Role.QUEUE, least=1, tag="nr", hint="requests that the kernel's queue holds, from 1"),
+    Factor(
+        "write_cache",
+        Role.QUEUE,
+        "text",
+        ("write back", "write through"),
+        tag="",
+        hint="write back (flushes are sent) or write through (they are not)",
+        about="whether the kernel takes the disk to have a write cache, and sends flushes to it; WCE sets the"
+        " disk's own",
+        turn=2,  # after WCE, which changes it
+    ),
+    Factor(
+        "scheduler",
+        Role.QUEUE,
+        "text",
+        ("none", "noop", "deadline", "cfq"),
+        tag="",
+        phrase="{}",
+        about="the I/O scheduler of the kernel's block layer; of today's kernels, mq-deadline stands for deadline and"
+        " bfq for cfq",
+        turn=0,  # it brings values of its own for others
+    ),
+)
+
+FACTORS: Mapping[str, Factor] = {factor.name: factor for factor in _TABLE}
+_BY_COLUMN = {factor.column: factor for factor in _TABLE}
+
+
+def names(*roles: Role) -> tuple[str, ...]:
+    """Return the names of the factors of some roles, in the order of the table."""
+    return tuple(factor.name for factor in _TABLE if factor.role in roles)
+
+
+def get(name: str) -> Factor:
+    """Return the factor of that name. Raises FactorError, which names the nearest."""
+    if name not in FACTORS:
+        raise FactorError(f"there is no factor '{name}'; {_nearest(name, FACTORS)}")
+    return FACTORS[name]
+
+
+def get_setting(name: str) -> Factor:
+    """Return the setting of a drive of that name. Raises FactorError, which names the nearest."""
+    known = names(*SETTINGS)
+    if name not in known:
+        raise FactorError(f"there is no setting '{name}'; {_nearest(name, known)}")
+    return FACTORS[name]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches  # only after a mistake
+
+    by_small_letters = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), by_small_letters, n=1)
+    return (
+        f"did you mean '{by_small_letters[near[0]]}'?" if near else f"valid are {', '.join(by_small_letters.values())}"
+    )
+
+
+def column_of(name: str) -> str:
+    """Return the column of the executions that holds a factor: bs is bs_bytes, DRA is set_DRA. Raises FactorError."""
+    return get(name).column
+
+
+def in_turn(settings: Iterable[str]) -> list[str]:
+    """Return settings in the order in which they are set."""
+    return sorted(settings, key=lambda name: (FACTORS[name].turn, name))
+
+
+def definitions() -> dict[str, Any]:
+    """Return what the schemas of config/ say about factors, for their ``$defs``.
+
+    ``options`` and ``settings``, with a level each; ``factors``, all of these with a list of levels; ``tune``, a list
+    of settings.
+    """
+    options, settings = ({name: FACTORS[name].schema() for name in names(*roles)} for roles in (OPTIONS, SETTINGS))
+    return {
+        "options": _closed(options),
+        "settings": _closed(settings),
+        "factors": {"minProperties": 1, **_closed({name: _levels(one) for name, one in (options | settings).items()})},
+        "tune": _tune(),
+    }
+
+
+def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _levels(level: Mapping[str, Any]) -> dict[str, Any]:
+    hint = f"a list of levels, each {level['x-hint']}"
+    return {"type": "array", "minItems": 1, "uniqueItems": True, "items": level, "x-hint": hint}
+
+
+def _tune() -> dict[str, Any]:
+    of_the_queue = in_turn(names(Role.QUEUE))
+    of_the_disk = names(Role.MODE_PAGE, Role.LOOK_AHEAD)
+    known = [*of_the_queue, *of_the_disk]
+    hint = (
+        f"settings that a study may change and puts back, as root: of a disk [{', '.join(known)}], of the disk under a"
+        " `file` the first three"
+    )
+    return {"type": "array", "uniqueItems": True, "items": {"enum": known}, "x-hint": hint}
+
+
+# ---- As tables and axes print them
 
 
 @dataclass(frozen=True)
@@ -18,65 +385,25 @@ class Scale:
     texts: Mapping[Hashable, str]
 
 
-# By the column of the executions. A factor that is not here is printed under its own name, its levels as they are.
-_FACTORS: dict[str, tuple[str, Kind]] = {
-    "drive": ("Drive", "text"),
-    "rw": ("Workload", "text"),
-    "bs_bytes": ("Block size", "size"),
-    "iodepth": ("I/O depth", "number"),
-    "numjobs": ("Number of jobs", "number"),
-    "rwmixread": ("Share of reads", "percent"),
-    "percentage_random": ("Share of random requests", "percent"),
-    "offset": ("Offset", "size"),
-    "offset_increment": ("Offset from job to job", "size"),
-    "blockalign": ("Alignment", "size"),
-    "size": ("Target size", "size"),
-    "skip": ("Gap", "size"),
-    "partitions": ("Partitions", "number"),
-    "thinktime": ("Pause", "duration"),
-    "thinktime_blocks": ("Requests in a burst", "number"),
-    "random_distribution": ("Random distribution", "text"),
-    "replay": ("Replay", "text"),
-    "read_iolog": ("Log replayed", "text"),
-    "set_scheduler": ("Scheduler", "text"),
-}
-
-
-def level_of(factor: str, level: Any) -> Any:
-    """Return a level as the executions have it: ``'4k'`` is 4096 bytes, ``'1 ms'`` is 1000 microseconds.
-
-    ``factor`` is a column of the executions. Raises ValueError for text that is no such size or duration.
-    """
-    kind = _FACTORS.get(factor, ("", "number"))[1]
-    if not isinstance(level, str) or kind not in ("size", "duration"):
-        return level
-    return signed_size_bytes(level) if kind == "size" else duration_us(level)
-
-
-def is_text(factor: str) -> bool:
-    """Return whether a factor's levels are names, with which nothing can be computed."""
-    return _FACTORS.get(factor, ("", "number"))[1] == "text"
-
-
-def scale(factor: str, levels: Iterable[Any]) -> Scale:
+def scale(column: str, levels: Iterable[Any]) -> Scale:
     """Return how the levels of a factor are printed, in one unit that makes the numbers short.
 
-    ``factor`` is a column of the executions; sizes are bytes there, durations microseconds.
+    ``column`` is that of the executions; sizes are bytes there, durations microseconds. A column that is no factor's is
+    printed under its own name, its levels as they are.
     """
     wanted = list(dict.fromkeys(levels))
-    name = factor.removeprefix("set_")
-    label, kind = _FACTORS.get(factor, (name if name.isupper() else name.replace("_", " ").capitalize(), "number"))
+    factor = _BY_COLUMN.get(column) or Factor(column.removeprefix("set_"), Role.FIO)
     numbers = [abs(float(level)) for level in wanted if isinstance(level, Real)]
     largest = max(numbers, default=0.0)
     unit, divisor = "", 1
-    if kind == "percent":
+    if factor.kind == "percent":
         unit = "%"
-    elif kind == "size":
+    elif factor.kind in {"size", "signed size"}:
         unit, divisor = ("MiB", 2**20) if largest > 2**23 else ("KiB", 2**10) if largest >= 2**12 else ("B", 1)
-    elif kind == "duration":
+    elif factor.kind == "duration":
         unit, divisor = ("s", 10**6) if largest > 10**7 else ("ms", 10**3) if largest >= 10**3 else ("µs", 1)
     texts = {level: _text(level, divisor) for level in wanted}
-    return Scale(f"{label} ({unit})" if unit else label, texts)
+    return Scale(f"{factor.label} ({unit})" if unit else factor.label, texts)
 
 
 def _text(level: Any, divisor: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from iopatterns.base import units, yaml_schema
 from iopatterns.configuration import config
+from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
 from iopatterns.raw import cells
 
 # Raise it when the measuring code changes what fio is asked to do in a way that the specification does not show:
@@ -72,7 +73,7 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
         "warmup_ms": conf.warmup_ms,
         "seed": conf.seed,
     }
-    tags = _Tags(conf.fio_options, conf.settings)
+    tags = _Tags()
     for drive, settings in conf.drives.items():
         if settings["kind"] == "archive":
             yield from _archived(conf, study, drive)
@@ -173,12 +174,11 @@ def _points(
     The size is that of the part of the file that a job uses, as ``{"size": …}``, where it follows from other options.
     """
     content = conf.studies[study]
-    schemas = {**conf.fio_options, **conf.settings}
     for experiment, body in content["experiments"].items():
         if drive not in drives_of(conf, study, experiment):
             continue
         fixed = {**content["fio"], **body.get("fio", {})}
-        fixed = {option: yaml_schema.read_value(value, schemas[option]) for option, value in fixed.items()}
+        fixed = {option: FACTORS[option].read(value) for option, value in fixed.items()}
         regions = body.get("regions")
         if regions is not None:
             if "size" in {*fixed, *body["vary"]}:
@@ -186,11 +186,10 @@ def _points(
                 raise GridError(f"{place}: regions says already how much of the file a job uses. Leave out size.")
             # whole MiB, so that every block size of a study divides it or its remainder is small
             fixed["offset_increment"] = conf.file_size_bytes // regions // _MIB * _MIB
-        factors = list(body["vary"])
-        levels = [[yaml_schema.read_value(level, schemas[name]) for level in body["vary"][name]] for name in factors]
+        levels = [[FACTORS[name].read(level) for level in given] for name, given in body["vary"].items()]
         for combination in itertools.product(*levels):
-            varied = dict(zip(factors, combination, strict=True))
-            settings = {name: value for name, value in varied.items() if name in conf.settings}
+            varied = dict(zip(body["vary"], combination, strict=True))
+            settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTINGS}
             point = {**fixed, **{name: value for name, value in varied.items() if name not in settings}}
             if "read_iolog" in point:
                 log = conf.iologs[point["read_iolog"]]
@@ -307,14 +306,11 @@ def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
 class _Tags:
     """The readable part of a cell's name, a function of the fio options and the settings alone."""
 
-    def __init__(self, options: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self) -> None:
         # rw and bs come first, numjobs is always said, the rest follow in alphabetical order where set
-        tagged = [option for option in options if "x-tag" in options[option]]
-        rest = sorted(set(tagged) - {"rw", "bs", "numjobs", "iodepth"})
-        self._order = ["rw", "bs", "iodepth", "numjobs", *rest]
-        self._tag = {option: str(options[option]["x-tag"]) for option in self._order}
-        self._unit = {option: options[option].get("x-unit") for option in self._order}
-        self._settings = {setting: str(schema["x-tag"]) for setting, schema in settings.items()}
+        tagged = {option for option in names(*OPTIONS) if FACTORS[option].tag is not None}
+        first = ["rw", "bs", "iodepth", "numjobs"]
+        self._order = [*first, *sorted(tagged - set(first))]
         self._known: dict[tuple[str, Any], str] = {}
 
     def readable(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
@@ -327,15 +323,17 @@ class _Tags:
                 continue
             text = self._known.get((option, value))
             if text is None:
-                text = self._known[option, value] = self._tag[option] + self._text(option, value)
+                text = self._known[option, value] = f"{FACTORS[option].tag}{_level_text(option, value)}"
             parts.append(text)
-        parts += [f"{self._settings[name]}{settings[name]}".replace(" ", "-") for name in sorted(settings)]
+        parts += [f"{FACTORS[name].tag}{settings[name]}".replace(" ", "-") for name in sorted(settings)]
         return "-".join(parts)
 
-    def _text(self, option: str, value: Any) -> str:
-        if self._unit[option] in {"size", "signed size"}:
-            return units.format_size(value)
-        if self._unit[option] == "duration":
-            return f"{value}us"
-        text = PurePath(value).stem if self._unit[option] == "path" else str(value)
-        return re.sub(r"[^A-Za-z0-9.-]+", "_", text)  # a name is one folder's
+
+def _level_text(option: str, level: Any) -> str:
+    unit = FACTORS[option].unit
+    if unit in {"size", "signed size"}:
+        return units.format_size(level)
+    if unit == "duration":
+        return f"{level}us"
+    text = PurePath(level).stem if unit == "path" else str(level)
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", text)  # a name is one folder's

@@ -18,9 +18,8 @@ from fio_parser_json.documents import FioParseError, read_documents
 from iopatterns.base import children
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.signals import STOPPING
+from iopatterns.configuration import factors
 
-# Options of cells that fio does not know; `command` and `iologs` say what is made of them
-_OUR_OPTIONS = ("skip", "partitions", "replay", "read_iolog")
 # A direction of a mix may have had no request where chance alone makes that this likely
 _LEAST_LIKELIHOOD = 1e-6
 # An execution whose I/O ran for less than this share of the runtime asked for was cut short by something
@@ -99,7 +98,7 @@ def command(
     options = specification["fio"]
     argv = ["fio", f"--name={options['rw']}", f"--filename={_escaped(target)}"]
     given = {"size": specification["drive"]["file_size_bytes"], **options}
-    for ours in _OUR_OPTIONS:
+    for ours in factors.names(factors.Role.OURS):
         given.pop(ours, None)
     if options.get("skip"):
         given["rw"] = f"{options['rw']}:{options['skip']}"

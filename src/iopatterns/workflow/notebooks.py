@@ -93,7 +93,7 @@ def _read(notebook: Path) -> Any:
     import nbformat
 
     try:
-        return nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
+        return nbformat.read(notebook, as_version=4)
     except FileNotFoundError:
         raise NotebookError(f"{notebook}: there is no such notebook") from None
     except Exception as error:  # nbformat has no common base for what a broken file makes it raise
@@ -245,7 +245,7 @@ def _keep(copy: Path, executed: Path) -> None:
             cell.id = "injected-parameters"  # papermill's own is random
         elif "papermill-error-cell-tag" in tags:
             cell.id = f"error-{number}"
-    files.write(executed, lambda temporary: nbformat.write(node, temporary))  # type: ignore[no-untyped-call]
+    files.write(executed, lambda temporary: nbformat.write(node, temporary))
 
 
 def _one_line(error: Exception) -> str:

@@ -15,8 +15,18 @@ DATA = Path(__file__).parent / "data"
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "uv", "build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", folder]
-    subprocess.run([*command, SOURCE], check=True, capture_output=True, text=True, timeout=300)
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "build",
+        "--quiet",
+        "--wheel",
+        "--no-build-isolation",
+        "--out-dir",
+        str(folder),
+    ]
+    subprocess.run([*command, str(SOURCE)], check=True, capture_output=True, text=True, timeout=300)
     (found,) = folder.glob("*.whl")
     return found
 

@@ -148,7 +148,7 @@ def test_bandwidth_is_bytes_over_runtime(output: Path) -> None:
     table = table[table["runtime_ms"] > 0]
     expected = table["io_bytes"] * 1000 / table["runtime_ms"]
     # Before fio 3.2 bandwidth, and before 2.21 the bytes too, are whole KiB.
-    rounding = 1 if version(output) >= (3, 2) else 1024
+    rounding = pd.Series(1.0 if version(output) >= (3, 2) else 1024.0, index=table.index)
     if version(output) < (2, 21):
         rounding += 1024 * 1000 / table["runtime_ms"]
     assert ((table["bandwidth_bytes_per_s"] - expected).abs() <= rounding).all()
@@ -326,7 +326,7 @@ def test_percentiles_counted_from_the_bins_are_those_that_fio_gives(path: Path) 
     for (number, direction, which), bins in bins_of(path).groupby(["job", "direction", "latency"]):
         running = bins["count"].cumsum()
         for column in percentile_columns(rows.reset_index()):
-            given_by_fio = rows.loc[(number, direction), column]
+            given_by_fio: Any = rows[column].xs((number, direction))
             if column.startswith(f"{which}_") and pd.notna(given_by_fio):
                 percentile = float(column.removeprefix(f"{which}_p").removesuffix("_ns").replace("_", "."))
                 reached = running >= percentile / 100 * bins["count"].sum()
@@ -478,7 +478,7 @@ def test_a_missing_number_of_a_direction_is_na_there_alone(field: str) -> None:
     changed = [name for name in whole.columns if not table[name].equals(whole[name])]
     assert len(changed) == 1
     # bw_bytes gives way to bw in KiB/s.
-    assert pd.isna(table.at[0, changed[0]]) or field == "bw_bytes"
+    assert table[changed[0]].isna()[0] or field == "bw_bytes"
 
 
 def test_a_wrong_type_is_told_with_the_path_of_the_field() -> None:
@@ -520,4 +520,4 @@ def test_a_job_without_any_direction_is_an_error() -> None:
 
 def test_the_start_value_of_a_minimum_is_a_missing_value() -> None:
     documents = damaged("3.1-lat-percentiles-plus", ("jobs", 0, "read", "slat_ns", "min"), 2**64 - 1)
-    assert pd.isna(jobs(documents).at[0, "slat_min_ns"])
+    assert jobs(documents)["slat_min_ns"].isna()[0]

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from iopatterns.configuration import factors
+
 
 def in_order(settings: Iterable[str]) -> list[str]:
     """Return settings in the order in which they are set.
@@ -9,4 +11,4 @@ def in_order(settings: Iterable[str]) -> list[str]:
     The scheduler comes first, which brings values of its own, and WCE before the kernel's view of the write cache,
     which follows it.
     """
-    return sorted(settings, key=lambda setting: (setting != "scheduler", setting == "write_cache", setting))
+    return factors.in_turn(settings)

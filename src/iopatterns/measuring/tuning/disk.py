@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from iopatterns.configuration import factors
 from iopatterns.measuring.tuning import exchange, mode_page, queue
 from iopatterns.raw.tuning_steps import CHANGED, Step, not_applicable
 
 LOOK_AHEAD = "look_ahead"
-SETTINGS = (*mode_page.BITS, LOOK_AHEAD)
+SETTINGS = factors.names(factors.Role.MODE_PAGE, factors.Role.LOOK_AHEAD)
 
 _WRITE_CACHE = "WCE"
 _SYS_BLOCK = Path("/sys/block")

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Sequence
 
+from iopatterns.configuration import factors
 from iopatterns.measuring.tuning import exchange
 from iopatterns.raw.tuning_steps import Step
 
 # SBC-4, 6.5.6, by the names that sdparm gives them
-BITS = ("DRA", "FSW", "RCD", "WCE")
+BITS = factors.names(factors.Role.MODE_PAGE)
 
 _UNIT_ATTENTION = 6  # sdparm's exit status; a drive reports it once after a change, and answers when asked again
 

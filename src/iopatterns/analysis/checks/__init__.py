@@ -1,0 +1,93 @@
+"""The checks of claims: a statistic of what was measured, and what is expected of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from iopatterns.analysis.checks.expectations import EXPECTATIONS, Equals, Expectation, How, Is, Within
+from iopatterns.analysis.checks.findings import ClaimsError, Part
+from iopatterns.analysis.checks.kinds import STATISTICS, Growth, Outcome, Ratio, Statistic, Value
+from iopatterns.analysis.statistics import StatisticsError
+
+
+@dataclass(frozen=True)
+class Check:
+    """A statistic, and what is expected of it."""
+
+    statistic: Statistic
+    expectation: Expectation
+
+    def parts(self, executions: pd.DataFrame, steps: Sequence[Mapping[str, Any]], how: How) -> Iterator[Part]:
+        """Yield the parts for which there are measurements.
+
+        ``executions``: as ``quantities.read_executions`` returns it. ``steps``: as ``collect.tuned`` returns it. Raises
+        ClaimsError where the statistic does not exist, for it divides by a mean of zero.
+        """
+        for label, found in self.statistic.observe(executions, steps):
+            try:
+                yield self.expectation.part(label, found, how)
+            except (ZeroDivisionError, StatisticsError) as error:
+                raise ClaimsError(f"{label or 'its statistic'}: {error}") from None
+
+    def on(self, drive: str) -> "Check | None":
+        """Return the check put to another drive; None for one that compares drives or is about a certain one."""
+        statistic = None if isinstance(self.expectation, Equals) else self.statistic.on(drive)
+        return None if statistic is None else replace(self, statistic=statistic)
+
+    def describe(self) -> str:
+        """Return the statistic in words."""
+        return self.statistic.describe()
+
+    def expected(self) -> str:
+        """Return what is expected in words, with the tolerance."""
+        return self.expectation.describe(self.statistic.unit)
+
+    def found(self, parts: Sequence[Part]) -> str:
+        """Return what the statistic came to over all parts, as text."""
+        texts = sorted({part.value for part in parts if isinstance(part.value, str)})
+        numbers = [part.value for part in parts if not isinstance(part.value, str)]
+        if texts:
+            return ", ".join(texts)
+        if not numbers:
+            return "–"
+        low, high = (self.statistic.printed(value) for value in (min(numbers), max(numbers)))
+        unit = self.statistic.unit
+        return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
+
+    def published_ids(self) -> list[str]:
+        """Return the ids of the published values that the statistic is held against.
+
+        Of the set-up, which a column tells, they are none.
+        """
+        name = self.expectation.published_id
+        return [] if name is None or self.statistic.is_of_set_up else [name]
+
+    def compared(self, parts: Sequence[Part]) -> float | str | None:
+        """Return what stands beside the published value that the statistic should equal, in the unit of that."""
+        return self.expectation.compared(parts[0].value) if len(parts) == 1 else None
+
+
+def parse(check: Mapping[str, Any], published: pd.DataFrame) -> Check:
+    """Return a check as claims.yaml has it; ``published``: as ``published.load`` returns it. Raises ClaimsError."""
+    kinds = [kind for key, kind in STATISTICS.items() if key in check]
+    if Growth in kinds and Ratio in kinds:
+        kinds.remove(Ratio)  # it is what grows
+    wanted = [kind for key, kind in EXPECTATIONS.items() if key in check]
+    for found, known in ((kinds, STATISTICS), (wanted, EXPECTATIONS)):
+        if len(found) != 1:
+            raise ClaimsError(f"a check has one of {', '.join(known)}, not {len(found)} of them")
+    (kind,), (expectation,) = kinds, wanted
+    if kind.has_two_sides(check) != ("to" in check):
+        raise ClaimsError("ratio, difference and outcome need 'to', and nothing else has it")
+    if ("over_ratio" in check) != ("over_to" in check) or ("over_to" in check and kind is not Ratio):
+        raise ClaimsError("over_ratio and over_to belong together, and to a ratio")
+    if (kind is Outcome) != (expectation is Is):
+        raise ClaimsError("an outcome is held against 'is', and nothing else is")
+    if expectation is Within and not kind.is_around_one:
+        raise ClaimsError("'within' is a margin around 1, for ratio, growth and value alone")
+    if "with" in check and kind is not Value:
+        raise ClaimsError("'with' names the means of a 'value', and belongs to nothing else")
+    statistic = kind.parse(check)
+    return Check(statistic, expectation.parse(check, statistic.measure, published))
