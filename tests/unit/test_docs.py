@@ -21,7 +21,6 @@ import yaml
 from support import ROOT, cell_on_a_file
 
 from iopatterns import cells, cli
-from iopatterns.measure import measure, sidecar_path
 from iopatterns.twin import cli as twin_cli
 from iopatterns.twin import running
 
@@ -281,8 +280,9 @@ def described(content: object) -> Iterator[str]:
 def test_every_key_of_a_sidecar_is_described(disk_folder: Path) -> None:
     specification = cell_on_a_file(disk_folder)
     raw = disk_folder / "data/raw/test/study" / f"cell-{cells.digest(specification)[:8]}" / "01.json"
-    measure(disk_folder, specification, [raw])
-    content = json.loads(sidecar_path(raw).read_text(encoding="utf-8"))
+    command = [sys.executable, "-m", "iopatterns", "measure", "--specification", json.dumps(specification), str(raw)]
+    subprocess.run(command, cwd=disk_folder, check=True)
+    content = json.loads(raw.with_name("01.sidecar.json").read_text(encoding="utf-8"))
     assert [key for key in described(content) if f"`{key}`" not in RAW_FILES and f".{key}`" not in RAW_FILES] == []
 
 
