@@ -38,7 +38,8 @@ EXAMPLE_STUDY = "gap"
 
 
 def page_of(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
+    text: str = (ROOT / name).read_text(encoding="utf-8")
+    return text
 
 
 def without_code(text: str) -> str:
