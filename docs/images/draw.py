@@ -5,9 +5,9 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from iopatterns import files
 from iopatterns.analysis.plots import bandwidth_figure, styled
 from iopatterns.analysis.study import Study
+from iopatterns.base import files
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests/notebooks/data"

@@ -20,7 +20,8 @@ import pytest
 import yaml
 from support import ROOT, cell_on_a_file
 
-from iopatterns import cells, cli
+from iopatterns import cli
+from iopatterns.raw import cells
 from iopatterns.twin import cli as twin_cli
 from iopatterns.twin import running
 
@@ -293,6 +294,17 @@ def test_the_example_of_a_sidecar_is_one() -> None:
     assert f"-{cells.digest(example['specification'])[:8]}`" in RAW_FILES
     assert example["randseed"] == cells.randseed(example["specification"], example["execution"])
     assert [key for key in described(example) if key != "…" and f"`{key}`" not in RAW_FILES] == []
+
+
+def test_the_table_of_modules_is_complete() -> None:
+    rows = re.findall(r"^\| `(\w+)/` \| [^|]* \| (.*) \|$", page_of("CONTRIBUTING.md"), flags=re.MULTILINE)
+    told = {folder: set(re.findall(r"`(\w+)/?`", modules)) for folder, modules in rows}
+    package = ROOT / "src/iopatterns"
+    for folder in (path for path in package.iterdir() if (path / "__init__.py").exists()):
+        there = {
+            path.stem for path in folder.iterdir() if not path.name.startswith("__") and path.suffix in {"", ".py"}
+        }
+        assert there - told[folder.name] == set(), folder.name
 
 
 # ---- The picture

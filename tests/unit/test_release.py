@@ -8,7 +8,8 @@ import yaml
 from support import ROOT
 
 import iopatterns
-from iopatterns import grid, manifest
+from iopatterns.configuration import grid
+from iopatterns.workflow import manifest
 
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 # (version or "Unreleased", the rest of the heading, text) from the newest to the oldest
