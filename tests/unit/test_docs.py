@@ -1,5 +1,6 @@
 """The documentation: it builds, its links lead somewhere, and the paths, commands and keys that it names are there."""
 
+import csv
 import importlib.util
 import json
 import os
@@ -26,13 +27,19 @@ from iopatterns.twin import cli as twin_cli
 from iopatterns.twin import running
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, ROOT / "src/fio_parser_json/README.md", ROOT / "data/published/README.md"]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *DOCS,
+    ROOT / "src/fio_parser_json/README.md",
+    *sorted(ROOT.glob("data/*/README.md")),
+]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 RAW_FILES = (ROOT / "docs/raw-files.md").read_text(encoding="utf-8")
 
 # What a page may name that is in no checkout: made by a run, or an example's
 MADE = ("data/raw", "data/scratch", "data/archives", "data/traces", "results", "data/twins/my-drive.yaml")
 EXAMPLE_STUDY = "gap"
+STUDIES = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))["studies"]
 
 
 # ---- What the pages say
@@ -262,6 +269,30 @@ def test_commands_are_found_at_all() -> None:
     assert ["test"] in commands("README.md", "./reproduce.sh")
     assert checked(["retsore"], cli.commands, "iopatterns") == ["iopatterns retsore"]
     assert checked(["scorecard", "--expects"], cli.commands, "iopatterns") == ["iopatterns scorecard --expects"]
+
+
+# ---- What is told of the studies
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_readme_s_numbers_and_claims_are_those_of_the_data(study: str) -> None:
+    folder = ROOT / "data/published" / study
+    with open(folder / "values.csv", encoding="utf-8", newline="") as file:
+        numbers = sum(1 for _ in csv.DictReader(file))
+    claims = yaml.safe_load((folder / "claims.yaml").read_text(encoding="utf-8"))["claims"]
+    assert re.search(rf"^\| `{study}` \| .* \| {numbers} \| {len(claims)} \|$", page_of("README.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_reviewer_is_told_how_many_claims_hold(study: str) -> None:
+    expected = yaml.safe_load((ROOT / f"data/expectations/{study}.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((ROOT / f"data/published/{study}/claims.yaml").read_text(encoding="utf-8"))
+    against = {name for each in content.get("contradictions", []) for name in each["contradicted"]}
+    claims = [claim for claim in content["claims"] if claim["id"] not in against]
+    found = [(expected.get(claim["id"]), "assumed" in claim) for claim in claims]
+    hold = [assumed for status, assumed in found if status in {"reproduced", "within tolerance"}]
+    checkable = len(hold) + sum(status in {"deviates", "undecided"} for status, _ in found)
+    assert f"| `{study}` | {len(hold)} | {checkable} | {sum(hold)} |" in page_of("docs/reviewer.md")
 
 
 # ---- What is told of files
