@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -327,9 +328,12 @@ def test_the_example_of_a_sidecar_is_one() -> None:
     assert [key for key in described(example) if key != "…" and f"`{key}`" not in RAW_FILES] == []
 
 
-def test_the_table_of_modules_is_complete() -> None:
+def test_the_table_of_modules_is_complete_and_in_the_order_of_the_layers() -> None:
     rows = re.findall(r"^\| `(\w+)/` \| [^|]* \| (.*) \|$", page_of("CONTRIBUTING.md"), flags=re.MULTILINE)
     told = {folder: set(re.findall(r"`(\w+)/?`", modules)) for folder, modules in rows}
+    contracts = tomllib.loads(page_of("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["containers"] == ["iopatterns"])
+    assert list(told) == [layer for layer in layers if layer not in {"__main__", "cli"}]
     package = ROOT / "src/iopatterns"
     for folder in (path for path in package.iterdir() if (path / "__init__.py").exists()):
         there = {
