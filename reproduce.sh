@@ -15,6 +15,7 @@ usage: ./reproduce.sh [COMMAND]
   test --all [ARGS]     first install what some tests need besides (envs/apt-tests.txt), then run all of them
   setup           set up only; afterwards `source .venv/bin/activate` and plain `snakemake --cores 1`
   check           set up, run every formatter, linter and type check
+  docs            set up, build the documentation as a site: results/site/index.html
 TEXT
 }
 
@@ -142,6 +143,11 @@ setup) set_up ;;
 check)
     set_up
     exec pre-commit run --all-files
+    ;;
+docs)
+    set_up
+    NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+    say "The documentation lies in results/site/index.html"
     ;;
 -h | --help) usage ;;
 *)

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md tells of adding a study, typed word by word: from nothing to its place in the report."""
+"""What docs/add-a-study.md tells, typed word by word: a study from nothing to its place in the report."""
 
 import json
 import os
@@ -14,14 +14,15 @@ from patience import run
 from support import ROOT, copy_project
 
 STUDY, DRIVE = "gap", "c400"
+PAGE = ROOT / "docs/add-a-study.md"
 # Where the copy of the project differs from a fresh clone: a small configuration, which this is not to be run with
 AS_COMMITTED = ("config/config.yaml", "config/studies/saif2020.yaml")
 
 
 def blocks() -> list[str]:
-    """Return the shell commands of the section, block by block."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (section,) = re.findall(r"^## Add a study\n(.*?)^## ", text, flags=re.MULTILINE | re.DOTALL)
+    """Return the shell commands of the page's section step by step, block by block."""
+    text = PAGE.read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## Step by step\n(.*?)^## ", text, flags=re.MULTILINE | re.DOTALL)
     return re.findall(r"^```sh\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -127,7 +128,7 @@ def test_the_scorecard_has_its_numbers_with_errors(card: dict[str, list[dict[str
 
 
 def test_what_the_section_says_is_seen_is_seen(said: dict[str, str]) -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     (shown,) = re.findall(r"^```\n(data/expectations/.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     assert output_of(said, "iopatterns scorecard") == [shown]
 

@@ -1,0 +1,33 @@
+"""Draws the README's picture from the measurement that the repository records: `python docs/images/draw.py`."""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+
+from iopatterns.analysis.plots import bandwidth_figure, styled
+from iopatterns.analysis.study import Study
+from iopatterns.base import files
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = ROOT / "tests/notebooks/data"
+PICTURE = ROOT / "docs/images/saif2020-initial.png"
+
+
+def draw(path: Path) -> None:
+    """Write the figure of tables 2 and 3 of RR-9319, drawn as the notebook of `saif2020` draws it."""
+    study = Study.load(
+        measurements=RECORDED / "saif2020.parquet",
+        tuning=RECORDED / "saif2020.tuning.json",
+        published=ROOT / "data/published/saif2020",
+        twins=ROOT / "data/twins",
+    )
+    figure = bandwidth_figure(study.summary("initial"), study.published("initial"))
+    with styled():
+        files.write(path, lambda temporary: figure.savefig(temporary, format="png", metadata={"Software": None}))
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    draw(PICTURE)
+    print(PICTURE.relative_to(ROOT), file=sys.stderr)

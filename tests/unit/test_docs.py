@@ -1,0 +1,362 @@
+"""The documentation: it builds, its links lead somewhere, and the paths, commands and keys that it names are there."""
+
+import csv
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+from urllib.parse import unquote
+
+import click
+import matplotlib.image
+import numpy as np
+import pytest
+import yaml
+from support import ROOT, cell_on_a_file
+
+from iopatterns import cli
+from iopatterns.raw import cells
+from iopatterns.twin import cli as twin_cli
+from iopatterns.twin import running
+
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *DOCS,
+    ROOT / "src/fio_parser_json/README.md",
+    *sorted(ROOT.glob("data/*/README.md")),
+]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+RAW_FILES = (ROOT / "docs/raw-files.md").read_text(encoding="utf-8")
+
+# What a page may name that is in no checkout: made by a run, or an example's
+MADE = ("data/raw", "data/scratch", "data/archives", "data/traces", "results", "data/twins/my-drive.yaml")
+EXAMPLE_STUDY = "gap"
+STUDIES = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))["studies"]
+
+
+# ---- What the pages say
+
+
+def page_of(name: str) -> str:
+    text: str = (ROOT / name).read_text(encoding="utf-8")
+    return text
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"`[^`]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def links(text: str) -> list[str]:
+    """Return where the links and images of a page lead, as far as that is no other host."""
+    found = re.findall(r"\]\(([^)\s]+)\)", without_code(text))
+    return [target for target in found if "://" not in target]
+
+
+def slug(heading: str) -> str:
+    """Return the anchor of a heading, as GitHub and MkDocs make it."""
+    text = re.sub(r"[^\w\s-]", "", re.sub(r"\s*\{#.*\}$|`", "", heading)).strip().lower()
+    return re.sub(r"\s", "-", text)
+
+
+def anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    given = {match[1] for heading in headings if (match := re.search(r"\{#([^}]+)\}$", heading))}
+    return {slug(heading) for heading in headings} | given | set(re.findall(r"^::: (\S+)", text, re.MULTILINE))
+
+
+def code(text: str) -> Iterator[str]:
+    """Yield each code span of a page, and each line of its blocks of shell commands and their transcripts."""
+    heredoc = re.sub(r"<<'END'\n.*?^END$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for block in re.findall(r"^```(?:sh)?\n(.*?)^```", heredoc, flags=re.MULTILINE | re.DOTALL):
+        yield from block.splitlines()
+    yield from re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def commands(name: str, program: str) -> list[list[str]]:
+    """Return the words behind each mention of a program in a page's code, what follows a comment or ``--`` left out."""
+    found = []
+    for line in code(page_of(name)):
+        start = re.match(rf"(?:\$ )?{re.escape(program)}(?= |$)", " ".join(line.split()))
+        if start:
+            words = shlex.split(" ".join(line.split())[start.end() :], comments=True)
+            found.append(words[: words.index("--")] if "--" in words else words)
+    return found
+
+
+# ---- The site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    return folder
+
+
+class Html(HTMLParser):
+    """What a built page has: anchors, links, and what a browser would load with it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.anchors |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "link" and given.get("rel") != "canonical" and "href" in given:
+            self.loaded.append(given["href"])
+        elif "src" in given:
+            self.loaded.append(given["src"])
+
+
+def test_every_page_is_in_the_site(site: Path) -> None:
+    assert {path.stem for path in site.glob("*.html")} - {"404", "search"} == {page.stem for page in DOCS}
+    configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [page.name for page in DOCS if f": {page.name}\n" not in configuration] == []
+
+
+def test_no_link_of_the_site_is_dead(site: Path) -> None:
+    built = {path.name: Html(path) for path in site.glob("*.html")}
+    dead = []
+    for name, html in built.items():
+        for target in (*html.links, *html.loaded):
+            if re.match(r"[a-z]+:", target) or name == "404.html":
+                continue
+            file, _, anchor = unquote(target).partition("#")
+            file = file.partition("?")[0] or name
+            whole = (site / file.lstrip("/")).resolve()
+            missing_anchor = anchor and whole.name in built and anchor not in built[whole.name].anchors
+            if not (whole.is_file() or file in {".", "./"}) or missing_anchor:
+                dead.append(f"{name}: {target}")
+    assert dead == []
+
+
+def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+    for path in site.glob("*.html"):
+        assert [target for target in Html(path).loaded if re.match(r"(https?:)?//", target)] == [], path.name
+    for path in site.rglob("*.css"):
+        assert re.findall(r"url\([\"']?(?:https?:)?//[^)]*|@import", path.read_text(encoding="utf-8")) == [], path.name
+
+
+def test_functions_are_described(site: Path) -> None:
+    for name in ("fio_parser_json.jobs", "iopatterns.twin.run", "iopatterns.analysis.statistics.interval"):
+        assert name in Html(site / "api.html").anchors
+
+
+# ---- Links and paths of the pages as they are
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_link_is_dead(name: str) -> None:
+    dead = []
+    for target in links(page_of(name)):
+        file, _, anchor = target.partition("#")
+        path = ((ROOT / name).parent / file).resolve() if file else ROOT / name
+        if not path.exists():
+            dead.append(target)
+        elif anchor and path.suffix == ".md":
+            known = anchors(path.read_text(encoding="utf-8"))
+            # what the API has of a module is there only once the site is built
+            if anchor not in known and not any(anchor.startswith(f"{each}.") for each in known):
+                dead.append(target)
+    assert dead == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_path_that_is_named_is_there(name: str) -> None:
+    folders = "|".join(re.escape(path.name) for path in ROOT.iterdir() if path.is_dir() and path.name != "build")
+    missing = []
+    for span in code(page_of(name)):
+        for path in re.findall(rf"(?:^|[\s=`'\[])((?:{folders})/[\w./-]*)", span):
+            written = path.rstrip("./")
+            example = EXAMPLE_STUDY in re.split(r"[/.]", written)
+            template = re.search(re.escape(path) + r"[<{*…]", span)  # a name stands for another
+            if not (example or template or written.startswith(MADE) or (ROOT / written).exists()):
+                missing.append(path)
+    assert missing == []
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    led_to = {target.partition("#")[0] for target in links(page_of("README.md"))}
+    assert {f"docs/{page.name}" for page in DOCS} <= led_to
+
+
+def test_the_readme_is_two_pages_at_most() -> None:
+    text = page_of("README.md")
+    assert len(text.splitlines()) <= 100
+    assert len(text.split()) <= 1200
+
+
+# ---- Commands
+
+
+def checked(words: list[str], group: click.Command, said: str) -> list[str]:
+    """Return what is wrong with the words behind a command of click's."""
+    assert isinstance(group, click.Group)
+    rest = [word for word in words if word not in {"--help", "--version"}]
+    if not rest or not re.fullmatch(r"[a-z-]+", rest[0]):
+        return []  # its name alone, or a place for one
+    if rest[0] not in group.commands:
+        return [f"{said} {rest[0]}"]
+    known = {option for parameter in group.commands[rest[0]].params for option in parameter.opts}
+    if group is twin_cli.commands and rest[0] == "run":
+        known = set(re.findall(r"--[a-z-]+", running.USAGE))
+    return [f"{said} {rest[0]} {word}" for word in rest[1:] if word.startswith("-") and word not in known]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_of_the_package_is_one(name: str) -> None:
+    wrong = []
+    for program, group in (("iopatterns", cli.commands), ("twin", twin_cli.commands)):
+        for words in commands(name, program):
+            wrong += checked(words, group, program)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_of_reproduce_sh_is_one(name: str) -> None:
+    labels = set(re.findall(r"^ *((?:--?)?[a-z]+)\)(?: |$)", page_of("reproduce.sh"), flags=re.MULTILINE))
+    used = [word for words in commands(name, "./reproduce.sh") for word in words if not (ROOT / word).exists()]
+    assert [word for word in used if word not in labels] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_target_and_key_given_to_snakemake_is_one(name: str) -> None:
+    rules = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "Snakefile", *ROOT.glob("workflow/rules/*")])
+    targets = set(re.findall(r"^rule (\w+):", rules, flags=re.MULTILINE))
+    keys = set(yaml.safe_load(page_of("config/config.yaml")))
+    wrong = []
+    for words in commands(name, "snakemake"):
+        pairs = [word.partition("=")[0] for word in words if "=" in word]
+        wrong += [key for key in pairs if key not in keys | {"repetition"}]  # which is shown as a mistake
+        rest = [word for word in words if "=" not in word and word not in {"-n", "--config", "--lint", "--cores"}]
+        wrong += [word for word in rest if not word.isdigit() and word not in targets]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_python_script_is_there(name: str) -> None:
+    for program in ("python", ".venv/bin/python"):
+        used = [words[0] for words in commands(name, program) if words and words[0].endswith(".py")]
+        assert [path for path in used if not (ROOT / path).is_file()] == []
+
+
+def test_commands_are_found_at_all() -> None:
+    assert ["--cores", "1", "scorecard"] in commands("README.md", "snakemake")
+    assert ["restore"] in commands("docs/real-drives.md", "iopatterns")
+    assert ["test"] in commands("README.md", "./reproduce.sh")
+    assert checked(["retsore"], cli.commands, "iopatterns") == ["iopatterns retsore"]
+    assert checked(["scorecard", "--expects"], cli.commands, "iopatterns") == ["iopatterns scorecard --expects"]
+
+
+# ---- What is told of the studies
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_readme_s_numbers_and_claims_are_those_of_the_data(study: str) -> None:
+    folder = ROOT / "data/published" / study
+    with open(folder / "values.csv", encoding="utf-8", newline="") as file:
+        numbers = sum(1 for _ in csv.DictReader(file))
+    claims = yaml.safe_load((folder / "claims.yaml").read_text(encoding="utf-8"))["claims"]
+    assert re.search(rf"^\| `{study}` \| .* \| {numbers} \| {len(claims)} \|$", page_of("README.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_reviewer_is_told_how_many_claims_hold(study: str) -> None:
+    expected = yaml.safe_load((ROOT / f"data/expectations/{study}.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((ROOT / f"data/published/{study}/claims.yaml").read_text(encoding="utf-8"))
+    against = {name for each in content.get("contradictions", []) for name in each["contradicted"]}
+    claims = [claim for claim in content["claims"] if claim["id"] not in against]
+    found = [(expected.get(claim["id"]), "assumed" in claim) for claim in claims]
+    hold = [assumed for status, assumed in found if status in {"reproduced", "within tolerance"}]
+    checkable = len(hold) + sum(status in {"deviates", "undecided"} for status, _ in found)
+    assert f"| `{study}` | {len(hold)} | {checkable} | {sum(hold)} |" in page_of("docs/reviewer.md")
+
+
+# ---- What is told of files
+
+
+def described(content: object) -> Iterator[str]:
+    """Yield each key of a sidecar that this package chooses: not fio's options, nor those of other programs."""
+    if isinstance(content, list):
+        for each in content:
+            yield from described(each)
+    elif isinstance(content, dict):
+        for key, value in content.items():
+            yield key
+            if key not in {"fio", "settings"}:
+                yield from described(value)
+
+
+def test_every_key_of_a_sidecar_is_described(disk_folder: Path) -> None:
+    specification = cell_on_a_file(disk_folder)
+    raw = disk_folder / "data/raw/test/study" / f"cell-{cells.digest(specification)[:8]}" / "01.json"
+    command = [sys.executable, "-m", "iopatterns", "measure", "--specification", json.dumps(specification), str(raw)]
+    subprocess.run(command, cwd=disk_folder, check=True)
+    content = json.loads(raw.with_name("01.sidecar.json").read_text(encoding="utf-8"))
+    assert [key for key in described(content) if f"`{key}`" not in RAW_FILES and f".{key}`" not in RAW_FILES] == []
+
+
+def test_the_example_of_a_sidecar_is_one() -> None:
+    (text,) = re.findall(r"^```json\n(.*?)^```", RAW_FILES, flags=re.MULTILINE | re.DOTALL)
+    example = json.loads(text)
+    assert f"-{cells.digest(example['specification'])[:8]}`" in RAW_FILES
+    assert example["randseed"] == cells.randseed(example["specification"], example["execution"])
+    assert [key for key in described(example) if key != "…" and f"`{key}`" not in RAW_FILES] == []
+
+
+def test_the_table_of_modules_is_complete_and_in_the_order_of_the_layers() -> None:
+    rows = re.findall(r"^\| `(\w+)/` \| [^|]* \| (.*) \|$", page_of("CONTRIBUTING.md"), flags=re.MULTILINE)
+    told = {folder: set(re.findall(r"`(\w+)/?`", modules)) for folder, modules in rows}
+    contracts = tomllib.loads(page_of("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["containers"] == ["iopatterns"])
+    assert list(told) == [layer for layer in layers if layer not in {"__main__", "cli"}]
+    package = ROOT / "src/iopatterns"
+    for folder in (path for path in package.iterdir() if (path / "__init__.py").exists()):
+        there = {
+            path.stem for path in folder.iterdir() if not path.name.startswith("__") and path.suffix in {"", ".py"}
+        }
+        assert there - told[folder.name] == set(), folder.name
+
+
+# ---- The picture
+
+
+@pytest.fixture(scope="module")
+def drawing() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("draw", ROOT / "docs/images/draw.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_is_what_the_recorded_measurement_gives(drawing: ModuleType, tmp_path: Path) -> None:
+    drawing.draw(tmp_path / "picture.png")
+    committed, drawn = (matplotlib.image.imread(path) for path in (drawing.PICTURE, tmp_path / "picture.png"))
+    np.testing.assert_array_equal(committed, drawn, err_msg="python docs/images/draw.py draws it anew")
+    assert f"docs/images/{drawing.PICTURE.name}" in links(page_of("README.md"))

@@ -1,0 +1,70 @@
+"""A release: version, citation, changelog, protocol and manifests agree."""
+
+import hashlib
+import itertools
+import re
+
+import yaml
+from support import ROOT
+
+import iopatterns
+from iopatterns.configuration import grid
+from iopatterns.workflow import manifest
+
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+# (version or "Unreleased", the rest of the heading, text) from the newest to the oldest
+SECTIONS = re.findall(r"^## \[([^\]]+)\]([^\n]*)\n(.*?)(?=^## |\Z)", CHANGELOG, flags=re.MULTILINE | re.DOTALL)
+RELEASES = [section for section in SECTIONS if section[0] != "Unreleased"]
+MANIFESTS = sorted((ROOT / manifest.FOLDER).glob("*.sha256"))
+
+
+def measured() -> str:
+    """Return the line that the changelog must have of what this version measures."""
+    parts = [f"protocol {grid.PROTOCOL}"]
+    for path in MANIFESTS:
+        raw = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if "  data/raw/" in line]
+        parts.append(f"{path.stem} `{hashlib.sha256(''.join(raw).encode()).hexdigest()[:12]}`")
+    return f"Measured: {', '.join(parts)}"
+
+
+def lines_measured() -> dict[str, str]:
+    found = {name: re.findall(r"^Measured: .*$", text, flags=re.MULTILINE) for name, _, text in SECTIONS}
+    assert all(len(lines) <= 1 for lines in found.values())
+    return {name: lines[0] for name, lines in found.items() if lines}
+
+
+def test_the_changelog_begins_with_what_is_not_released() -> None:
+    assert SECTIONS[0][:2] == ("Unreleased", "")
+
+
+def test_each_release_has_a_version_a_date_and_what_it_measures() -> None:
+    for version, rest, _ in RELEASES:
+        assert re.fullmatch(r"\d+\.\d+\.\d+", version)
+        assert re.fullmatch(r" - \d{4}-\d{2}-\d{2}", rest)
+        assert version in lines_measured()
+
+
+def test_the_version_is_that_of_the_last_release() -> None:
+    assert iopatterns.__version__ == RELEASES[0][0]
+
+
+def test_the_citation_has_the_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == iopatterns.__version__
+
+
+def test_the_changelog_says_what_is_measured() -> None:
+    assert next(iter(lines_measured().values())) == measured()
+
+
+def test_a_release_that_measures_otherwise_has_another_second_number() -> None:
+    lines = lines_measured()
+    for (newer, *_), (older, *_) in itertools.pairwise(RELEASES):
+        if lines[newer] != lines[older]:
+            assert newer.split(".")[:2] != older.split(".")[:2]
+
+
+def test_manifests_are_of_this_configuration_and_protocol() -> None:
+    line = f"# configuration {manifest.identity(ROOT)}"
+    for path in MANIFESTS:
+        assert line in path.read_text(encoding="utf-8").splitlines(), f"{path}: iopatterns manifest --write renews it"
