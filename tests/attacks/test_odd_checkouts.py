@@ -1,11 +1,17 @@
 """A checkout at a path of odd characters works, or one line says why it cannot before anything runs."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from support import Project, copy_project
+from support import Project, cell_on_a_file, copy_project
+from twins import JOB
 
-from iopatterns.base import yaml_schema
+from iopatterns.measuring.cell import measure
+from iopatterns.raw import cells
+from iopatterns.twin import running, state
+from iopatterns.twin.error import TwinError
 from iopatterns.workflow.notebooks import execute
 from iopatterns.workflow.plan import Plan
 from iopatterns.workflow.report import compile_report
@@ -49,16 +55,18 @@ def test_snakemake_started_elsewhere_says_where_to_start_it(
     assert "is the project's folder. Run Snakemake there." in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["semi;colon", "ha#sh"])
-def test_a_path_that_fio_would_cut_is_refused_for_fio_would_write_another_file(disk_folder: Path, name: str) -> None:
-    project = copy_project(disk_folder / name)
-    with pytest.raises(yaml_schema.ConfigError, match="beginning of a comment, and would use another file"):
-        Plan(project.root)
-    project.edit("config/config.yaml", drives=["px05smb040"])  # a twin has no path
-    assert Plan(project.root).raw_files("saif2020")
-    (disk_folder / "plain").symlink_to(project.root)
-    with pytest.raises(yaml_schema.ConfigError, match="beginning of a comment"):
-        Plan(disk_folder / "plain", {"drives": ["scratch"]})
+@pytest.mark.parametrize("name", ["semi;colon", "ha#sh", "blank behind "])
+def test_a_file_at_a_path_that_fio_would_cut_is_the_one_that_is_written(
+    disk_folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = disk_folder / name
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    cell = cell_on_a_file(folder)
+    cell["fio"]["rw"] = "randwrite"
+    assert measure(folder, cell, [Path(f"data/raw/test/study/x-{cells.digest(cell)[:8]}/01.json")]) == 1
+    assert (folder / "drive.bin").stat().st_size > cell["drive"]["file_size_bytes"]
+    assert [path.name for path in disk_folder.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -83,3 +91,32 @@ def test_cells_are_measured_and_analysed_in_an_odd_folder(disk_folder: Path) -> 
     said = project.snakemake("results/measurements/saif2020.parquet")
     assert said.returncode == 0, said.stdout[-2000:]
     assert {path.split("/")[0] for path in project.raw_files()} == {"scratch", "px05smb040"}
+
+
+def on_a_twin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, str]]:
+    """Return command and environment of a short run of fio with the library that lies in a folder."""
+    folder.mkdir()
+    copy = shutil.copy(state.preload_library(), folder)
+    monkeypatch.setattr(state, "preload_library", lambda: str(copy))
+    environment = running.prepare("c400", str(folder / "state"))
+    return running.on_drive([*JOB, "--rw=randwrite", "--runtime=10ms", "--time_based=1"], environment), environment
+
+
+@pytest.mark.parametrize("name", ["a b", "two  blanks ", "it's", "ünï 日本", "tab\there"])
+def test_a_twin_is_served_by_a_library_in_an_odd_folder(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, environment = on_a_twin(tmp_path / name, monkeypatch)
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cannot be preloaded" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert not Path(environment["TWIN_DRIVE"]).exists()
+
+
+@pytest.mark.parametrize("name", ["co:lon", "semi;colon"])
+def test_a_library_that_the_loader_cannot_find_is_refused_before_fio_runs(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TwinError, match=r"no path with a colon or a semicolon\. Move"):
+        on_a_twin(tmp_path / name, monkeypatch)

@@ -167,8 +167,6 @@ _ALLOWED_BY_KIND = {
     "block": {"path", "serial", "model", "size", "tune", "destroy", "expendable"},
     "archive": {"path"},
 }
-# What ends the value of an option for fio (strip_blank_end in its parse.c), on its command line as well
-_FIO_COMMENTS = ";#"
 _ALLOWED_BY_ALL = {"kind", "description"}
 
 
@@ -204,19 +202,6 @@ def _check_paths(root: Path, drives: Mapping[str, Mapping[str, Any]]) -> None:
                 raise ConfigError(f"{place}: {reason}. Correct the path, or remove the link.") from None
 
 
-def _check_for_fio(root: Path, name: str, drive: Mapping[str, Any]) -> None:
-    """Raise ConfigError for the path of a real drive that fio would not take as it stands."""
-    path = os.path.abspath(root / drive["path"])  # noqa: PTH100 - as it is given, links and all
-    both = f"{path}{os.path.realpath(path)}"
-    wrong = next((character for character in _FIO_COMMENTS if character in both), "")
-    if wrong or path != path.strip():
-        what = f"fio takes '{wrong}' for the beginning of a comment" if wrong else "fio leaves out a blank at the end"
-        raise ConfigError(
-            f"{DRIVES_FILE}: {name}.path: {printable(path)}: {what}, and would use another file. Give another path, or"
-            " rename the folder."
-        )
-
-
 def _check_independent(names: Iterable[str], drives: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise ConfigError for an independent drive that is not described, or is no real one."""
     _check_names(names, "independent_drives", drives, f"described in {DRIVES_FILE}")
@@ -246,7 +231,6 @@ def _resolved_drive(root: Path, name: str, drive: Mapping[str, Any]) -> Mapping[
         except archive.ArchiveError as error:
             raise ConfigError(f"{DRIVES_FILE}: {name}.path: {error}") from None
     if drive["kind"] != "twin":
-        _check_for_fio(root, name, drive)
         return drive
     from iopatterns.twin import models  # only where there is a twin
     from iopatterns.twin.error import TwinError

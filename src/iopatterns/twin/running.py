@@ -7,6 +7,7 @@ when its file has changed since the twin's folder was made.
 import os
 import sys
 
+from iopatterns.base import children
 from iopatterns.twin import state
 
 TYPE_CHECKING = False  # importing it takes longer than all else here
@@ -128,16 +129,10 @@ def prepare(
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     text = _resolved_file(folder, settings)
     _resolve(path, settings, library, text)
-    environment = dict(os.environ)
+    environment = children.environment()
     for name in [name for name in environment if name.startswith("TWIN_")]:
         del environment[name]
-    # what a program writes must not depend on the user's zone (fio's "time") and language (its numbers and errors),
-    # and the order in which fio reads its command line is that of which `fio_request` knows
-    for name in ("LANGUAGE", "POSIXLY_CORRECT"):
-        environment.pop(name, None)
-    environment |= {"TZ": "UTC0", "LC_ALL": "C.UTF-8"}
-    before = environment.get("LD_PRELOAD")
-    environment["LD_PRELOAD"] = f"{library}:{before}" if before else library
+    _load_first(library, environment)
     environment["TWIN_DRIVE"] = f"/dev/twin-{state.model_name(path)}"
     environment["TWIN_MODEL"] = text
     environment["TWIN_STATE"] = folder
@@ -149,6 +144,28 @@ def prepare(
         environment["TWIN_COUNTERS"] = os.path.join(folder, f"counters-{os.getpid()}.bin")  # noqa: PTH118
         environment |= recorded.environment(counters, interval, interval_bytes)
     return environment
+
+
+def _load_first(library: str, environment: dict[str, str]) -> None:
+    """Have programs load the library before all others (ld.so(8)). Raises TwinError where its path cannot be named.
+
+    A list of libraries to preload ends a path at a blank or a colon, and knows no escapes. A list of folders ends one
+    at a colon or a semicolon alone, and the library's bare name is looked for in these.
+    """
+    folder, name = os.path.split(library)
+    if ":" in library or ";" in library:
+        from iopatterns.twin.error import TwinError
+
+        raise TwinError(
+            f"{library}: programs cannot be run on a twin with this library, for the system's loader takes no path with"
+            " a colon or a semicolon. Move or rename the folder in which .venv lies."
+        )
+    if any(character.isspace() for character in library):
+        others = environment.get("LD_LIBRARY_PATH")
+        environment["LD_LIBRARY_PATH"] = f"{folder}:{others}" if others else folder
+        library = name
+    before = environment.get("LD_PRELOAD")
+    environment["LD_PRELOAD"] = f"{library}:{before}" if before else library
 
 
 def _resolved_file(folder: str, settings: "Sequence[str]") -> str:
