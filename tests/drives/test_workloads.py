@@ -17,7 +17,7 @@ from support import ROOT, cell_on_a_file
 
 from iopatterns.analysis import collect
 from iopatterns.base import units
-from iopatterns.configuration import config, grid, iologs
+from iopatterns.configuration import config, grid, iologs, kinds
 from iopatterns.measuring import fio
 from iopatterns.measuring.cell import MeasureError, measure
 from iopatterns.measuring.drives import DriveError
@@ -85,6 +85,7 @@ def make(kind: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.Log | None, options: dict[str, Any]) -> dict[str, Any]:
     """Return the specification that the grid gives the one cell of these options."""
+    drive: kinds.Resolved
     if kind == "file":
         drive = {"kind": "file", "path": str(folder / "drive.bin")}
     else:

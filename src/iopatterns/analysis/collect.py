@@ -14,7 +14,7 @@ import pandas as pd
 import fio_parser_json
 import iopatterns
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import factors
+from iopatterns.configuration import factors, kinds
 from iopatterns.raw import archive
 from iopatterns.raw.sidecars import is_measured, read_sidecar
 
@@ -98,7 +98,7 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
     if not sidecars:
         raise CollectError("nothing was measured: no drive took the settings that its cells ask for")
     cells = {raw.parent: is_measured(sidecar) for raw, sidecar in zip(raw_files, all_sidecars, strict=True)}
-    real = [sidecar for sidecar in sidecars if sidecar["drive"]["kind"] != "twin"]
+    real = [sidecar for sidecar in sidecars if sidecar["drive"]["kind"] not in kinds.SIMULATED]
     first = sidecars[0]
     return {
         "cells": sum(cells.values()),

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from iopatterns.base import units, yaml_schema
-from iopatterns.configuration import config
+from iopatterns.configuration import config, kinds
 from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
 from iopatterns.raw import cells
 
@@ -75,12 +75,12 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
     }
     tags = _Tags()
     for drive, settings in conf.drives.items():
-        if settings["kind"] == "archive":
-            yield from _archived(conf, study, drive)
+        if kinds.is_archived(settings):
+            yield from _archived(conf, study, drive, settings)
             continue
         identity = {key: value for key, value in settings.items() if key not in _ABOUT_A_DRIVE}
         drive_specification = {**identity, "name": drive, "file_size_bytes": conf.file_size_bytes}
-        if settings["kind"] == "block" and conf.precondition != "none":
+        if kinds.of(settings).is_preconditioned and conf.precondition != "none":
             asked = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
             drive_specification["precondition"] = asked
         found: dict[str, tuple[str, dict[str, Any], list[str]]] = {}
@@ -91,9 +91,9 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
                 specification["iolog"] = {"sha256": conf.iologs[point["read_iolog"]].sha256}
             if drive_settings:
                 specification["settings"] = drive_settings
-                if "tune" in settings:
+                if kinds.is_real(settings) and "tune" in settings:
                     specification["drive"] = {**drive_specification, "tune": settings["tune"]}
-            if settings["kind"] == "twin":
+            if kinds.is_simulated(settings):
                 specification["warmup_ms"] = 0  # each execution finds a twin in the same state
             digest = cells.digest(specification)
             name = f"{tags.readable(point, drive_settings)}-{digest[:8]}"
@@ -122,30 +122,29 @@ def drives_of(conf: config.Config, study: str, experiment: str) -> list[str]:
         drive
         for drive, settings in conf.drives.items()
         if (
-            any(experiment in cell.experiments for cell in _held(conf, study, drive))
-            if settings["kind"] == "archive"
+            any(experiment in cell.experiments for cell in _held(conf, study, drive, settings))
+            if kinds.is_archived(settings)
             else drive in named or drive not in conf.source_drives
         )
     ]
 
 
-def _held(conf: config.Config, study: str, drive: str) -> Iterator[Cell]:
+def _held(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
     """Yield the cells of a study that an archive holds, under the name that its drive has here."""
-    contents = conf.drives[drive]["contents"]
-    for cell in contents.cells:
+    for cell in entry["contents"].cells:
         experiments = tuple(name for name in cell.experiments if name in conf.studies[study]["experiments"])
         if cell.study == study and experiments:
             yield Cell(study, drive, cell.name, cell.specification, experiments)
 
 
-def _archived(conf: config.Config, study: str, drive: str) -> Iterator[Cell]:
+def _archived(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
     """Yield the cells of a study on an archived drive. Raises GridError for one with too few executions."""
-    contents, path = conf.drives[drive]["contents"], conf.drives[drive]["path"]
+    contents, path = entry["contents"], entry["path"]
     held = {cell.name: cell.executions for cell in contents.cells if cell.study == study}
     wanted = repetitions(conf, study)
     place = f"{config.DRIVES_FILE}: {drive}: the archive {path}"
-    found = list(_held(conf, study, drive))
-    if not any(True for each in conf.studies for _ in _held(conf, each, drive)):
+    found = list(_held(conf, study, drive, entry))
+    if not any(True for each in conf.studies for _ in _held(conf, each, drive, entry)):
         holds = sorted({f"{cell.study}: {name}" for cell in contents.cells for name in cell.experiments})
         raise GridError(
             f"{place} holds no cell of an experiment that {', '.join(conf.studies)} has. It holds {', '.join(holds)}."

@@ -13,7 +13,7 @@ from typing import Any
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.signals import STOPPING
-from iopatterns.configuration import iologs
+from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import drives, fio, health, machine, progress
 from iopatterns.measuring.tuning import disk, journal
 from iopatterns.raw import cells, tuning_steps
@@ -107,7 +107,7 @@ def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[P
             messages.say(f"{label}: not measured, for the drive does not take its settings: {reasons}")
             return 0
         about["fio_version"] = fio.version()
-        real = specification["drive"]["kind"] != "twin"
+        real = specification["drive"]["kind"] not in kinds.SIMULATED
         condition = _condition(about["drive"]["device"]) if real else {}
         started = time.monotonic()
         _warm_up(drive, specification, log, cell)
