@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -16,6 +16,7 @@ from iopatterns.base.messages import bounded, printable
 
 if TYPE_CHECKING:
     from iopatterns.configuration.kinds import Entry
+    from iopatterns.raw.records import Specification
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,7 +41,7 @@ def measure(specification: str, log: Path | None, die_with_parent: bool, raw_fil
     if not isinstance(content, dict):
         raise click.BadParameter("no object, as the workflow gives it", param_hint="--specification")
     with _job("measure", log, die_with_parent=die_with_parent):
-        measure_cell(Path.cwd(), content, raw_files)
+        measure_cell(Path.cwd(), cast("Specification", content), raw_files)
 
 
 @commands.command("archive")

@@ -21,7 +21,7 @@ from iopatterns.measuring.cell import MeasureError, measure
 from iopatterns.raw import archive, cells
 from iopatterns.raw.archive import ArchiveError
 
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 STUDY = "study"
 
 
@@ -40,7 +40,7 @@ def measured(module_disk_folder: Path) -> Path:
     """A drive's raw folder with two executions of a cell, and one of a cell whose setting the drive does not take."""
     folder = module_disk_folder / "data/raw/test"
     plain = cell_on_a_file(module_disk_folder)
-    tuned = {**plain, "settings": {"DRA": 1}}
+    tuned = plain | {"settings": {"DRA": 1}}
     measure(module_disk_folder, plain, [folder / cell_of(plain) / f"{name}.json" for name in ("01", "02")])
     measure(module_disk_folder, tuned, [folder / cell_of(tuned) / "01.json"])
     return folder

@@ -1,7 +1,7 @@
 """The table of kinds of drive: what follows from it, and that nothing else knows a kind by its name."""
 
 import ast
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from support import ROOT
@@ -98,5 +98,6 @@ def test_every_kind_that_is_measured_here_can_be_opened() -> None:
     about = {"name": "x", "file_size_bytes": 2**20, "model_digest": models.load("c400").digest}
     for entry in ENTRIES:
         if not kinds.is_archived(entry):
-            drive = open_drive(ROOT, {"drive": {**about, **entry}, "fio": {"rw": "read"}})
+            specification: Any = {"drive": {**about, **entry}, "fio": {"rw": "read"}}
+            drive = open_drive(ROOT, specification)
             assert type(drive).__name__ == f"{entry['kind'].capitalize()}Drive"

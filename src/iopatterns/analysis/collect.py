@@ -16,6 +16,7 @@ import iopatterns
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
 from iopatterns.raw import archive
+from iopatterns.raw.records import Sidecar
 from iopatterns.raw.sidecars import is_measured, read_sidecar
 
 # The libraries whose version can change a number or a figure, named in the report's colophon; Python's own cannot
@@ -118,7 +119,7 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def doubts_of(real: Iterable[Mapping[str, Any]]) -> Counter[str]:
+def doubts_of(real: Iterable[Sidecar]) -> Counter[str]:
     """Return how many executions on real drives have which doubt; one shows only beside the others: newer firmware."""
     found: Counter[str] = Counter()
     first: dict[str, str | None] = {}
@@ -130,7 +131,7 @@ def doubts_of(real: Iterable[Mapping[str, Any]]) -> Counter[str]:
     return found
 
 
-def _identity(raw: Path, sidecar: Mapping[str, Any]) -> dict[str, Any]:
+def _identity(raw: Path, sidecar: Sidecar) -> dict[str, Any]:
     """Return what a drive said of itself, by the name that it has here, and which archive that comes from if any."""
     folder = raw.parent.parent.parent
     elsewhere = archive.origin(folder)
