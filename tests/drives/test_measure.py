@@ -20,7 +20,7 @@ from iopatterns.measuring import fio
 from iopatterns.measuring.cell import MeasureError, measure
 from iopatterns.raw import cells
 from iopatterns.raw.records import Sidecar
-from iopatterns.raw.sidecars import is_measured, read_sidecar, sidecar_path
+from iopatterns.raw.sidecars import SidecarError, is_measured, read_sidecar, sidecar_path
 
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
 
@@ -89,7 +89,7 @@ def test_changed_raw_file_is_found(specification: Spec, disk_folder: Path) -> No
     raws = raw_paths(disk_folder, specification, 1)
     measure(Path.cwd(), specification, raws)
     raws[0].write_bytes(raws[0].read_bytes().replace(b'"error" : 0', b'"error" : 1'))
-    with pytest.raises(MeasureError, match=r"01\.json: changed since it was measured"):
+    with pytest.raises(SidecarError, match=r"01\.json: changed since it was measured"):
         measure(Path.cwd(), specification, raws)
 
 

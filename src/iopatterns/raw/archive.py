@@ -88,7 +88,7 @@ def pack(raw: Path, experiments: Mapping[str, str], output: Path) -> Contents:
 
     ``raw`` is the drive's folder below data/raw. ``experiments`` has the names of the experiments that ask for each
     cell, by the cell's folder, ``<drive>/<study>/<cell>``; their order is that of the cells. The same raw files give
-    the same bytes. ``output`` appears whole or not at all. Raises ArchiveError, and MeasureError for a raw file that is
+    the same bytes. ``output`` appears whole or not at all. Raises ArchiveError, and SidecarError for a raw file that is
     not what was measured.
     """
     _check_output(output, raw.name)

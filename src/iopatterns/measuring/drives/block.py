@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from iopatterns.base import files, host_state, messages
+from iopatterns.configuration.kinds import BlockEntry
 from iopatterns.measuring import fio, machine, tuning
 from iopatterns.measuring.drives import opened, restoring
 from iopatterns.measuring.drives.error import DriveError
@@ -40,7 +41,7 @@ class BlockDrive:
         self.prefix: list[str] = []
         self._drive = cast(records.Block, specification["drive"])
         self._writing = not fio.only_reads(specification["fio"])
-        self._gate = Gate({**self._drive, **_consent(root, self._drive["name"])})
+        self._gate = Gate(cast(BlockEntry, {**self._drive, **_consent(root, self._drive["name"])}))
         self._folder = root / "data/raw" / self._drive["name"]
         self._note = self._folder / ".preconditioned.json"
         self._author = Author(self._drive["name"], str(root.resolve()))
