@@ -4,6 +4,7 @@ import contextlib
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -103,6 +104,6 @@ def project(disk_folder: Path) -> Project:
 
 
 @pytest.fixture
-def specification(disk_folder: Path) -> dict[str, object]:
+def specification(disk_folder: Path) -> Any:
     """The specification of a short random read of a small file in `disk_folder`."""
     return cell_on_a_file(disk_folder)

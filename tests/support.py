@@ -122,8 +122,8 @@ def lay_out_recorded(project: Path, studies: Sequence[str] = ("saif2020",)) -> P
     return project
 
 
-def cell_on_a_file(folder: Path) -> dict[str, Any]:
-    """Return the specification of a short random read of a small file in ``folder``."""
+def cell_on_a_file(folder: Path) -> Any:
+    """Return the specification of a short random read of a small file in ``folder``, which a test may spoil."""
     return {
         "protocol": 1,
         "runtime_ms": 100,
@@ -141,7 +141,7 @@ def cell_on_a_file(folder: Path) -> dict[str, Any]:
 
 def cell_on_a_disk(
     entry: Mapping[str, Any], name: str, rw: str, runtime_ms: int = 100, *, direct: int = 1, **settings: Any
-) -> dict[str, Any]:
+) -> Any:
     """Return the specification of a short run on the disk that an entry of config/drives.yaml describes."""
     identity = {key: value for key, value in entry.items() if key not in {"destroy", "expendable"}}
     found: dict[str, Any] = {

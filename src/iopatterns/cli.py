@@ -6,13 +6,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import click
 
 import iopatterns
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import bounded, printable
+
+if TYPE_CHECKING:
+    from iopatterns.configuration.kinds import Entry
+    from iopatterns.raw.records import Specification
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,7 +41,7 @@ def measure(specification: str, log: Path | None, die_with_parent: bool, raw_fil
     if not isinstance(content, dict):
         raise click.BadParameter("no object, as the workflow gives it", param_hint="--specification")
     with _job("measure", log, die_with_parent=die_with_parent):
-        measure_cell(Path.cwd(), content, raw_files)
+        measure_cell(Path.cwd(), cast("Specification", content), raw_files)
 
 
 @commands.command("archive")
@@ -80,7 +84,7 @@ def unpack(log: Path | None, die_with_parent: bool, sha256: str | None, archive:
         unpack_archive(archive, folder, sha256)
 
 
-def _entry(drive: str) -> dict[str, Any]:
+def _entry(drive: str) -> "Entry":
     """Return a drive's entry of config/drives.yaml. Raises BadParameter where there is none."""
     from iopatterns.base import yaml_schema
     from iopatterns.configuration import config
@@ -145,11 +149,12 @@ def summary(since: float | None) -> None:
 @click.option("--writing/--reading", default=True, help="Whether the drive is to be written (default) or only read.")
 def check(drive: str, writing: bool) -> None:
     """Say what is checked before the block device DRIVE is measured, and whether it would be. Changes nothing."""
+    from iopatterns.configuration import kinds
     from iopatterns.measuring.drives.gate import Gate
 
     entry = _entry(drive)
-    if entry.get("kind") != "block":
-        click.echo(f"{drive}: of kind '{entry.get('kind')}', which touches no device.")
+    if not kinds.is_whole_disk(entry):
+        click.echo(f"{drive}: of kind '{entry['kind']}', which touches no device.")
         return
     passed = True
     with Gate(entry) as gate:

@@ -40,7 +40,7 @@ def other(disk_folder: Path) -> Iterator[Loop]:
         yield found
 
 
-def described(folder: Path, disk: Loop, path: Path, rw: str = "randwrite", **fio: Any) -> dict[str, Any]:
+def described(folder: Path, disk: Loop, path: Path, rw: str = "randwrite", **fio: Any) -> Any:
     """Write the entry of the disk under a path of its own, with consent; return a cell on it."""
     entry = {"kind": "block", "path": str(path), "serial": disk.serial, "destroy": disk.serial}
     (folder / "config").mkdir(exist_ok=True, parents=True)
@@ -49,7 +49,7 @@ def described(folder: Path, disk: Loop, path: Path, rw: str = "randwrite", **fio
     return {**cell, "fio": {**cell["fio"], **fio}}
 
 
-def raws(folder: Path, specification: dict[str, Any], count: int = 3) -> list[Path]:
+def raws(folder: Path, specification: Any, count: int = 3) -> list[Path]:
     cell = folder / f"data/raw/disk/study/x-{cells.digest(specification)[:8]}"
     return [cell / f"{execution:02d}.json" for execution in range(1, count + 1)]
 
@@ -101,7 +101,7 @@ def test_a_name_that_is_led_to_another_disk_at_any_moment(disk: Loop, other: Loo
         path.unlink()
         link(path, disk)
         elsewhere = link(disk_folder / "elsewhere", other)
-        specification = {**described(disk_folder, disk, path), "seed": int(100 * moment)}
+        specification = described(disk_folder, disk, path) | {"seed": int(100 * moment)}
         leading = threading.Timer(moment * lasts_s, elsewhere.replace, [path])
         started = time.monotonic()
         leading.start()

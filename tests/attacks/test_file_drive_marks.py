@@ -19,7 +19,7 @@ from iopatterns.measuring.drives import DriveError, open_drive
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import read_sidecar
 
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 MIB = 2**20
 THESIS = b"three years of work\n" * 10_000
 
@@ -171,7 +171,7 @@ def test_a_file_that_another_program_writes_is_refused(specification: Spec, disk
 
 def test_a_file_put_there_after_the_check_is_given_back(specification: Spec, disk_folder: Path) -> None:
     measured(disk_folder, writing(specification))
-    drive = open_drive(disk_folder, {**specification, "drive": {**specification["drive"], "file_size_bytes": 4 * MIB}})
+    drive = open_drive(disk_folder, specification | {"drive": {**specification["drive"], "file_size_bytes": 4 * MIB}})
     with drive.hold():
         drive.guard()
         thesis = disk_folder / "thesis"

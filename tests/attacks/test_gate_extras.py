@@ -31,7 +31,7 @@ def attempt(folder: Path, disk: Loop, *, seed: int = 1, **changes: Any) -> None:
     entry = {"kind": "block", "path": str(disk.device), "serial": disk.serial, "destroy": disk.serial, **changes}
     (folder / "config").mkdir(exist_ok=True)
     (folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": entry}))
-    specification = {**cell_on_a_disk(entry, "disk", "randwrite"), "seed": seed}
+    specification = cell_on_a_disk(entry, "disk", "randwrite") | {"seed": seed}
     measure(folder, specification, [folder / f"data/raw/disk/study/x-{cells.digest(specification)[:8]}/01.json"])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from iopatterns.measuring.drives import DriveError, open_drive
 
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 THESIS = "three years of work"
 # What this package calls its own in its folder, for a drive's file drive.bin
 OWN = ["owner", "drive.bin.lock", "drive.bin.mark", "drive.bin.mark.new", "drive.bin.part", "drive.bin.trial"]

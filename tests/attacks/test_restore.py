@@ -24,7 +24,7 @@ from iopatterns.raw import cells
 NOBODY = 65534
 FOUND, ASKED_FOR = "none", "mq-deadline"
 TUNE = ["scheduler"]
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 
 
 @dataclass

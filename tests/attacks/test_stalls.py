@@ -20,7 +20,7 @@ from iopatterns.measuring.cell import measure
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import read_sidecar
 
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 RUNTIME_MS = 1000
 
 
@@ -32,7 +32,7 @@ def _is_empty(group: Path) -> bool:
 @pytest.fixture
 def spec(disk_folder: Path) -> Spec:
     """A random read of one second, on a file that is laid out already."""
-    found = {**cell_on_a_file(disk_folder), "runtime_ms": 20}
+    found = cell_on_a_file(disk_folder) | {"runtime_ms": 20}
     measure(disk_folder, found, [raw_of(disk_folder, found)])
     return {**found, "runtime_ms": RUNTIME_MS}
 

@@ -20,8 +20,9 @@ from support import Project, cell_on_a_file
 from iopatterns.measuring.cell import MeasureError, measure
 from iopatterns.raw import archive, cells
 from iopatterns.raw.archive import ArchiveError
+from iopatterns.raw.sidecars import SidecarError
 
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 STUDY = "study"
 
 
@@ -40,7 +41,7 @@ def measured(module_disk_folder: Path) -> Path:
     """A drive's raw folder with two executions of a cell, and one of a cell whose setting the drive does not take."""
     folder = module_disk_folder / "data/raw/test"
     plain = cell_on_a_file(module_disk_folder)
-    tuned = {**plain, "settings": {"DRA": 1}}
+    tuned = plain | {"settings": {"DRA": 1}}
     measure(module_disk_folder, plain, [folder / cell_of(plain) / f"{name}.json" for name in ("01", "02")])
     measure(module_disk_folder, tuned, [folder / cell_of(tuned) / "01.json"])
     return folder
@@ -146,7 +147,7 @@ def test_raw_files_that_the_configuration_does_not_ask_for_are_told(raw: Path, d
 def test_a_changed_raw_file_is_not_packed(raw: Path, disk_folder: Path) -> None:
     changed = sorted(raw.glob("*/*/02.json"))[0]
     changed.write_bytes(changed.read_bytes() + b" ")
-    with pytest.raises(MeasureError, match=r"02\.json: changed since it was measured"):
+    with pytest.raises(SidecarError, match=r"02\.json: changed since it was measured"):
         pack(raw, disk_folder / "a.tar.xz")
     assert not list(disk_folder.glob("*a.tar.xz*"))
 
@@ -160,7 +161,7 @@ def test_a_gap_between_executions_is_told(raw: Path, disk_folder: Path) -> None:
 def test_a_folder_with_the_name_of_another_cell_is_told(raw: Path, disk_folder: Path) -> None:
     cell = sorted(raw.glob("*/*"))[0]
     cell.rename(cell.with_name("read-4k-j1-00000000"))
-    with pytest.raises(MeasureError, match=r"read-4k-j1-00000000/01\.sidecar\.json: is of another cell than its name"):
+    with pytest.raises(SidecarError, match=r"read-4k-j1-00000000/01\.sidecar\.json: is of another cell than its name"):
         pack(raw, disk_folder / "a.tar.xz")
 
 

@@ -338,7 +338,9 @@ def test_what_others_do_on_the_disk_meanwhile_is_told(disk: Loop, disk_folder: P
         os.killpg(others.pid, signal.SIGKILL)
         others.wait()
     assert "other I/O on the disk" in sidecar["doubts"]
-    assert sidecar["others_bytes"] > MIB
+    others_bytes = sidecar["others_bytes"]
+    assert others_bytes is not None
+    assert others_bytes > MIB
 
 
 def checked(folder: Path, drive: dict[str, Any], *words: str) -> subprocess.CompletedProcess[str]:

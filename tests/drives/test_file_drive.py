@@ -12,13 +12,14 @@ import pytest
 
 from iopatterns.measuring.drives import DriveError, open_drive
 
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 # Room for requests that `skip` makes behind the part that is measured, and the block with the mark
 BEHIND_BYTES = 2**20 + 4096
 
 
 def drive(specification: Spec, **changes: object) -> Any:
-    return open_drive(Path.cwd(), {"drive": {**specification["drive"], **changes}})
+    of: Spec = {"drive": {**specification["drive"], **changes}}
+    return open_drive(Path.cwd(), of)
 
 
 def prepare(specification: Spec, **changes: object) -> Path:
@@ -96,14 +97,16 @@ def test_file_put_in_the_place_of_ours_is_refused(specification: Spec, disk_fold
 
 def test_missing_folder_is_refused_not_made(specification: Spec, disk_folder: Path) -> None:
     path = disk_folder / "not-mounted/drive.bin"
-    made = open_drive(disk_folder / "project", {"drive": {**specification["drive"], "path": str(path)}})
+    of: Spec = {"drive": {**specification["drive"], "path": str(path)}}
+    made = open_drive(disk_folder / "project", of)
     with pytest.raises(DriveError, match=r"Is the disk mounted\?"), made.hold():
         pass
     assert not path.parent.exists()
 
 
 def test_missing_folder_of_the_project_is_made(specification: Spec, disk_folder: Path) -> None:
-    made = open_drive(disk_folder, {"drive": {**specification["drive"], "path": "data/scratch/drive.bin"}})
+    of: Spec = {"drive": {**specification["drive"], "path": "data/scratch/drive.bin"}}
+    made = open_drive(disk_folder, of)
     with made.hold():
         made.guard()
     assert (disk_folder / "data/scratch").is_dir()

@@ -19,7 +19,7 @@ from iopatterns.raw import cells
 from iopatterns.raw.sidecars import read_sidecar
 
 MIB = 2**20
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 
 
 @pytest.fixture

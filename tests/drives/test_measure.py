@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from patience import communicate, stretched, wait_for
@@ -19,9 +19,10 @@ from iopatterns.base import files
 from iopatterns.measuring import fio
 from iopatterns.measuring.cell import MeasureError, measure
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import is_measured, read_sidecar, sidecar_path
+from iopatterns.raw.records import Sidecar
+from iopatterns.raw.sidecars import SidecarError, is_measured, read_sidecar, sidecar_path
 
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 
 
 def raw_paths(folder: Path, specification: Spec, count: int) -> list[Path]:
@@ -34,6 +35,7 @@ def test_each_execution_gives_a_raw_file_and_a_sidecar(specification: Spec, disk
     assert measure(Path.cwd(), specification, raws) == 2
     for number, raw in enumerate(raws, start=1):
         sidecar = read_sidecar(raw)
+        assert sidecar.keys() == get_type_hints(Sidecar).keys()
         assert sidecar["execution"] == number
         assert sidecar["specification"] == specification
         assert sidecar["fio_version"] == fio.version()
@@ -65,7 +67,7 @@ def test_every_run_is_one_killable_process_that_creates_nothing(specification: S
     for option in ("--thread=1", "--randrepeat=0", "--randseed=7", "--allow_file_create=0", "--output-format=json+"):
         assert option in argv
     assert "--readonly" in argv
-    writing = {**specification, "fio": {**specification["fio"], "rw": "randrw"}}
+    writing = specification | {"fio": {**specification["fio"], "rw": "randrw"}}
     assert "--readonly" not in fio.command(writing, "drive.bin", 7, 100, "out.json")
 
 
@@ -87,14 +89,14 @@ def test_changed_raw_file_is_found(specification: Spec, disk_folder: Path) -> No
     raws = raw_paths(disk_folder, specification, 1)
     measure(Path.cwd(), specification, raws)
     raws[0].write_bytes(raws[0].read_bytes().replace(b'"error" : 0', b'"error" : 1'))
-    with pytest.raises(MeasureError, match=r"01\.json: changed since it was measured"):
+    with pytest.raises(SidecarError, match=r"01\.json: changed since it was measured"):
         measure(Path.cwd(), specification, raws)
 
 
 def test_folder_of_another_specification_is_refused(specification: Spec, disk_folder: Path) -> None:
     raws = raw_paths(disk_folder, specification, 1)
     with pytest.raises(MeasureError, match="not that of the specification"):
-        measure(Path.cwd(), {**specification, "runtime_ms": 200}, raws)
+        measure(Path.cwd(), specification | {"runtime_ms": 200}, raws)
 
 
 def test_failing_fio_gives_its_own_words_and_leaves_no_raw_file(specification: Spec, disk_folder: Path) -> None:
@@ -109,7 +111,7 @@ def test_failing_fio_gives_its_own_words_and_leaves_no_raw_file(specification: S
 
 def test_run_without_io_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
     # no file is there and fio may make none; its result says error 0 all the same
-    writing = {**specification, "fio": {**specification["fio"], "rw": "randwrite"}}
+    writing = specification | {"fio": {**specification["fio"], "rw": "randwrite"}}
     output = disk_folder / "out.json"
     with pytest.raises(fio.FioError, match="file creation disallowed"):
         fio.run(fio.command(writing, specification["drive"]["path"], 1, 100, str(output)), expected_s=1)
@@ -126,14 +128,14 @@ def measured(specification: Spec, disk_folder: Path) -> Path:
 def test_run_cut_short_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
     raw = measured(specification, disk_folder)
     with pytest.raises(fio.FioError, match="ms were asked for"):
-        fio.check(raw, {**specification, "runtime_ms": 60_000})
+        fio.check(raw, specification | {"runtime_ms": 60_000})
 
 
 def test_wrong_number_of_jobs_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
     raw = measured(specification, disk_folder)
     four = {**specification["fio"], "numjobs": 4, "group_reporting": 0}
     with pytest.raises(fio.FioError, match="reported 1 jobs where 4 were expected"):
-        fio.check(raw, {**specification, "fio": four})
+        fio.check(raw, specification | {"fio": four})
 
 
 def test_cut_file_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
@@ -145,7 +147,7 @@ def test_cut_file_is_no_measurement(specification: Spec, disk_folder: Path) -> N
 
 def test_error_in_the_middle_of_a_run_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
     measured(specification, disk_folder)
-    writing = {**specification, "fio": {**specification["fio"], "rw": "randwrite"}}
+    writing = specification | {"fio": {**specification["fio"], "rw": "randwrite"}}
     output = disk_folder / "out.json"
     argv = fio.command(writing, specification["drive"]["path"], 1, 100, str(output))
     # the kernel lets no process so limited write beyond the first MiB of any file
@@ -238,7 +240,7 @@ def test_measuring_command_imports_no_pandas() -> None:
 
 
 def test_a_file_drive_has_no_settings(specification: Spec, disk_folder: Path) -> None:
-    tuned = {**specification, "settings": {"scheduler": "none", "DRA": 1}}
+    tuned = specification | {"settings": {"scheduler": "none", "DRA": 1}}
     raws = raw_paths(disk_folder, tuned, 2)
     assert measure(Path.cwd(), tuned, raws) == 0
     for raw in raws:

@@ -24,7 +24,7 @@ from iopatterns.measuring.tuning.queue import set_attribute
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import is_measured, read_sidecar
 
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 
 
 @dataclass

@@ -13,7 +13,7 @@ from iopatterns.raw import cells, tuning_steps
 from iopatterns.raw.sidecars import is_measured, read_sidecar
 from iopatterns.twin import models
 
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 
 
 def on_twin(model: str, settings: dict[str, Any], rw: str = "read") -> Spec:

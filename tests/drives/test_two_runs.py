@@ -17,7 +17,7 @@ from support import cell_on_a_disk, cell_on_a_file
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import read_sidecar
 
-Spec = dict[str, Any]
+Spec = Any  # a `records.Specification`, or one that a test has spoilt
 SETTINGS: dict[str, Any] = {"scheduler": "mq-deadline", "read_ahead_kb": 256}
 
 

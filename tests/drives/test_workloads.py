@@ -17,11 +17,12 @@ from support import ROOT, cell_on_a_file
 
 from iopatterns.analysis import collect
 from iopatterns.base import units
-from iopatterns.configuration import config, grid, iologs
+from iopatterns.configuration import config, grid, iologs, kinds
 from iopatterns.measuring import fio
 from iopatterns.measuring.cell import MeasureError, measure
 from iopatterns.measuring.drives import DriveError
 from iopatterns.raw import cells
+from iopatterns.raw.records import Specification
 from iopatterns.raw.sidecars import read_sidecar
 from iopatterns.twin import models
 
@@ -83,8 +84,9 @@ def make(kind: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return measured
 
 
-def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.Log | None, options: dict[str, Any]) -> dict[str, Any]:
+def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.Log | None, options: dict[str, Any]) -> Any:
     """Return the specification that the grid gives the one cell of these options."""
+    drive: kinds.Resolved
     if kind == "file":
         drive = {"kind": "file", "path": str(folder / "drive.bin")}
     else:
@@ -232,7 +234,10 @@ def test_a_rare_direction_may_have_had_no_request_where_few_were_made(kind: str,
     assert done <= 6
     fio.check(made.raw, read_sidecar(made.raw)["specification"])
     reads = make(rw="randread", runtime_ms=100).raw
-    mixed = {**read_sidecar(reads)["specification"], "fio": {"rw": "randrw", "rwmixread": 50, "group_reporting": 1}}
+    mixed: Specification = {
+        **read_sidecar(reads)["specification"],
+        "fio": {"rw": "randrw", "rwmixread": 50, "group_reporting": 1},
+    }
     with pytest.raises(fio.FioError, match="did no write I/O"):
         fio.check(reads, mixed)
 

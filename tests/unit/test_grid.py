@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT
 
-from iopatterns.configuration import config, grid, iologs
+from iopatterns.configuration import config, grid, iologs, kinds
 from iopatterns.measuring import fio
 from iopatterns.raw import cells
 
@@ -300,7 +300,7 @@ def test_a_replay_that_writes_never_counts_as_reading() -> None:
 
 # ---- On which drives a study runs
 
-TWO_SOURCES = {
+TWO_SOURCES: dict[str, kinds.Resolved] = {
     "theirs": {"kind": "file", "path": "a"},
     "others": {"kind": "file", "path": "b"},
     "own": {"kind": "file", "path": "c"},

@@ -140,7 +140,7 @@ def test_health_that_is_had_only_afterwards_is_still_judged() -> None:
 
 
 def test_newer_firmware_is_a_doubt_about_what_came_after_it() -> None:
-    def sidecar(day: int, firmware: str, name: str = "lab") -> dict[str, Any]:
+    def sidecar(day: int, firmware: str, name: str = "lab") -> Any:
         drive = {"name": name, "firmware": firmware}
         return {"started": f"2026-01-0{day}T00:00:00.000+00:00", "drive": drive, "doubts": ["a busy machine"]}
 

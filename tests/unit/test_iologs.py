@@ -15,14 +15,18 @@ MIB = 2**20
 
 
 def made(options: dict[str, Any], randseed: int = 7, runtime_ms: int = 1000) -> Sequence[iologs.Request]:
-    specification = {"runtime_ms": runtime_ms, "drive": {"file_size_bytes": 8 * MIB}, "fio": {"bs": 4096, **options}}
+    specification: Any = {
+        "runtime_ms": runtime_ms,
+        "drive": {"file_size_bytes": 8 * MIB},
+        "fio": {"bs": 4096, **options},
+    }
     requests = iologs.requests_of(specification, None, randseed, runtime_ms)
     assert requests is not None
     return requests
 
 
 def test_a_cell_whose_requests_fio_makes_has_no_log() -> None:
-    specification = {"fio": {"rw": "randread", "bs": 4096}}
+    specification: Any = {"fio": {"rw": "randread", "bs": 4096}}
     assert iologs.requests_of(specification, None, 7, 1000) is None
 
 
@@ -162,10 +166,12 @@ def test_another_file_is_no_log(tmp_path: Path, content: bytes) -> None:
 def test_what_comes_after_the_runtime_is_left_out_for_fio_would_wait_for_it(tmp_path: Path) -> None:
     own = iologs.read(log(tmp_path, *(f"{second * 1_000_000} a read 0 512" for second in range(3)), version=3))
     fio = {"rw": own.rw, "bs": 512, "read_iolog": "x.iolog"}
-    found = iologs.requests_of({"fio": fio}, own, 7, 1500)
+    specification: Any = {"fio": fio}
+    found = iologs.requests_of(specification, own, 7, 1500)
     assert found is not None
     assert len(found) == 2
-    assert iologs.requests_of({"fio": {**fio, "replay_no_stall": 1}}, own, 7, 1500) == own.requests
+    fio["replay_no_stall"] = 1
+    assert iologs.requests_of(specification, own, 7, 1500) == own.requests
 
 
 @settings(deadline=None)

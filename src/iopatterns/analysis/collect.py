@@ -14,8 +14,9 @@ import pandas as pd
 import fio_parser_json
 import iopatterns
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import factors
+from iopatterns.configuration import factors, kinds
 from iopatterns.raw import archive
+from iopatterns.raw.records import Sidecar
 from iopatterns.raw.sidecars import is_measured, read_sidecar
 
 # The libraries whose version can change a number or a figure, named in the report's colophon; Python's own cannot
@@ -33,7 +34,7 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
     drive, cell, execution, experiments, drive_kind (twin, file, block); tuned (whether the cell asks for any setting)
     and set_<setting> for each setting that a cell asks for (missing in cells that do not); the cell's fio options in
     canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …); then the columns of `fio_parser_json.jobs`. Cells
-    whose settings the drive did not take have no rows (`tuned` lists them). Raises MeasureError for a raw file that is
+    whose settings the drive did not take have no rows (`tuned` lists them). Raises SidecarError for a raw file that is
     not what was measured, FioParseError for one that is no result of fio, CollectError where nothing was measured.
     """
     rows, measured = [], []
@@ -65,7 +66,7 @@ def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[dic
     """Return what became of each setting of each cell that asks for any: one record per cell and setting.
 
     Keys: drive, cell, experiments (see `measurements`), measured (whether all its settings were taken), and those of
-    `tuning_steps.Step`. Raises MeasureError.
+    `tuning_steps.Step`. Raises SidecarError.
     """
     records = []
     seen = set()
@@ -91,14 +92,14 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
     fio_versions, drives (what each said of itself; with ``archive`` where it was measured elsewhere, see
     `archive.origin`); and of the executions on real drives real_executions, fio_seconds (wall time of all fio processes
     kept), started, ended (UTC; None without any), machines: what a twin gives depends on neither clock nor machine, and
-    what is said of it does not either. Raises MeasureError or ArchiveError.
+    what is said of it does not either. Raises SidecarError or ArchiveError.
     """
     all_sidecars = [read_sidecar(raw) for raw in raw_files]
     sidecars = [sidecar for sidecar in all_sidecars if is_measured(sidecar)]
     if not sidecars:
         raise CollectError("nothing was measured: no drive took the settings that its cells ask for")
     cells = {raw.parent: is_measured(sidecar) for raw, sidecar in zip(raw_files, all_sidecars, strict=True)}
-    real = [sidecar for sidecar in sidecars if sidecar["drive"]["kind"] != "twin"]
+    real = [sidecar for sidecar in sidecars if sidecar["drive"]["kind"] not in kinds.SIMULATED]
     first = sidecars[0]
     return {
         "cells": sum(cells.values()),
@@ -118,7 +119,7 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def doubts_of(real: Iterable[Mapping[str, Any]]) -> Counter[str]:
+def doubts_of(real: Iterable[Sidecar]) -> Counter[str]:
     """Return how many executions on real drives have which doubt; one shows only beside the others: newer firmware."""
     found: Counter[str] = Counter()
     first: dict[str, str | None] = {}
@@ -130,7 +131,7 @@ def doubts_of(real: Iterable[Mapping[str, Any]]) -> Counter[str]:
     return found
 
 
-def _identity(raw: Path, sidecar: Mapping[str, Any]) -> dict[str, Any]:
+def _identity(raw: Path, sidecar: Sidecar) -> dict[str, Any]:
     """Return what a drive said of itself, by the name that it has here, and which archive that comes from if any."""
     folder = raw.parent.parent.parent
     elsewhere = archive.origin(folder)

@@ -11,7 +11,7 @@ from iopatterns.analysis import quantities
 from iopatterns.base import yaml_schema
 from iopatterns.base.messages import printable
 from iopatterns.base.units import size_bytes
-from iopatterns.configuration import factors
+from iopatterns.configuration import factors, kinds
 from iopatterns.configuration.sources import DRIVE_COLUMNS, VALUE_COLUMNS, PublishedError, read_table
 
 WORKLOADS = tuple(map(str, factors.get("rw").choices))
@@ -80,13 +80,13 @@ def fit_uses(folder: Path | str, study: str) -> dict[str, str]:
     return uses
 
 
-def with_uses(values: pd.DataFrame, twins: Path | str, study: str, kinds: Mapping[str, str]) -> pd.DataFrame:
+def with_uses(values: pd.DataFrame, twins: Path | str, study: str, drive_kinds: Mapping[str, str]) -> pd.DataFrame:
     """Return published values with the column ``use``: what a twin of the drive has made of each that was measured.
 
     ``fitted`` or ``predicted``, nothing where no experiment measures it or the drive was no twin. ``twins`` is the
-    folder of models; ``kinds`` has the kind of each drive measured, by name.
+    folder of models; ``drive_kinds`` has the kind of each drive measured, by name.
     """
-    by_twin = values["drive_key"].map(dict(kinds)).eq("twin") & values["experiment"].ne("")
+    by_twin = values["drive_key"].map(dict(drive_kinds)).isin(kinds.SIMULATED) & values["experiment"].ne("")
     uses = fit_uses(twins, study)
     return values.assign(use=values["id"].map(lambda name: uses.get(name, "predicted")).where(by_twin, ""))
 

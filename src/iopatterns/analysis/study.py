@@ -14,7 +14,7 @@ from iopatterns.analysis.published import conditions, load, load_drives, with_us
 from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import factors
+from iopatterns.configuration import factors, kinds
 from iopatterns.measuring.steadiness import doubts
 from iopatterns.raw import tuning_steps
 
@@ -235,7 +235,7 @@ class Study:
         A twin's executions differ by their offsets alone, and are passed over.
         """
         found: dict[tuple[str, str], int] = {}
-        real = self.executions[self.executions["drive_kind"] != "twin"]
+        real = self.executions[~self.executions["drive_kind"].isin(kinds.SIMULATED)]
         for _, rows in real.groupby(["drive", "cell"], sort=False):
             for doubt in doubts(rows.sort_values("execution")[BANDWIDTH].tolist()):
                 key = (str(rows["drive"].iloc[0]), doubt)

@@ -10,7 +10,7 @@ from typing import Any
 from iopatterns.base import units
 from iopatterns.base.messages import printable
 from iopatterns.base.yaml_schema import ConfigError, check, nearest, read_yaml
-from iopatterns.configuration import factors, iologs
+from iopatterns.configuration import factors, iologs, kinds
 
 CONFIG_FILE = "config/config.yaml"
 DRIVES_FILE = "config/drives.yaml"
@@ -28,7 +28,7 @@ class Config:
     configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path.
     """
 
-    drives: Mapping[str, Mapping[str, Any]]
+    drives: Mapping[str, kinds.Resolved]
     independent_drives: Sequence[str]
     source_drives: frozenset[str]
     studies: Mapping[str, Mapping[str, Any]]
@@ -95,9 +95,9 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     )
 
 
-def read_drives(root: Path) -> dict[str, dict[str, Any]]:
+def read_drives(root: Path) -> dict[str, kinds.Entry]:
     """Return the entries of config/drives.yaml, checked. Raises ConfigError."""
-    drives: dict[str, dict[str, Any]] = read_yaml(root, DRIVES_FILE)
+    drives: dict[str, kinds.Entry] = read_yaml(root, DRIVES_FILE)
     check(DRIVES_FILE, drives, _schema(root, "drives"))
     _check_kinds(drives)
     _check_paths(root, drives)
@@ -154,44 +154,34 @@ def _file_size(main: Mapping[str, Any]) -> int:
 
 
 def _schema(root: Path, name: str) -> dict[str, Any]:
-    """Return a schema, with what `factors` declares under its ``$defs``."""
+    """Return a schema, with what `factors` and `kinds` declare under its ``$defs``."""
     schema: dict[str, Any] = read_yaml(root, f"{SCHEMAS_FOLDER}/{name}.schema.yaml")
-    return {**schema, "$defs": factors.definitions()}
+    return {**schema, "$defs": {**factors.definitions(), **kinds.definitions()}}
 
 
-# What an entry of drives.yaml needs beside its kind, and may have
-_NEEDED_BY_KIND = {"twin": ["model"], "file": ["path"], "block": ["path", "serial"], "archive": ["path"]}
-_ALLOWED_BY_KIND = {
-    "twin": {"model"},
-    "file": {"path", "tune"},
-    "block": {"path", "serial", "model", "size", "tune", "destroy", "expendable"},
-    "archive": {"path"},
-}
-_ALLOWED_BY_ALL = {"kind", "description"}
-
-
-def _check_kinds(drives: Mapping[str, Mapping[str, Any]]) -> None:
+def _check_kinds(drives: Mapping[str, kinds.Entry]) -> None:
     """Raise ConfigError for a drive that lacks what its kind needs, or has what another kind needs."""
     problems = []
     for name, drive in drives.items():
-        kind = drive["kind"]
+        kind = kinds.of(drive)
         problems += [
-            f"{DRIVES_FILE}: {name}: a drive of kind '{kind}' needs the key '{key}'. Add it."
-            for key in _NEEDED_BY_KIND[kind]
+            f"{DRIVES_FILE}: {name}: a drive of kind '{kind.name}' needs the key '{key}'. Add it."
+            for key in kind.needed
             if key not in drive
         ]
         problems += [
-            f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{_kind_with(key)}', but this drive is a '{kind}'"
-            for key in sorted(set(drive) - _ALLOWED_BY_KIND[kind] - _ALLOWED_BY_ALL)
+            f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{kinds.with_key(key).name}', but this drive is a"
+            f" '{kind.name}'"
+            for key in sorted(set(drive) - kind.allowed)
         ]
     if problems:
         raise ConfigError("\n".join(problems))
 
 
-def _check_paths(root: Path, drives: Mapping[str, Mapping[str, Any]]) -> None:
+def _check_paths(root: Path, drives: Mapping[str, kinds.Entry]) -> None:
     """Raise ConfigError for a drive's path that the system cannot follow."""
     for name, drive in drives.items():
-        if "path" not in drive:
+        if kinds.is_simulated(drive):  # which has no path
             continue
         try:
             os.stat(root / drive["path"])
@@ -202,35 +192,28 @@ def _check_paths(root: Path, drives: Mapping[str, Mapping[str, Any]]) -> None:
                 raise ConfigError(f"{place}: {reason}. Correct the path, or remove the link.") from None
 
 
-def _check_independent(names: Iterable[str], drives: Mapping[str, Mapping[str, Any]]) -> None:
+def _check_independent(names: Iterable[str], drives: Mapping[str, kinds.Entry]) -> None:
     """Raise ConfigError for an independent drive that is not described, or is no real one."""
     _check_names(names, "independent_drives", drives, f"described in {DRIVES_FILE}")
     for index, name in enumerate(names):
-        kind = drives[name]["kind"]
-        if kind not in {"file", "block"}:
+        kind = kinds.of(drives[name])
+        if not kind.is_real:
             raise ConfigError(
-                f"{CONFIG_FILE}: independent_drives[{index}]: '{name}' is of kind '{kind}', which disturbs no other"
-                " drive. Leave it out."
+                f"{CONFIG_FILE}: independent_drives[{index}]: '{name}' is of kind '{kind.name}', which disturbs no"
+                " other drive. Leave it out."
             )
 
 
-def _kind_with(key: str) -> str:
-    return next(kind for kind, allowed in _ALLOWED_BY_KIND.items() if key in allowed)
-
-
-def _resolved_drive(root: Path, name: str, drive: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a drive's entry; a twin's with the digest of its model, so that its cells change when the model does.
-
-    An archive's has its contents (`archive.Contents`) under ``contents``: they are what its cells are.
-    """
-    if drive["kind"] == "archive":
+def _resolved_drive(root: Path, name: str, drive: kinds.Entry) -> kinds.Resolved:
+    """Return a drive's entry; a twin's with the digest of its model, and an archive's with its contents."""
+    if kinds.is_archived(drive):
         from iopatterns.raw import archive  # only where there is one
 
         try:
             return {**drive, "contents": archive.read(root / drive["path"])}
         except archive.ArchiveError as error:
             raise ConfigError(f"{DRIVES_FILE}: {name}.path: {error}") from None
-    if drive["kind"] != "twin":
+    if not kinds.is_simulated(drive):
         return drive
     from iopatterns.twin import models  # only where there is a twin
     from iopatterns.twin.error import TwinError

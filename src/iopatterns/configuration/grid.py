@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, cast
 
 from iopatterns.base import units, yaml_schema
-from iopatterns.configuration import config
+from iopatterns.configuration import config, kinds
 from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
-from iopatterns.raw import cells
+from iopatterns.raw import cells, records
 
 # Raise it when the measuring code changes what fio is asked to do in a way that the specification does not show:
 # every cell then gets a new hash, and is measured again.
@@ -49,7 +49,7 @@ class Cell:
     study: str
     drive: str
     name: str
-    specification: Mapping[str, Any]
+    specification: records.Specification
     experiments: tuple[str, ...]
 
     @property
@@ -67,34 +67,28 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
     executions, and where there is none of any study.
     """
     file = f"{config.STUDIES_FOLDER}/{study}.yaml"
-    base = {
-        "protocol": PROTOCOL,
-        "runtime_ms": conf.runtime_ms,
-        "warmup_ms": conf.warmup_ms,
-        "seed": conf.seed,
-    }
     tags = _Tags()
     for drive, settings in conf.drives.items():
-        if settings["kind"] == "archive":
-            yield from _archived(conf, study, drive)
+        if kinds.is_archived(settings):
+            yield from _archived(conf, study, drive, settings)
             continue
-        identity = {key: value for key, value in settings.items() if key not in _ABOUT_A_DRIVE}
-        drive_specification = {**identity, "name": drive, "file_size_bytes": conf.file_size_bytes}
-        if settings["kind"] == "block" and conf.precondition != "none":
-            asked = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
-            drive_specification["precondition"] = asked
-        found: dict[str, tuple[str, dict[str, Any], list[str]]] = {}
+        measured = {is_set: _measured(conf, drive, settings, is_set=is_set) for is_set in (False, True)}
+        found: dict[str, tuple[str, records.Specification, list[str]]] = {}
         for experiment, point, part, drive_settings in _points(conf, study, drive):
             _check_point({**point, **part}, conf, f"{file}: experiments.{experiment}")
-            specification = {**base, "drive": drive_specification, "fio": {**point, **part}}
+            specification: records.Specification = {
+                "protocol": PROTOCOL,
+                "runtime_ms": conf.runtime_ms,
+                # each execution finds a simulated drive in the same state
+                "warmup_ms": 0 if kinds.is_simulated(settings) else conf.warmup_ms,
+                "seed": conf.seed,
+                "drive": measured[bool(drive_settings)],
+                "fio": {**point, **part},
+            }
             if "read_iolog" in point:
                 specification["iolog"] = {"sha256": conf.iologs[point["read_iolog"]].sha256}
             if drive_settings:
                 specification["settings"] = drive_settings
-                if "tune" in settings:
-                    specification["drive"] = {**drive_specification, "tune": settings["tune"]}
-            if settings["kind"] == "twin":
-                specification["warmup_ms"] = 0  # each execution finds a twin in the same state
             digest = cells.digest(specification)
             name = f"{tags.readable(point, drive_settings)}-{digest[:8]}"
             known, _, experiments = found.setdefault(name, (digest, specification, []))
@@ -104,6 +98,17 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
                 experiments.append(experiment)
         for name, (_, specification, experiments) in found.items():
             yield Cell(study, drive, name, specification, tuple(experiments))
+
+
+def _measured(conf: config.Config, name: str, entry: kinds.Resolved, *, is_set: bool) -> records.Drive:
+    """Return a drive as a specification has it; ``is_set``: whether the cell sets anything on it."""
+    about: dict[str, Any] = {key: value for key, value in entry.items() if key not in _ABOUT_A_DRIVE}
+    about |= {"name": name, "file_size_bytes": conf.file_size_bytes}
+    if kinds.of(entry).is_preconditioned and conf.precondition != "none":
+        about["precondition"] = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
+    if is_set and kinds.is_real(entry) and "tune" in entry:
+        about["tune"] = entry["tune"]
+    return cast(records.Drive, about)
 
 
 def repetitions(conf: config.Config, study: str) -> int:
@@ -122,30 +127,29 @@ def drives_of(conf: config.Config, study: str, experiment: str) -> list[str]:
         drive
         for drive, settings in conf.drives.items()
         if (
-            any(experiment in cell.experiments for cell in _held(conf, study, drive))
-            if settings["kind"] == "archive"
+            any(experiment in cell.experiments for cell in _held(conf, study, drive, settings))
+            if kinds.is_archived(settings)
             else drive in named or drive not in conf.source_drives
         )
     ]
 
 
-def _held(conf: config.Config, study: str, drive: str) -> Iterator[Cell]:
+def _held(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
     """Yield the cells of a study that an archive holds, under the name that its drive has here."""
-    contents = conf.drives[drive]["contents"]
-    for cell in contents.cells:
+    for cell in entry["contents"].cells:
         experiments = tuple(name for name in cell.experiments if name in conf.studies[study]["experiments"])
         if cell.study == study and experiments:
             yield Cell(study, drive, cell.name, cell.specification, experiments)
 
 
-def _archived(conf: config.Config, study: str, drive: str) -> Iterator[Cell]:
+def _archived(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
     """Yield the cells of a study on an archived drive. Raises GridError for one with too few executions."""
-    contents, path = conf.drives[drive]["contents"], conf.drives[drive]["path"]
+    contents, path = entry["contents"], entry["path"]
     held = {cell.name: cell.executions for cell in contents.cells if cell.study == study}
     wanted = repetitions(conf, study)
     place = f"{config.DRIVES_FILE}: {drive}: the archive {path}"
-    found = list(_held(conf, study, drive))
-    if not any(True for each in conf.studies for _ in _held(conf, each, drive)):
+    found = list(_held(conf, study, drive, entry))
+    if not any(True for each in conf.studies for _ in _held(conf, each, drive, entry)):
         holds = sorted({f"{cell.study}: {name}" for cell in contents.cells for name in cell.experiments})
         raise GridError(
             f"{place} holds no cell of an experiment that {', '.join(conf.studies)} has. It holds {', '.join(holds)}."

@@ -4,14 +4,15 @@ import hashlib
 import io
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
+from iopatterns.raw.records import Options, Specification
 
 # A log made for a cell lasts for its runtime on any drive that does no more requests than this one after the other ...
 _REQUESTS_PER_MS = 64
@@ -73,13 +74,13 @@ class Log:
         return max(request.offset_bytes + request.length_bytes for request in self.requests)
 
 
-def is_replay(options: Mapping[str, Any]) -> bool:
+def is_replay(options: Options) -> bool:
     """Return whether a cell's requests come from a log."""
     return not {"partitions", "replay", "read_iolog"}.isdisjoint(options)
 
 
 def requests_of(
-    specification: Mapping[str, Any], own: Log | None, randseed: int, runtime_ms: int
+    specification: Specification, own: Log | None, randseed: int, runtime_ms: int
 ) -> Sequence[Request] | None:
     """Return the requests that one execution of a cell replays, or None where fio makes them itself.
 
@@ -105,7 +106,7 @@ def requests_of(
 
 
 def _in_partitions(
-    options: Mapping[str, Any], blocks: int, _runtime_ms: int, _chance: random.Random
+    options: Options, blocks: int, _runtime_ms: int, _chance: random.Random
 ) -> Iterator[tuple[str, int]]:
     """Yield (action, block) without end: sequential in each of as many equal parts as asked for, the parts in turn."""
     parts = options["partitions"]
@@ -115,9 +116,7 @@ def _in_partitions(
             yield options["rw"], part * blocks_a_part + turn % blocks_a_part
 
 
-def _in_turns(
-    options: Mapping[str, Any], blocks: int, runtime_ms: int, chance: random.Random
-) -> Iterator[tuple[str, int]]:
+def _in_turns(options: Options, blocks: int, runtime_ms: int, chance: random.Random) -> Iterator[tuple[str, int]]:
     """Yield (action, block) without end: requests at random, then the same ones again in the same order, and so on."""
     size = min(MOST_REQUESTS // 2, max(1, runtime_ms // _MS_PER_TURN_REQUEST))
     while True:

@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.signals import STOPPING
-from iopatterns.configuration import iologs
+from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import drives, fio, health, machine, progress
 from iopatterns.measuring.tuning import disk, journal
 from iopatterns.raw import cells, tuning_steps
+from iopatterns.raw.records import OfCell, OfExecution, RawFile, Sidecar, Specification
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, write_sidecar
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
@@ -55,7 +56,7 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
+def measure(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
     """Measure the executions of a cell whose raw files are not there yet; return how many that were.
 
     The number of an execution is the stem of its raw file. A raw file that is there with its sidecar is kept as it is.
@@ -70,7 +71,7 @@ def measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Pa
         raise
 
 
-def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[Path]) -> int:
+def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
     cell = raw_files[0].parent
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
     if not cells.names(cell.name, specification):
@@ -98,7 +99,7 @@ def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[P
         drive.guard()
         drive.prepare()
         steps = [step.record() for step in drive.tune(specification.get("settings", {}))]
-        about: dict[str, Any] = {"specification": specification, "drive": drive.identify(), "tuning": steps}
+        about: OfCell = {"specification": specification, "drive": drive.identify(), "tuning": steps}
         if tuning_steps.not_taken(steps):
             for raw in missing:
                 _leave_out(raw, about)
@@ -107,7 +108,7 @@ def _measure(root: Path, specification: Mapping[str, Any], raw_files: Sequence[P
             messages.say(f"{label}: not measured, for the drive does not take its settings: {reasons}")
             return 0
         about["fio_version"] = fio.version()
-        real = specification["drive"]["kind"] != "twin"
+        real = specification["drive"]["kind"] not in kinds.SIMULATED
         condition = _condition(about["drive"]["device"]) if real else {}
         started = time.monotonic()
         _warm_up(drive, specification, log, cell)
@@ -126,7 +127,7 @@ def _missing(raw_files: Sequence[Path]) -> list[Path]:
     return missing
 
 
-def _own_log(root: Path, specification: Mapping[str, Any]) -> iologs.Log | None:
+def _own_log(root: Path, specification: Specification) -> iologs.Log | None:
     """Return the user's log that a cell replays, if it does. Raises MeasureError where it is not as it was planned."""
     options = specification["fio"]
     if "read_iolog" not in options:
@@ -134,12 +135,13 @@ def _own_log(root: Path, specification: Mapping[str, Any]) -> iologs.Log | None:
     path = options["read_iolog"]
     log = iologs.read(root / path)
     # what was planned decides whether the drive may be written
-    if (log.sha256, log.rw) != (specification.get("iolog", {}).get("sha256"), options["rw"]):
+    planned = specification["iolog"]["sha256"] if "iolog" in specification else None
+    if (log.sha256, log.rw) != (planned, options["rw"]):
         raise MeasureError(f"{path}: has changed since the run was planned. Run again.")
     return log
 
 
-def _warm_up(drive: drives.Drive, specification: Mapping[str, Any], log: iologs.Log | None, cell: Path) -> None:
+def _warm_up(drive: drives.Drive, specification: Specification, log: iologs.Log | None, cell: Path) -> None:
     """Run the workload once for nothing, so that the first execution finds the drive as the others do."""
     if specification["warmup_ms"]:
         raw = cell / "00.json"
@@ -148,7 +150,7 @@ def _warm_up(drive: drives.Drive, specification: Mapping[str, Any], log: iologs.
 
 
 def _run(
-    drive: drives.Drive, specification: Mapping[str, Any], runtime_ms: int, raw: Path, log: iologs.Log | None
+    drive: drives.Drive, specification: Specification, runtime_ms: int, raw: Path, log: iologs.Log | None
 ) -> tuple[list[str], fio.Outcome, Sequence[iologs.Request] | None]:
     """Run fio into the temporary file of ``raw``; return its command line, how it went, and what it replayed if it did.
 
@@ -173,21 +175,29 @@ def _run(
         iolog.unlink(missing_ok=True)
 
 
-def _leave_out(raw: Path, about: Mapping[str, Any]) -> None:
+def _leave_out(raw: Path, about: OfCell) -> None:
     """Write a raw file that says which settings the drive did not take, and its sidecar."""
     temporary = files.partial(raw)
-    left_out = [{key: step[key] for key in ("setting", "wanted", "outcome", "reason")} for step in about["tuning"]]
+    left_out = [
+        {key: value for key, value in step.items() if key in {"setting", "wanted", "outcome", "reason"}}
+        for step in about["tuning"]
+    ]
     try:
         files.write_json(temporary, {"not measured": left_out})
-        _keep(temporary, raw, {**about, "execution": int(raw.stem)})
+        _keep(temporary, raw, _of_execution(about, raw))
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _keep(temporary: Path, raw: Path, sidecar: Mapping[str, Any]) -> None:
+def _of_execution(about: OfCell, raw: Path) -> OfExecution:
+    """Return what a sidecar says of an execution before it has begun."""
+    return cast(OfExecution, {**about, "execution": int(raw.stem)})
+
+
+def _keep(temporary: Path, raw: Path, sidecar: OfExecution) -> None:
     """Give a raw file its name. The sidecar first: a raw file under its own name always has one."""
-    measured = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
-    write_sidecar(raw, {**sidecar, "raw": measured})
+    measured: RawFile = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
+    write_sidecar(raw, cast(Sidecar, {**sidecar, "raw": measured}))
     files.commit(temporary, raw)
 
 
@@ -198,7 +208,7 @@ def _condition(device: str | None) -> dict[str, Any]:
 
 
 def _execute(
-    drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iologs.Log | None, condition: Mapping[str, Any]
+    drive: drives.Drive, raw: Path, about: OfCell, log: iologs.Log | None, condition: Mapping[str, Any]
 ) -> None:
     """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share.
 
@@ -221,14 +231,13 @@ def _execute(
 
 
 def _attempt(
-    drive: drives.Drive, raw: Path, about: Mapping[str, Any], log: iologs.Log | None, condition: Mapping[str, Any]
+    drive: drives.Drive, raw: Path, about: OfCell, log: iologs.Log | None, condition: Mapping[str, Any]
 ) -> None:
     """Run fio for one execution, check what it wrote, and keep it with its sidecar.
 
     Raises MeasureError where it is no measurement, and DisturbedError where another try may give one.
     """
     specification = about["specification"]
-    execution = int(raw.stem)
     before = machine.moment()
     device = about["drive"].get("device")
     traffic_bytes = machine.disk_traffic_bytes(device)
@@ -253,34 +262,29 @@ def _attempt(
                 f"{raw}: not kept, for settings changed while it was measured: {'; '.join(changed)}. Something else"
                 " changes them: another program, a rule of udev's, tuned? Stop that, and run again."
             )
-        sidecar = {
-            **about,
-            "execution": execution,
-            "randseed": cells.randseed(specification, execution),
-            "command": argv,
-            "machine": machine.machine(),
-            "before": before,
-            "started": _timestamp(outcome.started_s),
-            "ended": _timestamp(outcome.ended_s),
-            "wall_s": round(outcome.wall_s, 6),
-        }
+        sidecar = _of_execution(about, raw)
+        sidecar["randseed"] = cells.randseed(specification, sidecar["execution"])
+        sidecar["command"], sidecar["machine"], sidecar["before"] = argv, machine.machine(), before
+        sidecar["started"], sidecar["ended"] = _timestamp(outcome.started_s), _timestamp(outcome.ended_s)
+        sidecar["wall_s"] = round(outcome.wall_s, 6)
         if condition:
             traffic = (traffic_bytes, machine.disk_traffic_bytes(device))
-            seen = {**condition["health"], "after": health.read(device)}
-            sidecar |= {**condition, "health": seen, **_traffic_of_others(traffic, moved_bytes)}
+            sidecar["health"] = {**condition["health"], "after": health.read(device)}
+            sidecar["write_cache"], sidecar["held_up"] = condition["write_cache"], condition["held_up"]
+            sidecar["others_bytes"] = _bytes_of_others(traffic, moved_bytes)
             sidecar["doubts"] = _doubts(sidecar, moved_bytes)
         _keep(temporary, raw, sidecar)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _traffic_of_others(traffic: tuple[int | None, int | None], moved_bytes: int) -> dict[str, int | None]:
+def _bytes_of_others(traffic: tuple[int | None, int | None], moved_bytes: int) -> int | None:
     """Return the bytes that others moved meanwhile; ``traffic`` is what the disk had moved before, and has after."""
     before, after = traffic
-    return {"others_bytes": None if before is None or after is None else max(0, after - before - moved_bytes)}
+    return None if before is None or after is None else max(0, after - before - moved_bytes)
 
 
-def _doubts(sidecar: Mapping[str, Any], moved_bytes: int) -> list[str]:
+def _doubts(sidecar: OfExecution, moved_bytes: int) -> list[str]:
     """Return what makes an execution on a real drive doubtful, by its sidecar."""
     specification, before = sidecar["specification"], sidecar["before"]
     found = []

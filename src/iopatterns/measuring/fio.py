@@ -19,6 +19,7 @@ from iopatterns.base import children
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.signals import STOPPING
 from iopatterns.configuration import factors
+from iopatterns.raw.records import Options, Specification
 
 # A direction of a mix may have had no request where chance alone makes that this likely
 _LEAST_LIKELIHOOD = 1e-6
@@ -79,7 +80,7 @@ def version() -> str:
 
 
 def command(
-    specification: Mapping[str, Any],
+    specification: Specification,
     target: str,
     randseed: int,
     runtime_ms: int,
@@ -123,7 +124,7 @@ def _escaped(path: str) -> str:
     return path.replace(":", "\\:")
 
 
-def only_reads(options: Mapping[str, Any]) -> bool:
+def only_reads(options: Options) -> bool:
     """Return whether a cell's workload writes nothing.
 
     Of a cell that replays a user's log, ``rw`` says what that log does, and the log is held against it when it is read.
@@ -292,7 +293,7 @@ def _preamble(argv: list[str]) -> str:
 
 
 def check(
-    output: Path, specification: Mapping[str, Any], requests: int | None = None, outcome: Outcome | None = None
+    output: Path, specification: Specification, requests: int | None = None, outcome: Outcome | None = None
 ) -> int:
     """Return how many bytes an execution moved. Raises FioError unless ``output`` is a whole, valid one of the cell.
 
@@ -340,7 +341,7 @@ def check(
     return moved_bytes
 
 
-def _check_not_held_up(jobs: Sequence[Mapping[str, Any]], specification: Mapping[str, Any], outcome: Outcome) -> None:
+def _check_not_held_up(jobs: Sequence[Mapping[str, Any]], specification: Specification, outcome: Outcome) -> None:
     """Raise DisturbedError where fio's I/O, or fio, took longer than a drive explains."""
     options = specification["fio"]
     longest_ms = 0
@@ -360,7 +361,7 @@ def _check_not_held_up(jobs: Sequence[Mapping[str, Any]], specification: Mapping
         raise DisturbedError(f"fio took {beside_s:.0f} s beside the {longest_ms} ms of its I/O.")
 
 
-def _longest_runtime_ms(specification: Mapping[str, Any], total_ios: int, runtime_ms: int) -> float:
+def _longest_runtime_ms(specification: Specification, total_ios: int, runtime_ms: int) -> float:
     """Return for how long fio may have run that did so many requests in ``runtime_ms``.
 
     The last requests begin before the time is over, as many as are under way at once, and take what so many take on
@@ -374,7 +375,7 @@ def _longest_runtime_ms(specification: Mapping[str, Any], total_ios: int, runtim
     return float(_MOST_RUNTIME_SHARE * specification["runtime_ms"] + _LATEST_END_MS + pause_ms + drain_ms)
 
 
-def _shares(options: Mapping[str, Any]) -> dict[str, float]:
+def _shares(options: Options) -> dict[str, float]:
     """Return the directions of a workload, each with the share of the requests that fio draws for it."""
     rw = options["rw"]
     if rw in {"readwrite", "randrw"}:

@@ -13,11 +13,12 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw import cells
+from iopatterns.raw.records import Specification
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
 
 # Raise it when an archive is written in a way that older readers would misread. Since 2 each sidecar holds its own sum
@@ -55,7 +56,7 @@ class ArchivedCell:
 
     study: str
     name: str
-    specification: Mapping[str, Any]
+    specification: Specification
     experiments: tuple[str, ...]
     sums: Mapping[str, str]
 
@@ -87,7 +88,7 @@ def pack(raw: Path, experiments: Mapping[str, str], output: Path) -> Contents:
 
     ``raw`` is the drive's folder below data/raw. ``experiments`` has the names of the experiments that ask for each
     cell, by the cell's folder, ``<drive>/<study>/<cell>``; their order is that of the cells. The same raw files give
-    the same bytes. ``output`` appears whole or not at all. Raises ArchiveError, and MeasureError for a raw file that is
+    the same bytes. ``output`` appears whole or not at all. Raises ArchiveError, and SidecarError for a raw file that is
     not what was measured.
     """
     _check_output(output, raw.name)
@@ -309,7 +310,7 @@ class _Reader:
                 f"{self._path}: {_MANIFEST} does not list the executions of the cell {study}/{name}, first to last, or"
                 f" not its specification. {_COPY_AGAIN}."
             )
-        return ArchivedCell(study, name, specification, tuple(experiments), sums)
+        return ArchivedCell(study, name, cast(Specification, specification), tuple(experiments), sums)
 
     def _escape(self, name: str) -> str:
         return (

@@ -3,13 +3,12 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw import cells
+from iopatterns.raw.records import OfExecution, Sidecar
 from iopatterns.raw.tuning_steps import not_taken
 
 # Lies in the folder of a drive below data/raw whose raw files come from an archive (`archive.unpack` writes it)
@@ -27,7 +26,7 @@ def sidecar_path(raw: Path) -> Path:
     return raw.with_name(f"{raw.stem}.sidecar.json")
 
 
-def read_sidecar(raw: Path) -> dict[str, Any]:
+def read_sidecar(raw: Path) -> Sidecar:
     """Return the sidecar of a raw file: what all who read one go through.
 
     Raises SidecarError where there is none, where a byte of it or of the raw file is not as it was written, and where
@@ -51,7 +50,7 @@ def read_sidecar(raw: Path) -> dict[str, Any]:
     if lines[0].decode() != hashlib.sha256(_OWN_SUM.sub(b"", found)).hexdigest():
         raise SidecarError(f"{sidecar}: changed since it was written (by the SHA-256 that it holds). {remedy}")
     try:
-        content: dict[str, Any] = json.loads(found)
+        content: Sidecar = json.loads(found)
         specification, execution = content["specification"], content["execution"]
         is_of_cell = cells.names(raw.parent.name, specification)
         is_of_execution = raw.stem == f"{execution:02d}"
@@ -74,7 +73,7 @@ def read_sidecar(raw: Path) -> dict[str, Any]:
     return content
 
 
-def write_sidecar(raw: Path, content: Mapping[str, Any]) -> None:
+def write_sidecar(raw: Path, content: Sidecar) -> None:
     """Write the sidecar of a raw file, with the SHA-256 of all its bytes but the line that holds it."""
     text = files.json_text(content)
     with_sum = files.json_text({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()})
@@ -82,6 +81,6 @@ def write_sidecar(raw: Path, content: Mapping[str, Any]) -> None:
     files.write(sidecar_path(raw), lambda temporary: temporary.write_bytes(with_sum.encode()))
 
 
-def is_measured(sidecar: Mapping[str, Any]) -> bool:
+def is_measured(sidecar: OfExecution) -> bool:
     """Return whether fio ran for a raw file; it did not where the drive does not take the cell's settings."""
     return not not_taken(sidecar["tuning"])

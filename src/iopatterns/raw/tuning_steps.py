@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict, TypeVar, cast
 
 # What can become of a setting; the value asked for is in effect after the first two alone.
 ALREADY = "already so"
@@ -14,8 +14,21 @@ NOT_APPLICABLE = "not applicable"  # there is no such setting
 _TAKEN = frozenset({ALREADY, CHANGED})
 
 
-# A step as JSON has it
-Record = Mapping[str, Any]
+class Record(TypedDict):
+    """A `Step` as JSON has it."""
+
+    setting: str
+    wanted: int | str
+    before: int | str | None
+    after: int | str | None
+    changeable: bool | None
+    outcome: str
+    reason: str
+    exchange: list[dict[str, Any]]
+
+
+# A record, or one with more in it
+_Record = TypeVar("_Record", bound=Mapping[str, Any])
 
 
 @dataclass(frozen=True)
@@ -41,9 +54,9 @@ class Step:
         """Whether the value asked for is in effect."""
         return self.outcome in _TAKEN
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """Return the step as JSON has it."""
-        return asdict(self)
+        return cast(Record, asdict(self))
 
 
 def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
@@ -51,6 +64,6 @@ def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
     return Step(setting, wanted, None, None, None, NOT_APPLICABLE, reason)
 
 
-def not_taken(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def not_taken(steps: Iterable[_Record]) -> list[_Record]:
     """Return those records of steps after which the value asked for is not in effect."""
     return [step for step in steps if step["outcome"] not in _TAKEN]

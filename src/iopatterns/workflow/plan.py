@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TextIO
 
 from iopatterns.base import children, messages, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, grid, sources
+from iopatterns.configuration import config, grid, kinds, sources
 from iopatterns.measuring import fio, health, machine, progress
 from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
@@ -120,9 +120,11 @@ class Plan:
     def _disks(self, drive: str) -> list[str]:
         """Return the kernel's names of the disks under a real drive; none where there is nothing yet."""
         entry = self.config.drives[drive]
+        if not kinds.is_real(entry):
+            return []
         place = self._root / entry["path"]
         try:
-            if entry["kind"] == "block":
+            if kinds.is_whole_disk(entry):
                 return machine.physical_disks(place.resolve().name)
             folder = next(folder for folder in place.resolve().parents if folder.exists())
             return sorted(disk.name for disk in machine.disks_under(folder))
@@ -142,19 +144,20 @@ class Plan:
 
     def is_real(self, drive: str) -> bool:
         """Return whether a drive is one of this machine."""
-        return self.config.drives[drive]["kind"] not in {"twin", "archive"}
+        return kinds.is_real(self.config.drives[drive])
 
     def measured_drives(self) -> list[str]:
         """Return the drives that are measured here."""
-        return [drive for drive, entry in self.config.drives.items() if entry["kind"] != "archive"]
+        return [drive for drive, entry in self.config.drives.items() if not kinds.is_archived(entry)]
 
     def archived_drives(self) -> list[str]:
         """Return the drives that were measured elsewhere, and come out of archives."""
-        return [drive for drive, entry in self.config.drives.items() if entry["kind"] == "archive"]
+        return [drive for drive, entry in self.config.drives.items() if kinds.is_archived(entry)]
 
     def archive(self, drive: str) -> tuple[str, str]:
         """Return the path of a drive's archive, and the SHA-256 that the file has now."""
         entry = self.config.drives[drive]
+        assert kinds.is_archived(entry)  # one of `archived_drives`
         return os.path.normpath(entry["path"]), entry["contents"].sha256
 
     def unpacked(self, drive: str) -> str:
@@ -176,7 +179,7 @@ class Plan:
 
     def models(self) -> list[str]:
         """Return the files of the models of twins that are measured."""
-        models = {drive["model"] for drive in self.config.drives.values() if drive["kind"] == "twin"}
+        models = {drive["model"] for drive in self.config.drives.values() if kinds.is_simulated(drive)}
         return [os.path.relpath(find_model(model), self._root) for model in sorted(models)]
 
     def tables(self, study: str) -> list[str]:
@@ -229,9 +232,9 @@ class Plan:
         seconds = executions * (runtime_s + _FIO_START_STOP_S) + warm_ups * (warm_up_s + _FIO_START_STOP_S)
         writing_cells = [(cell, count) for cell, count in missing if not fio.only_reads(cell.specification["fio"])]
         writing = sum(count * runtime_s + warm_up_s for _, count in writing_cells if count)
-        kind, mode = self.config.drives[drive]["kind"], self.config.precondition
-        filled = executions and (kind == "file" or (kind == "block" and mode != "none"))
-        if executions and kind == "block" and mode == "steady":
+        kind, mode = kinds.of(self.config.drives[drive]), self.config.precondition
+        filled = executions and (kind.is_filled or (kind.is_preconditioned and mode != "none"))
+        if executions and kind.is_preconditioned and mode == "steady":
             rounds_s = MOST_ROUNDS * self.config.precondition_round_ms / 1000
             seconds, writing = seconds + rounds_s, writing + rounds_s
         written_bytes = int(writing * _WRITE_RATE_BYTES_PER_S) + (self.config.file_size_bytes if filled else 0)
@@ -260,7 +263,7 @@ class Plan:
         """Return what the bytes written are of a disk's capacity: how often the run fills it."""
         drive = self.config.drives[forecast.drive]
         try:
-            size_bytes = machine.disk(Path(drive["path"]))["size_bytes"] if drive["kind"] == "block" else None
+            size_bytes = machine.disk(Path(drive["path"]))["size_bytes"] if kinds.is_whole_disk(drive) else None
         except OSError:
             size_bytes = None  # the gate will say that it is not there
         return f", {100 * forecast.written_bytes / size_bytes:.2g} % of its capacity" if size_bytes else ""

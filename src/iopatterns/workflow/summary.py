@@ -7,6 +7,7 @@ from typing import Any
 
 from iopatterns.base import files, units
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import kinds
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
 
 COLOPHON = "results/colophon.json"
@@ -49,10 +50,10 @@ def _colophon(root: Path) -> dict[str, Any]:
 def _drive(drive: dict[str, Any]) -> str:
     if "archive" in drive:
         return f"{drive['name']} (archive of kind {drive['kind']}: {drive['archive']['archive']})"
-    if drive["kind"] == "twin":
+    if drive["kind"] in kinds.SIMULATED:
         return f"{drive['name']} (twin)"
     disk = drive["model"] or drive["device"] or "an unknown disk"
-    if drive["kind"] == "block":
+    if drive["kind"] in kinds.WHOLE_DISKS:
         return f"{drive['name']} ({drive['path']}, {disk}, serial {drive['serial']})"
     return f"{drive['name']} ({drive['path']} on {disk}, {drive['file_system']})"
 

@@ -1,12 +1,13 @@
 """Drives: what fio is pointed at. One small interface whatever the kind; the measuring code knows nothing else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.file import FileDrive
+from iopatterns.raw.records import Settings, Specification
 from iopatterns.raw.tuning_steps import Record, Step
 
 __all__ = ["Drive", "DriveError", "open_drive"]
@@ -42,7 +43,7 @@ class Drive(Protocol):
     def prepare(self) -> None:
         """Bring the drive into the state in which measuring starts; quick when it is in that state."""
 
-    def tune(self, settings: Mapping[str, Any]) -> list[Step]:
+    def tune(self, settings: Settings) -> list[Step]:
         """Set what is asked for as far as the drive takes it; all is put back when `hold` ends."""
 
     def changed_settings(self, steps: Sequence[Record]) -> list[str]:
@@ -52,7 +53,7 @@ class Drive(Protocol):
         """
 
 
-def open_drive(root: Path, specification: Mapping[str, Any]) -> Drive:
+def open_drive(root: Path, specification: Specification) -> Drive:
     """Return the drive that a cell's specification names; nothing is touched yet."""
     if specification["drive"]["kind"] == "twin":
         from iopatterns.measuring.drives.twin import (

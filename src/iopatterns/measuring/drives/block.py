@@ -2,11 +2,12 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from iopatterns.base import files, host_state, messages
+from iopatterns.configuration.kinds import BlockEntry
 from iopatterns.measuring import fio, machine, tuning
 from iopatterns.measuring.drives import opened, restoring
 from iopatterns.measuring.drives.error import DriveError
@@ -15,7 +16,8 @@ from iopatterns.measuring.drives.lock import locked
 from iopatterns.measuring.drives.precondition import precondition
 from iopatterns.measuring.tuning import disk, queue
 from iopatterns.measuring.tuning.journal import Author, present_disk
-from iopatterns.raw import tuning_steps
+from iopatterns.raw import records, tuning_steps
+from iopatterns.raw.records import Settings, Specification
 
 
 def _consent(root: Path, name: str) -> dict[str, Any]:
@@ -35,11 +37,11 @@ class BlockDrive:
     While it is written, nothing can mount it. What is set on it is noted in the journal of the disk first.
     """
 
-    def __init__(self, root: Path, specification: Mapping[str, Any]) -> None:
+    def __init__(self, root: Path, specification: Specification) -> None:
         self.prefix: list[str] = []
-        self._drive = specification["drive"]
+        self._drive = cast(records.Block, specification["drive"])
         self._writing = not fio.only_reads(specification["fio"])
-        self._gate = Gate({**self._drive, **_consent(root, self._drive["name"])})
+        self._gate = Gate(cast(BlockEntry, {**self._drive, **_consent(root, self._drive["name"])}))
         self._folder = root / "data/raw" / self._drive["name"]
         self._note = self._folder / ".preconditioned.json"
         self._author = Author(self._drive["name"], str(root.resolve()))
@@ -143,7 +145,7 @@ class BlockDrive:
             return None
         return noted
 
-    def tune(self, settings: Mapping[str, Any]) -> list[tuning_steps.Step]:
+    def tune(self, settings: Settings) -> list[tuning_steps.Step]:
         """Set what config/drives.yaml lets be set."""
         return [self._set(setting, settings[setting]) for setting in tuning.in_order(settings)]
 

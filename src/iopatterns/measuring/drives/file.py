@@ -7,9 +7,9 @@ import mmap
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from iopatterns.base import messages
 from iopatterns.measuring import fio, machine, tuning
@@ -18,7 +18,8 @@ from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.own_folder import NAME, NotOursError, OwnFolder
 from iopatterns.measuring.tuning import queue
 from iopatterns.measuring.tuning.journal import Author, Journal, present_disk
-from iopatterns.raw import tuning_steps
+from iopatterns.raw import records, tuning_steps
+from iopatterns.raw.records import Settings, Specification
 
 _MIB = 2**20
 # Memory and the kernel's own views: I/O on them measures no drive
@@ -44,8 +45,8 @@ class FileDrive:
     The folder and the file are opened once, while the drive is held: what was checked is what fio is given.
     """
 
-    def __init__(self, root: Path, specification: Mapping[str, Any]) -> None:
-        drive, options = specification["drive"], specification.get("fio", {"rw": "write"})
+    def __init__(self, root: Path, specification: Specification) -> None:
+        drive, options = cast(records.File, specification["drive"]), specification.get("fio", {"rw": "write"})
         self.prefix: list[str] = []
         self._root = root.resolve()
         self._name = drive["name"]
@@ -445,7 +446,7 @@ class FileDrive:
             **machine.disk_under(folder),
         }
 
-    def tune(self, settings: Mapping[str, Any]) -> list[tuning_steps.Step]:
+    def tune(self, settings: Settings) -> list[tuning_steps.Step]:
         """Set what config/drives.yaml lets be set: the disk under a file, and its settings, serve others too."""
         return [self._set(setting, settings[setting]) for setting in tuning.in_order(settings)]
 

@@ -5,13 +5,14 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from iopatterns.base import host_state, units
+from iopatterns.configuration.kinds import BlockEntry
 from iopatterns.measuring import machine
 from iopatterns.measuring.drives import content, opened, signatures, use
 from iopatterns.measuring.drives.error import DriveError
@@ -38,7 +39,7 @@ class Check:
 class Gate:
     """The checks of one block device as config/drives.yaml describes it. Looks, and changes nothing on it.
 
-    ``specification``: the drive's entry, with path, serial, and where given model, size, destroy (consent to writing:
+    ``entry``: the drive's entry, with path, serial, and where given model, size, destroy (consent to writing:
     the serial once more) and expendable (types of signatures that may be overwritten, and ``data``).
 
     The path is resolved once, by the first check, which opens the device; everything else is of the device that was
@@ -46,9 +47,9 @@ class Gate:
     closes it.
     """
 
-    def __init__(self, specification: Mapping[str, Any]) -> None:
-        self._given = specification
-        self._path = Path(specification["path"])
+    def __init__(self, entry: BlockEntry) -> None:
+        self._given = entry
+        self._path = Path(entry["path"])
         self._descriptor: int | None = None
         self._found_at = ""
         self._facts: dict[str, Any] = {}
@@ -175,7 +176,7 @@ class Gate:
         if "serial" not in self._given:
             found = f"config/drives.yaml gives no serial, the device says {facts['serial']!r}"
             return Check(name, False, found, "If this is the drive that you mean, add the serial to its entry.")
-        wanted = {"serial": self._given["serial"], "model": self._given.get("model")}
+        wanted: dict[str, str | int | None] = {"serial": self._given["serial"], "model": self._given.get("model")}
         if "size" in self._given:
             wanted["size_bytes"] = units.size_bytes(self._given["size"])
         for key, value in wanted.items():

@@ -3,13 +3,14 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.tuning import mode_page
-from iopatterns.raw import cells, tuning_steps
+from iopatterns.raw import cells, records, tuning_steps
+from iopatterns.raw.records import Settings, Specification
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.state import SETTINGS, find_model
@@ -30,9 +31,9 @@ class TwinDrive:
     deleted after it, so that cells of one twin may be measured at the same time.
     """
 
-    def __init__(self, root: Path, specification: Mapping[str, Any]) -> None:
+    def __init__(self, root: Path, specification: Specification) -> None:
         self._root = root
-        self._drive = specification["drive"]
+        self._drive = cast(records.Twin, specification["drive"])
         state = Path("data/raw/.twins") / cells.digest(specification)[:16]
         self._state = root / state
         self._command = ["twin", "run", self._drive["model"], "--state", str(state)]
@@ -82,7 +83,7 @@ class TwinDrive:
         """Make the drive as it left the factory."""
         shutil.rmtree(self._state, ignore_errors=True)
 
-    def tune(self, settings: Mapping[str, Any]) -> list[tuning_steps.Step]:
+    def tune(self, settings: Settings) -> list[tuning_steps.Step]:
         """Set mode page bits through sdparm, and have fio run under the scheduler asked for, one of the model's own."""
         steps = []
         for setting, wanted in settings.items():
@@ -98,7 +99,7 @@ class TwinDrive:
             elif setting not in mode_page.BITS:
                 steps.append(tuning_steps.not_applicable(setting, wanted, _NOT_OF_THE_MODEL[setting]))
             else:
-                steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, wanted))
+                steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, int(wanted)))
         self._settings = self._stored()
         return steps
 

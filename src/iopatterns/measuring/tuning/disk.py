@@ -3,7 +3,7 @@
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ def write_cache(disk: str) -> dict[str, Any]:
     return {"drive": found, "kernel": _of_queue(device, "write_cache")}
 
 
-def disagree(seen: dict[str, Any]) -> bool:
+def disagree(seen: Mapping[str, Any]) -> bool:
     """Return whether drive and kernel disagree on the write cache: then flushes are left out, or are for nothing."""
     return None not in seen.values() and seen["kernel"] != (_BACK if seen["drive"] else _THROUGH)
 

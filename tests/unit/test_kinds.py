@@ -1,0 +1,103 @@
+"""The table of kinds of drive: what follows from it, and that nothing else knows a kind by its name."""
+
+import ast
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from support import ROOT
+
+from iopatterns.base.yaml_schema import read_yaml
+from iopatterns.configuration import config, kinds
+from iopatterns.measuring.drives import open_drive
+from iopatterns.twin import models
+
+PACKAGE = ROOT / "src/iopatterns"
+TABLE = PACKAGE / "configuration/kinds.py"
+ENTRIES: list[kinds.Entry] = [
+    {"kind": "twin", "model": "c400"},
+    {"kind": "file", "path": "a"},
+    {"kind": "block", "path": "/dev/x", "serial": "S"},
+    {"kind": "archive", "path": "a.tar.xz"},
+]
+
+
+def names_of_kinds(node: ast.AST) -> set[str]:
+    """Return the kinds named in an expression."""
+    texts = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+    return {text for text in texts if isinstance(text, str) and text in kinds.KINDS}
+
+
+def knows_kinds(text: str) -> list[int]:
+    """Return the lines of a module in which something is compared with the name of a kind, or looked up by it."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            # `"archive" in drive` asks for a key
+            parts = [*node.comparators, *([] if isinstance(node.ops[0], ast.In) else [node.left])]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"eq", "ne"}:
+            parts = node.args
+        elif isinstance(node, ast.Dict):
+            parts = [key for key in node.keys if key is not None]
+            parts = parts if len(names_of_kinds(ast.List(parts))) > 1 else []  # the names of one are keys of its own
+        elif isinstance(node, ast.match_case):
+            found += [node.pattern.lineno] if names_of_kinds(node.pattern) else []
+        found += [part.lineno for part in parts if names_of_kinds(part)]
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'drive["kind"] == "twin"',
+        'drive["kind"] not in {"twin", "archive"}',
+        '"block" == kind',
+        'table["drive_kind"].eq("twin")',
+        'WORDS = {"twin": "a simulated drive", "file": "a file"}',
+        'match kind:\n    case "file" | "block":\n        pass',
+    ],
+)
+def test_knowing_a_kind_is_seen(text: str) -> None:
+    assert knows_kinds(text)
+
+
+def test_only_the_table_and_the_drives_know_a_kind_by_its_name() -> None:
+    modules = [path for path in PACKAGE.rglob("*.py") if path != TABLE and "drives" not in path.parts]
+    assert len(modules) > 50
+    assert {str(path): lines for path in modules if (lines := knows_kinds(path.read_text(encoding="utf-8")))} == {}
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS.values(), ids=lambda kind: kind.name)
+def test_an_entry_has_the_kind_under_which_the_table_has_it(kind: kinds.Kind) -> None:
+    assert get_args(get_type_hints(kind.entry)["kind"]) == (kind.name,)
+    assert get_args(kinds.Entry)[list(kinds.KINDS).index(kind.name)] is kind.entry
+
+
+def test_needed_keys_stand_in_the_order_of_the_entry() -> None:
+    needed = {name: kind.needed for name, kind in kinds.KINDS.items()}
+    assert needed == {"twin": ["model"], "file": ["path"], "block": ["path", "serial"], "archive": ["path"]}
+
+
+def test_the_schema_has_a_property_for_each_key_of_each_kind_and_no_other() -> None:
+    properties = read_yaml(ROOT, f"{config.SCHEMAS_FOLDER}/drives.schema.yaml")["additionalProperties"]["properties"]
+    assert set(properties) == set().union(*(kind.allowed for kind in kinds.KINDS.values()))
+
+
+def test_a_drive_is_simulated_archived_or_one_of_this_machine() -> None:
+    told = [(kinds.is_simulated(each), kinds.is_archived(each), kinds.is_real(each)) for each in ENTRIES]
+    assert told == [(True, False, False), (False, False, True), (False, False, True), (False, True, False)]
+    assert [kinds.is_whole_disk(each) for each in ENTRIES] == [False, False, True, False]
+
+
+def test_a_real_drive_is_filled_or_may_be_preconditioned() -> None:
+    for kind in kinds.KINDS.values():
+        assert kind.is_filled + kind.is_preconditioned == kind.is_real
+
+
+def test_every_kind_that_is_measured_here_can_be_opened() -> None:
+    about = {"name": "x", "file_size_bytes": 2**20, "model_digest": models.load("c400").digest}
+    for entry in ENTRIES:
+        if not kinds.is_archived(entry):
+            specification: Any = {"drive": {**about, **entry}, "fio": {"rw": "read"}}
+            drive = open_drive(ROOT, specification)
+            assert type(drive).__name__ == f"{entry['kind'].capitalize()}Drive"
