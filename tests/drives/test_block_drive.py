@@ -17,7 +17,7 @@ import pytest
 import yaml
 from loops import Loop, loop_device, run, undone
 from patience import communicate
-from support import cell_on_a_disk
+from support import ROOT, cell_on_a_disk
 
 from iopatterns.measuring import machine
 from iopatterns.measuring.cell import measure
@@ -346,6 +346,7 @@ def test_what_others_do_on_the_disk_meanwhile_is_told(disk: Loop, disk_folder: P
 def checked(folder: Path, drive: dict[str, Any], *words: str) -> subprocess.CompletedProcess[str]:
     (folder / "config").mkdir(exist_ok=True)
     (folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": drive}))
+    shutil.copytree(ROOT / "workflow/schemas", folder / "workflow/schemas", dirs_exist_ok=True)
     command = [sys.executable, "-m", "iopatterns", "check", "disk", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 

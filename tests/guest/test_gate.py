@@ -6,7 +6,7 @@ import pytest
 import yaml
 from guest.guest import Disk, Guest, Section
 from guest.measuring import PARTITION, entry, measuring
-from support import cell_on_a_disk
+from support import ROOT, cell_on_a_disk
 
 LAB = Disk("a", "scsi", "T1", "TWO ALIKE", 32)
 OTHER = Disk("b", "scsi", "T2", "TWO ALIKE", 32)  # differs in its serial number alone
@@ -30,7 +30,7 @@ modprobe scsi_debug dev_size_mb=16 OPTIONS
 until grep -sq scsi_debug /sys/block/sd*/device/model; do sleep 0.1; done
 disk=$(grep -l scsi_debug /sys/block/sd*/device/model | cut -d/ -f4)
 ln -sf /dev/$disk /dev/vanishing
-serial=$("$PYTHON" -c "from iopatterns import machine; from pathlib import Path
+serial=$("$PYTHON" -c "from iopatterns.measuring import machine; from pathlib import Path
 print(machine.disk(Path('/dev/$disk'))['serial'])")
 cd /tmp/here; cp "$SHARE/drives.yaml" config/; sed "s/VANISHING/$serial/" "$SHARE/vanishing.json" >gone.json
 sed -i "s/VANISHING/$serial/" config/drives.yaml
@@ -56,7 +56,9 @@ HERE = "cd /tmp/here; "
 CHECK = HERE + '"$PYTHON" -m iopatterns check '
 WCE = "sdparm --get=WCE /dev/disk/by-id/" + LAB.by_id + " | awk '/^WCE/ {print \"WCE is\", $2}'"
 SECTIONS = {
-    "setup": 'mkdir -p /tmp/here/config; cp "$SHARE/drives.yaml" /tmp/here/config/; modprobe dm-mod; modprobe ext4',
+    "setup": 'mkdir -p /tmp/here/config /tmp/here/workflow; cp "$SHARE/drives.yaml" /tmp/here/config/; '
+    f"cp -r {ROOT}/workflow/schemas /tmp/here/workflow/; "
+    "modprobe dm-mod; modprobe ext4",
     "free": CHECK + "lab",
     "serial": CHECK + "wrong",
     "unconsented": CHECK + "unconsented",
