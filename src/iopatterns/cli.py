@@ -84,12 +84,15 @@ def unpack(log: Path | None, die_with_parent: bool, sha256: str | None, archive:
         unpack_archive(archive, folder, sha256)
 
 
-def _entry(drive: str) -> "Entry":
-    """Return a drive's entry of config/drives.yaml. Raises BadParameter where there is none."""
+def _entry(drive: str, *, complete: bool = True) -> "Entry":
+    """Return a drive's entry of config/drives.yaml. Raises BadParameter where there is none.
+
+    Without ``complete`` entries may lack what their kind needs.
+    """
     from iopatterns.base import yaml_schema
     from iopatterns.configuration import config
 
-    drives = config.read_drives(Path.cwd())
+    drives = config.read_drives(Path.cwd(), complete=complete)
     if drive not in drives:
         near = yaml_schema.nearest(drive, drives)
         message = f"{config.DRIVES_FILE} has no drive '{printable(drive)}'.{near}"
@@ -152,10 +155,12 @@ def check(drive: str, writing: bool) -> None:
     from iopatterns.configuration import kinds
     from iopatterns.measuring.drives.gate import Gate
 
-    entry = _entry(drive)
+    entry = _entry(drive, complete=False)
     if not kinds.is_whole_disk(entry):
         click.echo(f"{drive}: of kind '{entry['kind']}', which touches no device.")
         return
+    if "path" not in entry:
+        raise click.BadParameter("its entry in config/drives.yaml has no path. Add one.", param_hint="DRIVE")
     passed = True
     with Gate(entry) as gate:
         for each in gate.checks(writing=writing):
