@@ -117,7 +117,7 @@ class Bench final : public FtlClient {
     return done - begin;
   }
 
-  // How long it takes to write the units when nothing else is under way.
+  // How long it takes to write the units when nothing else is outstanding.
   Nanoseconds write(const std::vector<std::uint64_t>& list) {
     const Nanoseconds begin = now;
     for (std::size_t first = 0; first < list.size(); first += ftl_.program_units()) {
@@ -167,9 +167,9 @@ class Bench final : public FtlClient {
   F ftl_;
 };
 
-// What must hold of a drive after each operation. A place that has been programmed stays taken until its block is
-// erased, so a unit found in a new place has been programmed there; the host's writes and the moves account for all of
-// these.
+// What must hold of a drive after each operation. A physical page that has been programmed stays taken until its block
+// is erased, so a unit found in a new page has been programmed there; the host's writes and the moves account for all
+// of these.
 template <class F, class Probe>
 class Reference {
  public:
@@ -248,7 +248,7 @@ class Reference {
   std::uint32_t block_units_;
   std::vector<std::uint32_t> place_;
   std::vector<bool> mapped_;
-  std::vector<std::int64_t> programmed_;  // by place: the erase count of its block at the time, -1: never
+  std::vector<std::int64_t> programmed_;  // by physical page: the erase count of its block at the time, -1: never
   std::vector<std::int64_t> erases_;
   Counters last_;
   std::uint64_t wrong_mapping = 0, shared_places = 0, not_owned = 0, erased_valid = 0, programmed_twice = 0,
