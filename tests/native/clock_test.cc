@@ -15,7 +15,7 @@
 namespace twin {
 namespace {
 
-// A world with one event at a time: it wakes whoever waits for the key.
+// A source with one event at a time, which wakes the thread that waits for the key.
 class Bell final : public EventSource {
  public:
   [[nodiscard]] Nanoseconds next_event() const override { return when_; }
@@ -39,15 +39,15 @@ class Bell final : public EventSource {
 
 // A program of threads on a timeline; the test's own thread is virtual thread 0. Only the running one touches the log.
 struct Program {
-  Bell world;
-  Timeline timeline{world, &stuck};
+  Bell bell;
+  Timeline timeline{bell, &stuck};
   VirtualThread& self = timeline.start(0);
   std::vector<std::string> log;
   std::vector<std::thread> threads;
 
   Program() {
-    world.timeline = &timeline;
-    world.log = &log;
+    bell.timeline = &timeline;
+    bell.log = &log;
   }
 
   void say(const VirtualThread& who, const std::string& what) {
@@ -101,12 +101,12 @@ TEST_CASE("a clock that passes another's moment gives way to it") {
   CHECK(program.finish() == Log{"1 works 60", "2 wakes 100", "1 works 120", "1 works 180"});
 }
 
-TEST_CASE("what is due in the world comes before a virtual thread of the same time") {
+TEST_CASE("an event of the source comes before a virtual thread of the same time") {
   Program program;
   int key = 0;
-  program.world.key = &key;
+  program.bell.key = &key;
   program.begin([&](VirtualThread& self) {
-    program.world.ring_at(100);
+    program.bell.ring_at(100);
     program.timeline.drive_changed(self);
     CHECK(program.timeline.wait(self, &key, kNever));
     program.say(self, "heard");

@@ -82,8 +82,8 @@ TEST_CASE("a write buffer never holds more than its size, and every unit taken l
   WriteBuffer buffer(buffer_of(kUnits), 4096, 8, 3);
   std::mt19937_64 random(11);
   std::multiset<std::uint64_t> waiting;  // what must still go to flash
-  std::map<std::uint32_t, std::vector<std::uint64_t>> under_way;
-  std::uint64_t under_way_units = 0;
+  std::map<std::uint32_t, std::vector<std::uint64_t>> outstanding;
+  std::uint64_t outstanding_units = 0;
   std::vector<std::uint64_t> batch;
   for (int step = 0; step < 100'000; ++step) {
     const std::uint64_t unit = random() % 150;
@@ -105,22 +105,22 @@ TEST_CASE("a write buffer never holds more than its size, and every unit taken l
             REQUIRE(waiting.contains(each));
             waiting.erase(waiting.find(each));
           }
-          under_way[number] = batch;
-          under_way_units += batch.size();
+          outstanding[number] = batch;
+          outstanding_units += batch.size();
         }
         break;
       default:
-        if (!under_way.empty()) {
-          under_way_units -= under_way.begin()->second.size();
-          buffer.end_batch(under_way.begin()->first);
-          under_way.erase(under_way.begin());
+        if (!outstanding.empty()) {
+          outstanding_units -= outstanding.begin()->second.size();
+          buffer.end_batch(outstanding.begin()->first);
+          outstanding.erase(outstanding.begin());
         } else {
           buffer.forget_all(unit, unit + 3);
           for (std::uint64_t each = unit; each < unit + 3; ++each) waiting.erase(each);
         }
     }
     REQUIRE(buffer.waiting_units() == waiting.size());
-    REQUIRE(waiting.size() + under_way_units <= kUnits);
+    REQUIRE(waiting.size() + outstanding_units <= kUnits);
   }
   CHECK(buffer.left() <= buffer.taken());
 }

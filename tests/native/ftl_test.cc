@@ -72,8 +72,8 @@ struct LogProbe {
   static std::uint32_t block_units(const LogBlockFtl& ftl) { return ftl.shape().block_units; }
   static std::uint32_t valid(const LogBlockFtl& ftl, std::uint32_t block) { return ftl.valid(block); }
   static std::uint32_t erases(const LogBlockFtl& ftl, std::uint32_t block) { return ftl.erase_count(block); }
-  static bool owns(const LogBlockFtl& ftl, std::uint32_t place, std::uint32_t unit) {
-    return ftl.unit_at(place) == unit;
+  static bool owns(const LogBlockFtl& ftl, std::uint32_t physical_page, std::uint32_t unit) {
+    return ftl.unit_at(physical_page) == unit;
   }
 };
 
@@ -117,7 +117,7 @@ class Bench final : public FtlClient {
     return done - begin;
   }
 
-  // How long it takes to write the units when nothing else is under way.
+  // How long it takes to write the units when nothing else is outstanding.
   Nanoseconds write(const std::vector<std::uint64_t>& list) {
     const Nanoseconds begin = now;
     for (std::size_t first = 0; first < list.size(); first += ftl_.program_units()) {
@@ -167,23 +167,23 @@ class Bench final : public FtlClient {
   F ftl_;
 };
 
-// What must hold of a drive after each operation. A place that has been programmed stays taken until its block is
-// erased, so a unit found in a new place has been programmed there; the host's writes and the moves account for all of
-// these.
+// What must hold of a drive after each operation. A physical page that has been programmed stays taken until its block
+// is erased, so a unit found in a new page has been programmed there; the host's writes and the moves account for all
+// of these.
 template <class F, class Probe>
 class Reference {
  public:
   explicit Reference(Bench<F>& bench)
       : bench_(bench),
         block_units_(Probe::block_units(bench.ftl())),
-        place_(bench.units()),
+        physical_page_(bench.units()),
         mapped_(bench.units()),
         programmed_(static_cast<std::size_t>(Probe::blocks(bench.ftl())) * block_units_, -1),
         erases_(Probe::blocks(bench.ftl())) {
     for (std::uint32_t unit = 0; unit < bench.units(); ++unit) {
-      place_[unit] = bench.ftl().physical_page_of(unit);
-      mapped_[unit] = place_[unit] != kNoUnit;
-      if (mapped_[unit]) programmed_[place_[unit]] = 0;
+      physical_page_[unit] = bench.ftl().physical_page_of(unit);
+      mapped_[unit] = physical_page_[unit] != kNoUnit;
+      if (mapped_[unit]) programmed_[physical_page_[unit]] = 0;
     }
   }
 
@@ -202,24 +202,24 @@ class Reference {
     std::vector<std::uint32_t> valid(erases_.size());
     std::vector<bool> taken(programmed_.size());
     std::uint64_t programs = 0;
-    for (std::uint32_t unit = 0; unit < place_.size(); ++unit) {
-      const std::uint32_t place = ftl.physical_page_of(unit);
-      wrong_mapping += (place != kNoUnit) != mapped_[unit];
-      const std::uint32_t before = std::exchange(place_[unit], place);
-      if (place == kNoUnit) continue;
-      const std::uint32_t block = place / block_units_;
+    for (std::uint32_t unit = 0; unit < physical_page_.size(); ++unit) {
+      const std::uint32_t physical_page = ftl.physical_page_of(unit);
+      wrong_mapping += (physical_page != kNoUnit) != mapped_[unit];
+      const std::uint32_t before = std::exchange(physical_page_[unit], physical_page);
+      if (physical_page == kNoUnit) continue;
+      const std::uint32_t block = physical_page / block_units_;
       ++valid[block];
-      shared_places += taken[place];
-      taken[place] = true;
-      not_owned += !Probe::owns(ftl, place, unit);
+      shared_pages += taken[physical_page];
+      taken[physical_page] = true;
+      not_owned += !Probe::owns(ftl, physical_page, unit);
       const auto erases = static_cast<std::int64_t>(Probe::erases(ftl, block));
-      if (place == before && !written.contains(unit)) {
+      if (physical_page == before && !written.contains(unit)) {
         erased_valid += erases != erases_[block];
         continue;
       }
       ++programs;
-      programmed_twice += programmed_[place] >= erases;
-      programmed_[place] = erases;
+      programmed_twice += programmed_[physical_page] >= erases;
+      programmed_[physical_page] = erases;
     }
     for (std::uint32_t block = 0; block < valid.size(); ++block) {
       wrong_valid += valid[block] != Probe::valid(ftl, block);
@@ -233,7 +233,7 @@ class Reference {
 
   void require_none_wrong() const {
     REQUIRE(wrong_mapping == 0);
-    REQUIRE(shared_places == 0);
+    REQUIRE(shared_pages == 0);
     REQUIRE(not_owned == 0);
     REQUIRE(erased_valid == 0);
     REQUIRE(programmed_twice == 0);
@@ -246,12 +246,12 @@ class Reference {
  private:
   Bench<F>& bench_;
   std::uint32_t block_units_;
-  std::vector<std::uint32_t> place_;
+  std::vector<std::uint32_t> physical_page_;
   std::vector<bool> mapped_;
-  std::vector<std::int64_t> programmed_;  // by place: the erase count of its block at the time, -1: never
+  std::vector<std::int64_t> programmed_;  // by physical page: the erase count of its block at the time, -1: never
   std::vector<std::int64_t> erases_;
   Counters last_;
-  std::uint64_t wrong_mapping = 0, shared_places = 0, not_owned = 0, erased_valid = 0, programmed_twice = 0,
+  std::uint64_t wrong_mapping = 0, shared_pages = 0, not_owned = 0, erased_valid = 0, programmed_twice = 0,
                 wrong_valid = 0, unaccounted = 0;
 };
 
@@ -706,32 +706,32 @@ TEST_CASE("the initial layout's two directions are inverse, and its counts are r
       const std::uint32_t units = 15 * dies * shape.block_units() + 5;
       const InitialLayout layout(state, shape, units, 2 * dies + 1);
       std::uint64_t wrong = 0;
-      std::set<std::uint32_t> places;
+      std::set<std::uint32_t> used_pages;
       for (std::uint32_t unit = 0; unit < units; ++unit) {
-        const std::uint32_t place = layout.physical_page_of(unit);
+        const std::uint32_t physical_page = layout.physical_page_of(unit);
         if (state == InitialState::kFresh) {
-          wrong += place != kNoUnit;
+          wrong += physical_page != kNoUnit;
           continue;
         }
-        places.insert(place);
-        wrong += place >= layout.used_blocks() * shape.block_units() || layout.unit_at(place) != unit;
+        used_pages.insert(physical_page);
+        wrong += physical_page >= layout.used_blocks() * shape.block_units() || layout.unit_at(physical_page) != unit;
       }
       CHECK(wrong == 0);
-      CHECK(places.size() == (state == InitialState::kFresh ? 0 : units));
+      CHECK(used_pages.size() == (state == InitialState::kFresh ? 0 : units));
       std::uint64_t valid = 0;
       for (std::uint32_t block = 0; block < shape.blocks; ++block) {
         std::uint32_t in_block = 0;
         for (std::uint32_t i = 0; i < shape.block_units(); ++i) {
-          const std::uint32_t place = block * shape.block_units() + i;
-          in_block += layout.unit_at(place) != kNoUnit;
-          wrong += (layout.unit_at(place) != kNoUnit) != places.contains(place);
+          const std::uint32_t physical_page = block * shape.block_units() + i;
+          in_block += layout.unit_at(physical_page) != kNoUnit;
+          wrong += (layout.unit_at(physical_page) != kNoUnit) != used_pages.contains(physical_page);
         }
         wrong += in_block != layout.valid_units(block) || layout.programmed_units(block) < in_block;
         wrong += in_block > shape.block_units();
         valid += in_block;
       }
       CHECK(wrong == 0);
-      CHECK(valid == places.size());
+      CHECK(valid == used_pages.size());
     }
   }
 }

@@ -6,11 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace twin {
 namespace {
 
-// Own system calls: syscall() itself may be one of the functions that the preload library stands before.
+// Makes the system call itself, because the preload library may interpose syscall().
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
 #if defined(__x86_64__)
   long result;
@@ -111,9 +112,12 @@ void Timeline::hand_over(VirtualThread* self) {
     const Nanoseconds limit = next == nullptr ? kNever : next->due_;
     const Nanoseconds event = source_.next_event();
     if (event == kNever || event > limit) break;
-    source_.advance(limit);  // what it completes may make another one the earliest
+    source_.advance(limit);  // a completion may wake a thread that is due earlier than `next`
   }
-  if (next == nullptr) stuck_();
+  if (next == nullptr) {
+    stuck_();
+    std::abort();  // stuck_() must not return
+  }
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (next != self) {
     running_.store(next, std::memory_order_release);

@@ -21,7 +21,7 @@
 
 namespace twin {
 
-// What else happens in virtual time beside the threads: the events of a drive.
+// A source of events in virtual time besides the threads: the drive.
 class EventSource {
  public:
   // When its next event is due; kNever when there is none.
@@ -40,19 +40,19 @@ class VirtualThread {
 
   Nanoseconds cpu_ns = 0;  // processor time that it was charged
   std::uint64_t clock_readings = 0;
-  std::uint64_t clock_readings_before = 0;  // when its requests were last counted
+  std::uint64_t clock_readings_before = 0;  // value of clock_readings when its requests were last counted
   std::uint64_t requests = 0;
-  std::uint64_t waits = 0;              // times that it gave its turn away to wait
+  std::uint64_t waits = 0;              // how often it gave up its turn to wait
   pthread_t thread{};                   // set by whoever made it
   std::atomic<pid_t> kernel_thread{0};  // its number in the kernel, set by itself; the watchdog reads it at any time
-  int job = -1;                         // a number for those that use the drive
+  int job = -1;                         // its number among the threads that use the drive; -1 for all others
 
  private:
   friend class Timeline;
   Nanoseconds now_ = 0;
   Nanoseconds due_ = kNever;         // while it waits: when it goes on unless woken before
-  const void* key_ = nullptr;        // while it waits to be woken: for what
-  std::uint64_t waiting_since_ = 0;  // orders those who wait for the same
+  const void* key_ = nullptr;        // while it waits to be woken: what it waits for
+  std::uint64_t waiting_since_ = 0;  // orders the threads that wait for the same key
   bool woken_ = false;
   std::uint32_t number_ = 0;
   std::atomic<std::uint32_t> turn_{0};
@@ -64,10 +64,10 @@ class Timeline {
   // `stuck` is called when every virtual thread waits to be woken and none can be; it must not return.
   Timeline(EventSource& source, void (*stuck)());
 
-  // Adds the thread that calls as the first virtual thread, running, its clock at `now`.
+  // Adds the calling thread as the first virtual thread. It is running, and its clock shows `now`.
   VirtualThread& start(Nanoseconds now);
 
-  // Adds a virtual thread that the running one makes; it is due at the running one's time.
+  // Adds a virtual thread that the running one creates. It is due at the time of the running one.
   VirtualThread& add();
 
   // Called by the new thread itself: returns when its turn comes.
@@ -76,10 +76,10 @@ class Timeline {
   // The running thread ends. It gives up its turn and never runs again.
   void leave(VirtualThread& self);
 
-  // After fork(): the calling thread is the only one left.
+  // Call in the child after fork(): the calling thread is the only one left.
   void forget_others(VirtualThread& self);
 
-  // Moves the clock of the running thread. Everything that is due before its new time happens before this returns.
+  // Moves the clock of the running thread forward. Whatever is due before its new time happens before this returns.
   void advance(VirtualThread& self, Nanoseconds by) {
     self.now_ += by;
     if (self.now_ >= next_due_) give_way(self);
@@ -89,30 +89,32 @@ class Timeline {
   // whether it was woken.
   bool wait(VirtualThread& self, const void* key, Nanoseconds until);
 
-  // Wakes the one that has waited longest for `key`; it goes on at the time of `self`. False when nobody waits for it.
+  // Wakes the thread that has waited longest for `key`; it continues at the time of `self`. Returns false if none
+  // waits.
   bool wake_one(const VirtualThread& self, const void* key) { return wake_one_at(key, self.now_); }
   void wake_all(const VirtualThread& self, const void* key);
 
-  // The same from within EventSource::advance(): it goes on at `when`.
+  // The same, for use within EventSource::advance(). The woken thread continues at `when`.
   bool wake_one_at(const void* key, Nanoseconds when);
 
   // Call after submitting work to the drive: recomputes when its next event is due.
   void drive_changed(const VirtualThread& self) { find_next_due(self); }
 
-  // A virtual thread whose thread could not be made.
+  // Removes a virtual thread whose real thread could not be created.
   void remove(VirtualThread& never_begun);
 
   // Whether the thread is one of the virtual threads that have not left.
   [[nodiscard]] bool has(pthread_t thread) const;
 
-  // The virtual thread in the given place of those that have not left, nullptr beyond the last.
-  [[nodiscard]] const VirtualThread* virtual_thread(std::size_t place) const {
-    return place < threads_.size() ? threads_[place] : nullptr;
+  // The virtual threads that have not left, by index; nullptr beyond the last.
+  [[nodiscard]] const VirtualThread* virtual_thread(std::size_t index) const {
+    return index < threads_.size() ? threads_[index] : nullptr;
   }
 
   [[nodiscard]] bool alone() const { return threads_.size() == 1; }
 
-  // How many turns there have been, who is running, and how many have not left. A watchdog may call these at any time.
+  // The number of turns so far, the running thread, and the number of threads that have not left. A watchdog may call
+  // these at any time.
   [[nodiscard]] std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
   [[nodiscard]] const VirtualThread* running() const { return running_.load(std::memory_order_acquire); }
   [[nodiscard]] std::size_t size() const { return size_.load(std::memory_order_relaxed); }
@@ -127,7 +129,7 @@ class Timeline {
   void (*stuck_)();
   std::vector<std::unique_ptr<VirtualThread>> all_;  // never shrinks, so that references stay good
   std::vector<VirtualThread*> threads_;              // those that have not left, by number
-  Nanoseconds next_due_ = kNever;                    // of all others and the event source, while one runs
+  Nanoseconds next_due_ = kNever;                    // when another thread or the event source is due next
   std::uint64_t order_ = 0;
   std::atomic<std::uint64_t> turns_{0};
   std::atomic<std::size_t> size_{0};  // of threads_

@@ -2,6 +2,7 @@
 #include "controller/ssd.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace twin {
 namespace {
@@ -88,6 +89,8 @@ void Ssd::on_event(Nanoseconds now, std::uint64_t what) {
       events_.schedule(due, *this, kIdle);
       return;
     }
+    default:
+      assert(false);  // no other kind of event is scheduled
   }
 }
 

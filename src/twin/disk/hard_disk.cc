@@ -2,6 +2,7 @@
 #include "disk/hard_disk.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace twin {
 namespace {
@@ -45,6 +46,8 @@ void HardDisk::on_event(Nanoseconds now, std::uint64_t what) {
       return link_.respond(now, *commands_[what >> kWhatBits]);
     case kArmFree:
       return finish_access(now);
+    default:
+      assert(false);  // no other kind of event is scheduled
   }
 }
 

@@ -47,10 +47,10 @@ LogBlockFtl::Shape shape_of(std::int64_t capacity_bytes, const FlashParameters& 
   shape.group = static_cast<std::uint32_t>(log.group);
   shape.row_units = static_cast<std::uint32_t>(flash.planes);
   shape.block_units = static_cast<std::uint32_t>(flash.pages_per_block * flash.planes * log.group);
-  const double units = static_cast<double>(capacity_bytes / flash.page);
+  const auto whole_units = static_cast<std::uint64_t>(capacity_bytes / flash.page);
+  const auto units = static_cast<double>(whole_units);
   const double raw_units = units * (1 + ftl.over_provisioning);
   if (raw_units > 4e9) throw std::invalid_argument("capacity.size: more units than can be mapped");
-  const auto whole_units = static_cast<std::uint64_t>(capacity_bytes / flash.page);
   shape.data_blocks = static_cast<std::uint32_t>((whole_units + shape.block_units - 1) / shape.block_units);
   // as many on each die
   const std::uint32_t sets = shape.dies / shape.group;
@@ -204,6 +204,8 @@ void LogBlockFtl::on_event(Nanoseconds now, std::uint64_t what) {
       events_.schedule(std::max(merge(now, log), now + 1), *this, kBackground);
       return;
     }
+    default:
+      assert(false);  // no other kind of event is scheduled
   }
 }
 

@@ -157,6 +157,8 @@ void PageFtl::on_event(Nanoseconds now, std::uint64_t what) {
       background_ = true;
       events_.schedule(std::max(gc_until_, now + 1), *this, kBackground);
       return;
+    default:
+      assert(false);  // no other kind of event is scheduled
   }
 }
 

@@ -54,8 +54,8 @@ struct Slot {
   std::uint64_t order = 0;
 };
 
-// What io_context_t points to. The first words are those of the kernel's ring (struct aio_ring): without its magic
-// number no program looks into it by itself.
+// What io_context_t points to. It begins like the kernel's ring (struct aio_ring), but without its magic number, so
+// that no program reads completions from it directly.
 struct Context {
   std::uint32_t ring[8] = {};
   std::uint32_t room = 0;
@@ -64,7 +64,7 @@ struct Context {
   std::vector<Slot*> outstanding;
 };
 
-// All contexts, so that one that is not ours is told.
+// All contexts; a handle that is not among them is invalid.
 std::vector<Context*> contexts;
 
 Context* find(void* handle) {
@@ -81,7 +81,7 @@ int set_up(unsigned room, void** handle) {
   return 0;
 }
 
-// Lets the time pass until the operation is over.
+// Waits in virtual time until the operation is complete.
 void wait_for(const Slot& slot, const Context& context) {
   while (slot.done_ns == twin::kNever) twin::timeline().wait(*twin::self, &context, twin::kNever);
 }
@@ -140,7 +140,7 @@ int start(Context& context, Iocb* iocb) {
         (offset + static_cast<std::uint64_t>(size) + twin::kSectorBytes - 1) / twin::kSectorBytes * twin::kSectorBytes;
     fresh.request = {operation, twin::job_number(), begin, end - begin};
     fresh.result = size;
-    // writes are taken at once, reads see them: what overlaps in time has no order that a program may rely on
+    // Data move when the operation is submitted: operations that overlap in time have no order to rely on.
     twin::move_data(operation, parts, count, iocb->offset, static_cast<std::uint64_t>(size));
   }
   const std::uint32_t number = context.slots.take(fresh);
@@ -149,7 +149,7 @@ int start(Context& context, Iocb* iocb) {
   slot->order = context.submitted++;
   context.outstanding.push_back(slot);
   if (operation != twin::Operation::kFlush && fresh.result == 0) {
-    slot->done_ns = twin::self->now();  // at the end of the drive
+    slot->done_ns = twin::self->now();  // nothing is transferred, as at the end of the drive
   } else {
     twin::submit(slot->request, &context, &slot->done_ns);
     if (twin::drive().blocking_submit()) wait_for(*slot, context);
@@ -166,7 +166,7 @@ int submit(void* handle, long count, Iocb** iocbs) {
   return static_cast<int>(count);
 }
 
-// The operation that was over first, by now; nullptr if none is.
+// Removes and returns the operation that completed first; nullptr if none has completed by now.
 Slot* take_done(Context& context) {
   std::size_t first = context.outstanding.size();
   for (std::size_t i = 0; i < context.outstanding.size(); ++i) {
@@ -191,7 +191,7 @@ int get_events(void* handle, long least, long most, Event* events, const timespe
   if (context == nullptr || least < 0 || most < least) return -EINVAL;
   const twin::Nanoseconds until =
       timeout == nullptr ? twin::kNever : twin::self->now() + timeout->tv_sec * twin::kSecond + timeout->tv_nsec;
-  twin::spend(twin::kClockReading);  // a loop that polls comes to its end
+  twin::spend(twin::kClockReading);  // time must pass in a loop that polls
   long got = 0;
   while (got < most) {
     Slot* slot = take_done(*context);
@@ -207,7 +207,7 @@ int get_events(void* handle, long least, long most, Event* events, const timespe
   return static_cast<int>(got);
 }
 
-int cancel() { return -EAGAIN; }  // as the kernel, for what is in the drive already
+int cancel() { return -EAGAIN; }  // like the kernel, for an operation that has reached the drive
 
 [[noreturn]] void refuse_uring() {
   twin::refuse("io_uring", "its requests do not pass through the program's calls", "Use ioengine=libaio");
@@ -219,7 +219,7 @@ int cancel() { return -EAGAIN; }  // as the kernel, for what is in the drive alr
 
 }  // namespace
 
-// Calls the library's own function: the program has been given no drive. -ENOSYS where it has no such library.
+// Without a drive, calls the original function. Returns -ENOSYS if the program has no libaio.
 #define TWIN_WITHOUT_DRIVE(function, ...)                 \
   do {                                                    \
     if (twin::self != nullptr) break;                     \
@@ -227,7 +227,7 @@ int cancel() { return -EAGAIN; }  // as the kernel, for what is in the drive alr
     return real == nullptr ? -ENOSYS : real(__VA_ARGS__); \
   } while (false)
 
-// libaio's functions, in place of the library's; they return -errno.
+// The functions of libaio. They return -errno.
 TWIN_EXPORT int io_setup(int room, void** handle) {
   TWIN_WITHOUT_DRIVE(io_setup, room, handle);
   return set_up(static_cast<unsigned>(room), handle);
@@ -269,7 +269,7 @@ TWIN_EXPORT int io_cancel(void* handle, void* iocb, void* event) {
   return cancel();
 }
 
-// The same by their numbers, as fio makes some of these calls; returns -1 with errno set.
+// The same calls by their numbers, as fio makes some of them. Returns -1 with errno set.
 TWIN_EXPORT long syscall(long number, ...) noexcept {
   va_list arguments;
   va_start(arguments, number);

@@ -1,4 +1,4 @@
-// Copies of descriptors: a copy of the drive's descriptor is the drive's, too.
+// Copies of descriptors: a copy of a descriptor of the drive is a descriptor of the drive, too.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Called once `copy` is a copy of `descriptor`; whatever it was before is closed then. Returns `copy`, or the error.
+// Call after `copy` has become a copy of `descriptor`, which has closed what it was before. Returns `copy`.
 int copied(int descriptor, int copy) {
   if (copy < 0 || copy == descriptor) return copy;
   if (twin::is_drive(copy)) twin::forget_descriptor(copy);
@@ -20,7 +20,7 @@ int copied(int descriptor, int copy) {
   return copy;
 }
 
-// fcntl(2) by either of its names. The kernel takes a third argument as wide as a pointer, or none.
+// fcntl(2) by either of its names. Its third argument, where it has one, is at most as wide as a pointer.
 template <class Fcntl>
 int control(Fcntl* real, int descriptor, int command, void* argument) {
   const int result = real(descriptor, command, argument);

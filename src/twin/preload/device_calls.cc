@@ -17,7 +17,7 @@
 
 namespace {
 
-// Numbers that no device of a machine has, so that nothing of the machine's own devices is taken for the drive's.
+// A device number that no real device has, so that the drive is not mistaken for a device of the machine.
 constexpr unsigned kMajor = 4000;
 constexpr unsigned kMinor = 0;
 constexpr mode_t kMode = S_IFBLK | 0660;
@@ -35,7 +35,7 @@ int show_device(Stat* result) {
   return 0;
 }
 
-// SG_IO, version 3 of its interface.
+// Serves SG_IO, in version 3 of its interface.
 int execute_scsi(sg_io_hdr* header) {
   twin::ScsiTarget& target = twin::scsi_target();
   if (!target.speaks_scsi()) {
@@ -74,7 +74,7 @@ int execute_scsi(sg_io_hdr* header) {
   }
   header->resid = static_cast<int>(from_drive ? header->dxfer_len - result.transferred_bytes : 0);
   header->info = result.status == 0 ? SG_INFO_OK : SG_INFO_CHECK;
-  twin::spend(20 * twin::kMicrosecond);  // the way there and back
+  twin::spend(20 * twin::kMicrosecond);  // the whole of the call
   return 0;
 }
 
@@ -102,7 +102,7 @@ int control_device(unsigned long request, void* argument) {
       *static_cast<int*>(argument) = 0;
       return 0;
     case BLKRAGET:
-      *static_cast<long*>(argument) = 0;  // the kernel's own read-ahead has no part in this
+      *static_cast<long*>(argument) = 0;  // there is no page cache, so the kernel reads nothing ahead
       return 0;
     case BLKFLSBUF:
     case BLKRASET:

@@ -1,4 +1,4 @@
-// The drive's descriptors, its requests, and the data that are kept of it.
+// The drive's descriptors, its requests, and the file that holds its content with --keep-data.
 #include "preload/drive_file.h"
 
 #include <errno.h>
@@ -26,33 +26,35 @@ namespace {
 
 constexpr int kDescriptors = 65536;
 
-// With gtod_reduce fio reads the clock every 16 requests, else at each.
+// A thread may make this many requests without reading the clock. With gtod_reduce fio reads it every 16 requests,
+// otherwise at each.
 constexpr std::uint64_t kRequestsWithoutClock = 64;
 
-struct OpenFile {  // what descriptors that are copies of each other share
+// The state that copies of a descriptor share.
+struct OpenFile {
   int flags = 0;
   off_t position = 0;
 };
 
-// By descriptor; nullptr where it is not the drive's.
+// Indexed by descriptor; nullptr for those that are not the drive's.
 OpenFile* open_files[kDescriptors];
 
-// A request on its way: who waits for it, and where the time of its end is wanted.
+// An outstanding request: the key of the thread that waits for it, and where to store the time of its completion.
 struct Pending {
   const void* key = nullptr;
   Nanoseconds* done_ns = nullptr;
-  Nanoseconds wake_delay = 0;  // from its completion to the moment at which whoever waits for it goes on
+  Nanoseconds wake_delay = 0;  // from its completion to the time at which the waiting thread continues
 };
 
-// A request that its thread has made, on its way through the system call: it reaches the drive at `when`. The thread
-// need not run at that moment, which saves handing the turn over and back.
+// A request that is still on its way through the system call and reaches the drive at `when`. Its thread need not run
+// at that time, which saves handing the turn over and back.
 struct Submission {
   Nanoseconds when;
   std::uint64_t order;
   Request request;
-  std::uint32_t pending;  // its slot in all_pending
+  std::uint32_t pending;  // its slot in `all_pending`
 
-  // For a heap whose first is the earliest.
+  // Orders a heap whose first element is the earliest submission.
   bool operator<(const Submission& other) const { return when != other.when ? when > other.when : order > other.order; }
 };
 
@@ -63,10 +65,10 @@ std::unique_ptr<FileRecorder> recorder;
 std::unique_ptr<Drive> the_drive;
 std::unique_ptr<Parameters> the_parameters;
 std::unique_ptr<ScsiTarget> the_target;
-// Never destroyed, since threads may run until the very end. The ticket of a request is its slot.
+// Never destroyed, because threads may run until the process ends. The ticket of a request is its slot.
 SlotPool<Pending>& all_pending = *new SlotPool<Pending>;
 std::uint32_t jobs = 0;
-int content = -1;  // the file of kept data
+int content = -1;  // the descriptor of the file of --keep-data
 
 const char* environment(const char* name) {
   const char* value = getenv(name);
@@ -93,7 +95,7 @@ std::string read_text(const char* path) {
 
 std::int64_t number(const char* name) {
   const char* value = environment(name);
-  return value == nullptr ? 0 : atoll(value);
+  return value == nullptr ? 0 : strtoll(value, nullptr, 10);
 }
 
 void make_drive() {
@@ -207,7 +209,7 @@ Nanoseconds drive_next_event() {
 }
 
 void drive_advance(Nanoseconds until) {
-  // what is in the drive happens before what reaches it at the same time
+  // the drive's own events come before a request that reaches it at the same time
   if (!submissions.empty() && submissions.front().when < the_drive->next_event_ns()) {
     const Submission& first = submissions.front();
     the_drive->submit(first.when, first.request, first.pending);

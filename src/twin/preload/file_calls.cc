@@ -1,4 +1,4 @@
-// Opening, reading, writing and closing, for the drive's path and its descriptors; all else goes to the kernel.
+// Opening, reading, writing and closing the drive. Calls on other files go to the original functions.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "preload/process.h"
 #include "preload/real.h"
 
-// glibc's checked forms, which programs built with _FORTIFY_SOURCE call
+// glibc's checked variants, which programs built with _FORTIFY_SOURCE call.
 extern "C" {
 int __open_2(const char* path, int flags);
 int __open64_2(const char* path, int flags);
@@ -27,7 +27,7 @@ using twin::Operation;
 
 namespace {
 
-// What open() takes as its third argument, where it takes one.
+// Reads the third argument of open(), where `flags` say that there is one, into `mode`.
 #define TWIN_MODE(flags, last)                          \
   mode_t mode = 0;                                      \
   if (((flags) & (O_CREAT | O_TMPFILE)) != 0) {         \
@@ -47,7 +47,7 @@ ssize_t write_at(int descriptor, const void* buffer, size_t size, off_t offset) 
   return twin::transfer(descriptor, Operation::kWrite, &part, 1, offset);
 }
 
-// preadv2() and pwritev2() take an offset of -1 for "here", and flags of which those on polling mean nothing here.
+// For preadv2() and pwritev2(), where an offset of -1 means the descriptor's position. Flags about polling are ignored.
 ssize_t transfer_v2(int descriptor, Operation operation, const iovec* parts, int count, off_t offset, int flags) {
   const ssize_t size = offset == -1 ? twin::transfer_here(descriptor, operation, parts, count)
                                     : twin::transfer(descriptor, operation, parts, count, offset);
@@ -56,7 +56,7 @@ ssize_t transfer_v2(int descriptor, Operation operation, const iovec* parts, int
   return size;
 }
 
-// The drive, or another file, if the program may open that; `call` opens it.
+// Opens the drive if the path is the drive's; otherwise `call` opens the file, if the program may open it.
 template <class Call>
 int open_file(int folder, const char* path, int flags, Call call) {
   if (twin::is_drive_path(path)) return twin::open_drive(flags);
@@ -251,7 +251,7 @@ TWIN_EXPORT int syncfs(int descriptor) noexcept {
   return twin::is_drive(descriptor) ? twin::flush_drive(descriptor) : TWIN_REAL(syncfs)(descriptor);
 }
 
-// There is no page cache here whose pages could be written out or dropped.
+// These calls do nothing on the drive, because there is no page cache.
 TWIN_EXPORT int sync_file_range(int descriptor, off64_t offset, off64_t size, unsigned int flags) {
   return twin::is_drive(descriptor) ? 0 : TWIN_REAL(sync_file_range)(descriptor, offset, size, flags);
 }
@@ -298,7 +298,7 @@ TWIN_EXPORT int fallocate64(int descriptor, int mode, off64_t offset, off64_t si
   return TWIN_REAL(fallocate64)(descriptor, mode, offset, size);
 }
 
-// A block device has the size it has.
+// The size of a block device cannot be changed.
 TWIN_EXPORT int ftruncate(int descriptor, off_t size) noexcept {
   twin::check_use(descriptor, "ftruncate");
   if (!twin::is_drive(descriptor)) return TWIN_REAL(ftruncate)(descriptor, size);
@@ -313,7 +313,7 @@ TWIN_EXPORT int ftruncate64(int descriptor, off64_t size) noexcept {
   return -1;
 }
 
-// ---- what cannot be served
+// ---- calls that are refused on the drive
 
 TWIN_EXPORT void* mmap(void* address, size_t size, int protection, int flags, int descriptor, off_t offset) noexcept {
   if ((flags & MAP_ANONYMOUS) == 0 && twin::is_drive(descriptor)) {

@@ -1,5 +1,5 @@
-// Keeps fio to the drive: other files are read as a whole or not at all, and none is made, changed or deleted. Ends fio
-// before the call, with status 2 and one line; see foreign_files.h for the rule.
+// Keeps fio from doing I/O on files other than the drive, and from creating, changing or deleting them. A call that is
+// not allowed ends fio, with status 2 and one line, before anything has happened. foreign_files.h states the rule.
 #include "preload/foreign_files.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kDescriptors = 65536;
 
-// By descriptor: whether fio has opened it through open(), and it is not the drive's.
+// Indexed by descriptor: whether it is that of a file other than the drive that fio has opened with open().
 bool foreign[kDescriptors];
 
 bool watched() { return self != nullptr && !forked() && is_fio(); }
@@ -33,8 +33,8 @@ bool watched() { return self != nullptr && !forked() && is_fio(); }
          "Give {drive} as the file; for a replay add --replay_redirect={drive}");
 }
 
-// What fio writes about verifying through open(): its state at the end of a job, and blocks that are not as expected,
-// whose files bear the drive's name. It creates them, and only writes to them.
+// Whether fio opens a file to write about verification: its state at the end of a job, or blocks with wrong content, in
+// files named after the drive. It creates these files, and only writes to them.
 bool is_about_verifying(const char* path, int flags) {
   constexpr int kAnew = O_WRONLY | O_CREAT | O_TRUNC;
   if ((flags & (O_ACCMODE | O_CREAT | O_TRUNC | O_DIRECT)) != kAnew) return false;
@@ -46,7 +46,7 @@ bool is_about_verifying(const char* path, int flags) {
   return name.starts_with(drive) && (name.ends_with(".received") || name.ends_with(".expected"));
 }
 
-// Whether what lies there may be opened to read: of devices only those that hold nothing.
+// Whether a file may be opened for reading: a regular file, a folder, or a device that holds no data.
 bool is_readable_kind(const struct stat& found) {
   constexpr unsigned kMemoryDevices = 1;
   constexpr unsigned kNull = 3;
@@ -58,7 +58,7 @@ bool is_readable_kind(const struct stat& found) {
     case S_IFCHR:
       return major(found.st_rdev) == kMemoryDevices && minor(found.st_rdev) >= kNull &&
              minor(found.st_rdev) <= kUrandom;
-    default:  // a block device; a pipe, on which opening may wait for ever
+    default:  // a block device, or a pipe, whose opening may block for ever
       return false;
   }
 }
@@ -67,7 +67,7 @@ bool is_readable_kind(const struct stat& found) {
 
 void check_open(int folder, const char* path, int flags) {
   if (!watched() || path == nullptr) return;
-  const char* const counters = getenv("TWIN_COUNTERS");  // this library itself writes them
+  const char* const counters = getenv("TWIN_COUNTERS");  // a file that this library writes
   if (counters != nullptr && strcmp(path, counters) == 0) return;
   const bool temporary = (flags & O_TMPFILE) == O_TMPFILE;
   if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0 || temporary) {
@@ -107,7 +107,7 @@ void check_use(int descriptor, const char* what) {
 
 void check_change(const char* path, const char* what) {
   if (!watched() || path == nullptr) return;
-  // with --status-interval fio takes away the file by which it was asked for its status
+  // with --status-interval fio deletes the file by which a user asks for its status
   if (strcmp(what, "unlink") == 0 && std::string_view(path).ends_with("/fio-dump-status")) return;
   refuse_file(what, path);
 }
@@ -141,7 +141,7 @@ TWIN_EXPORT int truncate64(const char* path, off64_t size) noexcept {
   return TWIN_REAL(truncate64)(path, size);
 }
 
-// fio asks for each folder on the way to a file, the drive's too: what is there already stays.
+// fio tries to make each folder of a file's path, also of the drive's. For folders that exist this has no effect.
 TWIN_EXPORT int mkdir(const char* path, mode_t mode) noexcept {
   struct stat there;
   if (TWIN_REAL(stat)(path, &there) != 0) check_change(path, "mkdir");

@@ -1,28 +1,29 @@
-// The files of fio that are not the drive: which it may open, and what it may do to them.
+// Files other than the drive: which of them fio may open, and what it may do with them.
 #pragma once
 
 namespace twin {
 
-// Programs other than fio do with files what they like. fio opens, beside the drive, what it reads to be told something
-// (a log to replay, a pattern, the system's own files) and what it writes about verifying; its results and logs go
-// through fopen(), which calls nothing of this library. Whatever else it opens is a data file, whose requests would go
-// to whatever lies there.
+// Programs other than fio are not restricted. Besides the drive, fio opens its inputs (a log to replay, a pattern,
+// files of the system) and what it writes about verification. Its results and logs go through fopen(), which calls
+// nothing of this library. Anything else that fio opens is a data file, and its requests would go to a real file or
+// device.
 
-// Called before a path that is not the drive's is opened; ends fio, before anything has happened to the file, where it
-// would be a data file. `folder` is as for openat().
+// Call before opening a path that is not the drive's. Ends fio if it would be a data file. `folder` is that of
+// openat().
 void check_open(int folder, const char* path, int flags);
 
-// Called with what opening it gave: fio may read such a descriptor from its beginning to its end, and close it.
+// Call with the result of opening such a path, which it returns. fio may only read the descriptor in order and close
+// it.
 int opened(int descriptor);
-// A descriptor is closed.
+// Call when a descriptor is closed.
 void forget_foreign(int descriptor);
-// A descriptor has become a copy of another one, and is from now on what that is.
+// Call when the descriptor `to` has become a copy of `from`: what holds for the one then holds for the other.
 void copy_foreign(int from, int to);
 
-// Called before a call that fio makes on data files alone; ends fio if the descriptor is that of another file.
+// Call before serving a call that fio makes only on data files. Ends fio if the descriptor is that of another file.
 void check_use(int descriptor, const char* what);
 
-// Called before a call that changes the file of this name or makes one; ends fio. `what` is the call.
+// Call before a call that changes or creates the file at `path`. Ends fio. `what` names the call.
 void check_change(const char* path, const char* what);
 
 }  // namespace twin

@@ -33,7 +33,7 @@ bool had_threads = false;
   _exit(2);
 }
 
-// The drive's events, once there is a drive.
+// The drive's events. There are none until the drive is created.
 class DriveEvents final : public EventSource {
  public:
   [[nodiscard]] Nanoseconds next_event() const override { return drive_next_event(); }
@@ -45,7 +45,7 @@ class DriveEvents final : public EventSource {
       " pthreads, semaphores, sleeps, timers, select() and poll()");
 }
 
-// One process at a time is in here, and it is never taken down: threads may run until the very end.
+// Storage of the timeline. It is never destroyed, because threads may run until the process ends.
 union TimelineHome {
   TimelineHome() {}
   ~TimelineHome() {}
@@ -53,8 +53,8 @@ union TimelineHome {
 } home;
 DriveEvents drive_events;
 
-// How long the running thread may wait in a way that this library does not know, and how long it may compute without
-// looking at the time, while others wait for their turn.
+// While others wait for their turn, the running thread may block in a call that is not interposed for the first of
+// these times, and may compute without reading the clock for the second.
 constexpr int kPatienceSeconds = 30;
 constexpr int kComputingSeconds = 120;
 
@@ -72,7 +72,7 @@ void* watch(void*) {
     const VirtualThread* running = timeline().running();
     const pid_t thread = running == nullptr ? 0 : running->kernel_thread.load(std::memory_order_relaxed);
     timespec used{};
-    // by the kernel's number, since a thread may end at any time and pthread_getcpuclockid() must not be asked then
+    // uses the kernel's thread number: pthread_getcpuclockid() must not be called for a thread that may have ended
     if (thread == 0 || TWIN_REAL(clock_gettime)(processor_clock(thread), &used) != 0) continue;
     const std::int64_t now_ns = used.tv_sec * kSecond + used.tv_nsec;
     const bool turned = timeline().turns() != turns;
@@ -101,17 +101,17 @@ void begin_watching() {
   if (TWIN_REAL(pthread_create)(&watcher, nullptr, &watch, nullptr) == 0) pthread_detach(watcher);
 }
 
-// Runs when the program has ended by itself. fio ends well also where its jobs did nothing, and its figures look like
-// those of a measurement; without threads it has run no job, but shown its version or its help.
+// Runs when the program exits by itself. fio exits with status 0 even if its jobs made no request, and its output then
+// looks like a measurement. Without threads it has run no job, but has shown its version or its help.
 void check_end(int status, void*) {
   if (self == nullptr || forked_child || status != 0 || !had_threads || drive_was_asked() || !is_fio()) return;
-  fflush(nullptr);  // what it has written stays
+  fflush(nullptr);  // end() does not write what stdio has buffered
   end("fio ran, but made no request on the drive, so its figures say nothing. Give its jobs {drive} as the file, and"
       " something to read, write or trim there");
 }
 
 __attribute__((constructor)) void set_up() {
-  if (drive_path() == nullptr) return;  // loaded without a drive: nothing changes
+  if (drive_path() == nullptr) return;  // without a drive every call goes to the original function
   new (&home.timeline) Timeline(drive_events, &stuck);
   self = &home.timeline.start(kMonotonicStart);
   self->thread = pthread_self();
@@ -131,7 +131,7 @@ Timeline& timeline() { return home.timeline; }
 bool forked() { return forked_child; }
 
 bool is_fio() {
-  // fio shows its functions to engines that are files of their own
+  // fio exports its functions, which I/O engines in files of their own use
   static const bool found =
       strcmp(program_invocation_short_name, "fio") == 0 || dlsym(RTLD_DEFAULT, "fio_options_parse") != nullptr;
   return found;
@@ -173,7 +173,7 @@ void share_one_processor() {
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(static_cast<std::size_t>(here), &one);
-  // every thread by itself: the kernel knows no affinity of a process
+  // sets each thread's affinity, because the kernel has none for a whole process
   for (std::uint32_t number = 0; const VirtualThread* each = timeline().virtual_thread(number); ++number) {
     TWIN_REAL(pthread_setaffinity_np)(each->thread, sizeof one, &one);
   }

@@ -1,4 +1,4 @@
-// The program as this library sees it: its threads on the virtual timeline, and the drive that it has been given.
+// The program that is run on the drive: its threads on the virtual timeline, and how it ends.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,14 @@ namespace twin {
 inline constexpr Nanoseconds kMonotonicStart = 1000 * kSecond;
 inline constexpr Nanoseconds kRealtimeStart = 1'578'355'200LL * kSecond;
 
-// What a reading of the clock costs its thread, so that a loop that waits for a time comes to its end.
+// Time that reading the clock takes. It is not 0, so that a loop that polls the clock until some time comes to an end.
 inline constexpr Nanoseconds kClockReading = 20;
-// Before there is a second thread a reading costs more: fio calibrates its clock by millions of them.
+// Reading takes longer before there is a second thread, because fio calibrates its clock for a fixed time by reading it
+// in a loop: fewer readings shorten its start.
 inline constexpr Nanoseconds kClockReadingAtStart = 2 * kMicrosecond;
 
-// The thread that calls, nullptr when it is none of the program's (the watchdog), or before the library is set up.
+// The calling thread. It is nullptr in the watchdog, which is no thread of the program, and before the library is set
+// up.
 extern thread_local VirtualThread* self __attribute__((tls_model("initial-exec")));
 
 Timeline& timeline();
@@ -26,7 +28,7 @@ Timeline& timeline();
 // Ends the program with status 2 and one line: "twin: <what> cannot be served: <why>. <remedy>."
 [[noreturn]] void refuse(const char* what, const char* why, const char* remedy);
 
-// Ends the program with status 2 and a line of its own words, for faults that are no refusal.
+// Ends the program with status 2 and one line, "twin: <message>", for faults other than a refusal.
 [[noreturn]] void fail(const std::string& message);
 
 // Whether this is a child that fork() made and that has not called exec(): it has no drive.
@@ -35,35 +37,36 @@ bool forked();
 // Whether the program is fio, whatever its file is called.
 bool is_fio();
 
-// A name as it may stand in a line for the user: without control characters, and not too long.
+// Makes a name fit for a message: replaces control characters, and shortens it if it is too long.
 std::string printable(const char* name);
 
-// What the timeline asks the drive; kept in drive_file.cc.
+// The drive as the timeline's source of events; these functions are in drive_file.cc.
 Nanoseconds drive_next_event();
 void drive_advance(Nanoseconds until);
-// Whether there is a drive yet.
+// Whether the drive has been created, which happens on its first use.
 bool drive_in_use();
-// Whether a request has been made.
+// Whether the drive has been sent a request.
 bool drive_was_asked();
-// Writes what is left of the counters' series.
+// Writes the final counters, and flushes their file.
 void finish_recording();
 
-// Something has been written to a descriptor: who waits for one looks again.
+// Call after a write to a descriptor: threads that wait for descriptors check them again.
 void look_at_descriptors_again();
 
-// A descriptor is closed: it may have been a timer's.
+// Call when a descriptor is closed, because it may be that of a timer.
 void forget_timer(int descriptor);
 
-// Charges processor time to the calling virtual thread and lets the time pass.
+// Charges processor time to the calling virtual thread, whose clock advances by as much.
 void spend(Nanoseconds cpu_ns);
 
-// A new thread of the program: called before it is made; the result goes to its trampoline.
+// Call before creating a thread of the program. The new thread starts with the result as its `self`.
 VirtualThread& expect_thread();
 
-// What a call that sleeps costs its thread.
+// Processor time of a call that sleeps.
 inline constexpr Nanoseconds kSleepCall = kMicrosecond;
 
-// A second thread begins to use the drive: from here on all share a processor, where a turn is handed over fastest.
+// Call when the drive is first used. All threads of the program then share a processor, because handing over a turn is
+// fastest there.
 void share_one_processor();
 
 }  // namespace twin

@@ -1,10 +1,10 @@
-// The functions that this library stands before, as the program would find them without it.
+// The original functions: those that the program would call if this library did not interpose them.
 #pragma once
 
 #include <dlfcn.h>
 
-// The native tests have these functions in the program itself, and hide them: the sanitizer's library calls mmap() and
-// its kind before it is ready for instrumented code.
+// The native tests link these functions into the program and hide them, because a sanitizer's library calls mmap() and
+// others before it is ready for instrumented code.
 #ifdef TWIN_HIDDEN
 #define TWIN_EXPORT extern "C" __attribute__((visibility("hidden")))
 #else
@@ -13,7 +13,7 @@
 
 namespace twin {
 
-// Looked up on first use: other libraries call in before this one's constructor has run.
+// Looked up on first use, because other libraries call these functions before this one's constructor has run.
 template <class Function>
 Function* next_function(const char* name) {
 #if defined(__x86_64__)
@@ -25,7 +25,7 @@ Function* next_function(const char* name) {
 
 }  // namespace twin
 
-// The real `function`, by its own type.
+// The original `function`, with its own type.
 #define TWIN_REAL(function)                                                            \
   ([] {                                                                                \
     static auto* const found = ::twin::next_function<decltype(::function)>(#function); \

@@ -1,4 +1,4 @@
-// Threads, and how they wait for each other: made, joined, and woken in virtual time.
+// Threads, and what they wait for each other with: mutexes, condition variables, locks, barriers, semaphores.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -24,7 +24,7 @@ struct Beginning {
 pthread_key_t end_key;
 pthread_once_t end_key_made = PTHREAD_ONCE_INIT;
 
-// How many threads wait for a mutex: unlocking has to look for them only then.
+// The number of threads that wait for a mutex. If it is 0, unlocking need not look for one.
 unsigned mutex_waiters = 0;
 
 const void* key_of(pthread_t thread) { return reinterpret_cast<const void*>(thread); }
@@ -49,7 +49,7 @@ void* run(void* memory) {
   return beginning->function(beginning->argument);
 }
 
-// Locks the mutex, waiting until `until` of virtual time at most; ETIMEDOUT then.
+// Locks the mutex. Returns ETIMEDOUT if it is still locked at `until`, in virtual time.
 int lock(pthread_mutex_t* mutex, Nanoseconds until = kNever) {
   for (;;) {
     const int result = TWIN_REAL(pthread_mutex_trylock)(mutex);
@@ -67,7 +67,7 @@ int unlock(pthread_mutex_t* mutex) {
   return result;
 }
 
-// Waits on a condition variable until a moment of virtual time; ETIMEDOUT then.
+// Waits on a condition variable. Returns ETIMEDOUT if it is not signalled by `until`, in virtual time.
 int wait_on(pthread_cond_t* condition, pthread_mutex_t* mutex, Nanoseconds until) {
   unlock(mutex);
   const bool woken = timeline().wait(*self, condition, until);
@@ -134,8 +134,8 @@ TWIN_EXPORT int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mu
   return twin::wait_on(condition, mutex, twin::kNever);
 }
 
-// Which clock a condition variable goes by is an attribute that cannot be read back; a moment after virtual time's
-// calendar has begun is one of the calendar.
+// The clock of a condition variable is an attribute that cannot be read back. A time after the start of the virtual
+// calendar must be on the calendar's clock, since the monotonic clock starts near 0.
 TWIN_EXPORT int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* time) {
   if (self == nullptr) return TWIN_REAL(pthread_cond_timedwait)(condition, mutex, time);
   const bool calendar = time->tv_sec * twin::kSecond >= twin::kRealtimeStart;
@@ -165,7 +165,7 @@ TWIN_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
 namespace twin {
 namespace {
 
-// Takes a read-write lock by `attempt`, which must not block; ETIMEDOUT once `until` of virtual time has come.
+// Takes a read-write lock with `attempt`, which must not block. Returns ETIMEDOUT if it is not free by `until`.
 template <class Attempt>
 int lock_by(pthread_rwlock_t* lock, Nanoseconds until, Attempt attempt) {
   for (;;) {
@@ -184,13 +184,13 @@ int lock_for_writing(pthread_rwlock_t* lock, Nanoseconds until) {
   return lock_by(lock, until, [lock] { return TWIN_REAL(pthread_rwlock_trywrlock)(lock); });
 }
 
-// How many threads a barrier waits for cannot be read back from it. The count is therefore kept when it is made.
+// The number of threads that a barrier waits for cannot be read back from it, so it is kept when the barrier is made.
 struct Barrier {
   unsigned count = 0;
   unsigned arrived = 0;
 };
 
-// Made on first use and never destroyed: threads may wait until the very end of the program.
+// Created on first use and never destroyed, because threads may run until the process ends.
 std::map<const void*, Barrier>& barriers() {
   static auto* const all = new std::map<const void*, Barrier>;
   return *all;
@@ -263,7 +263,7 @@ TWIN_EXPORT int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
     twin::timeline().wake_all(*self, barrier);
     return PTHREAD_BARRIER_SERIAL_THREAD;
   }
-  // the one that has let the others pass may destroy the barrier before they run
+  // does not use `state` after the wait: the last thread to arrive may destroy the barrier before the others run
   twin::timeline().wait(*self, barrier, twin::kNever);
   return 0;
 }
@@ -303,7 +303,7 @@ TWIN_EXPORT int sem_post(sem_t* semaphore) noexcept {
   return result;
 }
 
-// Accepted and ignored: which processor a thread runs on means nothing in virtual time.
+// Accepted and ignored, because it makes no difference in virtual time which processor a thread runs on.
 TWIN_EXPORT int sched_setaffinity(pid_t process, std::size_t size, const cpu_set_t* set) noexcept {
   return self == nullptr ? TWIN_REAL(sched_setaffinity)(process, size, set) : 0;
 }

@@ -1,4 +1,4 @@
-// Clocks, sleeps and resource usage: all of virtual time.
+// Clocks, sleeps and resource usage, all in virtual time.
 #include <errno.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -26,7 +26,7 @@ timeval to_timeval(Nanoseconds time) {
   return result;
 }
 
-// The time on a clock, for the calling thread; the reading itself costs a little.
+// Returns the time of a clock for the calling thread. The reading itself takes a little time.
 Nanoseconds read_clock(clockid_t clock) {
   ++self->clock_readings;
   timeline().advance(*self, timeline().alone() && !drive_in_use() ? kClockReadingAtStart : kClockReading);
@@ -45,7 +45,8 @@ Nanoseconds read_clock(clockid_t clock) {
 
 Nanoseconds to_ns(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
 
-// Going to sleep takes a little itself, also when the time is 0: a loop that sleeps for what is left comes to its end.
+// The call itself takes a little time, even if the thread sleeps for 0 ns: a loop that sleeps for the remaining time
+// must come to an end.
 void sleep_until(Nanoseconds until) {
   spend(kSleepCall);
   if (until > self->now()) timeline().wait(*self, nullptr, until);
@@ -111,7 +112,7 @@ TWIN_EXPORT int sched_yield() noexcept {
   return 0;
 }
 
-// A thread that waits for its I/O uses no processor; what it uses is the host's cost of a request. There are no page
+// A thread uses processor time for the host's part of a request, and none while it waits for I/O. There are no page
 // faults and no preemptions in virtual time.
 TWIN_EXPORT int getrusage(__rusage_who_t who, rusage* usage) noexcept {
   if (self == nullptr) return TWIN_REAL(getrusage)(who, usage);

@@ -1,5 +1,5 @@
-// select(), poll() and their kind, and timers that are descriptors: other threads' writes make descriptors ready, and
-// timeouts and timers go by virtual time.
+// select(), poll(), epoll_wait() and timerfd: their timeouts and timers run in virtual time, and a write by another
+// thread makes them check their descriptors again.
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -19,11 +19,11 @@
 namespace twin {
 namespace {
 
-// Who waits for any descriptor waits for this.
+// All threads that wait for descriptors wait for this key.
 const char descriptors_key = 0;
 
-// A timer of timerfd_create(). Its descriptor is that of an eventfd, to which expirations are written when they are
-// due: the kernel then has it ready, and reading it gives their number, as of a timer.
+// A timer of timerfd_create(). Its descriptor is an eventfd, to which expirations are written when they are due. The
+// kernel then reports it as ready, and reading it returns the number of expirations, as for a real timer.
 struct Timer {
   int descriptor;
   Nanoseconds due;
@@ -39,7 +39,7 @@ Timer* find_timer(int descriptor) {
   return nullptr;
 }
 
-// Writes what has expired by now; returns when the next timer is due.
+// Writes the expirations that are due by now to their descriptors. Returns when the next timer is due.
 Nanoseconds expire_timers() {
   Nanoseconds next = kNever;
   for (Timer& timer : timers) {
@@ -58,8 +58,8 @@ Nanoseconds to_ns(const timespec& time) { return time.tv_sec * kSecond + time.tv
 
 timespec to_timespec(Nanoseconds time) { return {time / kSecond, time % kSecond}; }
 
-// Asks `look`, which must not block, until it finds something or the time has come. A thread that is alone and has no
-// limit really waits: only another process can make something ready.
+// Calls `look`, which must not block, until it finds a ready descriptor or `until` has come. A thread that is alone and
+// has no time limit calls `block`, because only another process can make a descriptor ready.
 template <class Look, class Block>
 int wait_for(Nanoseconds until, Look look, Block block) {
   for (;;) {
@@ -151,7 +151,8 @@ TWIN_EXPORT int timerfd_settime(int descriptor, int flags, const itimerspec* val
   if (before != nullptr) timerfd_gettime(descriptor, before);
   eventfd_t expired;
   pollfd ready{descriptor, POLLIN, 0};
-  if (TWIN_REAL(poll)(&ready, 1, 0) > 0) eventfd_read(descriptor, &expired);  // setting a timer forgets what it had
+  if (TWIN_REAL(poll)(&ready, 1, 0) > 0)
+    eventfd_read(descriptor, &expired);  // setting a timer discards its earlier expirations
   const twin::Nanoseconds time = twin::to_ns(value->it_value);
   timer->interval = twin::to_ns(value->it_interval);
   timer->due = time == 0 ? twin::kNever : (flags & TFD_TIMER_ABSTIME) != 0 ? time : self->now() + time;
