@@ -10,7 +10,7 @@ import os
 
 TYPE_CHECKING = False  # importing it takes longer than all else here
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from io import BufferedReader
 
     from iopatterns.twin.error import TwinError
@@ -97,8 +97,11 @@ class Section:
 class Request:
     """All that a command line asks of fio."""
 
-    def __init__(self, words: "Sequence[str]") -> None:
-        """Read fio's arguments, its own name left out, and the job files among them. Raises TwinError."""
+    def __init__(self, words: "Sequence[str]", environment: "Mapping[str, str]") -> None:
+        """Read fio's arguments, its own name left out, and the job files among them. Raises TwinError.
+
+        ``environment`` is the one in which fio will run: job files may name its variables.
+        """
         self.sections = [Section(None, "the command line")]
         files = self._command_line(words)
         self.options = {option for section in self.sections for option, _ in section.options}
@@ -106,7 +109,7 @@ class Request:
         if self.runs_jobs:
             only = [value for section in self.sections for option, value in section.options if option == "section"]
             for path in files:
-                self.sections += _job_file(path, only)
+                self.sections += _job_file(path, only, environment)
             self.options |= {option for section in self.sections for option, _ in section.options}
 
     def _command_line(self, words: "Sequence[str]") -> list[str]:
@@ -186,7 +189,7 @@ def _option_of(word: str, rest: "Iterator[str]") -> tuple[str, str]:
     return name, value
 
 
-def _job_file(path: str, only: "Sequence[str]") -> list[Section]:
+def _job_file(path: str, only: "Sequence[str]", environment: "Mapping[str, str]") -> list[Section]:
     """Return the sections of a job file. Raises TwinError for one that cannot be read as fio reads it."""
     sections: list[Section] = []
     options: list[tuple[str, str]] | None = None
@@ -200,7 +203,7 @@ def _job_file(path: str, only: "Sequence[str]") -> list[Section]:
             if not skipped:
                 sections.append(section)
         elif options is not None:
-            option, _, value = _substituted(line).partition("=")
+            option, _, value = _substituted(line, environment).partition("=")
             options.append((option.strip(), value.strip()))
     return sections
 
@@ -233,7 +236,7 @@ def _lines(path: str, depth: int) -> "Iterator[str]":
             yield line
 
 
-def _substituted(text: str) -> str:
+def _substituted(text: str, environment: "Mapping[str, str]") -> str:
     """Return an option of a job file with the environment's variables in it, as ``${NAME}`` asks for them."""
     done = ""
     while True:
@@ -241,7 +244,7 @@ def _substituted(text: str) -> str:
         name, closing, after = rest.partition("}")
         if not opening or not closing:
             return done + text
-        done += before + os.environ.get(name, "")
+        done += before + environment.get(name, "")
         text = after
 
 

@@ -231,7 +231,7 @@ def on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list
         return words
     from iopatterns.twin.fio_request import Request
 
-    request = Request(words[1:])
+    request = Request(words[1:], environment)
     request.check(drive, keep_data="TWIN_KEEP_DATA" in environment)
     added = []
     # a job file may say it for one of its jobs only
