@@ -40,6 +40,20 @@ def test_what_decides_that_an_execution_stands_apart_is_behind_each_study() -> N
         assert "src/iopatterns/measuring/steadiness.py" in behind(file)
 
 
+@pytest.mark.parametrize(
+    ("module", "scripts", "all_notebooks"),
+    [
+        ("measuring/steadiness.py", set(), True),
+        ("raw/tuning_steps.py", {"collect.py", "judge.py", "report.py"}, True),
+        ("analysis/formulas.py", {"judge.py"}, True),
+        ("workflow/report.py", {"report.py"}, False),
+    ],
+)
+def test_exactly_those_rest_on_a_module_that_import_it(module: str, scripts: set[str], all_notebooks: bool) -> None:
+    resting = {file.name for file in [*SCRIPTS, *NOTEBOOKS] if f"src/iopatterns/{module}" in behind(file)}
+    assert resting == scripts | ({file.name for file in NOTEBOOKS} if all_notebooks else set())
+
+
 def test_what_is_imported_by_what_is_imported_is_behind_a_script(tmp_path: Path) -> None:
     found = script(tmp_path, "from iopatterns.analysis.claims import Judge")
     assert {"src/iopatterns/analysis/claims.py", "src/iopatterns/analysis/formulas.py"} <= set(found)

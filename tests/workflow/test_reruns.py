@@ -72,6 +72,28 @@ def test_comments_and_descriptions_run_nothing(base: Project) -> None:
             (base.root / file).write_text(text)
 
 
+@pytest.mark.parametrize(
+    ("module", "runs"),
+    [
+        ("raw/tuning_steps.py", True),  # collect -> raw.sidecars -> raw.tuning_steps
+        ("base/errors.py", True),
+        ("measuring/steadiness.py", False),  # which notebooks alone rest on
+        ("measuring/fio.py", False),
+    ],
+)
+def test_a_changed_module_runs_what_rests_on_it_and_measures_nothing(base: Project, module: str, runs: bool) -> None:
+    path = base.root / "src/iopatterns" / module
+    before = path.read_text()
+    try:
+        path.write_text(f"{before}\n# another line\n")
+        said = base.snakemake("-n", "collect_saif2020").stdout
+    finally:
+        path.write_text(before)
+    assert ("Collecting the raw files of saif2020" in said) == runs
+    assert ("Nothing to be done" in said) != runs
+    assert "Measuring" not in said
+
+
 def test_added_level_runs_exactly_its_cells(measured: Project) -> None:
     vary = {"rw": ["read", "randread"], "bs": ["4k", "16k"]}
     measured.edit(STUDY, experiments={**EXPERIMENTS, "one": {**EXPERIMENTS["one"], "vary": vary}})
