@@ -326,7 +326,8 @@ def test_a_replay_that_writes_needs_consent(disk_folder: Path, options: dict[str
         before = disk.checksum()
         drive = {"kind": "block", "path": str(disk.device), "serial": disk.serial}
         (disk_folder / "config").mkdir()
-        (disk_folder / "config/drives.yaml").write_text(yaml.safe_dump({"test": drive}))
+        # what is on it may be lost, but for the consent itself
+        (disk_folder / "config/drives.yaml").write_text(yaml.safe_dump({"test": {**drive, "expendable": ["data"]}}))
         own = None
         if "read_iolog" in options:
             path, own = own_log(disk_folder, *options["read_iolog"])

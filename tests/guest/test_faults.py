@@ -255,7 +255,7 @@ def written(name: str, entry: dict[str, Any], **settings: Any) -> list[dict[str,
 def on_a_file(folder: str) -> list[dict[str, Any]]:
     cell = cell_on_a_file(Path(folder))
     cell["fio"]["rw"] = "randwrite"
-    return [{"kind": "file", "path": cell["drive"]["path"]}, {**cell, "runtime_ms": 2500}]
+    return [{"kind": "file", "path": cell["drive"]["path"]}, {**cell, "runtime_ms": 6000}]
 
 
 TUNED: dict[str, Any] = {"WCE": 0, "read_ahead_kb": 64, "scheduler": "none"}
