@@ -1,7 +1,9 @@
 """Traces to replay that are broken or hostile: one clear line, in bounded time, and nothing simulated of them."""
 
 import io
+import json
 import os
+import struct
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -11,7 +13,9 @@ import pandas as pd
 import pytest
 from twins import TWIN
 
+from iopatterns.twin import TwinError
 from iopatterns.twin.cli import main
+from iopatterns.twin.traces import convert
 
 HEAD = "operation,offset_bytes,size_bytes,time_us\n"
 LOG = "fio version 2 iolog\n/d add\n/d open\n"
@@ -55,14 +59,14 @@ def test_a_number_of_a_csv_that_is_none_is_named(column: str, value: str, tmp_pa
     row = {"operation": "read", "offset_bytes": "0", "size_bytes": "4096", "time_us": "1"}
     trace = tmp_path / "trace.csv"
     trace.write_text(f"{HEAD}read,0,4096,0\n{','.join({**row, column: value}.values())}\n")
-    assert_told(replay(trace, "--depth", "1"), str(trace), "request 1", column)
+    assert_told(replay(trace, "--depth", "1"), str(trace), "line 3", column)
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", "", "1e300", "18446744073709551616", "soon"])
 def test_a_time_of_a_csv_that_is_none_is_named(value: str, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text(f"{HEAD}read,0,4096,0\nread,0,4096,{value}\n")
-    assert_told(replay(trace), "request 1", "time_us")
+    assert_told(replay(trace), "line 3", "time_us")
 
 
 def test_a_request_whose_end_is_beyond_all_numbers_is_named(tmp_path: Path) -> None:
@@ -147,10 +151,81 @@ def test_names_with_line_ends_and_escapes_stay_in_one_line(tmp_path: Path) -> No
     trace = tmp_path / "a\n\x1b[31mb.csv"
     trace.write_text("operation,\x1b[31m\n")
     assert_told(replay(trace), "no column")
-    trace.write_text(HEAD + f'"re\nad{"x" * 10**6}",0,4096,0\n')
-    assert_told(replay(trace), "no operation")
+    trace.write_text(HEAD + '"re\nad",0,4096,0\n')
+    assert_told(replay(trace), "line 2: 1 values, but the head names 4 columns")
+    trace.write_text(HEAD + f"re\x1b[31m{'x' * 4000},0,4096,0\n")
+    assert_told(replay(trace), "line 2: no operation")
     trace.write_text(",".join(f"c{number}" for number in range(20_000)) + "\n1\n")
-    assert_told(replay(trace), "no column")
+    assert_told(replay(trace), "line 1: longer than 4096 characters")
+
+
+def record(action: int = 1, category: int = 1 << 1, size: int = 4096, extra: bytes = b"", **other: int) -> bytes:
+    """Return a record of blktrace: a write queued, unless told otherwise."""
+    values = {"magic": 0x65617407, "sequence": 1, "time": 0, "sector": 8, "device": 8 << 20, **other}
+    head = [values[name] for name in ("magic", "sequence", "time", "sector")]
+    fields = [*head, size, action | category << 16, 697, values["device"], 0, 0, len(extra)]
+    return struct.pack("<IIQQIIIIIHH", *fields) + extra
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (record() + record()[:40], "byte 48: a record ends after 40 bytes, but has 48"),
+        (record() + record(extra=b"x" * 9)[:-1], "byte 48: the 9 bytes after a record are not all there"),
+        (record() + b"?" * 10**6, "byte 48: no record of blktrace begins here"),
+        (record(magic=0x65617406), "byte 0: records of blktrace's version 6, but only 7 is known"),
+        (record(sector=2**63), "byte 0: sector 9223372036854775808 is beyond all drives"),
+        (record(time=2**63), "byte 0: more than 146 years after the start"),
+        (record() + record(device=8 << 20 | 16), "byte 48: device 8,16, but 8,0 before"),
+        (record(action=9), "no request queued (Q) or issued to the drive (D)"),
+        (struct.pack("<I", 0x65617407), "byte 0: a record ends after 4 bytes"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_broken_record_of_blktrace_is_named(content: bytes, says: str, tmp_path: Path) -> None:
+    trace = tmp_path / "dump"
+    trace.write_bytes(content)
+    assert_told(replay(trace), str(trace), says)
+
+
+def test_faulty_lines_are_left_out_and_counted_where_that_is_asked_for(tmp_path: Path) -> None:
+    sound, long = "read,0,4096,5\n", "x" * 10**6 + "\n"
+    trace = tmp_path / "trace.csv"
+    trace.write_text(f"{HEAD}{sound}{long}raed,0,4096,6\n{sound}read,\x1b[31m,4096,7\n")
+    done = replay(trace, "--skip-bad")
+    assert done.returncode == 0, done.stderr
+    assert (json.loads(done.stdout)["skipped"], json.loads(done.stdout)["summary"]["requests"]) == (3, 2)
+    assert done.stderr.splitlines()[:2] == [
+        "twin: 3 faulty lines left out:",
+        f"{trace}, line 3: longer than 4096 characters",
+    ]
+    trace.write_text(f"{HEAD}{long}")
+    assert_told(replay(trace, "--skip-bad"), str(trace), "no line is sound", "longer than 4096")
+    trace.write_bytes(record() + b"?" * 100_001 + record(time=7) + record(sector=2**63) + record()[:7])
+    done = replay(trace, "--skip-bad")
+    assert (json.loads(done.stdout)["skipped"], json.loads(done.stdout)["summary"]["requests"]) == (3, 2)
+
+
+def test_a_conversion_that_fails_leaves_nothing_and_overwrites_nothing(tmp_path: Path) -> None:
+    trace, output = tmp_path / "trace.csv", tmp_path / "out.parquet"
+    trace.write_text(f"{HEAD}read,0,4096,5\nraed,0,4096,5\n")
+    with pytest.raises(TwinError, match="line 3: no operation"):
+        convert(trace, output)
+    with pytest.raises(TwinError, match="give the file this ending"):
+        convert(trace, tmp_path / "out.csv")
+    trace.write_text(f"{HEAD}read,0,4096,5\nread,0,4096,4\n")
+    with pytest.raises(TwinError, match="request 1: arrives 1000 ns before"):
+        convert(trace, output)
+    trace.write_text(HEAD)
+    with pytest.raises(TwinError, match="no request in it"):
+        convert(trace, output)
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.csv"]
+    trace.write_text(f"{HEAD}read,0,4096,5\n")
+    convert(trace, output)
+    was = output.read_bytes()
+    with pytest.raises(TwinError, match="is the trace that is to be read"):
+        convert(output, output)
+    assert output.read_bytes() == was
 
 
 def test_a_sound_trace_is_replayed(tmp_path: Path) -> None:

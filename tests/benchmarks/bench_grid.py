@@ -10,9 +10,14 @@ from iopatterns.configuration import config, grid
 
 def main() -> None:
     """Print seconds, cells per second and the ratio."""
-    base = config.load(Path(__file__).resolve().parents[2])
-    vary = {"rw": ["read", "randread"], "bs": [512 * n for n in range(1, 501)], "numjobs": list(range(1, 101))}
-    study = {
+    # a drive that no study names runs in all experiments
+    base = config.load(Path(__file__).resolve().parents[2], {"drives": ["scratch"]})
+    vary: dict[str, list[int | str]] = {
+        "rw": ["read", "randread"],
+        "bs": [512 * n for n in range(1, 501)],
+        "numjobs": list(range(1, 101)),
+    }
+    study: config.Study = {
         "title": "",
         "source": "",
         "fio": {"ioengine": "sync", "direct": 1},

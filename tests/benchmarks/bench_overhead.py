@@ -1,8 +1,9 @@
-"""Run the default configuration in a copy of the project; print its wall time and what of it is not fio's."""
+"""The default configuration run cold in a copy of the project: where its time goes, and what is not fio's of it."""
 
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -10,25 +11,34 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support import ROOT, SNAKEMAKE, copy_project
 
+from iopatterns.measuring import progress
+from iopatterns.workflow.plan import PROGRESS
+
 
 def main() -> None:
-    """Print the wall time, the sum of the executions' fio processes, and the rest as a share of the wall time."""
-    import tempfile
-
+    """Print the wall time with its parts, the sum of the executions' fio processes, and the overheads as ratios."""
     parent = ROOT / "data/scratch"
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         project = copy_project(Path(folder) / "project")
         for file in ("config/config.yaml", "config/studies/saif2020.yaml"):
             (project.root / file).write_bytes((ROOT / file).read_bytes())
-        start = time.perf_counter()
+        start_s, start = time.time(), time.perf_counter()
         subprocess.run(SNAKEMAKE, cwd=project.root, check=True, capture_output=True)
         wall_s = time.perf_counter() - start
+        parts_s = progress.parts(project.root / PROGRESS, start_s)
         sidecars = [json.loads(path.read_text()) for path in (project.root / "data/raw").glob("*/*/*/*.sidecar.json")]
     walls_s = [sidecar["wall_s"] for sidecar in sidecars if "wall_s" in sidecar]
     fio_s = sum(walls_s)
-    print(f"{len(walls_s)} executions: {wall_s:.1f} s in all, {fio_s:.1f} s of them in fio")
-    print(f"all else (layout and warm-up included): {100 * (wall_s - fio_s) / wall_s:.1f} % of the wall time")
+    print(f"default run: {wall_s:.0f} s, {len(walls_s)} executions")
+    print(f"fio: {fio_s:.0f} s, {1000 * fio_s / len(walls_s):.1f} ms an execution")
+    for part, seconds in parts_s.items():
+        print(f"{part}: {seconds:.0f} s, {seconds / wall_s:.2f} of the run")
+    print(
+        f"Snakemake itself: {wall_s - sum(parts_s.values()):.0f} s, {1 - sum(parts_s.values()) / wall_s:.2f} of the run"
+    )
+    print(f"measuring beside fio: {parts_s['measuring'] / fio_s - 1:.2f} of the time in fio")
+    print(f"everything beside fio: {wall_s / fio_s - 1:.2f} of the time in fio")
 
 
 if __name__ == "__main__":

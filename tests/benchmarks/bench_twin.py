@@ -47,10 +47,21 @@ def requests_of(argv: Sequence[str]) -> int:
     return sum(job[direction]["total_ios"] for job in jobs for direction in ("read", "write"))
 
 
-def per_wall_second(short: list[str], long: list[str]) -> float:
-    """Return requests per wall second, start-up left out: the difference between a long and a short run."""
+def cpu_s(argv: Sequence[str], times: int) -> float:
+    """Return the median processor time of a command in seconds, which others on the machine change little."""
+    found = []
+    for _ in range(times):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return statistics.median(found)
+
+
+def cpu_us_a_request(short: list[str], long: list[str]) -> float:
+    """Return the processor time of a request in us, start-up left out: the difference of a long and a short run."""
     more = requests_of(long) - requests_of(short)
-    return more / (wall_s(long, 3) - wall_s(short, 3))
+    return 1e6 * (cpu_s(long, 3) - cpu_s(short, 3)) / more
 
 
 def steady_trace(operation: int, region_bytes: int, count: int, seed: int) -> pd.DataFrame:
@@ -87,15 +98,24 @@ def main() -> None:
         print(f"    {short_s / version_s:.1f} x fio --version ({1000 * version_s:.0f} ms)")
 
         null = [*FIO, "--ioengine=null"]
-        null_rate = per_wall_second([*null, "--runtime=1"], [*null, "--runtime=3"])
+        null_us = cpu_us_a_request([*null, "--runtime=1"], [*null, "--runtime=3"])
         psync = on_twin(state, "--ioengine=psync")
-        rate = per_wall_second([*psync, "--runtime=1"], [*psync, "--runtime=200"])
-        print(f"fio psync, 4 KiB random reads at depth 1: {rate / 1e6:.2f} million virtual I/Os per wall second,")
-        print(f"    {rate / null_rate:.2f} x fio's null engine ({null_rate / 1e6:.2f} million)")
+        one_us = cpu_us_a_request([*psync, "--runtime=1"], [*psync, "--runtime=200"])
+        print(f"fio psync, 4 KiB random reads at depth 1: {one_us:.2f} us of CPU a request,")
+        print(f"    {one_us / null_us:.2f} x fio's null engine ({null_us:.2f} us)")
+
+        libaio = on_twin(state, "--ioengine=libaio", "--iodepth=32")
+        deep_us = cpu_us_a_request([*libaio, "--runtime=1"], [*libaio, "--runtime=20"])
+        print(f"fio libaio, depth 32: {deep_us:.2f} us of CPU a request, {deep_us / one_us:.2f} x depth 1")
 
         jobs = [*psync, "--numjobs=16", "--group_reporting"]
-        rate = per_wall_second([*jobs, "--runtime=1"], [*jobs, "--runtime=8"])
-        print(f"fio psync, 16 jobs: {rate / 1e3:.0f} thousand virtual I/Os per wall second")
+        jobs_us = cpu_us_a_request([*jobs, "--runtime=1"], [*jobs, "--runtime=20"])
+        print(f"fio psync, 16 jobs: {jobs_us:.2f} us of CPU a request, {jobs_us / one_us:.2f} x one job")
+
+        polling = [*libaio, "--iodepth_batch_complete_min=0", "--numjobs=2", "--runtime=1"]
+        spinning = [*psync, "--thinktime=200", "--thinktime_spin=200", "--numjobs=4", "--runtime=1"]
+        for name, argv in (("polling in 2 jobs", polling), ("spinning between requests in 4 jobs", spinning)):
+            print(f"1 virtual second of {name}: {cpu_s(argv, 3):.2f} s of CPU")
 
     model = twin.load("px05smb040")
     rate, _ = replay_rate(model, 0, model.size_bytes, 20, 1)

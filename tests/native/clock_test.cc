@@ -1,7 +1,12 @@
 // The virtual clock with real threads: who runs when, and that it is the same each time.
 #include <doctest/doctest.h>
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <array>
+#include <cfenv>
 #include <functional>
 #include <memory>
 #include <random>
@@ -188,6 +193,62 @@ TEST_CASE("no virtual thread acts at a time that another has passed, and a progr
     }
     for (int again = 0; again < 20; ++again) REQUIRE(random_program(seed) == first);
   }
+}
+
+TEST_CASE("each thread keeps what is its own, and ends on the kernel thread that it began on") {
+  Program program;
+  static thread_local int own = 0;
+  struct Seen {
+    pid_t home = 0, end = 0;
+    pthread_t thread{};
+    sigset_t mask{};
+    bool same = true;
+  };
+  std::array<Seen, 6> all;
+  for (Seen& seen : all) {
+    VirtualThread& added = program.timeline.add();
+    program.threads.emplace_back([&program, &added, &seen] {
+      sigset_t before;
+      pthread_sigmask(SIG_BLOCK, nullptr, &before);
+      seen.home = gettid();
+      seen.thread = pthread_self();
+      program.timeline.begin(added);
+      for (int i = 1; i < 50; ++i) {
+        own = static_cast<int>(added.number()) * 1000 + i;
+        errno = own;
+        std::fesetround(i % 2 == 0 ? FE_UPWARD : FE_DOWNWARD);
+        program.timeline.wait(added, nullptr, added.now() + 10);
+        seen.same = seen.same && own == static_cast<int>(added.number()) * 1000 + i && errno == own &&
+                    pthread_equal(pthread_self(), seen.thread) != 0 &&
+                    std::fegetround() == (i % 2 == 0 ? FE_UPWARD : FE_DOWNWARD);
+      }
+      program.timeline.leave(added);
+      seen.end = gettid();
+      sigset_t after;
+      pthread_sigmask(SIG_BLOCK, nullptr, &after);
+      seen.same = seen.same && sigismember(&before, SIGINT) == sigismember(&after, SIGINT);
+    });
+  }
+  program.finish();
+  for (const Seen& seen : all) {
+    CHECK(seen.same);
+    CHECK(seen.end == seen.home);
+  }
+}
+
+TEST_CASE("the first thread may leave before the others") {
+  Program program;
+  for (const Nanoseconds sleep : {30, 10, 20}) {
+    program.begin([&program, sleep](VirtualThread& self) {
+      for (int i = 0; i < 3; ++i) program.timeline.wait(self, nullptr, self.now() + sleep);
+      program.say(self, "at");
+    });
+  }
+  program.timeline.wait(program.self, nullptr, 15);
+  program.say(program.self, "leaves at");
+  program.timeline.leave(program.self);
+  for (std::thread& each : program.threads) each.join();
+  CHECK(program.log == Log{"0 leaves at 15", "2 at 30", "3 at 60", "1 at 90"});
 }
 
 TEST_CASE("when all wait to be woken, that is told") {

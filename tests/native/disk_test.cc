@@ -55,12 +55,12 @@ TEST_CASE("a sector comes round once a turn, and the one that follows without a 
   for (const std::uint64_t lba : {0ULL, 12'345ULL, 1'000'000'000ULL}) {
     const Nanoseconds wait = geometry.rotation_ns(geometry.locate(lba), 1'000'000);
     CHECK(wait >= 0);
-    CHECK(wait < geometry.turn_ns());
+    CHECK(wait < geometry.revolution_ns());
     CHECK(geometry.rotation_ns(geometry.locate(lba), 1'000'000 + wait) == 0);
     const Nanoseconds end = 1'000'000 + wait + geometry.transfer_ns(lba, 5000);
     // tracks and cylinders were passed: the next sector is there at once, within the rounding of times
     const Nanoseconds next = geometry.rotation_ns(geometry.locate(lba + 5000), end);
-    CHECK(std::min(next, geometry.turn_ns() - next) < 10'000);
+    CHECK(std::min(next, geometry.revolution_ns() - next) < 10'000);
   }
 }
 

@@ -35,8 +35,7 @@ Parameters small_drive(InitialState state) {
   parameters.flash.channel_rate = 40'000'000;
   parameters.ftl.initial_state = state;
   parameters.ftl.over_provisioning = 0.28;
-  parameters.page_mapping.gc_start = 0.95;
-  parameters.page_mapping.gc_stop = 0.92;
+  parameters.page_mapping.background_gc_reserve = 5;
   return parameters;
 }
 
@@ -83,8 +82,8 @@ class Bench final : public FtlClient {
  public:
   explicit Bench(const Parameters& parameters)
       : parameters_(parameters),
-        ftl_(parameters.capacity.size, parameters.flash, parameters.ftl, mapping_of(parameters), events_, *this,
-             counters_) {}
+        ftl_(parameters.capacity.size, parameters.flash, parameters.ageing, 1, parameters.ftl, mapping_of(parameters),
+             events_, *this, counters_) {}
 
   void read_progress(Nanoseconds when, std::uint64_t token, std::uint64_t size_bytes) override {
     arrived_bytes += size_bytes;
@@ -197,7 +196,8 @@ class Reference {
     check({});
   }
 
-  void check(const std::set<std::uint64_t>& written) {
+  // `long_after`: so much may have been moved since the last check that a unit is back on its page, programmed anew.
+  void check(const std::set<std::uint64_t>& written, bool long_after = false) {
     F& ftl = bench_.ftl();
     std::vector<std::uint32_t> valid(erases_.size());
     std::vector<bool> taken(programmed_.size());
@@ -213,8 +213,9 @@ class Reference {
       taken[physical_page] = true;
       not_owned += !Probe::owns(ftl, physical_page, unit);
       const auto erases = static_cast<std::int64_t>(Probe::erases(ftl, block));
-      if (physical_page == before && !written.contains(unit)) {
-        erased_valid += erases != erases_[block];
+      const bool erased = erases != erases_[block];
+      if (physical_page == before && !written.contains(unit) && !(erased && long_after)) {
+        erased_valid += erased;
         continue;
       }
       ++programs;
@@ -304,7 +305,7 @@ void run_against_reference(const Parameters& parameters, std::uint64_t seed, int
     } else {
       bench.idle(kSecond);
       bench.run();
-      reference.check({});
+      reference.check({}, true);
     }
   }
   CHECK(too_fast == 0);
@@ -412,8 +413,6 @@ TEST_CASE("page mapping: the random initial state is the steady state of random 
   Parameters parameters = page_drive(InitialState::kRandom);
   parameters.capacity.size = 256 << 20;
   parameters.flash.pages_per_block = 64;
-  parameters.page_mapping.gc_start = 0.985;
-  parameters.page_mapping.gc_stop = 0.985;
   Bench<PageFtl> bench(parameters);
   std::mt19937_64 random(5);
   std::vector<double> amplification;
@@ -427,6 +426,61 @@ TEST_CASE("page mapping: the random initial state is the steady state of random 
   for (std::size_t part = 20; part < 30; ++part) steady += amplification[part] / 10;
   MESSAGE("write amplification: first " << first << ", steady " << steady);
   CHECK(first == doctest::Approx(steady).epsilon(0.10));
+}
+
+// 1 GiB of 512 KiB blocks on 16 dies, overwritten twice at random from the steady state on; the amplification of each
+// tenth of an overwrite after the first one.
+std::vector<double> amplification_of(GcPolicy policy, double over_provisioning) {
+  Parameters parameters = page_drive(InitialState::kRandom);
+  parameters.capacity.size = 1 << 30;
+  parameters.flash.channels = 16;
+  parameters.flash.dies_per_channel = 1;
+  parameters.flash.pages_per_block = 128;
+  parameters.ftl.over_provisioning = over_provisioning;
+  parameters.page_mapping.gc_policy = policy;
+  Bench<PageFtl> bench(parameters);
+  std::mt19937_64 random(5);
+  std::vector<double> amplification;
+  for (int part = 0; part < 20; ++part) {
+    const Counters before = bench.counters();
+    for (std::uint32_t i = 0; i < bench.units() / 10; ++i) bench.write({random() % bench.units()});
+    if (part >= 10) amplification.push_back(write_amplification(before, bench.counters()));
+  }
+  return amplification;
+}
+
+TEST_CASE("write amplification keeps even, and more spare space lowers it") {
+  for (const GcPolicy policy : {GcPolicy::kGreedy, GcPolicy::kCostBenefit}) {
+    double last = 1e9;
+    for (const double over_provisioning : {0.12, 0.28, 0.4}) {
+      const std::vector<double> parts = amplification_of(policy, over_provisioning);
+      const auto [least, most] = std::minmax_element(parts.begin(), parts.end());
+      MESSAGE("over-provisioning " << over_provisioning << ": write amplification " << *least << " to " << *most);
+      CHECK(*most < 1.1 * *least);
+      CHECK(*most < last);
+      last = *least;
+    }
+  }
+}
+
+TEST_CASE("static data move when the blocks around them wear, and only then") {
+  for (const std::int64_t spread : {0, 8}) {
+    Parameters parameters = page_drive(InitialState::kSequential);
+    parameters.page_mapping.wear_spread = spread;
+    Bench<PageFtl> bench(parameters);
+    std::mt19937_64 random(17);
+    // nine tenths are never written again
+    for (int step = 0; step < 600'000; ++step) bench.write({random() % (bench.units() / 10)});
+    std::uint32_t least = ~0U;
+    std::uint32_t most = 0;
+    for (std::uint32_t block = 0; block < bench.ftl().shape().blocks; ++block) {
+      least = std::min(least, bench.ftl().blocks().erase_count(block));
+      most = std::max(most, bench.ftl().blocks().erase_count(block));
+    }
+    MESSAGE("wear spread " << spread << ": erases from " << least << " to " << most);
+    CHECK((bench.counters().wear_moves > 0) == (spread > 0));
+    CHECK((least > 0) == (spread > 0));
+  }
 }
 
 template <class F>
@@ -452,8 +506,8 @@ TEST_CASE("a drive of 16 channels with one die each and 2 KiB pages runs") {
   parameters.flash.dies_per_channel = 1;
   parameters.flash.page = 2048;
   parameters.flash.pages_per_block = 64;
-  parameters.page_mapping.gc_start = 0.9;
-  parameters.page_mapping.gc_stop = 0.8;
+  parameters.page_mapping.gc_reserve = 8;
+  parameters.page_mapping.background_gc_reserve = 16;
   parameters.page_mapping.background_gc_idle = kMillisecond;
   Bench<PageFtl> bench(parameters);
   std::mt19937_64 random(13);
@@ -465,19 +519,20 @@ TEST_CASE("a drive of 16 channels with one die each and 2 KiB pages runs") {
   bench.run();
   CHECK(bench.counters().gc_runs_background == 1);
   CHECK(bench.counters().block_erases > erases);
-  CHECK(bench.ftl().blocks().used_blocks() <= bench.ftl().shape().blocks * 8 / 10 + 1);
+  // of the 16 for each die, up to two are being filled
+  CHECK(bench.ftl().blocks().free_blocks() >= 14 * 16);
 }
 
 TEST_CASE("page mapping: an idle call while a step is due keeps background collection going") {
   Parameters parameters = page_drive(InitialState::kRandom);
-  parameters.page_mapping.gc_stop = 0.85;
+  parameters.page_mapping.background_gc_reserve = 6;
   Bench<PageFtl> bench(parameters);
   bench.idle(kSecond);
   const std::uint64_t unit = 7;
   bench.ftl().write(bench.now, &unit, 1, 1);  // the host is back before the first step
   bench.idle(0);
   bench.run();
-  CHECK(bench.ftl().blocks().used_blocks() <= bench.ftl().shape().blocks * 85 / 100 + 1);
+  CHECK(bench.ftl().blocks().free_blocks() >= 4 * bench.ftl().shape().dies);
 }
 
 // ---- merges
@@ -679,7 +734,7 @@ TEST_CASE("collection by whole blocks keeps a die busy, moves as much, and pays 
     counters[whole] = bench.counters();
   }
   CHECK(counters[1].units_moved == doctest::Approx(counters[0].units_moved).epsilon(0.05));
-  CHECK(counters[1].gc_runs_foreground == counters[0].gc_runs_foreground);
+  CHECK(counters[1].gc_runs_foreground == doctest::Approx(counters[0].gc_runs_foreground).epsilon(0.05));
   CHECK(longest[1] > 4 * longest[0]);
 }
 
@@ -876,11 +931,11 @@ std::string refusal(const Parameters& parameters) {
   Counters counters;
   try {
     if (parameters.ftl.mapping == Mapping::kPage) {
-      const PageFtl ftl(parameters.capacity.size, parameters.flash, parameters.ftl, parameters.page_mapping, events,
-                        nobody, counters);
+      const PageFtl ftl(parameters.capacity.size, parameters.flash, parameters.ageing, 1, parameters.ftl,
+                        parameters.page_mapping, events, nobody, counters);
     } else {
-      const LogBlockFtl ftl(parameters.capacity.size, parameters.flash, parameters.ftl, parameters.log_mapping, events,
-                            nobody, counters);
+      const LogBlockFtl ftl(parameters.capacity.size, parameters.flash, parameters.ageing, 1, parameters.ftl,
+                            parameters.log_mapping, events, nobody, counters);
     }
   } catch (const std::invalid_argument& error) {
     const std::string text = error.what();
@@ -893,12 +948,12 @@ TEST_CASE("impossible parameters are refused by name") {
   CHECK(refusal(page_drive(InitialState::kRandom)).empty());
   CHECK(refusal(log_drive(InitialState::kRandom, 1)).empty());
   Parameters parameters = page_drive(InitialState::kRandom);
-  parameters.page_mapping.gc_start = 0.5;
-  parameters.page_mapping.gc_stop = 0.5;
-  CHECK(refusal(parameters) == "page_mapping.gc_start");
-  parameters = page_drive(InitialState::kRandom);
-  parameters.page_mapping.gc_stop = 0.99;
-  CHECK(refusal(parameters) == "page_mapping.gc_stop");
+  parameters.page_mapping.background_gc_reserve = 3;
+  parameters.page_mapping.gc_reserve = 4;
+  CHECK(refusal(parameters) == "page_mapping.background_gc_reserve");
+  parameters = log_drive(InitialState::kRandom, 1);
+  parameters.flash.suspend_time = kMicrosecond;
+  CHECK(refusal(parameters) == "flash.suspend_time");
   parameters = page_drive(InitialState::kRandom, 1, 3000);
   CHECK(refusal(parameters) == "flash.page");
   parameters = page_drive(InitialState::kRandom);

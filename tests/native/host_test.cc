@@ -45,7 +45,7 @@ struct Host final : CompletionSink {
     link_parameters.queue_slots = 1;
     link_parameters.full_duplex = full_duplex;
     link = std::make_unique<Link>(link_parameters, events);
-    layer = std::make_unique<BlockLayer>(parameters, *link, counters, *this);
+    layer = std::make_unique<BlockLayer>(parameters, events, *link, counters, *this);
     device = std::make_unique<Slow>(*link, events, 100 * kMicrosecond);
     link->connect(*layer, *device);
   }
@@ -169,7 +169,7 @@ TEST_CASE("a link carries no more than its rate, and by turns where it is half d
     host.link_parameters.queue_slots = 32;
     Link link(host.link_parameters, host.events);
     Slow device(link, host.events, 0);
-    BlockLayer layer(host.parameters, link, host.counters, host);
+    BlockLayer layer(host.parameters, host.events, link, host.counters, host);
     link.connect(layer, device);
     for (std::uint64_t i = 0; i < 400; ++i) {
       layer.submit(0, {i % 2 == 0 ? Operation::kRead : Operation::kWrite, 0, i * 65536, 65536}, i);
@@ -180,6 +180,62 @@ TEST_CASE("a link carries no more than its rate, and by turns where it is half d
     CHECK(rate <= (full_duplex ? 2.0 : 1.0) * 1.001e9);
     CHECK(rate > (full_duplex ? 1.5e9 : 0.9e9));
   }
+}
+
+// How long a host takes for requests one after the other, over a link with these parameters and a device without a
+// time of its own.
+Nanoseconds one_by_one(const LinkParameters& parameters, const std::vector<Request>& requests) {
+  Host host(Scheduler::kNone);
+  Link link(parameters, host.events);
+  Slow device(link, host.events, 0);
+  BlockLayer layer(host.parameters, host.events, link, host.counters, host);
+  link.connect(layer, device);
+  for (const Request& request : requests) {
+    layer.submit(host.now, request, 0);
+    host.run();
+  }
+  return host.now;
+}
+
+TEST_CASE("a link waits between the frames of a command's data, however they are carried") {
+  LinkParameters parameters;
+  parameters.rate = 1'000'000'000;
+  parameters.frame = 16384;
+  for (const std::uint64_t size : {4096, 16384, 20480, 32768, 65536}) {
+    for (const Operation operation : {Operation::kRead, Operation::kWrite}) {
+      parameters.frame_time = 0;
+      const Nanoseconds without = one_by_one(parameters, {{operation, 0, 0, size}});
+      parameters.frame_time = 20 * kMicrosecond;
+      const Nanoseconds with = one_by_one(parameters, {{operation, 0, 0, size}});
+      CHECK(with - without == static_cast<Nanoseconds>((size - 1) / 16384) * 20 * kMicrosecond);
+    }
+  }
+  EventQueue events;
+  Link link(parameters, events);
+  Nanoseconds in_parts = 0;
+  for (std::uint64_t carried = 0; carried < 65536; carried += 4096) in_parts += link.data_ns(4096, carried);
+  CHECK(in_parts == link.data_ns(65536));
+  parameters.frame = 0;
+  CHECK(Link(parameters, events).data_ns(65536) == 65536);
+}
+
+TEST_CASE("a half-duplex link takes a time to turn from reading to writing, and back") {
+  LinkParameters parameters;
+  parameters.rate = 1'000'000'000;
+  const Request read{Operation::kRead, 0, 0, 4096};
+  const Request write{Operation::kWrite, 0, 0, 4096};
+  const auto turns = [&](const std::vector<Request>& requests) {
+    parameters.turnaround_time = 0;
+    const Nanoseconds without = one_by_one(parameters, requests);
+    parameters.turnaround_time = 15 * kMicrosecond;
+    return (one_by_one(parameters, requests) - without) / (15 * kMicrosecond);
+  };
+  CHECK(turns({read, read, read}) == 0);
+  CHECK(turns({write, write}) == 0);
+  CHECK(turns({read, write, write, read}) == 2);
+  CHECK(turns({read, {Operation::kFlush, 0, 0, 0}, read}) == 0);
+  parameters.full_duplex = true;
+  CHECK(turns({read, write, read}) == 0);
 }
 
 }  // namespace

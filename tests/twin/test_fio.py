@@ -30,13 +30,17 @@ WORKLOADS = {
     "depth 32 by 4 jobs": ["--rw=randrw", "--ioengine=libaio", "--iodepth=32", "--numjobs=4", *TIMED],
     "depth 1024": [*ASYNCHRONOUS, "--iodepth=1024", *TIMED],
     "batches": [*ASYNCHRONOUS, "--iodepth=32", "--iodepth_batch=8", "--iodepth_batch_complete_min=4", *TIMED],
+    "offload": [*ASYNCHRONOUS, "--iodepth=16", "--io_submit_mode=offload", "--iodepth_batch_complete_min=4", *TIMED],
     "think time": [*RANDOM, "--thinktime=500", *TIMED],
     "think time spinning": [*RANDOM, "--thinktime=200", "--thinktime_spin=100", *TIMED],
+    "think time spinning in 4 jobs": [*RANDOM, "--numjobs=4", "--thinktime=200", "--thinktime_spin=200", *TIMED],
+    "busy polling": [*ASYNCHRONOUS, "--iodepth=8", "--iodepth_batch_complete_min=0", "--numjobs=2", *TIMED],
     "rate": [*RANDOM, "--rate_iops=1000", *TIMED],
     "fsync": ["--rw=randwrite", "--ioengine=psync", "--fsync=10", *TIMED],
     "ramp": [*RANDOM, "--ramp_time=200ms", *TIMED],
     "limited by size": ["--rw=read", "--ioengine=psync", "--io_size=4m"],
     "stonewall": [*RANDOM, *TIMED, "--name=second", "--stonewall", *ANOTHER],
+    "read beforehand": [*RANDOM, "--pre_read=1", "--direct=0", "--size=2m"],
     "late start": [*RANDOM, *TIMED, "--name=late", "--startdelay=100ms", *ANOTHER],
     "trim": ["--rw=randtrim", "--ioengine=psync", *TIMED],
     "status in between": [*RANDOM, "--time_based=1", "--runtime=2500ms", "--status-interval=1"],
@@ -160,6 +164,11 @@ REFUSED = {
     "forked workers": (["--thread=0", "--rw=read"], "thread=1"),
     "the processor's counter": (["--clocksource=cpu", "--rw=read"], "clock_gettime"),
     "profiles of idle processors": (["--idle-prof=percpu", "--rw=read"], "Leave it out"),
+    "batches of offloaded requests": (
+        ["--ioengine=libaio", "--iodepth=16", "--io_submit_mode=offload", "--iodepth_batch=4", "--rw=randread"],
+        "Leave iodepth_batch out",
+    ),
+    "a user of its own": (["--uid=0", "--rw=read"], "as that user"),
     "verify without kept data": (["--verify=crc32c", "--rw=write"], "--keep-data"),
 }
 
@@ -182,6 +191,10 @@ FOUND = {
     "POSIX AIO": (["--thread=1", "--clocksource=clock_gettime", "--ioengine=posixaio"], "libaio"),
     "forked workers": (["--clocksource=clock_gettime", "--ioengine=psync"], "--thread=1"),
     "the processor's counter": (["--thread=1", "--clocksource=cpu", "--ioengine=psync"], "clock_gettime"),
+    "a thread for the clock": (
+        ["--thread=1", "--clocksource=clock_gettime", "--gtod_cpu=0", "--ioengine=psync"],
+        "no gtod_cpu",
+    ),
 }
 
 

@@ -143,25 +143,6 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_csv_parquet_and_fio_logs_give_the_same_replay(tmp_path: Path) -> None:
-    table = pd.DataFrame(
-        {
-            "operation": ["read", "write", "flush", "read"],
-            "offset_bytes": [0, 8192, 0, 65536],
-            "size_bytes": [4096, 8192, 0, 4096],
-            "time_us": [0, 100, 200, 300],
-        }
-    )
-    table.to_csv(tmp_path / "trace.csv", index=False)
-    table.to_parquet(tmp_path / "trace.parquet")
-    lines = ["fio version 3 iolog", "0 f add", "0 f open", "0 f read 0 4096", "100 f write 8192 8192", "200 f sync 0 0"]
-    (tmp_path / "trace.log").write_text("\n".join([*lines, "300 f read 65536 4096", "300 f close"]) + "\n")
-    said = [command("replay", "px05smb040", str(tmp_path / f"trace.{kind}")) for kind in ("csv", "parquet", "log")]
-    assert [each.returncode for each in said] == [0, 0, 0], said[2].stderr
-    assert said[0].stdout == said[1].stdout == said[2].stdout
-    assert json.loads(said[0].stdout)["summary"]["requests"] == 4
-
-
 def test_latencies_and_counters_are_written(tmp_path: Path) -> None:
     trace(3000, gap_ns=20_000).assign(operation="read").rename(columns={"arrival_ns": "time_ns"}).to_csv(
         tmp_path / "trace.csv", index=False
@@ -176,25 +157,6 @@ def test_latencies_and_counters_are_written(tmp_path: Path) -> None:
     depth = series[series["series"] == "queue_depth"]["value"]
     assert (len(depth), depth.iloc[-1]) == (6000, 0)
     assert {"read_commands", "valid_ratio", "erase_count"} <= set(series["series"])
-
-
-def test_bad_traces_are_told(tmp_path: Path) -> None:
-    bad = {
-        "no.csv": ("operation,offset_bytes\nread,0\n", "no column 'size_bytes'"),
-        "odd.csv": ("operation,offset_bytes,size_bytes\nraed,0,4096\n", "request 0: no operation 'raed'"),
-        "far.csv": (
-            "operation,offset_bytes,size_bytes\nread,0,4096\nread,400088457216,4096\n",
-            "request 1: 4096 bytes at",
-        ),
-        "log.log": ("fio version 9 iolog\n", "line 1: not a trace"),
-    }
-    for name, (text, words) in bad.items():
-        (tmp_path / name).write_text(text)
-        said = command("replay", "px05smb040", str(tmp_path / name), "--depth", "1")
-        assert said.returncode == 2
-        assert words in said.stderr
-        assert "Traceback" not in said.stderr
-    assert "no such file" in command("replay", "px05smb040", str(tmp_path / "none.csv")).stderr
 
 
 @pytest.mark.parametrize("name", [*FITTED, *FITTED_TO_OTHERS])
@@ -283,3 +245,67 @@ def test_fits_that_cannot_be_are_told(tmp_path: Path) -> None:
     points.write_text("id,rw,bs,value,unit\na,read,4k,100,parsecs\n")
     unit = command("fit", "px05smb040", "--points", str(points), "--move", "link.rate")
     assert (unit.returncode, "no unit 'parsecs'" in unit.stderr) == (2, True)
+
+
+def measured(tmp_path: Path, job_file: str, *options: str) -> Path:
+    """Return what fio writes of a job file on the twin px05smb040."""
+    (tmp_path / "job.fio").write_text(job_file)
+    output = tmp_path / "measured.json"
+    words = ["run", "px05smb040", "--", "fio", "--filename={drive}", "--direct=1", "--output-format=json", *options]
+    said = command(*words, f"--output={output}", str(tmp_path / "job.fio"))
+    assert said.returncode == 0, said.stderr
+    return output
+
+
+GROUPED = "[a]\nrw=randread\nbs=4k\nsize=1g\nruntime=200ms\ntime_based\nnumjobs=8\n"
+
+
+def test_a_point_of_fio_is_that_of_all_jobs_of_a_section_grouped_or_not(tmp_path: Path) -> None:
+    rates = []
+    for grouping in ("", "group_reporting\n"):
+        path = measured(tmp_path, GROUPED + grouping)
+        document = json.loads(path.read_text())
+        assert len(document["jobs"]) == (1 if grouping else 8)
+        for options in (document["global options"], document["jobs"][0]["job options"]):
+            options.pop("group_reporting", None)  # as fio before 3.39 writes it
+        path.write_text(json.dumps(document))
+        [point] = read_points(path)
+        assert (point.numjobs, point.iodepth, point.rw) == (8, 1, "randread")
+        rates.append(point.value)
+    assert rates[0] == pytest.approx(rates[1], rel=0.02)
+
+
+def test_several_sections_in_one_group_are_refused(tmp_path: Path) -> None:
+    second = GROUPED.replace("[a]", "[b]")
+    with pytest.raises(twin.TwinError, match="the jobs a and b ran at the same time"):
+        read_points(measured(tmp_path, GROUPED + second))
+    with pytest.raises(twin.TwinError, match=r"job a: .* 1[56]\.[0-9] requests were under way .* options allow 8"):
+        read_points(measured(tmp_path, GROUPED + "group_reporting\n" + second + "group_reporting\n"))
+    apart = read_points(measured(tmp_path, GROUPED + "group_reporting\n" + second + "stonewall\ngroup_reporting\n"))
+    assert [(point.id, point.numjobs) for point in apart] == [("measured.json:a:read", 8), ("measured.json:b:read", 8)]
+
+
+def test_a_fit_far_from_its_points_fails_and_writes_nothing(tmp_path: Path) -> None:
+    points, fitted = tmp_path / "points.csv", tmp_path / "fitted.yaml"
+    points.write_text("id,rw,bs,value,unit\nslow,randread,4k,100,IOPS\nfast,randread,8k,20000,IOPS\n")
+    words = ["fit", "px05smb040", "--points", str(points), "--move", "flash.read_time", "--output", str(fitted)]
+    said = command(*words)
+    assert said.returncode == 1
+    assert "no fit" in said.stderr
+    assert "more than 20 % (most at slow, +" in said.stderr
+    assert "Predicted" not in said.stdout
+    assert "slow " in said.stdout  # the report is there to see why
+    assert not fitted.exists()
+    assert command(*words, "--most-error", "10000").returncode == 0
+    assert fitted.exists()
+
+
+def test_a_parameter_that_ends_at_its_bound_is_told(tmp_path: Path) -> None:
+    points, fitted = tmp_path / "points.csv", tmp_path / "fitted.yaml"
+    slow = 4096 / MODEL.number("link.rate") * 20  # more than ten times the time of the link
+    points.write_text(f"id,rw,bs,value,unit\na,read,1m,{1 / slow / 256},IOPS\n")
+    words = ["--points", str(points), "--move", "link.rate", "--output", str(fitted), "--most-error", "500"]
+    said = command("fit", "px05smb040", *words)
+    assert said.returncode == 0, said.stderr
+    assert "It ended at the bound of the search, a tenth of the value it began with" in said.stdout
+    assert twin.load(fitted).fit["at_bounds"] == {"link.rate": "a tenth of the value it began with"}

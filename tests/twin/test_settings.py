@@ -1,6 +1,7 @@
 """A twin's settings and parameters by `twin run --set`, sdparm and power, together and at the same time."""
 
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +53,7 @@ def test_sdparm_s_change_holds_beside_a_switch_given_with_set(tmp_path: Path) ->
 
 
 def test_runs_at_the_same_time_each_get_their_own_drive(tmp_path: Path) -> None:
-    expected = {"20us": (30, 90), "500us": (500, 600), "1ms": (1000, 1100)}
+    expected = {"20us": (30, 90), "500us": (500, 600), "1ms": (1000, 1150)}
 
     def run(time: str) -> bool:
         low, high = expected[time]
@@ -119,8 +120,8 @@ BAD: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "control character": ("name: PX05SMB040", "name: \x01", ("not valid YAML",)),
     "nested without end": ("name: PX05SMB040", f"name: {'[' * 3000}{']' * 3000}", ("nested too deeply",)),
     "mistakes of several kinds": (
-        "read_time: {value: 64.46 us",
-        "red_time: {value: 64.46 us",
+        "    read_time: {",
+        "    red_time: {",
         ("Did you mean 'read_time'?", "link.rate: '997.5 us'"),
     ),
 }
@@ -133,7 +134,7 @@ def test_every_mistake_of_a_model_is_told_in_one_line_each(tmp_path: Path, mista
     assert there in text
     text = text.replace(there, instead)
     if mistake == "mistakes of several kinds":
-        text = text.replace("997.5 MB/s", "997.5 us")
+        text = re.sub(r"(link:\n    rate: {value: )[^,]+", r"\g<1>997.5 us", text)
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     said = command("describe", str(path))

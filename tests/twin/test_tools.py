@@ -39,7 +39,8 @@ def test_disabling_read_ahead_makes_a_sequential_reader_as_slow_as_a_random_one(
     random = read_mean_us("px05smb040", tmp_path, "randread")
     assert on("px05smb040", tmp_path, "sdparm", "--set=DRA=1", "{drive}").returncode == 0
     assert shown("px05smb040", tmp_path, "DRA") == (1, "y")
-    assert read_mean_us("px05smb040", tmp_path, "read") == pytest.approx(random, rel=0.01)
+    # pages take different times to read, and the two runs read different ones
+    assert read_mean_us("px05smb040", tmp_path, "read") == pytest.approx(random, rel=0.03)
     assert before < 0.5 * random
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from iopatterns.base import messages
+from iopatterns.base import messages, units
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.twin import state
 
@@ -22,6 +22,101 @@ def commands() -> None:
 @commands.command(name="run", add_help_option=False)
 def run_command() -> None:
     """Run a program on a twin: twin run MODEL -- COMMAND…"""
+
+
+class _Size(click.ParamType[int]):
+    """A size such as 512M, in bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return units.size_bytes(value)
+        except ValueError as error:
+            self.fail(f"{error}; give such as '512 MiB'", param, ctx)
+
+
+class _Duration(click.ParamType[int]):
+    """A time such as 10min, in whole seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            seconds = units.duration_us(value) // 1_000_000
+        except ValueError as error:
+            self.fail(f"{error}; give such as '10 min'", param, ctx)
+        if seconds < 1:
+            self.fail(f"{value!r} is less than a second", param, ctx)
+        return seconds
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@commands.command(name="linux", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--fs",
+    "file_system",
+    type=click.Choice(["ext4", "ext3", "ext2", "xfs", "btrfs", "f2fs", "none"]),
+    default="ext4",
+    show_default=True,
+    help="File system on the drive; none: the bare drive.",
+)
+@click.option("--mkfs-options", default="", help="Options for mkfs, in one word.")
+@click.option("--mount-options", default="", help="Options for mount, such as discard,noatime.")
+@click.option(
+    "--scheduler",
+    type=click.Choice(["none", "mq-deadline", "bfq", "kyber"]),
+    help="Scheduler of the block layer.  [default: the model's]",
+)
+@click.option("--memory", "memory_bytes", type=_Size(), default="512 MiB", show_default=True, help="Of the guest.")
+@click.option("--queue-depth", type=int, default=32, show_default=True, help="Requests that the drive holds at once.")
+@click.option("--trace", type=_FILE, help="Write every request of the command (.parquet, .csv).")
+@click.option("--counters", type=_FILE, help="Write the drive's series over time (.parquet, .csv).")
+@click.option("--interval", help="Virtual time between two snapshots of the counters.  [default: 100 ms]")
+@click.option("--interval-bytes", help="Bytes written between two snapshots.")
+@click.option("--state", type=click.Path(path_type=Path), help="Folder in which the drive keeps its settings.")
+@click.option("--set", "settings", multiple=True, metavar="GROUP.NAME=VALUE", help="Another value of a parameter.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all that is left to chance.")
+@click.option("--keep", type=_FILE, metavar="IMAGE", help="Keep what is on the drive, as a sparse file.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The one folder of the host in which the command may write, at /mnt/folder ({folder}).",
+)
+@click.option(
+    "--wall-limit",
+    "wall_limit_s",
+    type=_Duration(),
+    default="10 min",
+    show_default=True,
+    help="Time on the wall after which all is ended.",
+)
+@click.option(
+    "--real-time",
+    is_flag=True,
+    help="By the host's clock, with Debian's user-mode-linux: to try things out. Neither virtual nor repeatable.",
+)
+@click.option("--kernel", type=_FILE, help="A kernel other than that of `./reproduce.sh linux`.")
+@click.argument("model")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def linux_command(model: str, command: tuple[str, ...], **options: Any) -> None:
+    """Run COMMAND in a real Linux kernel whose /dev/vda is the twin MODEL, in virtual time.
+
+    COMMAND is any program of this host. It runs as an ordinary user, on the file system of the drive (/mnt/drive), or
+    beside the bare drive ({drive}, /dev/vda); all else is this host's, to be read alone. Output and exit status are
+    the command's; 124: the wall limit, 125: the guest failed.
+    """
+    from iopatterns.twin import linux
+
+    words = command[1:] if command[0] == "--" else command
+    if not words:
+        raise click.UsageError("needs a command after --")
+    given = {name: value for name, value in options.items() if value is not None}
+    linux.main(model, words, linux.Options(**given))
 
 
 @commands.command(name="list")
@@ -140,6 +235,7 @@ def power_cycle(model: str, folder: Path | None) -> None:
 @click.option("--interval", help="Simulated time between two snapshots of the counters.  [default: 100 ms]")
 @click.option("--interval-bytes", help="Bytes written between two snapshots.")
 @click.option("--set", "settings", multiple=True, metavar="GROUP.NAME=VALUE", help="Another value of a parameter.")
+@click.option("--skip-bad", is_flag=True, help="Leave out faulty lines of the trace, and count them.")
 def replay(  # noqa: PLR0917 - click calls it by names
     model: str,
     trace: Path,
@@ -150,16 +246,18 @@ def replay(  # noqa: PLR0917 - click calls it by names
     interval: str | None,
     interval_bytes: str | None,
     settings: tuple[str, ...],
+    skip_bad: bool,
 ) -> None:
     """Replay TRACE on MODEL without fio. Prints a summary and the drive's counters as JSON.
 
-    TRACE is CSV or Parquet (operation, offset_bytes, size_bytes, and time_ns or time_us) or an I/O log of fio. It is
-    replayed by its times (open loop), or with --depth requests in flight (closed loop).
+    TRACE is in any form that `twin trace` takes. It is replayed by its times (open loop), or with --depth requests in
+    flight (closed loop).
     """
-    from iopatterns.twin import counters, models
+    from iopatterns.twin import counters, models, traces
     from iopatterns.twin.replaying import replay_to_files
 
     loaded = models.load(model).overridden(settings) if settings else models.load(model)
+    skipped = traces.Skipped() if skip_bad else None
     summary, totals = replay_to_files(
         loaded,
         trace,
@@ -169,8 +267,40 @@ def replay(  # noqa: PLR0917 - click calls it by names
         counters_file=counters_file,
         interval_ns=counters.interval_ns(interval),
         interval_bytes=counters.interval_bytes(interval_bytes),
+        skipped=skipped,
     )
-    click.echo(json.dumps({"summary": summary, "counters": totals}, indent=2))
+    click.echo(json.dumps({"summary": summary, **_told(skipped), "counters": totals}, indent=2))
+
+
+def _told(skipped: Any) -> dict[str, int]:
+    """Say which lines of a trace were left out, and return their number for the JSON; nothing where none may be."""
+    if skipped is None:
+        return {}
+    if skipped.count:
+        print(
+            messages.bounded("\n".join([f"twin: {skipped.count} faulty lines left out:", *skipped.first])),
+            file=sys.stderr,
+        )
+    return {"skipped": skipped.count}
+
+
+@commands.command()
+@click.argument("trace", metavar="IN", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("output", metavar="OUT", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--issued", is_flag=True, help="Of blktrace: the requests as they went to the drive, not as queued.")
+@click.option("--skip-bad", is_flag=True, help="Leave out faulty lines of the trace, and count them.")
+def trace(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
+    """Convert the trace IN, of any form, to OUT, a Parquet file of our own form. Prints a summary as JSON.
+
+    IN is CSV with a head or Parquet (operation, offset_bytes, size_bytes, and time_ns or time_us), an I/O log of fio,
+    CSV of MSR Cambridge, the text of blkparse, or the binary records of blktrace.
+    """
+    from iopatterns.twin import traces
+
+    skipped = traces.Skipped() if skip_bad else None
+    done = traces.convert(trace, output, skipped=skipped, issued=issued)
+    summary = {"form": done.form, "requests": done.requests, "duration_ns": done.duration_ns}
+    click.echo(json.dumps({**summary, **_told(skipped)}, indent=2))
 
 
 @commands.command()
@@ -180,16 +310,30 @@ def replay(  # noqa: PLR0917 - click calls it by names
 )
 @click.option("--move", multiple=True, metavar="GROUP.NAME", help="A parameter that may move.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the fitted model to this file.")
-def fit(model: str, points: tuple[Path, ...], move: tuple[str, ...], output: Path | None) -> None:
+@click.option(
+    "--most-error",
+    type=click.FloatRange(0, min_open=True),
+    help="Mean error of the fitted points, in percent, above which there is no fit.  [default: 20]",
+)
+def fit(
+    model: str, points: tuple[Path, ...], move: tuple[str, ...], output: Path | None, most_error: float | None
+) -> None:
     """Fit MODEL to measured points: find the values of the parameters that may move.
 
-    Without --points and --move, repeats the fit that the model's own file records.
+    Without --points and --move, repeats the fit that the model's own file records. Of fio's results each section of the
+    job file is a point, all its jobs together. Exits with 1, and writes nothing, where the model stays too far from the
+    points (--most-error).
     """
     from iopatterns.twin import models
-    from iopatterns.twin.fitting import fit_files
+    from iopatterns.twin.fitting import MOST_ERROR, NoFitError, fit_files
 
     loaded = models.load(model)
-    click.echo(fit_files(loaded, list(points), list(move), output, Path.cwd()))
+    limit = MOST_ERROR if most_error is None else most_error / 100
+    try:
+        click.echo(fit_files(loaded, list(points), list(move), output, Path.cwd(), most_error=limit))
+    except NoFitError as error:
+        click.echo(error.report)
+        raise
 
 
 def main(arguments: list[str] | None = None, **extra: Any) -> None:

@@ -3,7 +3,7 @@
 fio lays out its files, and deletes them, before its first job begins. So its options are read here before it starts:
 those of its command line, of its job files, and of the logs that it is to replay. The preload library holds fio to the
 drive as well, and does not depend on what is found here; but only here a message can name the job and its option.
-`twin run` is part of every execution, so this module imports next to nothing.
+It is read before every execution, and `twin run` must begin at once, so this module imports next to nothing.
 """
 
 import os
@@ -54,21 +54,25 @@ _WITHOUT_JOBS = frozenset({"version", "help", "cmdhelp", "enghelp", "showcmd", "
 
 _ELSEWHERE = ("its jobs run in another process, which has no drive", "Run fio itself")
 _TRIGGER = ("nothing from outside comes to pass in virtual time", "Leave it out")
+_USER = ("the kernel knows one thread for all jobs, whose user cannot be changed for one", "Run twin run as that user")
 _REFUSED = {
     **dict.fromkeys(("server", "server-internal", "client", "remote-config", "daemonize"), _ELSEWHERE),
     **dict.fromkeys(("trigger", "trigger-file", "trigger-timeout", "trigger-remote"), _TRIGGER),
+    **dict.fromkeys(("uid", "gid"), _USER),
     "profile": ("the jobs that it stands for cannot be seen", "Give the jobs by their options"),
     **dict.fromkeys(("idle-prof", "gtod_cpu"), ("there are no processors in virtual time", "Leave it out")),
     "directory": ("fio puts it in front of each file's name, so that the file is not the drive", "Leave it out"),
     "opendir": ("fio makes its requests to all the files of that folder", "Leave it out, and give {drive} as the file"),
 }
+# How many requests a job submits at once, by two names.
+_BATCHES = ("iodepth_batch", "iodepth_batch_submit")
 # The options of jobs that decide on their files, and whether they can be served.
 _READ = frozenset(_REFUSED) | {
     *("name", "filename", "ioengine", "mem", "iomem", "read_iolog", "replay_redirect", "thread", "clocksource"),
-    *("verify", "section"),
+    *("verify", "section", "io_submit_mode", *_BATCHES),
 }
 # Options of fio of which another's name is a longer form; everything else so short is an abbreviation.
-_NO_ABBREVIATIONS = frozenset({"direct"})
+_NO_ABBREVIATIONS = frozenset({"direct", "iodepth"})
 
 # What an abbreviation may stand for, in an order that is always the same.
 _MEANT = tuple(sorted(_READ | _WITHOUT_JOBS))
@@ -143,6 +147,7 @@ class Request:
                 known[option] = value
             if section.name is None:
                 continue
+            _check_offload(section, known)
             if "read_iolog" in known:
                 for path in _listed(known["read_iolog"]):
                     _check_log(section, path, drive, redirected="replay_redirect" in known)
@@ -290,6 +295,20 @@ def _check_option(section: Section, option: str, value: str, drive: str, *, keep
         raise _error("clocksource=cpu cannot be served: it reads no clock of the system. Use clock_gettime.")
     elif option == "verify" and not keep_data:
         raise _error("verify cannot be served: what is written is not kept. Use `twin run --keep-data`.")
+
+
+def _check_offload(section: Section, options: "Mapping[str, str]") -> None:
+    """Raise TwinError where fio itself would never end.
+
+    A worker of io_submit_mode=offload has one request at a time. With larger batches it never counts that one as sent
+    (td_io_commit), but as returned, and waits until the number of requests in flight, now below zero, is zero.
+    """
+    for batch in _BATCHES:
+        if options.get("io_submit_mode") == "offload" and options.get(batch, "1") != "1":
+            raise _error(
+                f"{_job(section)}: {batch}={_shown(options[batch])} with io_submit_mode=offload cannot be served: fio"
+                f" then waits for ever, on any drive. Leave {batch} out, or io_submit_mode."
+            )
 
 
 def _check_engine(engine: str) -> None:

@@ -36,6 +36,22 @@ _NOT_SIMULATED = (
 _REGION_BYTES = 2**30  # where the points' workloads work, as the file of the report's measurements
 _SECONDS = 2  # of each point's workload, as long as an execution of the report
 _SIGNIFICANT_DIGITS = 4  # of a fitted parameter: what the last digits of a solver say is noise
+# A mean absolute relative error of the fitted points above this is no fit: the shipped models stay below 0.03.
+MOST_ERROR = 0.2
+_NEAR_BOUND = 0.005  # relative distance from a bound within which a parameter has stopped there
+# How far rate times latency may lie above the requests that a job's options let be under way: fio counts in whole ms.
+_MOST_UNDER_WAY = 1.1
+
+
+class NoFitError(TwinError):
+    """The best values found leave the model too far from the points. ``report`` is the fit as text, as of `report`."""
+
+    exit_status = 1
+
+    def __init__(self, report: str, message: str) -> None:
+        """Keep the report beside the message."""
+        super().__init__(message)
+        self.report = report
 
 
 @dataclass(frozen=True)
@@ -72,12 +88,17 @@ class Point:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted model: its parameters' new values by name, and for each point the model's value in the point's unit."""
+    """A fitted model: its parameters' new values by name, and for each point the model's value in the point's unit.
+
+    ``at_bounds`` says, by name, of which parameters the best value may lie outside what was searched, and where they
+    stopped: such a value was not found, it is where the search ended.
+    """
 
     model: models.Model
     moved: Mapping[str, int]
     points: Sequence[Point]
     values: Sequence[float]
+    at_bounds: Mapping[str, str]
 
     def errors(self, *, predicted: bool) -> dict[str, float]:
         """Return the relative error of each point by its id: 0.05 where the model gives 5 % more than was measured."""
@@ -109,7 +130,7 @@ def simulate(model: models.Model, point: Point, seed: int = 1) -> float:
         blocks = step % jobs * np.uint64(part) + step // jobs % np.uint64(part)
     operation = (numbers.random(requests) >= point.read_share).astype(np.uint8)
     size = np.full(requests, point.bs_bytes, dtype=np.uint64)
-    native = _twin.Replay(model.text, point.numjobs, point.iodepth)
+    native = _twin.Replay(model.text, point.numjobs, point.iodepth, seed)
     columns = [native.feed(np.empty(0, np.int64), operation, blocks * np.uint64(point.bs_bytes), size), native.finish()]
     if point.unit == "us":
         return float(np.concatenate([latency_ns for _, _, latency_ns in columns]).mean() / 1e3)
@@ -159,7 +180,21 @@ def fit(model: models.Model, points: Sequence[Point], move: Sequence[str]) -> Fi
     )
     best = _with(model, move, solution.x)
     moved = {name: int(best.number(name)) for name in move}
-    return Fit(best, moved, list(points), [simulate(best, point) for point in points])
+    values = [simulate(best, point) for point in points]
+    return Fit(best, moved, list(points), values, _at_bounds(moved, start, lower, upper))
+
+
+def _at_bounds(
+    moved: Mapping[str, int], start: Sequence[float], lower: Sequence[float], upper: Sequence[float]
+) -> dict[str, str]:
+    """Return where the parameters ended that ended at a bound of the search, by name, in words."""
+    ended = {}
+    for (name, value), began, least, most in zip(moved.items(), start, lower, upper, strict=True):
+        for bound, declared, factor in ((least, "least", "a tenth of"), (most, "most", "ten times")):
+            if abs(math.log(value / bound)) <= _NEAR_BOUND:
+                own = math.isclose(bound, began / 10) or math.isclose(bound, began * 10)
+                ended[name] = f"{factor} the value it began with" if own else f"the {declared} that it may be"
+    return ended
 
 
 def _bounds(model: models.Model, move: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
@@ -193,8 +228,9 @@ def read_points(path: Path) -> list[Point]:
 
     A table has the columns id, rw, bs, value and unit, and may have numjobs, iodepth, rwmixread, conditions (these
     three as published values write them: ``numjobs=16; iodepth=4``), quantity (``read iops`` and ``write iops`` count
-    one direction of a mix) and use (``fit`` or ``predict``). Of a fio file each job and direction gives a point: its
-    IOPS. Raises TwinError naming file and line, also for a point under a condition that the fit cannot simulate.
+    one direction of a mix) and use (``fit`` or ``predict``). Of a fio file each section of the job file and direction
+    gives a point: the IOPS of all its jobs together. Raises TwinError naming file and line, also for a point under a
+    condition that the fit cannot simulate.
     """
     return _read_table(path) if path.suffix == ".csv" else _read_fio(path)
 
@@ -279,12 +315,37 @@ def _read_fio(path: Path) -> list[Point]:
         raise TwinError(f"{path}: {error}") from None
     points = []
     for document in documents:
+        shared = _global_options(document.data)
+        sections: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
         for job in document.jobs:
-            options = {**_global_options(document.data), **job.get("job options", {})}
-            points += _fio_points(path, job, options)
+            name = (job.get("hostname"), job.get("groupid"), job["jobname"])
+            sections.setdefault(name, []).append(job)
+        _check_alone(path, sections)
+        for jobs in sections.values():
+            try:
+                points += _fio_points(path, jobs, {**shared, **jobs[0].get("job options", {})})
+            except ValueError as error:
+                raise TwinError(f"{path}, job {jobs[0]['jobname']}: {error}") from None
     if not points:
         raise TwinError(f"{path}: no job that reads or writes in it")
     return points
+
+
+def _check_alone(path: Path, sections: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]]) -> None:
+    """Raise TwinError where two sections of a job file ran at the same time: a fit simulates each by itself.
+
+    fio begins a new group at ``stonewall``; what waits for another job by ``wait_for`` does not run beside it.
+    """
+    beside: dict[tuple[Any, ...], str] = {}
+    for (host, group, name), jobs in sections.items():
+        if group is None or "wait_for" in jobs[0].get("job options", {}):
+            continue
+        other = beside.setdefault((host, group), name)
+        if other != name:
+            raise TwinError(
+                f"{path}: the jobs {other} and {name} ran at the same time (fio's group {group}), but a fit simulates"
+                " each by itself. Put 'stonewall' between them and measure again, or give one of them."
+            )
 
 
 def _global_options(document: Mapping[str, Any]) -> dict[str, str]:
@@ -293,29 +354,54 @@ def _global_options(document: Mapping[str, Any]) -> dict[str, str]:
     return {key: value for part in (options if isinstance(options, list) else [options]) for key, value in part.items()}
 
 
-def _fio_points(path: Path, job: Mapping[str, Any], options: Mapping[str, str]) -> list[Point]:
+def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[str, str]) -> list[Point]:
+    """Return the points of one section of a job file, of which fio wrote ``jobs``; raises also ValueError.
+
+    These are one for all of its jobs (``group_reporting``), or one for each, which ran side by side: then their rates
+    add up. Which of the two it is shows in their number alone, for fio before 3.39 does not write that option.
+    """
     rw = options.get("rw") or options.get("readwrite") or "read"
-    where = f"{path}, job {job['jobname']}"
+    where = f"{path}, job {jobs[0]['jobname']}"
     for option in _NOT_SIMULATED:
         if options.get(option) not in {None, "0", "none"}:
             raise TwinError(
                 f"{where}: its option {option}={options[option]} cannot be simulated by a fit, which varies rw, bs and"
                 f" {', '.join(_FACTORS)} alone. Leave this job out."
             )
+    numjobs = int(options.get("numjobs", 1))
+    asynchronous = options.get("ioengine") in {"libaio", "io_uring"}
+    iodepth = int(options.get("iodepth", 1)) if asynchronous else 1
+    if len(jobs) not in {1, numjobs}:
+        raise TwinError(
+            f"{where}: {len(jobs)} results of that name, but numjobs={numjobs}, which gives one of each job, or one"
+            " of all with group_reporting. Give each section a name of its own, or the points as a table."
+        )
+    results = {direction: [job.get(direction, {}) for job in jobs] for direction in ("read", "write")}
+    under_way = sum(
+        (result.get("iops") or 0) * (result.get("lat_ns", {}).get("mean") or 0) / 1e9
+        for each in results.values()
+        for result in each
+    )
+    if under_way > numjobs * iodepth * _MOST_UNDER_WAY:
+        raise TwinError(
+            f"{where}: its rate and latency say that {under_way:.1f} requests were under way (Little's law), but its"
+            f" options allow {numjobs * iodepth} (numjobs={numjobs}, ioengine={options.get('ioengine', 'psync')}). Does"
+            " it hold several sections in one group, or an engine that is not libaio or io_uring? Give the points as"
+            " a table, with their numjobs and iodepth."
+        )
     found = []
-    for direction in ("read", "write"):
-        result = job.get(direction, {})
-        if not result.get("iops") or rw not in _WORKLOADS:
+    for direction, each in results.items():
+        iops = math.fsum(float(result.get("iops") or 0) for result in each)
+        if not iops or rw not in _WORKLOADS:
             continue
-        asynchronous = options.get("ioengine") in {"libaio", "io_uring"}
         point = Point(
-            id=f"{path.name}:{job['jobname']}:{direction}",
+            id=f"{path.name}:{jobs[0]['jobname']}:{direction}",
             rw=rw,
             bs_bytes=units.size_bytes(options.get("bs") or options.get("blocksize") or "4k"),
-            value=float(result["iops"]),
+            value=iops,
             unit="IOPS",
-            numjobs=int(options.get("numjobs", 1)) if "group_reporting" in options else 1,
-            iodepth=int(options.get("iodepth", 1)) if asynchronous else 1,
+            numjobs=numjobs,
+            iodepth=iodepth,
             rwmixread=int(options.get("rwmixread", 50)),
             direction=direction if rw == "randrw" else "",
         )
@@ -342,7 +428,12 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[Point]:
 def report(fitted: Fit) -> str:
     """Return the fit as text for people: parameters moved, each point with the model's value and error."""
     lines = ["Moved:"]
-    lines += [f"  {name:<34} {models.format_value(name, value)}" for name, value in fitted.moved.items()]
+    for name, moved in fitted.moved.items():
+        lines.append(f"  {name:<34} {models.format_value(name, moved)}")
+        if name in fitted.at_bounds:
+            lines.append(
+                f"    It ended at the bound of the search, {fitted.at_bounds[name]}: no value was found for it."
+            )
     for predicted, title in ((False, "Fitted"), (True, "Predicted")):
         errors = fitted.errors(predicted=predicted)
         if not errors:
@@ -371,15 +462,26 @@ def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
     section: dict[str, Any] = {"points": points_source, "moved": list(fitted.moved), "fitted": rows(False)}
     if rows(True):
         section["predicted"] = rows(True)
+    if fitted.at_bounds:
+        section["at_bounds"] = dict(fitted.at_bounds)
     plain: dict[str, Any] = json.loads(json.dumps(section))  # no types that YAML does not know
     return plain
 
 
-def fit_files(model: models.Model, tables: Sequence[Path], move: Sequence[str], output: Path | None, root: Path) -> str:
+def fit_files(
+    model: models.Model,
+    tables: Sequence[Path],
+    move: Sequence[str],
+    output: Path | None,
+    root: Path,
+    *,
+    most_error: float = MOST_ERROR,
+) -> str:
     """Do what `twin fit` does: fit, write the fitted model where one is wanted, and return the report.
 
     Without tables and parameters the fit that the model's own file records is repeated, its points read below ``root``.
-    Raises TwinError.
+    Raises NoFitError, and writes nothing, where the mean absolute relative error of the fitted points is above
+    ``most_error``; TwinError.
     """
     if not tables and not move:
         if not model.fit:
@@ -392,6 +494,16 @@ def fit_files(model: models.Model, tables: Sequence[Path], move: Sequence[str], 
     else:
         raise TwinError("--points and --move belong together: what was measured, and which parameters may move")
     found = fit(model, points, move)
+    error = found.mean_absolute_error(predicted=False)
+    if error > most_error:
+        worst = max(found.errors(predicted=False).items(), key=lambda each: abs(each[1]))
+        raise NoFitError(
+            report(found),
+            f"{model.name}: no fit: with the best values found, the model is {100 * error:.1f} % off the fitted points"
+            f" in the mean, more than {100 * most_error:g} % (most at {worst[0]}, {100 * worst[1]:+.1f} %)."
+            f" {'Nothing was written. ' if output is not None else ''}Other parameters must move too (--move), or a"
+            " point is not what it says it is. --most-error takes another limit.",
+        )
     if output is not None:
         models.write(model, output, found.moved, f"twin fit to {source}", recipe_of(found, source))
     return report(found)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ class Model:
     ``values`` has each parameter by ``group.name``: nanoseconds, bytes, bytes per second or counts as int, ratios as
     float, switches as bool, choices as str. ``sources`` has for each of them (provenance, source in words).
     ``mode_page`` has for each field of the caching page (value, behaviour). ``fit`` is the file's own record of a fit.
+    ``chosen_for`` has the published statements, as ``study/id``, of those that were chosen with some in view.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Model:
     mode_page: Mapping[str, tuple[int, str]]
     savable: bool
     fit: Mapping[str, Any] = field(default_factory=dict)
+    chosen_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
@@ -107,19 +109,30 @@ class Model:
 
         Raises TwinError for an unknown parameter or a value out of its range.
         """
-        changed: dict[str, Value] = {}
+        given = {}
         for setting in settings:
             name, equals, text = setting.partition("=")
             if not equals:
                 raise TwinError(f"--set {setting}: needs the form group.name=value, such as flash.read_time=60us")
+            given[name] = _plain(text)
+        return self.with_values(given, "--set")
+
+    def with_values(self, given: Mapping[str, Any], place: str) -> "Model":
+        """Return the same drive with other values of some parameters, by ``group.name``, written as in a model file.
+
+        Raises TwinError that begins with ``place`` for an unknown parameter, a value out of its range, or values that
+        together make no drive.
+        """
+        changed: dict[str, Value] = {}
+        for name, value in given.items():
             if name not in self.values:
-                raise TwinError(f"--set {setting}: no parameter '{name}'.{nearest(name, self.values)}")
+                raise TwinError(f"{place} {name}: {self.name} has no such parameter.{nearest(name, self.values)}")
             try:
-                changed[name] = read_value(declared()[name], _plain(text))
+                changed[name] = read_value(declared()[name], value)
             except ValueError as error:
-                raise TwinError(f"--set {setting}: {error}") from None
+                raise TwinError(f"{place} {name}: {error}") from None
         model = self.replaced(changed)
-        _check_drive(f"--set {' '.join(settings)}", model)
+        _check_drive(f"{place} {', '.join(given)}", model)
         return model
 
 
@@ -231,13 +244,19 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
         "provenance": {"enum": list(PROVENANCES), "x-hint": f"one of {', '.join(PROVENANCES)}"},
         "source": {**text, "x-hint": "where the value comes from, in words"},
     }
+    statement = {
+        "type": "string",
+        "pattern": r"^[a-z0-9][a-z0-9_-]*/[a-z0-9*][a-z0-9.*-]*$",
+        "x-hint": "study/id of a published claim or value, such as zhou/mix-pqi-real; * stands for any letters",
+    }
+    chosen = {"type": "array", "minItems": 1, "items": statement, "x-hint": "a list such as [zhou/mix-pqi-real]"}
     groups: dict[str, Any] = {}
     wanted = list(_twin.groups(kind, mapping))
     for name, parameter in declared().items():
         group, short = name.split(".")
         if group in wanted:
             groups.setdefault(group, _closed({}))["properties"][short] = _closed(
-                {"value": {"x-hint": hint(parameter)}, **sourced}
+                {"value": {"x-hint": hint(parameter)}, **sourced}, chosen_for=chosen
             )
     for group in groups.values():
         group["required"] = list(group["properties"])
@@ -259,14 +278,23 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
                 "value": {**whole, "maximum": 2**width - 1, "x-hint": f"a whole number from 0 to {2**width - 1}"},
                 "behaviour": {"enum": list(BEHAVIOURS), "x-hint": f"one of {', '.join(BEHAVIOURS)}"},
                 **sourced,
-            }
+            },
+            chosen_for=chosen,
         )
         for name, width in _twin.caching_fields().items()
     }
     mode_page = _closed({"savable": {"type": "boolean", "x-hint": "yes or no"}, **page})
     mode_page["required"] = ["savable"]
     rows = {"type": "object", "additionalProperties": {"type": "string"}}
-    fit = _closed({"points": text, "moved": {"type": "array", "items": text}, "fitted": rows, "predicted": rows})
+    fit = _closed(
+        {
+            "points": text,
+            "moved": {"type": "array", "items": text},
+            "fitted": rows,
+            "predicted": rows,
+            "at_bounds": rows,
+        }
+    )
     fit["required"] = ["points", "moved", "fitted"]
     file = _closed(
         {
@@ -282,12 +310,12 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
     return file
 
 
-def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+def _closed(properties: dict[str, Any], **optional: Any) -> dict[str, Any]:
     return {
         "type": "object",
         "additionalProperties": False,
         "required": list(properties),
-        "properties": properties,
+        "properties": {**properties, **optional},
         "x-hint": "a mapping",
     }
 
@@ -312,10 +340,18 @@ def locate(name: str | Path) -> Path:
 def load(name: str | Path) -> Model:
     """Return the model of that name in data/twins, or of the file at a path.
 
-    Raises TwinError with every mistake of the file, one a line: file, key, what is wrong, what is valid.
+    Raises TwinError with every mistake of the file, one a line: file, key, what is wrong, what is valid. A file that
+    has not changed since it was last read is not read again.
     """
     path = locate(name)
-    shown = _shown(path)
+    state = path.stat()
+    version = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return _loaded(path, _shown(path), version)
+
+
+@lru_cache(maxsize=32)
+def _loaded(path: Path, shown: str, _version: tuple[int, ...]) -> Model:
+    """Read and check a model's file; ``shown`` is its path in messages."""
     try:
         content = yaml_schema.read_yaml(path.parent, path.name)
     except yaml_schema.ConfigError as error:
@@ -368,13 +404,12 @@ def _read_values(content: Any) -> tuple[dict[str, Value], list[str]]:
 
 
 def _read(path: Path, content: Mapping[str, Any], values: Mapping[str, Value]) -> Model:
-    sources: dict[str, tuple[str, str]] = {}
+    entries = {}
     for name in values:
         group, short = name.split(".")
-        entry = content["parameters"][group][short]
-        sources[name] = (entry["provenance"], entry["source"])
+        entries[name] = content["parameters"][group][short]
     page = {name: entry for name, entry in content["mode_page"].items() if name != "savable"}
-    sources |= {f"mode_page.{name}": (entry["provenance"], entry["source"]) for name, entry in page.items()}
+    entries |= {f"mode_page.{name}": entry for name, entry in page.items()}
     return Model(
         name=path.stem,
         path=path,
@@ -382,10 +417,11 @@ def _read(path: Path, content: Mapping[str, Any], values: Mapping[str, Value]) -
         kind=content["kind"],
         identity=content["identity"],
         values=values,
-        sources=sources,
+        sources={name: (entry["provenance"], entry["source"]) for name, entry in entries.items()},
         mode_page={name: (entry["value"], entry["behaviour"]) for name, entry in page.items()},
         savable=content["mode_page"]["savable"],
         fit=content.get("fit", {}),
+        chosen_for={name: tuple(entry["chosen_for"]) for name, entry in entries.items() if "chosen_for" in entry},
     )
 
 
@@ -439,6 +475,7 @@ def write(model: Model, path: Path, moved: Mapping[str, Value], source: str, fit
 
 
 def _replace_line(lines: list[str], model: Model, name: str, value: str, source: str) -> None:
+    # not by ruamel.yaml, which would be a second reader of YAML with rules of its own for what is text or a number
     group, short = name.split(".")
     inside = False
     for number, line in enumerate(lines):
@@ -446,20 +483,29 @@ def _replace_line(lines: list[str], model: Model, name: str, value: str, source:
             inside = line.startswith(f"  {group}:")
         if inside and line.startswith(f"    {short}: {{"):
             text = yaml.safe_dump(source, width=10_000, default_style='"').strip()
-            lines[number] = f"    {short}: {{value: {value}, provenance: fitted, source: {text}}}"
+            # a fit gives the value, and takes nothing from what the parameter was chosen for
+            chosen = f", chosen_for: [{', '.join(model.chosen_for[name])}]" if name in model.chosen_for else ""
+            lines[number] = f"    {short}: {{value: {value}, provenance: fitted, source: {text}{chosen}}}"
             return
     raise TwinError(f"{model.path}: '{name}' does not stand on a line of its own, and cannot be replaced")
 
 
 def describe(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
-    """Return a row for each parameter: name, value with unit, provenance, source, what it is."""
+    """Return a row for each parameter: name, value with unit, provenance, source, what it is.
+
+    The source names the published statements that the value was chosen for, if any.
+    """
+
+    def origin(name: str) -> tuple[str, str]:
+        provenance, source = model.sources[name]
+        chosen = model.chosen_for.get(name)
+        return provenance, f"{source}; chosen for {', '.join(chosen)}" if chosen else source
+
     rows = [
-        (name, format_value(name, value), *model.sources[name], declared()[name]["text"])
+        (name, format_value(name, value), *origin(name), declared()[name]["text"])
         for name, value in model.values.items()
     ]
     for name, (value, behaviour) in model.mode_page.items():
-        provenance, source = model.sources[f"mode_page.{name}"]
-        rows.append(
-            (f"mode_page.{name}", f"{value}, {behaviour}", provenance, source, "field of the caching mode page")
-        )
+        full = f"mode_page.{name}"
+        rows.append((full, f"{value}, {behaviour}", *origin(full), "field of the caching mode page"))
     return rows

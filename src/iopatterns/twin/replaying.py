@@ -119,10 +119,12 @@ def replay_to_files(
     counters_file: Path | None = None,
     interval_ns: int,
     interval_bytes: int,
+    skipped: traces.Skipped | None = None,
 ) -> tuple[dict[str, float], dict[str, int]]:
     """Replay a trace of any length in bounded memory; return the summary and the drive's totals.
 
-    ``output`` takes the latencies of all requests (columns as in `Replayed`), as .parquet or .csv. Raises TwinError.
+    ``output`` takes the latencies of all requests (columns as in `Replayed`), as .parquet or .csv. ``skipped`` is of
+    `traces.read_pieces`. Raises TwinError.
     """
     import pyarrow as pa
     import pyarrow.csv
@@ -130,7 +132,7 @@ def replay_to_files(
 
     for path in filter(None, (output, counters_file)):
         counters.check_path(path)
-    session = Session(model, depth=depth, threads=threads)
+    session = Session(model, depth=depth, threads=threads, trace=str(trace))
     histogram = LatencyHistogram()
     writer: Any = None
     if output is not None:
@@ -139,7 +141,7 @@ def replay_to_files(
         writer = pa.parquet.ParquetWriter(output, schema) if parquet else pa.csv.CSVWriter(output, schema)
     try:
         with session.recording(counters_file, interval_ns, interval_bytes):
-            for done in session.run(traces.read_pieces(trace)):
+            for done in session.run(traces.read_pieces(trace, skipped=skipped)):
                 histogram.add(done["latency_ns"].to_numpy())
                 if writer is not None:
                     writer.write_table(pa.Table.from_pandas(done, schema=schema, preserve_index=False))
@@ -158,12 +160,16 @@ def _pieces(trace: pd.DataFrame | Iterable[pd.DataFrame] | Path | str) -> Iterab
 class Session:
     """A replay that takes its trace, and gives back its latencies, piece by piece."""
 
-    def __init__(self, model: Model, *, depth: int | None = None, threads: int = 1) -> None:
+    def __init__(self, model: Model, *, depth: int | None = None, threads: int = 1, trace: str = "") -> None:
+        """Make a new drive of the model. ``trace`` is the trace's name in messages. Raises TwinError."""
         if depth is not None and depth < 1:
             raise TwinError(f"depth is {depth}, but must be at least 1 (leave it out to go by the trace's times)")
         if threads < 1:
             raise TwinError(f"threads is {threads}, but must be at least 1")
         self._open_loop = depth is None
+        self._trace = trace
+        self._fed = 0
+        self._arrived_ns = 0
         self._native = _twin.Replay(model.text, threads, depth or 0)
 
     def recording(self, file: Path | None, interval_ns: int, interval_bytes: int) -> "_Recording":
@@ -175,13 +181,22 @@ class Session:
         for piece in pieces:
             if self._open_loop and "arrival_ns" not in piece:
                 raise TwinError("the trace has no times (time_ns or time_us): give a depth to replay it without them")
-            arrival = piece["arrival_ns"].to_numpy() if self._open_loop else _NO_TIMES
+            arrival = self._arrivals(piece) if self._open_loop else _NO_TIMES
             columns = [piece[name].to_numpy() for name in ("operation", "offset_bytes", "size_bytes")]
             try:
                 yield _frame(self._native.feed(arrival, *columns))
             except ValueError as error:
-                raise TwinError(str(error)) from None
+                raise TwinError(f"{self._trace}: {error}" if self._trace else str(error)) from None
+            self._fed += len(piece)
         yield _frame(self._native.finish())
+
+    def _arrivals(self, piece: pd.DataFrame) -> np.ndarray:
+        """Return a piece's times. Raises TwinError where one is before that of the request in front of it."""
+        arrival = piece["arrival_ns"].to_numpy()
+        if early := traces.early_arrival(arrival, self._arrived_ns):
+            raise traces.unsorted(self._trace, self._fed + early[0], early[1])
+        self._arrived_ns = int(arrival[-1]) if len(arrival) else self._arrived_ns
+        return arrival
 
     def counters(self) -> dict[str, int]:
         """Return the drive's totals by name."""

@@ -1,7 +1,7 @@
 """Runs a program on a twin: makes its environment, and says at once what cannot be served.
 
-`twin run` is part of every execution that is measured, so this module imports next to nothing, and reads a model only
-when its file has changed since the twin's folder was made.
+`twin run` takes little longer than fio itself, so this module imports next to nothing, and reads a model only when its
+file has changed since the twin's folder was made.
 """
 
 import os

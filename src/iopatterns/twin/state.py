@@ -30,10 +30,18 @@ def default_state(path: str) -> str:
     return os.path.join(base, "iopatterns", "twins", model_name(path))  # noqa: PTH118
 
 
-def preload_library() -> str:
-    """Return the path of the library that puts programs on a twin; the build puts it beside the native module."""
+def built(name: str) -> str | None:
+    """Return the path of what the build puts beside the native module; None where it is not installed."""
     for folder in sys.path:
-        library = os.path.join(folder, "iopatterns", "libtwin_preload.so")  # noqa: PTH118
-        if os.path.exists(library):  # noqa: PTH110
-            return library
-    raise FileNotFoundError("libtwin_preload.so is not installed. Run ./reproduce.sh setup.")
+        path = os.path.join(folder, "iopatterns", name)  # noqa: PTH118
+        if os.path.exists(path):  # noqa: PTH110
+            return path
+    return None
+
+
+def preload_library() -> str:
+    """Return the path of the library that puts programs on a twin."""
+    library = built("libtwin_preload.so")
+    if library is None:
+        raise FileNotFoundError("libtwin_preload.so is not installed. Run ./reproduce.sh setup.")
+    return library

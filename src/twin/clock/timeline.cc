@@ -1,50 +1,17 @@
-// Turns by virtual time, handed over with a futex for each virtual thread.
+// Turns by virtual time.
 #include "clock/timeline.h"
-
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 namespace twin {
-namespace {
-
-// Makes the system call itself, because the preload library may interpose syscall().
-long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
-#if defined(__x86_64__)
-  long result;
-  register long timeout asm("r10") = 0;
-  asm volatile("syscall"
-               : "=a"(result)
-               : "0"(static_cast<long>(SYS_futex)), "D"(&word), "S"(static_cast<long>(operation)),
-                 "d"(static_cast<long>(value)), "r"(timeout)
-               : "rcx", "r11", "memory");
-  return result;
-#else
-  return syscall(SYS_futex, &word, operation, value, nullptr);
-#endif
-}
-
-void wait_for_turn(std::atomic<std::uint32_t>& turn) {
-  while (turn.load(std::memory_order_acquire) == 0) futex(turn, FUTEX_WAIT_PRIVATE, 0);
-  turn.store(0, std::memory_order_relaxed);
-}
-
-void give_turn(std::atomic<std::uint32_t>& turn) {
-  turn.store(1, std::memory_order_release);
-  futex(turn, FUTEX_WAKE_PRIVATE, 1);
-}
-
-}  // namespace
-
 Timeline::Timeline(EventSource& source, void (*stuck)()) : source_(source), stuck_(stuck) {}
 
 VirtualThread& Timeline::start(Nanoseconds now) {
   VirtualThread& self = add();
   self.now_ = now;
   self.due_ = kNever;
+  self.turn_.start();
   running_.store(&self, std::memory_order_release);
   return self;
 }
@@ -62,12 +29,13 @@ VirtualThread& Timeline::add() {
   return added;
 }
 
-void Timeline::begin(VirtualThread& self) { wait_for_turn(self.turn_); }
+void Timeline::begin(VirtualThread& self) { self.turn_.wait_for_first(); }
 
 void Timeline::leave(VirtualThread& self) {
+  self.left_ = true;
   threads_.erase(std::find(threads_.begin(), threads_.end(), &self));
   size_.store(threads_.size(), std::memory_order_relaxed);
-  if (!threads_.empty()) hand_over(nullptr);
+  if (!threads_.empty()) hand_over(self);
 }
 
 void Timeline::remove(VirtualThread& never_begun) {
@@ -84,6 +52,7 @@ bool Timeline::has(pthread_t thread) const {
 void Timeline::forget_others(VirtualThread& self) {
   threads_.assign(1, &self);
   size_.store(1, std::memory_order_relaxed);
+  self.turn_.start();
   find_next_due(self);
 }
 
@@ -103,9 +72,9 @@ void Timeline::find_next_due(const VirtualThread& self) {
   next_due_ = due;
 }
 
-// Handles the events that are due and hands the turn to the thread that is due first. With `self`, returns when its
-// turn has come again.
-void Timeline::hand_over(VirtualThread* self) {
+// Handles the events that are due and hands the turn to the thread that is due first. Returns when the turn of `self`
+// has come again, or at once if it has left.
+void Timeline::hand_over(VirtualThread& self) {
   VirtualThread* next = nullptr;
   for (;;) {
     next = earliest();
@@ -119,25 +88,22 @@ void Timeline::hand_over(VirtualThread* self) {
     std::abort();  // stuck_() must not return
   }
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (next != self) {
-    running_.store(next, std::memory_order_release);
-    next->now_ = std::max(next->now_, next->due_);
-    next->due_ = kNever;
-    next->key_ = nullptr;
-    find_next_due(*next);
-    give_turn(next->turn_);
-    if (self != nullptr) wait_for_turn(self->turn_);
-    return;
+  next->now_ = std::max(next->now_, next->due_);
+  next->due_ = kNever;
+  next->key_ = nullptr;
+  find_next_due(*next);
+  if (next == &self) return;
+  running_.store(next, std::memory_order_release);
+  if (self.left_) {
+    self.turn_.leave_to(next->turn_);
+  } else {
+    self.turn_.hand_to(next->turn_);
   }
-  self->now_ = std::max(self->now_, self->due_);
-  self->due_ = kNever;
-  self->key_ = nullptr;
-  find_next_due(*self);
 }
 
 void Timeline::give_way(VirtualThread& self) {
   self.due_ = self.now_;
-  hand_over(&self);
+  hand_over(self);
 }
 
 bool Timeline::wait(VirtualThread& self, const void* key, Nanoseconds until) {
@@ -146,7 +112,7 @@ bool Timeline::wait(VirtualThread& self, const void* key, Nanoseconds until) {
   self.waiting_since_ = order_++;
   self.woken_ = false;
   ++self.waits;
-  hand_over(&self);
+  hand_over(self);
   return self.woken_;
 }
 

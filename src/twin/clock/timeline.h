@@ -17,6 +17,7 @@
 #include <memory>
 #include <vector>
 
+#include "clock/turn.h"
 #include "core/units.h"
 
 namespace twin {
@@ -33,19 +34,28 @@ class EventSource {
   ~EventSource() = default;
 };
 
+// The readings of the clock by one thread: all, and those in a row, between which it did nothing that takes time.
+struct ClockReadings {
+  std::uint64_t all = 0;
+  std::uint64_t in_row = 0;
+  Nanoseconds first_ns = 0;  // when those in a row began
+  Nanoseconds last_ns = 0;   // when the last one was over
+};
+
 class VirtualThread {
  public:
   [[nodiscard]] Nanoseconds now() const { return now_; }
   [[nodiscard]] std::uint32_t number() const { return number_; }
+  // The number of the kernel thread on which it runs while it has the turn. A watchdog may call this at any time.
+  [[nodiscard]] pid_t kernel_thread() const { return turn_.kernel_thread(); }
+  // For a process that was just forked, in which this is the only thread: it runs on another kernel thread now.
+  void has_forked() { turn_.start(); }
 
   Nanoseconds cpu_ns = 0;  // processor time that it was charged
-  std::uint64_t clock_readings = 0;
-  std::uint64_t clock_readings_before = 0;  // value of clock_readings when its requests were last counted
-  std::uint64_t requests = 0;
-  std::uint64_t waits = 0;              // how often it gave up its turn to wait
-  pthread_t thread{};                   // set by whoever made it
-  std::atomic<pid_t> kernel_thread{0};  // its number in the kernel, set by itself; the watchdog reads it at any time
-  int job = -1;                         // its number among the threads that use the drive; -1 for all others
+  ClockReadings clock_readings;
+  std::uint64_t waits = 0;  // how often it gave up its turn to wait
+  pthread_t thread{};       // set by whoever made it
+  int job = -1;             // its number among the threads that use the drive; -1 for all others
 
  private:
   friend class Timeline;
@@ -55,7 +65,8 @@ class VirtualThread {
   std::uint64_t waiting_since_ = 0;  // orders the threads that wait for the same key
   bool woken_ = false;
   std::uint32_t number_ = 0;
-  std::atomic<std::uint32_t> turn_{0};
+  bool left_ = false;
+  Turn turn_;
 };
 
 // Only the running thread may call these functions, except begin() and those that say so.
@@ -121,7 +132,7 @@ class Timeline {
 
  private:
   void give_way(VirtualThread& self);
-  void hand_over(VirtualThread* self);
+  void hand_over(VirtualThread& self);
   void find_next_due(const VirtualThread& self);
   [[nodiscard]] VirtualThread* earliest() const;
 

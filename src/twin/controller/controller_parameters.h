@@ -9,20 +9,32 @@ namespace twin {
 struct ControllerParameters {
   Nanoseconds read_command_time = 0;
   Nanoseconds write_command_time = 0;
-  std::int64_t processors = 1;
+  Nanoseconds read_interval = 0;
+  Nanoseconds write_interval = 0;
+  Nanoseconds discard_unit_time = 0;
   std::int64_t read_memory_rate = 1;
   std::int64_t write_memory_rate = 1;
+  double throttle = 0;
 
   void visit(FieldVisitor& v) {
     v.number("read_command_time", read_command_time, Unit::kNanoseconds, 0, kSecond,
-             "processing of one read command by one processor");
+             "how long a read command takes through the controller before its data are asked for");
     v.number("write_command_time", write_command_time, Unit::kNanoseconds, 0, kSecond,
-             "processing of one write, flush or discard command by one processor");
-    v.number("processors", processors, Unit::kCount, 1, 64, "commands processed at once");
+             "how long a write, flush or discard command takes through the controller");
+    v.number(
+        "read_interval", read_interval, Unit::kNanoseconds, 0, kSecond,
+        "the least time between two read commands: that of the controller's slowest stage, since many commands are "
+        "in it at once");
+    v.number("write_interval", write_interval, Unit::kNanoseconds, 0, kSecond,
+             "the same of a write, flush or discard command");
+    v.number("discard_unit_time", discard_unit_time, Unit::kNanoseconds, 0, kMillisecond,
+             "clearing the map's entry of each mapping unit that is discarded");
     v.number("read_memory_rate", read_memory_rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000,
-             "rate at which data that are read pass from the buffer memory to the link");
+             "rate at which the data of one read command pass through the buffer memory, while they go over the link");
     v.number("write_memory_rate", write_memory_rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000,
-             "rate at which written data pass from the link into the buffer memory");
+             "rate at which the data of one write command pass from the link into the buffer memory");
+    v.ratio("throttle", throttle, 0, 0.95,
+            "share of each 10 ms in which a drive that is too hot takes no command; 0: it is cool");
   }
 };
 
@@ -56,10 +68,16 @@ struct WriteBufferParameters {
 struct ReadCacheParameters {
   std::int64_t size = 0;
   bool enabled = true;
+  bool keeps_written = false;
+  std::int64_t initial = 0;
 
   void visit(FieldVisitor& v) {
     v.number("size", size, Unit::kBytes, 0, 1LL << 36, "memory that keeps data that were read, for reading them again");
     v.toggle("enabled", enabled, "not RCD: whether data that were read serve later reads of the same blocks");
+    v.toggle("keeps_written", keeps_written,
+             "whether it keeps data that were written, too, as a host's file cache does");
+    v.number("initial", initial, Unit::kBytes, 0, 1LL << 36,
+             "how much of the drive, from its beginning on, is in the cache when the measurement begins");
   }
 };
 

@@ -31,7 +31,7 @@ ReadAhead::ReadAhead(const ReadAheadParameters& parameters, std::uint64_t unit_b
   }
   if (window_bytes_ < piece_bytes_) throw std::invalid_argument("read_ahead.window: must not be less than refill");
   streams_.resize(static_cast<std::size_t>(parameters.streams));
-  // one piece more at each end than the window has, since readers need not be aligned to pieces
+  // The ring has one piece more at each end than the window, since readers need not be aligned to pieces.
   for (Stream& stream : streams_) stream.slots.resize(window_bytes_ / piece_bytes_ + 3);
 }
 

@@ -9,7 +9,7 @@
 
 namespace twin {
 
-// Set-associative, as memory managed by a small processor is: a unit may lie in one of kWays places.
+// A set-associative cache, as a small processor can manage it: a unit may lie in any of the kWays ways of its set.
 class ReadCache {
  public:
   ReadCache(std::uint64_t size_bytes, std::uint64_t unit_bytes, bool enabled) {
@@ -18,6 +18,9 @@ class ReadCache {
     sets_ = std::bit_floor(sets);
     tags_ = LazyArray<std::uint64_t>(sets_ * kWays);
   }
+
+  // Whether anything can be kept.
+  [[nodiscard]] bool enabled() const { return sets_ > 0; }
 
   // Whether the unit is there; if so, it is now the most recently used of its set.
   bool hit(std::uint64_t unit) {
@@ -51,9 +54,9 @@ class ReadCache {
       }
       return;
     }
-    for (std::size_t place = 0; place < tags_.size(); ++place) {
-      const std::size_t way = kWays - 1 - place % kWays;  // backwards, since removing moves the later ones up
-      std::uint64_t* set = &tags_[place / kWays * kWays];
+    for (std::size_t index = 0; index < tags_.size(); ++index) {
+      const std::size_t way = kWays - 1 - index % kWays;  // backwards, since removing moves the later ones up
+      std::uint64_t* set = &tags_[index / kWays * kWays];
       if (set[way] > first && set[way] <= end) remove(set, way);
     }
   }

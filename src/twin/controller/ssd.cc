@@ -1,4 +1,4 @@
-// The SSD's controller, command by command.
+// How the SSD's controller executes each command.
 #include "controller/ssd.h"
 
 #include <algorithm>
@@ -7,19 +7,25 @@
 namespace twin {
 namespace {
 
-// Events: what happens, and the index of the command to which it does.
+// Events: what happens, and the index of the command that it concerns.
 enum : std::uint64_t { kDecoded, kAcknowledge, kDestage, kIdle };
 constexpr unsigned kWhatBits = 2;
 
 // Tokens that the FTL hands back say in their highest bits whose data they are about.
 enum : std::uint64_t {
-  kDemand = 0ULL << 60,    // a read command: its index
+  kDemand = 0ULL << 60,    // a read command: the piece of its data
   kPrefetch = 1ULL << 60,  // read-ahead: a token of ReadAhead below
   kFill = 2ULL << 60,      // the rest of a unit of which a write has a part: index of the write's command
   kThrough = 3ULL << 60,   // a write that waits for the flash: index of the command
   kBatch = 4ULL << 60,     // a batch of the write buffer: its number
   kWho = 15ULL << 60,
 };
+
+// A drive that is too hot stops taking commands for a part of each of these periods.
+constexpr Nanoseconds kThrottlePeriod = 10 * kMillisecond;
+
+// More units than this on their way from the flash are not shared between commands.
+constexpr std::size_t kMostFetching = 1 << 16;
 
 }  // namespace
 
@@ -36,13 +42,17 @@ Ssd::Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const Ma
       unit_bytes_(ftl_->unit_bytes()),
       piece_units_(ftl_->page_units()),
       read_cache_(static_cast<std::uint64_t>(parameters.read_cache.size), unit_bytes_, parameters.read_cache.enabled),
+      keeps_written_(parameters.read_cache.keeps_written),
       read_ahead_(parameters.read_ahead, unit_bytes_, capacity_bytes, counters),
       buffer_(parameters.write_buffer, unit_bytes_, ftl_->program_units(), ftl_->parallel_programs()),
+      fetching_(kMostFetching),
       write_back_(parameters.write_buffer.size > 0 &&
-                  (parameters.write_buffer.enabled || parameters.write_buffer.power_loss_protected)),
-      processor_free_(static_cast<std::size_t>(parameters.controller.processors), 0) {
+                  (parameters.write_buffer.enabled || parameters.write_buffer.power_loss_protected)) {
   batch_.reserve(ftl_->program_units());
   flushes_.reserve(64);
+  const auto initial_bytes = static_cast<std::uint64_t>(parameters.read_cache.initial);
+  const std::uint64_t cached = read_cache_.enabled() ? std::min(initial_bytes, capacity_bytes) / unit_bytes_ : 0;
+  for (std::uint64_t unit = 0; unit < cached; ++unit) read_cache_.insert(unit);
 }
 
 Ssd::~Ssd() = default;
@@ -52,11 +62,16 @@ void Ssd::start(Nanoseconds now, Command& command) {
   last_activity_ = now;
   if (command.index >= states_.size()) states_.resize(2 * command.index + 64);
   states_[command.index].command = &command;
-  const auto processor = std::min_element(processor_free_.begin(), processor_free_.end());
-  const Nanoseconds work =
-      command.request.operation == Operation::kRead ? controller_.read_command_time : controller_.write_command_time;
-  *processor = std::max(*processor, now) + work;
-  events_.schedule(*processor, *this, command.index << kWhatBits | kDecoded);
+  Nanoseconds begin = std::max(accepts_from_, now);
+  if (controller_.throttle > 0) {
+    const auto closed = static_cast<Nanoseconds>(controller_.throttle * kThrottlePeriod);
+    const Nanoseconds since = begin % kThrottlePeriod;
+    if (since < closed) begin += closed - since;
+  }
+  const bool read = command.request.operation == Operation::kRead;
+  accepts_from_ = begin + (read ? controller_.read_interval : controller_.write_interval);
+  events_.schedule(begin + (read ? controller_.read_command_time : controller_.write_command_time), *this,
+                   command.index << kWhatBits | kDecoded);
 }
 
 void Ssd::on_event(Nanoseconds now, std::uint64_t what) {
@@ -100,6 +115,7 @@ void Ssd::begin_read(Nanoseconds now, Command& command) {
   const Request& request = command.request;
   const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
   State& state = states_[command.index];
+  state.passing_until = now;
   command.pending = 1;  // this function itself, until it has started all parts
   state.stream = read_ahead_.observe(request);
   state.covered_bytes = std::min(read_ahead_.covered_bytes(state.stream, request.offset_bytes), request.size_bytes);
@@ -117,26 +133,37 @@ void Ssd::begin_read(Nanoseconds now, Command& command) {
   part_done(now, command);
 }
 
-// Asks the FTL for what of [begin, end) is not in memory, in pieces of a flash page: each goes over the link as it
-// comes.
+// Asks the FTL for those parts of [begin, end) that are not in memory, in pieces of a flash page. Each piece goes over
+// the link as it arrives.
 void Ssd::demand(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes) {
   if (begin_bytes >= end_bytes) return;
+  constexpr std::uint32_t kInMemory = kNobody;
+  constexpr std::uint32_t kInFlash = kNobody - 1;
+  const auto where = [this](std::uint64_t unit) {
+    if (buffer_.holds(unit) || read_cache_.hit(unit)) return kInMemory;
+    const std::uint32_t* piece = fetching_.empty() ? nullptr : fetching_.find(unit);
+    return piece == nullptr ? kInFlash : *piece;
+  };
   const std::uint64_t end = end_unit(end_bytes);
   bool all_in_memory = true;
   std::uint64_t unit = first_unit(begin_bytes);
   while (unit < end) {
     const std::uint64_t piece_end = std::min(end, (unit / piece_units_ + 1) * piece_units_);
-    // the run of units up to piece_end that are alike: in memory, or not
-    const bool here = buffer_.holds(unit) || read_cache_.hit(unit);
+    // a run of units up to piece_end that are all in memory, all in the flash, or all on their way in one piece
+    const std::uint32_t here = where(unit);
     std::uint64_t run_end = unit + 1;
-    while (run_end < piece_end && (buffer_.holds(run_end) || read_cache_.hit(run_end)) == here) ++run_end;
+    while (run_end < piece_end && where(run_end) == here) ++run_end;
     const std::uint64_t size_bytes =
         std::min(end_bytes, run_end * unit_bytes_) - std::max(begin_bytes, unit * unit_bytes_);
-    if (here) {
+    if (here == kInMemory) {
       carry(now, command, size_bytes);
     } else {
       all_in_memory = false;
-      demand_piece(now, command, unit, run_end, size_bytes);
+      if (here == kInFlash) {
+        demand_piece(now, command, unit, run_end, size_bytes);
+      } else {
+        wait_for(here, command, size_bytes);
+      }
     }
     unit = run_end;
   }
@@ -145,18 +172,62 @@ void Ssd::demand(Nanoseconds now, Command& command, std::uint64_t begin_bytes, s
 
 void Ssd::demand_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t last,
                        std::uint64_t size_bytes) {
-  for (std::uint64_t unit = first; unit < last; ++unit) read_cache_.insert(unit);
-  if (ftl_->read(now, first, static_cast<std::uint32_t>(last - first), size_bytes, kDemand | command.index)) {
+  const std::uint32_t piece = pieces_.take({&command, first, last});
+  if (ftl_->read(now, first, static_cast<std::uint32_t>(last - first), size_bytes, kDemand | piece)) {
     ++command.pending;
-  } else {
-    carry(now, command, size_bytes);
+    if (!read_cache_.enabled()) return;
+    for (std::uint64_t unit = first; unit < last && !fetching_.full(); ++unit) fetching_.insert(unit, piece);
+    return;
+  }
+  pieces_.release(piece);
+  for (std::uint64_t unit = first; unit < last; ++unit) read_cache_.insert(unit);
+  carry(now, command, size_bytes);
+}
+
+// Another command has asked the flash for these data: they go to both.
+void Ssd::wait_for(std::uint32_t piece, Command& command, std::uint64_t size_bytes) {
+  ++command.pending;
+  const std::uint32_t number = waiting_.take({&command, size_bytes});
+  Piece& coming = pieces_[piece];
+  (coming.waiting == kNobody ? coming.waiting : waiting_[coming.waiting_last].next) = number;
+  coming.waiting_last = number;
+}
+
+void Ssd::demand_done(Nanoseconds now, std::uint32_t number) {
+  const Piece piece = pieces_[number];
+  pieces_.release(number);
+  for (std::uint64_t unit = piece.first; unit < piece.last && !fetching_.empty(); ++unit) {
+    const std::uint32_t* bringing = fetching_.find(unit);
+    if (bringing == nullptr || *bringing != number) continue;  // written in the meantime
+    fetching_.erase(unit);
+    read_cache_.insert(unit);
+  }
+  part_done(now, *piece.command);
+  for (std::uint32_t each = piece.waiting; each != kNobody;) {
+    const Waiting waiting = waiting_[each];
+    waiting_.release(each);
+    carry(now, *waiting.command, waiting.size_bytes);
+    part_done(now, *waiting.command);
+    each = waiting.next;
   }
 }
 
-// Takes data that are in memory over to the host: through the buffer memory, then over the link.
+// The host wrote or discarded the units from `first` to before `end`: what of them is in memory or on its way there is
+// out of date.
+void Ssd::forget_fetched(std::uint64_t first, std::uint64_t end) {
+  read_cache_.drop_all(first, end);
+  if (fetching_.empty()) return;
+  for (std::uint64_t unit = first; unit < end; ++unit) {
+    if (fetching_.find(unit) != nullptr) fetching_.erase(unit);
+  }
+}
+
+// Takes data that are in memory over to the host. They pass through the buffer memory and over the link at once; other
+// commands' data pass through the memory at the same time, and over the link by turns.
 void Ssd::carry(Nanoseconds now, Command& command, std::uint64_t size_bytes) {
-  memory_free_ = std::max(memory_free_, now) + transfer_ns(size_bytes, controller_.read_memory_rate);
-  link_.carry_to_host(memory_free_, command, size_bytes);
+  Nanoseconds& passing = states_[command.index].passing_until;
+  passing = std::max(passing, now) + transfer_ns(size_bytes, controller_.read_memory_rate);
+  link_.carry_to_host(now, command, size_bytes);
 }
 
 void Ssd::part_done(Nanoseconds now, Command& command) {
@@ -166,6 +237,8 @@ void Ssd::part_done(Nanoseconds now, Command& command) {
     read_ahead_.consumed(stream, command.request.offset_bytes + command.request.size_bytes);
     read_ahead(now, stream);
   }
+  const Nanoseconds passing = states_[command.index].passing_until;
+  if (passing > now) return events_.schedule(passing, *this, command.index << kWhatBits | kAcknowledge);
   respond(now, command);
 }
 
@@ -196,13 +269,13 @@ void Ssd::piece_arrived(Nanoseconds now, std::uint64_t token) {
 }
 
 void Ssd::read_progress(Nanoseconds now, std::uint64_t token, std::uint64_t size_bytes) {
-  if ((token & kWho) == kDemand) carry(now, *states_[token & ~kWho].command, size_bytes);
+  if ((token & kWho) == kDemand) carry(now, *pieces_[token & ~kWho].command, size_bytes);
 }
 
 void Ssd::read_done(Nanoseconds now, std::uint64_t token) {
   switch (token & kWho) {
     case kDemand:
-      return part_done(now, *states_[token & ~kWho].command);
+      return demand_done(now, static_cast<std::uint32_t>(token & ~kWho));
     case kPrefetch:
       return piece_arrived(now, token & ~kWho);
     case kFill:
@@ -218,7 +291,10 @@ void Ssd::begin_write(Nanoseconds now, Command& command) {
   const Request& request = command.request;
   read_ahead_.invalidate(request.offset_bytes, request.size_bytes);
   const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
-  read_cache_.drop_all(first_unit(request.offset_bytes), end_unit(end_bytes));
+  forget_fetched(first_unit(request.offset_bytes), end_unit(end_bytes));
+  for (std::uint64_t unit = first_unit(request.offset_bytes); keeps_written_ && unit < end_unit(end_bytes); ++unit) {
+    read_cache_.insert(unit);
+  }
   // units of which the command has only a part need the rest from flash
   command.pending = 1;  // this function itself, until it has started the reads of what is missing
   if (request.offset_bytes % unit_bytes_ != 0) fill(now, command, first_unit(request.offset_bytes));
@@ -258,8 +334,8 @@ bool Ssd::accept(Nanoseconds now, Command& command) {
     destage(now, true);
     return false;
   }
-  memory_free_ = std::max(memory_free_, now) + transfer_ns(request.size_bytes, controller_.write_memory_rate);
-  Nanoseconds done = memory_free_ + buffer_parameters_.acknowledge_time;
+  Nanoseconds done =
+      now + transfer_ns(request.size_bytes, controller_.write_memory_rate) + buffer_parameters_.acknowledge_time;
   if (!buffer_.continues_stream(request.offset_bytes, request.size_bytes)) {
     // the search began with the command; its data have followed over the link since
     const Nanoseconds hidden = link_.data_ns(request.size_bytes);
@@ -343,9 +419,13 @@ void Ssd::begin_discard(Nanoseconds now, Command& command) {
   const std::uint64_t first = end_unit(request.offset_bytes);
   const std::uint64_t end = first_unit(request.offset_bytes + request.size_bytes);
   if (first < end) {
-    read_cache_.drop_all(first, end);
+    forget_fetched(first, end);
     buffer_.forget_all(first, end);
     ftl_->discard(now, first, end - first);
+    // no other command passes through the controller meanwhile
+    const Nanoseconds done = now + static_cast<Nanoseconds>(end - first) * controller_.discard_unit_time;
+    accepts_from_ = std::max(accepts_from_, done);
+    if (done > now) return events_.schedule(done, *this, command.index << kWhatBits | kAcknowledge);
   }
   respond(now, command);
 }

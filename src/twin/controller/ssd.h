@@ -13,9 +13,11 @@
 #include "controller/controller_parameters.h"
 #include "controller/read_ahead.h"
 #include "controller/read_cache.h"
+#include "controller/unit_table.h"
 #include "controller/write_buffer.h"
 #include "core/device.h"
 #include "core/event_queue.h"
+#include "core/slot_pool.h"
 #include "ftl/ftl.h"
 #include "link/link.h"
 
@@ -42,7 +44,25 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
     Command* command = nullptr;
     int stream = ReadAhead::kNoStream;
     std::uint64_t covered_bytes = 0;  // of a read: what read-ahead has or has asked for
+    Nanoseconds passing_until = 0;    // of a read: when its data so far have passed through the buffer memory
     std::uint64_t flush_target = 0;   // of a flush: how many units must have left the buffer
+  };
+
+  static constexpr std::uint32_t kNobody = 0xFFFFFFFF;
+
+  // Units on their way from the flash for a read command.
+  struct Piece {
+    Command* command = nullptr;
+    std::uint64_t first = 0, last = 0;  // the units from `first` to before `last`
+    std::uint32_t waiting = kNobody;    // the first of those who wait for them as well
+    std::uint32_t waiting_last = kNobody;
+  };
+
+  // A command that wants data which another one has asked the flash for.
+  struct Waiting {
+    Command* command = nullptr;
+    std::uint64_t size_bytes = 0;
+    std::uint32_t next = kNobody;
   };
 
   void on_event(Nanoseconds now, std::uint64_t what) override;
@@ -54,6 +74,9 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   void demand(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes);
   void demand_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t last,
                     std::uint64_t size_bytes);
+  void wait_for(std::uint32_t piece, Command& command, std::uint64_t size_bytes);
+  void demand_done(Nanoseconds now, std::uint32_t piece);
+  void forget_fetched(std::uint64_t first, std::uint64_t end);
   void carry(Nanoseconds now, Command& command, std::uint64_t size_bytes);
   void part_done(Nanoseconds now, Command& command);
   void read_ahead(Nanoseconds now, int stream);
@@ -86,14 +109,17 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   std::uint64_t unit_bytes_;
   std::uint64_t piece_units_;  // units of one demand piece: those of a flash page
   ReadCache read_cache_;
+  bool keeps_written_;
   ReadAhead read_ahead_;
   WriteBuffer buffer_;
+  UnitTable fetching_;  // which piece brings a unit; kept where there is a read cache to bring it to
+  SlotPool<Piece> pieces_;
+  SlotPool<Waiting> waiting_;
   bool write_back_;
-  std::vector<Nanoseconds> processor_free_;
-  Nanoseconds memory_free_ = 0;
+  Nanoseconds accepts_from_ = 0;  // the next command
   std::vector<State> states_;
   std::vector<std::uint64_t> batch_;  // units on their way to the FTL
-  Command* waiting_first_ = nullptr;  // writes that found the buffer full, in the order of their coming
+  Command* waiting_first_ = nullptr;  // writes that found the buffer full, in the order of arrival
   Command* waiting_last_ = nullptr;
   std::vector<Command*> flushes_;
   std::int64_t commands_ = 0;  // in the drive

@@ -61,7 +61,7 @@ class WriteBuffer {
   std::uint64_t waiting_ = 0;
   std::uint64_t taken_ = 0, left_ = 0;
   UnitTable table_;
-  std::vector<std::uint64_t> queue_;  // ring of units in the order of their coming
+  std::vector<std::uint64_t> queue_;  // ring of units in the order of arrival
   std::uint64_t queue_first_ = 0, queue_last_ = 0;
   SlotPool<std::vector<std::uint64_t>> batches_;
   std::uint32_t batch_units_;

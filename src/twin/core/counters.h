@@ -31,8 +31,11 @@ struct Counters {
   std::uint64_t switch_merges = 0, partial_merges = 0, full_merges = 0;
   std::uint64_t gc_runs_foreground = 0, gc_runs_background = 0;
   Nanoseconds gc_ns = 0;
+  std::uint64_t wear_moves = 0;  // blocks collected because they were erased much less often than others
   // flash
   std::uint64_t page_reads = 0, page_programs = 0, block_erases = 0;
+  std::uint64_t read_retries = 0;  // page reads that had to be repeated
+  std::uint64_t suspensions = 0;   // of programs and erases, for reads of the host
   // disk
   std::uint64_t seeks = 0;
   Nanoseconds seek_ns = 0, rotation_ns = 0;
@@ -93,9 +96,12 @@ void visit_counters(const Counters& c, Visit&& visit) {
   visit("gc_runs_foreground", static_cast<std::uint64_t>(c.gc_runs_foreground));
   visit("gc_runs_background", static_cast<std::uint64_t>(c.gc_runs_background));
   visit("gc_ns", static_cast<std::uint64_t>(c.gc_ns));
+  visit("wear_moves", static_cast<std::uint64_t>(c.wear_moves));
   visit("page_reads", static_cast<std::uint64_t>(c.page_reads));
   visit("page_programs", static_cast<std::uint64_t>(c.page_programs));
   visit("block_erases", static_cast<std::uint64_t>(c.block_erases));
+  visit("read_retries", static_cast<std::uint64_t>(c.read_retries));
+  visit("suspensions", static_cast<std::uint64_t>(c.suspensions));
   visit("seeks", static_cast<std::uint64_t>(c.seeks));
   visit("seek_ns", static_cast<std::uint64_t>(c.seek_ns));
   visit("rotation_ns", static_cast<std::uint64_t>(c.rotation_ns));

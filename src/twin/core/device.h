@@ -24,7 +24,7 @@ class CommandPort {
 };
 
 // An SSD or a hard disk. Commands arrive here once the link has carried them (for a write: with their data), and go
-// back through Link::respond(). At most as many as the link has queue slots are in the device at a time.
+// back through Link::respond(). The device never holds more of them than the link has queue slots.
 class Device {
  public:
   virtual ~Device() = default;

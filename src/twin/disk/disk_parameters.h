@@ -1,4 +1,4 @@
-// A hard disk: mechanics, track buffer, cache, queue.
+// The parameters of a hard disk: mechanics, track buffer, write cache, command queue.
 #pragma once
 
 #include "core/fields.h"

@@ -1,4 +1,4 @@
-// Zones by rate, seeks by three points, angles by time.
+// Derives zones from their rates, the seek curve from three points, and angles from the time.
 #include "disk/geometry.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace twin {
 
 DiskGeometry::DiskGeometry(const DiskParameters& parameters, std::int64_t capacity_bytes)
     : heads_(parameters.heads),
-      turn_ns_(60 * kSecond / parameters.rotation_rpm),
+      revolution_ns_(60 * kSecond / parameters.rotation_rpm),
       head_switch_ns_(parameters.head_switch),
       track_to_track_ns_(parameters.track_to_track_seek) {
   if (parameters.zones > parameters.cylinders) throw std::invalid_argument("disk.zones: more than cylinders");
@@ -22,7 +22,7 @@ DiskGeometry::DiskGeometry(const DiskParameters& parameters, std::int64_t capaci
     const std::int64_t end = parameters.cylinders * (zone + 1) / parameters.zones;
     const std::int64_t steps = std::max<std::int64_t>(1, parameters.zones - 1);
     const std::int64_t rate = parameters.outer_rate - (parameters.outer_rate - parameters.inner_rate) * zone / steps;
-    const double track_s = static_cast<double>(turn_ns_ + head_switch_ns_) / 1e9;
+    const double track_s = static_cast<double>(revolution_ns_ + head_switch_ns_) / 1e9;
     const auto sectors =
         static_cast<std::int64_t>(static_cast<double>(rate) * track_s / static_cast<double>(kSectorBytes));
     if (sectors < 1) throw std::invalid_argument("disk.inner_rate: less than a sector in a turn");
@@ -33,8 +33,9 @@ DiskGeometry::DiskGeometry(const DiskParameters& parameters, std::int64_t capaci
     throw std::invalid_argument("disk.cylinders: with these heads and rates the tracks hold " +
                                 std::to_string(lba * kSectorBytes) + " bytes, less than capacity.size");
   }
-  // seek(1) = track to track, seek(all) = full, mean over random pairs = average, for which the mean of the distance is
-  // a third, and that of its root 8/15, of all cylinders
+  // The curve goes through seek(1) = track to track and seek(all) = full, and its mean over random pairs of cylinders
+  // is the average seek. Over such pairs, the mean distance is a third of all cylinders, and the mean of its root is
+  // 8/15 of the root of all cylinders.
   const double all = static_cast<double>(std::max<std::int64_t>(2, parameters.cylinders - 1));
   const double root = std::sqrt(all);
   const auto near = static_cast<double>(parameters.track_to_track_seek);
@@ -43,7 +44,7 @@ DiskGeometry::DiskGeometry(const DiskParameters& parameters, std::int64_t capaci
   if (!(near <= mean && mean <= far)) {
     throw std::invalid_argument("disk.average_seek: must lie between track_to_track_seek and full_seek");
   }
-  // a + b r + c d = t for (r, d, t) = (1, 1, near), (8/15 root, all/3, mean), (root, all, far)
+  // Solves a + b r + c d = t for (r, d, t) = (1, 1, near), (8/15 root, all/3, mean), (root, all, far)
   const double r1 = root * 8 / 15 - 1;
   const double d1 = all / 3 - 1;
   const double r2 = root - 1;
@@ -57,7 +58,7 @@ DiskGeometry::DiskGeometry(const DiskParameters& parameters, std::int64_t capaci
   }
 }
 
-DiskPlace DiskGeometry::locate(std::uint64_t lba) const {
+ChsAddress DiskGeometry::locate(std::uint64_t lba) const {
   const auto after = std::upper_bound(zones_.begin(), zones_.end(), lba,
                                       [](std::uint64_t value, const Zone& zone) { return value < zone.first_lba; });
   const Zone& zone = *(after - 1);
@@ -73,27 +74,27 @@ Nanoseconds DiskGeometry::seek_ns(std::int64_t from_cylinder, std::int64_t to_cy
   return std::llround(seek_constant_ + seek_root_ * std::sqrt(d) + seek_linear_ * d);
 }
 
-// When, in each turn, a track begins: later than the track before by the switch to it.
-Nanoseconds DiskGeometry::begin_of_track(const DiskPlace& place) const {
+// When, in each revolution, a track begins. It begins later than the track before it by the time of the switch to it.
+Nanoseconds DiskGeometry::begin_of_track(const ChsAddress& chs) const {
   const Nanoseconds cylinder_ns = (heads_ - 1) * head_switch_ns_ + track_to_track_ns_;
-  return (place.cylinder * cylinder_ns + place.head * head_switch_ns_) % turn_ns_;
+  return (chs.cylinder * cylinder_ns + chs.head * head_switch_ns_) % revolution_ns_;
 }
 
-Nanoseconds DiskGeometry::rotation_ns(const DiskPlace& place, Nanoseconds when) const {
-  const Nanoseconds position = begin_of_track(place) + place.sector * turn_ns_ / place.track_sectors;
-  const Nanoseconds wait = (position - when) % turn_ns_;
-  return wait < 0 ? wait + turn_ns_ : wait;
+Nanoseconds DiskGeometry::rotation_ns(const ChsAddress& chs, Nanoseconds when) const {
+  const Nanoseconds position = begin_of_track(chs) + chs.sector * revolution_ns_ / chs.track_sectors;
+  const Nanoseconds wait = (position - when) % revolution_ns_;
+  return wait < 0 ? wait + revolution_ns_ : wait;
 }
 
 Nanoseconds DiskGeometry::transfer_ns(std::uint64_t lba, std::uint64_t sectors) const {
   Nanoseconds time = 0;
   while (sectors > 0) {
-    const DiskPlace place = locate(lba);
-    const auto here = std::min(sectors, static_cast<std::uint64_t>(place.track_sectors - place.sector));
-    time += static_cast<Nanoseconds>(here) * turn_ns_ / place.track_sectors;
+    const ChsAddress chs = locate(lba);
+    const auto here = std::min(sectors, static_cast<std::uint64_t>(chs.track_sectors - chs.sector));
+    time += static_cast<Nanoseconds>(here) * revolution_ns_ / chs.track_sectors;
     sectors -= here;
     lba += here;
-    if (sectors > 0) time += place.head + 1 < heads_ ? head_switch_ns_ : track_to_track_ns_;
+    if (sectors > 0) time += chs.head + 1 < heads_ ? head_switch_ns_ : track_to_track_ns_;
   }
   return time;
 }

@@ -1,4 +1,4 @@
-// Commands, the arm, the buffer, the cache.
+// Serves commands from the track buffer, the write cache or the platters, in the order that the arm chooses.
 #include "disk/hard_disk.h"
 
 #include <algorithm>
@@ -12,10 +12,10 @@ constexpr unsigned kWhatBits = 2;
 
 // A queued command that has waited this long goes first, however far it is.
 constexpr Nanoseconds kAgeLimit = 500 * kMillisecond;
-// Segments that the buffer is divided into, and accesses that are compared to find the nearest.
+// The track buffer has at most kSegments segments; at most kCompared accesses are compared to find the nearest.
 constexpr std::size_t kSegments = 16;
 constexpr std::size_t kCompared = 256;
-// Written data that continue each other are written back together, up to this size.
+// Contiguous dirty data are written back by one access, up to this size.
 constexpr std::uint64_t kLargestWriteBackSectors = 2048;
 
 std::uint64_t first_sector(const Request& request) { return request.offset_bytes / kSectorBytes; }
@@ -65,11 +65,11 @@ void HardDisk::decoded(Nanoseconds now, Command& command) {
       end_flushes(now);
       return move_arm(now);
     case Operation::kDiscard:
-      return link_.respond(now, command);  // nothing to do on a disk
+      return link_.respond(now, command);  // a hard disk has nothing to deallocate
   }
 }
 
-// Serves a read whose data are in memory, or come under the head while the disk reads on anyway.
+// Serves a read whose data are in the track buffer, or will be there soon because the disk is reading on.
 bool HardDisk::serve_from_buffer(Nanoseconds now, Command& command) {
   const std::uint64_t begin = first_sector(command.request);
   const std::uint64_t end = begin + sector_count(command.request);
@@ -83,7 +83,7 @@ bool HardDisk::serve_from_buffer(Nanoseconds now, Command& command) {
   for (std::size_t i = segments_.size(); i > 0; --i) {
     Segment& segment = segments_[i - 1];
     const bool grows = reading_on_ && i == segments_.size();
-    // without the cache of what was read, the part that the host has had already serves no command
+    // With the read cache off, the part of a segment that the host has already received serves no further command.
     if (!parameters_.read_cache && !(grows && begin == command_end_)) continue;
     if (begin >= segment.begin && end <= segment.end) {
       ++counters_.buffer_read_hits;
@@ -91,7 +91,7 @@ bool HardDisk::serve_from_buffer(Nanoseconds now, Command& command) {
       return true;
     }
     if (!grows || busy_ || begin < segment.begin || begin > read_on_end(now)) continue;
-    // the head has passed there, or is on its way
+    // the head has passed these sectors, or is about to reach them
     ++counters_.prefetch_hits;
     const Nanoseconds there = read_on_since_ + geometry_.transfer_ns(segment.end, end - segment.end);
     segment.end = command_end_ = end;
@@ -105,7 +105,7 @@ bool HardDisk::serve_from_buffer(Nanoseconds now, Command& command) {
 void HardDisk::take_write(Nanoseconds now, Command& command) {
   const std::uint64_t begin = first_sector(command.request);
   const std::uint64_t sectors = sector_count(command.request);
-  // what was read of these sectors is out of date
+  // the track buffer's copies of these sectors are out of date
   std::erase_if(segments_, [&](const Segment& each) {
     return begin < each.end + kLargestWriteBackSectors && begin + sectors > each.begin;
   });
@@ -132,10 +132,10 @@ void HardDisk::take_write(Nanoseconds now, Command& command) {
 }
 
 Nanoseconds HardDisk::positioning_ns(const Access& access, Nanoseconds now) const {
-  const DiskPlace place = geometry_.locate(access.lba);
-  Nanoseconds seek = geometry_.seek_ns(cylinder_, place.cylinder);
+  const ChsAddress chs = geometry_.locate(access.lba);
+  Nanoseconds seek = geometry_.seek_ns(cylinder_, chs.cylinder);
   if (access.write) seek += parameters_.write_settle;
-  return seek + geometry_.rotation_ns(place, now + seek);
+  return seek + geometry_.rotation_ns(chs, now + seek);
 }
 
 std::size_t HardDisk::nearest(const std::vector<Access>& accesses, Nanoseconds now) const {
@@ -152,8 +152,8 @@ std::size_t HardDisk::nearest(const std::vector<Access>& accesses, Nanoseconds n
   return best;
 }
 
-// Sends the arm to what is next, if it is free: commands first, written data when there are none, or when a
-// command waits for their room.
+// Starts the next access if the arm is free. Commands come first. Dirty data are written back when no command waits,
+// when a write waits for room in the cache, or when a flush waits for the cache to be empty.
 void HardDisk::move_arm(Nanoseconds now) {
   if (busy_) return;
   std::vector<Access>& from =
@@ -163,7 +163,7 @@ void HardDisk::move_arm(Nanoseconds now) {
   current_ = from[index];
   from.erase(from.begin() + static_cast<std::ptrdiff_t>(index));
   stop_reading_on(now);
-  const DiskPlace target = geometry_.locate(current_.lba);
+  const ChsAddress target = geometry_.locate(current_.lba);
   const Nanoseconds seek =
       geometry_.seek_ns(cylinder_, target.cylinder) + (current_.write ? parameters_.write_settle : 0);
   const Nanoseconds rotation = geometry_.rotation_ns(target, now + seek);
@@ -203,13 +203,13 @@ void HardDisk::end_flushes(Nanoseconds now) {
   flushes_.clear();
 }
 
-// How far the disk has read on by now beyond what has been asked for: as far as the buffer has room. Stopping when it
-// is full, and going on when the reader has made room, is taken to cost nothing.
+// The sector up to which the disk has read on by now. It reads on as far as the buffer has room; the model charges
+// nothing for stopping when the buffer is full and going on when the reader has made room.
 std::uint64_t HardDisk::read_on_end(Nanoseconds now) const {
   const Segment& segment = segments_.back();
   const std::uint64_t room = static_cast<std::uint64_t>(parameters_.track_buffer) / kSectorBytes / kSegments;
   const std::uint64_t limit = std::min(segment.end + room, capacity_sectors_);
-  // by halves: the time to a sector grows with its number
+  // Bisection: the time to reach a sector grows with its number.
   std::uint64_t low = segment.end;
   std::uint64_t high = limit;
   while (low < high) {

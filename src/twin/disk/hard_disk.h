@@ -1,4 +1,4 @@
-// A hard disk: one arm, a queue that it serves, a buffer with read-ahead, a cache of written data.
+// A hard disk: one arm that serves a queue, a track buffer with read-ahead, and a write cache.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class HardDisk final : public Device, private EventHandler {
     bool write = false;
   };
 
-  // Data in the buffer: [begin, end). While the disk reads on, more follows, as fast as it turns.
+  // Sectors in the track buffer: [begin, end). While the disk reads on, `end` grows at the media rate.
   struct Segment {
     std::uint64_t begin = 0, end = 0;
   };
@@ -64,7 +64,7 @@ class HardDisk final : public Device, private EventHandler {
   bool busy_ = false;
   std::int64_t cylinder_ = 0;
   std::vector<Segment> segments_;  // the newest last
-  bool reading_on_ = false;        // whether the newest segment grows, from read_on_since_ on
+  bool reading_on_ = false;        // whether the newest segment has been growing, since read_on_since_
   Nanoseconds read_on_since_ = 0;
   std::uint64_t command_end_ = 0;  // where the last read ended
 };

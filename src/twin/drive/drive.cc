@@ -17,16 +17,17 @@ namespace {
 
 constexpr std::uint64_t kHostPageBytes = 4096;
 
-// The FTL that the parameters choose; it is given the groups that it knows and no others.
-std::unique_ptr<Ftl> make_ftl(const Parameters& parameters, EventQueue& events, FtlClient& client, Counters& counters) {
+// Makes the FTL that the parameters choose. It is given the parameter groups that it knows and no others.
+std::unique_ptr<Ftl> make_ftl(const Parameters& parameters, std::uint64_t seed, EventQueue& events, FtlClient& client,
+                              Counters& counters) {
   const std::int64_t capacity_bytes = parameters.capacity.size;
   switch (parameters.ftl.mapping) {
     case Mapping::kPage:
-      return std::make_unique<PageFtl>(capacity_bytes, parameters.flash, parameters.ftl, parameters.page_mapping,
-                                       events, client, counters);
+      return std::make_unique<PageFtl>(capacity_bytes, parameters.flash, parameters.ageing, seed, parameters.ftl,
+                                       parameters.page_mapping, events, client, counters);
     case Mapping::kLogBlock:
-      return std::make_unique<LogBlockFtl>(capacity_bytes, parameters.flash, parameters.ftl, parameters.log_mapping,
-                                           events, client, counters);
+      return std::make_unique<LogBlockFtl>(capacity_bytes, parameters.flash, parameters.ageing, seed, parameters.ftl,
+                                           parameters.log_mapping, events, client, counters);
   }
   return nullptr;
 }
@@ -35,15 +36,17 @@ std::unique_ptr<Ftl> make_ftl(const Parameters& parameters, EventQueue& events, 
 
 class Drive::Implementation final : public CompletionSink {
  public:
-  explicit Implementation(const Parameters& parameters)
+  Implementation(const Parameters& parameters, std::uint64_t seed)
       : parameters_(parameters),
         link_(parameters_.link, events_),
-        block_layer_(parameters_.host, link_, counters_, *this) {
+        block_layer_(parameters_.host, events_, link_, counters_, *this) {
     if (parameters_.capacity.size % 4096 != 0) throw std::invalid_argument("capacity.size: must be a multiple of 4096");
     if (parameters_.kind == DriveKind::kSsd) {
       const SsdParameters groups{parameters_.controller, parameters_.write_buffer, parameters_.read_cache,
                                  parameters_.read_ahead};
-      const auto make = [this](FtlClient& client) { return make_ftl(parameters_, events_, client, counters_); };
+      const auto make = [this, seed](FtlClient& client) {
+        return make_ftl(parameters_, seed, events_, client, counters_);
+      };
       auto ssd = std::make_unique<Ssd>(groups, size_bytes(), make, link_, events_, counters_);
       ftl_ = &ssd->ftl();
       device_ = std::move(ssd);
@@ -125,7 +128,8 @@ class Drive::Implementation final : public CompletionSink {
   std::uint64_t interval_bytes_ = 0, next_bytes_ = 0, written_bytes_ = 0;
 };
 
-Drive::Drive(const Parameters& parameters) : implementation_(std::make_unique<Implementation>(parameters)) {}
+Drive::Drive(const Parameters& parameters, std::uint64_t seed)
+    : implementation_(std::make_unique<Implementation>(parameters, seed)) {}
 Drive::~Drive() = default;
 
 std::uint64_t Drive::size_bytes() const { return implementation_->size_bytes(); }
@@ -136,7 +140,9 @@ Nanoseconds Drive::submit_cost_ns(const Request& request) const {
   return host.submit_time + (request.operation == Operation::kDiscard ? 0 : pages * host.page_time);
 }
 
-Nanoseconds Drive::complete_cost_ns(const Request&) const { return implementation_->parameters_.host.complete_time; }
+Nanoseconds Drive::wakeup_cost_ns() const { return implementation_->parameters_.host.wakeup_time; }
+
+Nanoseconds Drive::reap_cost_ns() const { return implementation_->parameters_.host.reap_time; }
 
 bool Drive::blocking_submit() const { return implementation_->parameters_.host.blocking_submit; }
 

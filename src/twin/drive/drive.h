@@ -23,16 +23,19 @@ struct Completion {
 class Drive {
  public:
   // Throws std::invalid_argument, with the parameter's name in the message, for parameters that make no drive.
-  explicit Drive(const Parameters& parameters);
+  // What is left to chance in a drive (which pages need read retries) follows from `seed`.
+  explicit Drive(const Parameters& parameters, std::uint64_t seed = 0);
   ~Drive();
   Drive(const Drive&) = delete;
   Drive& operator=(const Drive&) = delete;
 
   [[nodiscard]] std::uint64_t size_bytes() const;
 
-  // CPU time of the submitting thread before a request reaches the block layer, and after its completion.
+  // What the thread that makes requests pays the host: for each before it reaches the block layer, once each time it
+  // waits for a completion that is not there yet, and for each request that it takes back.
   [[nodiscard]] Nanoseconds submit_cost_ns(const Request& request) const;
-  [[nodiscard]] Nanoseconds complete_cost_ns(const Request& request) const;
+  [[nodiscard]] Nanoseconds wakeup_cost_ns() const;
+  [[nodiscard]] Nanoseconds reap_cost_ns() const;
 
   // Whether a thread that submits an asynchronous request waits until the request is complete.
   [[nodiscard]] bool blocking_submit() const;

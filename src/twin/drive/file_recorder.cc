@@ -1,4 +1,4 @@
-// Buffered writing of records, past stdio: the programs that the preload library serves have their own ideas of it.
+// Buffers records and writes them without stdio: the recorder runs inside programs that use stdio in their own way.
 #include "drive/file_recorder.h"
 
 #include <fcntl.h>

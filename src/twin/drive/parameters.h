@@ -36,6 +36,7 @@ struct Parameters {
   ReadCacheParameters read_cache;
   ReadAheadParameters read_ahead;
   FlashParameters flash;
+  AgeingParameters ageing;
   FtlParameters ftl;
   PageMappingParameters page_mapping;
   LogMappingParameters log_mapping;
@@ -55,6 +56,7 @@ struct Parameters {
     visit("read_cache", read_cache, ssd);
     visit("read_ahead", read_ahead, ssd);
     visit("flash", flash, ssd);
+    visit("ageing", ageing, ssd);
     visit("ftl", ftl, ssd);
     visit("page_mapping", page_mapping, ssd && page_mapped);
     visit("log_mapping", log_mapping, ssd && !page_mapped);

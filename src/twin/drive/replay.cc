@@ -1,4 +1,4 @@
-// Open and closed loop over a trace.
+// Replays a trace in an open or a closed loop.
 #include "drive/replay.h"
 
 #include <algorithm>
@@ -14,15 +14,30 @@ void Replay::submit(Nanoseconds issue_ns, Nanoseconds now, const Request& reques
   drive_.submit(now, request, slot);
 }
 
-void Replay::take(const Completion& completion, std::vector<Replayed>& done) {
-  const Outstanding& slot = outstanding_[completion.ticket];
-  const Nanoseconds cost = drive_.complete_cost_ns(slot.request);
-  Nanoseconds back = completion.when_ns + cost;
-  if (depth_ > 0) {
-    Thread& thread = threads_[slot.request.job];
-    thread.clock = back = std::max(thread.clock, completion.when_ns) + cost;
-    --thread.outstanding;
+// What becomes of a request that the drive has completed.
+void Replay::complete(const Completion& completion, std::vector<Replayed>& done) {
+  if (depth_ == 0) {
+    take(completion, completion.when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), done);
+    return;
   }
+  Thread& thread = threads_[outstanding_[completion.ticket].request.job];
+  if (thread.outstanding == depth_ && thread.completed.empty()) {
+    reap(thread, completion, done);
+  } else {
+    thread.completed.push_back(completion);
+  }
+}
+
+// The thread takes a request back; it has waited for it unless it was busy until after its completion.
+void Replay::reap(Thread& thread, const Completion& completion, std::vector<Replayed>& done) {
+  if (thread.clock < completion.when_ns) thread.clock = completion.when_ns + drive_.wakeup_cost_ns();
+  thread.clock += drive_.reap_cost_ns();
+  --thread.outstanding;
+  take(completion, thread.clock, done);
+}
+
+void Replay::take(const Completion& completion, Nanoseconds back, std::vector<Replayed>& done) {
+  const Outstanding& slot = outstanding_[completion.ticket];
   end_ns_ = std::max(end_ns_, back);
   done.push_back({slot.index, slot.issue_ns, back - slot.issue_ns});
   outstanding_.release(static_cast<std::uint32_t>(completion.ticket));
@@ -43,19 +58,23 @@ void Replay::feed(const TracePiece& piece, std::vector<Replayed>& done) {
     const Nanoseconds cost = drive_.submit_cost_ns(request);
     if (depth_ == 0) {
       const Nanoseconds arrival = piece.arrival_ns[i];
-      // costs differ with size: one that arrives with a larger one in front of it still follows it
+      // CPU costs differ with size, but a small request that arrives behind a larger one is still submitted after it.
       const Nanoseconds now = std::max(submitted_ns_, arrival + cost);
-      while (const auto completion = drive_.run(now)) take(*completion, done);
+      while (const auto completion = drive_.run(now)) complete(*completion, done);
       submit(arrival, now, request);
       continue;
     }
     // a completion before the submission may free a thread that comes first
     for (;;) {
       Thread* thread = ready();
-      const Nanoseconds now = thread == nullptr ? kNever : std::max(submitted_ns_, thread->clock + cost);
+      if (thread == nullptr) {
+        if (const auto completion = drive_.run(kNever)) complete(*completion, done);
+        continue;
+      }
+      const Nanoseconds now = std::max(submitted_ns_, thread->clock + cost);
       if (drive_.next_event_ns() <= now) {
         if (const auto completion = drive_.run(now)) {
-          take(*completion, done);
+          complete(*completion, done);
           continue;
         }
       }
@@ -64,14 +83,29 @@ void Replay::feed(const TracePiece& piece, std::vector<Replayed>& done) {
       thread->clock = now;
       ++thread->outstanding;
       submit(issue, now, request);
+      if (thread->outstanding == depth_ && !thread->completed.empty()) {
+        const Completion first = thread->completed.front();
+        thread->completed.pop_front();
+        reap(*thread, first, done);
+      }
       break;
     }
   }
 }
 
 void Replay::finish(std::vector<Replayed>& done) {
+  for (Thread& thread : threads_) {
+    for (const Completion& each : thread.completed) reap(thread, each, done);
+    thread.completed.clear();
+  }
   while (outstanding_.in_use() > 0) {
-    if (const auto completion = drive_.run(kNever)) take(*completion, done);
+    const auto completion = drive_.run(kNever);
+    if (!completion) continue;
+    if (depth_ == 0) {
+      complete(*completion, done);
+    } else {
+      reap(threads_[outstanding_[completion->ticket].request.job], *completion, done);
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "core/slot_pool.h"
@@ -30,10 +31,12 @@ struct Replayed {
 
 class Replay {
  public:
-  // Closed loop: `threads` threads keep `depth` requests each outstanding; each request goes to the thread that is free
-  // first, and takes that thread's CPU time. Where submitting blocks, a thread never has more than one outstanding, and
-  // a request is taken back as soon as it is complete. Open loop (`depth` 0): each request is submitted when it
-  // arrives, whatever has completed by then. The drive must outlive the replay, and be used by nothing else.
+  // Closed loop: `threads` threads do what fio does with libaio. Each submits requests until `depth` are outstanding;
+  // it then takes one back, for which it waits if none is complete, and submits the next. Each request goes to the
+  // thread that is free first. Where submitting blocks, a thread never has more than one outstanding, and a request is
+  // taken back as soon as it is complete. Open loop (`depth` 0): each request is submitted when it arrives, whatever
+  // has completed by then, and waited for by a thread of its own. The drive must outlive the replay, and be used by
+  // nothing else.
   Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth);
 
   // Submits the requests of the piece; appends to `done` those that have completed by then, of this or earlier pieces.
@@ -47,8 +50,9 @@ class Replay {
 
  private:
   struct Thread {
-    Nanoseconds clock = 0;
-    std::uint32_t outstanding = 0;
+    Nanoseconds clock = 0;             // until when it is busy
+    std::uint32_t outstanding = 0;     // requests that it has not taken back
+    std::deque<Completion> completed;  // those of them that are complete, while it has others to submit
   };
   // An outstanding request.
   struct Outstanding {
@@ -58,7 +62,9 @@ class Replay {
   };
 
   void submit(Nanoseconds issue_ns, Nanoseconds now, const Request& request);
-  void take(const Completion& completion, std::vector<Replayed>& done);
+  void complete(const Completion& completion, std::vector<Replayed>& done);
+  void reap(Thread& thread, const Completion& completion, std::vector<Replayed>& done);
+  void take(const Completion& completion, Nanoseconds back, std::vector<Replayed>& done);
   [[nodiscard]] Thread* ready();
 
   Drive& drive_;

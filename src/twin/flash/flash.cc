@@ -1,20 +1,81 @@
-// Dies and channels as servers.
+// Each die and each channel is a server with a first-come, first-served queue.
 #include "flash/flash.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "core/random.h"
 
 namespace twin {
+namespace {
 
-Flash::Flash(const FlashParameters& parameters, Counters& counters)
+std::size_t bits_of(CellType cell) { return static_cast<std::size_t>(cell) + 1; }
+
+// Times of the pages of a cell, the lower page first, evenly spread about the mean.
+std::vector<Nanoseconds> times(Nanoseconds mean, double spread, std::size_t pages) {
+  std::vector<Nanoseconds> all;
+  for (std::size_t page = 0; page < pages; ++page) {
+    const double offset = pages == 1 ? 0 : 2 * static_cast<double>(page) / static_cast<double>(pages - 1) - 1;
+    all.push_back(std::llround(static_cast<double>(mean) * (1 + spread * offset)));
+  }
+  return all;
+}
+
+// `fresh` when no cycles are used, `fresh * when_worn` when all rated ones are, in proportion between and beyond.
+Nanoseconds aged(Nanoseconds fresh, double when_worn, double wear) {
+  return std::llround(static_cast<double>(fresh) * std::max(0.0, 1 + (when_worn - 1) * wear));
+}
+
+std::uint64_t threshold(double share) {
+  return share >= 1 ? ~0ULL : static_cast<std::uint64_t>(std::ldexp(std::max(share, 0.0), 64));
+}
+
+}  // namespace
+
+Flash::Flash(const FlashParameters& parameters, const AgeingParameters& ageing, std::uint64_t seed, Counters& counters)
     : parameters_(parameters),
       counters_(counters),
-      die_free_(static_cast<std::size_t>(parameters.channels * parameters.dies_per_channel), 0),
-      channel_free_(static_cast<std::size_t>(parameters.channels), 0) {}
+      random_(seed),
+      dies_(static_cast<std::size_t>(parameters.channels * parameters.dies_per_channel)),
+      channel_free_(static_cast<std::size_t>(parameters.channels), 0) {
+  const double wear = static_cast<double>(ageing.cycles) / static_cast<double>(ageing.rated_cycles);
+  const std::size_t pages = bits_of(parameters.cell);
+  read_time_ = times(parameters.read_time, parameters.read_time_spread, pages);
+  program_time_ =
+      times(aged(parameters.program_time, ageing.program_time_when_worn, wear), parameters.program_time_spread, pages);
+  erase_time_ = aged(parameters.erase_time, ageing.erase_time_when_worn, wear);
+  retry_threshold_ = threshold(parameters.read_retry_rate + ageing.retry_rate_when_worn * wear * wear);
+  const auto interval = static_cast<std::uint64_t>(parameters.housekeeping_interval);
+  for (Die& die : dies_) {
+    if (interval > 0) die.housekeeping = static_cast<Nanoseconds>(draw() % interval);
+  }
+}
 
-Nanoseconds Flash::array_read(Nanoseconds now, std::uint32_t die) {
+Nanoseconds Flash::array_read(Nanoseconds now, FlashPage page, ReadFor who) {
   ++counters_.page_reads;
-  Nanoseconds& free = die_free_[die];
-  return free = std::max(free, now) + parameters_.read_time;
+  const Nanoseconds time = read_time(page.row);
+  Die& die = dies_[page.die];
+  const Nanoseconds in_turn = std::max({now, die.reads_until, die.work_until});
+  if (who == ReadFor::kDrive) return die.work_until = begin(in_turn, die) + time;
+  if (parameters_.suspend_time == 0 || die.work_until <= std::max(now, die.reads_until)) {
+    return die.reads_until = begin(in_turn, die) + time;
+  }
+  const bool goes_on = now <= die.reads_until && die.interruptible_from > die.reads_until &&
+                       die.reads_until - die.interrupted_since < parameters_.suspend_interval;
+  Nanoseconds start = die.reads_until;
+  Nanoseconds pause = time;
+  if (!goes_on) {
+    start = std::max(now + parameters_.suspend_time, die.interruptible_from);
+    if (start >= die.work_until) return die.reads_until = begin(in_turn, die) + time;
+    die.interrupted_since = start;
+    pause += parameters_.suspend_time;
+    ++counters_.suspensions;
+  }
+  die.reads_until = start + time;
+  die.interruptible_from = die.reads_until + parameters_.suspend_interval;
+  die.work_until += pause;
+  die.postponed += pause;
+  return die.reads_until;
 }
 
 Nanoseconds Flash::data_out(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes) {
@@ -22,18 +83,40 @@ Nanoseconds Flash::data_out(Nanoseconds now, std::uint32_t die, std::uint64_t si
   return free = std::max(free, now) + transfer_ns(size_bytes, parameters_.channel_rate);
 }
 
-Nanoseconds Flash::program(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes) {
+Nanoseconds Flash::program(Nanoseconds now, FlashPage page, std::uint64_t size_bytes) {
   ++counters_.page_programs;
-  Nanoseconds& channel = channel_free_[channel_of(die)];
+  Nanoseconds& channel = channel_free_[channel_of(page.die)];
   channel = std::max(channel, now) + transfer_ns(size_bytes, parameters_.channel_rate);
-  Nanoseconds& free = die_free_[die];
-  return free = std::max(free, channel) + parameters_.program_time;
+  Die& die = dies_[page.die];
+  const Nanoseconds start = begin(std::max({channel, die.work_until, die.reads_until}), die);
+  return die.work_until = start + program_time_[page.row % program_time_.size()];
 }
 
-Nanoseconds Flash::erase(Nanoseconds now, std::uint32_t die) {
+Nanoseconds Flash::erase(Nanoseconds now, std::uint32_t die_number) {
   ++counters_.block_erases;
-  Nanoseconds& free = die_free_[die];
-  return free = std::max(free, now) + parameters_.erase_time;
+  Die& die = dies_[die_number];
+  return die.work_until = begin(std::max({now, die.work_until, die.reads_until}), die) + erase_time_;
+}
+
+// When a die that could begin at `ready` does: after its housekeeping, if that is due just then.
+Nanoseconds Flash::begin(Nanoseconds ready, const Die& die) const {
+  if (parameters_.housekeeping_interval == 0 || ready < die.housekeeping) return ready;
+  const Nanoseconds since = (ready - die.housekeeping) % parameters_.housekeeping_interval;
+  return since < parameters_.housekeeping_time ? ready + parameters_.housekeeping_time - since : ready;
+}
+
+// How long it takes to read a page of the row, with retries if it needs them.
+Nanoseconds Flash::read_time(std::uint32_t row) {
+  const Nanoseconds once = read_time_[row % read_time_.size()];
+  if (retry_threshold_ == 0 || draw() >= retry_threshold_) return once;
+  ++counters_.read_retries;
+  return once * (1 + parameters_.read_retries);
+}
+
+// The next number of splitmix64.
+std::uint64_t Flash::draw() {
+  random_ += 0x9E3779B97F4A7C15ULL;
+  return mix(random_);
 }
 
 }  // namespace twin

@@ -1,45 +1,104 @@
-// Lists of full blocks by valid units, queues of free blocks by die.
+// Lists of full blocks by die and valid units, queues of free blocks by die.
 #include "ftl/block_pool.h"
 
 #include <algorithm>
 
 namespace twin {
+namespace {
 
-BlockPool::BlockPool(const BlockShape& shape, const InitialLayout& initial)
-    : shape_(shape), blocks_(shape.blocks), full_(shape.block_units() + 1UL), free_(shape.dies) {
-  for (std::uint32_t block = 0; block < shape.blocks; ++block) {
-    if (block < initial.used_blocks()) {
-      blocks_[block].valid = initial.valid_units(block);
-      blocks_[block].initial = true;
-      link(block);
-    } else {
-      free_[shape.die_of(block)].push_back(block);
-      ++free_count_;
-    }
+// After how many victims of a die its erase counts are compared, and so the least victims between two that are taken
+// for their wear: static data move now and then, and hardly add to write amplification.
+constexpr std::uint32_t kVictimsBetweenWearMoves = 32;
+
+}  // namespace
+
+BlockPool::BlockPool(const BlockShape& shape, const InitialLayout& initial, GcPolicy policy, std::uint32_t wear_spread)
+    : shape_(shape), policy_(policy), wear_spread_(wear_spread), blocks_(shape.blocks), dies_(shape.dies) {
+  for (Die& die : dies_) die.full.resize(shape.block_units() + 1UL);
+  // backwards, for the block written last has the lowest number
+  for (std::uint32_t block = shape.blocks; block-- > 0;) {
+    if (block >= initial.used_blocks()) continue;
+    blocks_[block].valid = initial.valid_units(block);
+    blocks_[block].initial = true;
+    link(block);
+    blocks_[block].changed = -static_cast<std::int64_t>(block) * shape.block_units();
+  }
+  for (std::uint32_t block = initial.used_blocks(); block < shape.blocks; ++block) {
+    dies_[shape_.die_of(block)].free.push_back(block);
+    ++free_count_;
   }
 }
 
 std::uint32_t BlockPool::take(std::uint32_t die) {
   if (free_count_ == 0) return kNoBlock;
-  while (free_[die].empty()) die = (die + 1) % shape_.dies;
-  const std::uint32_t block = free_[die].front();
-  free_[die].pop_front();
+  while (dies_[die].free.empty()) die = (die + 1) % shape_.dies;
+  const std::uint32_t block = dies_[die].free.front();
+  dies_[die].free.pop_front();
   --free_count_;
   blocks_[block].state = State::kOpen;
   return block;
 }
 
-std::uint32_t BlockPool::fewest_valid() {
-  while (fewest_ < full_.size() && full_[fewest_].first == kNoBlock) ++fewest_;
-  return fewest_;
+std::uint32_t BlockPool::fewest_valid(Die& die) const {
+  while (die.fewest < die.full.size() && die.full[die.fewest].first == kNoBlock) ++die.fewest;
+  return die.fewest;
 }
 
-std::uint32_t BlockPool::take_victim() {
-  if (fewest_valid() == full_.size()) return kNoBlock;
-  const std::uint32_t block = full_[fewest_].first;
+std::uint32_t BlockPool::take_victim(std::uint32_t least_garbage) {
+  std::uint32_t best = kNoBlock;
+  for (std::uint32_t i = 1; i <= shape_.dies; ++i) {
+    const std::uint32_t die = (last_die_ + i) % shape_.dies;
+    if (fewest_valid(dies_[die]) + least_garbage > shape_.block_units()) continue;
+    if (best == kNoBlock || dies_[die].free.size() < dies_[best].free.size()) best = die;
+  }
+  if (best == kNoBlock) return kNoBlock;
+  last_die_ = best;
+  std::uint32_t block = kNoBlock;
+  if (wear_spread_ > 0 && ++dies_[best].victims >= kVictimsBetweenWearMoves) {
+    dies_[best].victims = 0;
+    block = least_worn(best);
+    if (block != kNoBlock) ++wear_moves_;
+  }
+  if (block == kNoBlock) block = choose(dies_[best]);
   unlink(block);
   blocks_[block].state = State::kOpen;
   return block;
+}
+
+// The full block of the die that the policy collects; there is one with garbage in it.
+std::uint32_t BlockPool::choose(Die& die) const {
+  const std::uint32_t fewest = fewest_valid(die);
+  if (policy_ == GcPolicy::kGreedy || fewest == 0) return die.full[fewest].first;
+  // age * (1 - u) / 2u, u being the share of valid units (M. Rosenblum and J. Ousterhout, The design and implementation
+  // of a log-structured file system, ACM TOCS 1992; for flash A. Kawaguchi et al., USENIX 1995). In each list the first
+  // block is the oldest.
+  std::uint32_t best = kNoBlock;
+  double most = -1;
+  const std::uint32_t units = shape_.block_units();
+  for (std::uint32_t valid = fewest; valid < units; ++valid) {
+    const std::uint32_t block = die.full[valid].first;
+    if (block == kNoBlock) continue;
+    const double age = static_cast<double>(changes_ - blocks_[block].changed);
+    const double benefit = age * (units - valid) / (2.0 * valid);
+    if (benefit > most) {
+      most = benefit;
+      best = block;
+    }
+  }
+  return best;
+}
+
+// The full block of the die that was erased least, where its erases are wear_spread fewer than those of the block that
+// was erased most; else kNoBlock.
+std::uint32_t BlockPool::least_worn(std::uint32_t die) const {
+  std::uint32_t least = kNoBlock;
+  std::uint32_t most_erases = 0;
+  for (std::uint32_t block = die; block < shape_.blocks; block += shape_.dies) {
+    most_erases = std::max(most_erases, blocks_[block].erases);
+    if (blocks_[block].state != State::kFull) continue;
+    if (least == kNoBlock || blocks_[block].erases < blocks_[least].erases) least = block;
+  }
+  return least != kNoBlock && most_erases - blocks_[least].erases >= wear_spread_ ? least : kNoBlock;
 }
 
 void BlockPool::erased(std::uint32_t block) {
@@ -47,11 +106,12 @@ void BlockPool::erased(std::uint32_t block) {
   blocks_[block].initial = false;
   blocks_[block].state = State::kFree;
   ++blocks_[block].erases;
-  free_[shape_.die_of(block)].push_back(block);
+  dies_[shape_.die_of(block)].free.push_back(block);
   ++free_count_;
 }
 
 void BlockPool::remove_valid(std::uint32_t block) {
+  ++changes_;
   if (blocks_[block].state != State::kFull) {
     --blocks_[block].valid;
     return;
@@ -63,18 +123,20 @@ void BlockPool::remove_valid(std::uint32_t block) {
 
 void BlockPool::link(std::uint32_t block) {
   Block& each = blocks_[block];
+  Die& die = dies_[shape_.die_of(block)];
   each.state = State::kFull;
-  List& list = full_[each.valid];
+  each.changed = changes_;
+  List& list = die.full[each.valid];
   each.previous = list.last;
   each.next = kNoBlock;
   (list.last == kNoBlock ? list.first : blocks_[list.last].next) = block;
   list.last = block;
-  fewest_ = std::min(fewest_, each.valid);
+  die.fewest = std::min(die.fewest, each.valid);
 }
 
 void BlockPool::unlink(std::uint32_t block) {
   const Block& each = blocks_[block];
-  List& list = full_[each.valid];
+  List& list = dies_[shape_.die_of(block)].full[each.valid];
   (each.previous == kNoBlock ? list.first : blocks_[each.previous].next) = each.next;
   (each.next == kNoBlock ? list.last : blocks_[each.next].previous) = each.previous;
 }

@@ -9,6 +9,7 @@
 namespace twin {
 
 enum class Mapping : std::uint8_t { kPage, kLogBlock };
+enum class GcPolicy : std::uint8_t { kGreedy, kCostBenefit };
 enum class InitialState : std::uint8_t { kFresh, kSequential, kRandom };
 
 struct FtlParameters {
@@ -32,10 +33,12 @@ struct PageMappingParameters {
   std::int64_t map_entry = 8;
   std::int64_t map_page_entries = 512;
   bool map_batch_fetch = true;
-  double gc_start = 0;
-  double gc_stop = 0;
+  GcPolicy gc_policy = GcPolicy::kGreedy;
+  std::int64_t gc_reserve = 3;
   bool gc_whole_blocks = false;
   Nanoseconds background_gc_idle = 0;
+  std::int64_t background_gc_reserve = 3;
+  std::int64_t wear_spread = 0;
 
   void visit(FieldVisitor& v) {
     v.number("unit", unit, Unit::kBytes, 512, 65536, "what one entry of the map stands for");
@@ -45,14 +48,20 @@ struct PageMappingParameters {
     v.number("map_page_entries", map_page_entries, Unit::kCount, 16, 65536, "entries in a page of the map in flash");
     v.toggle("map_batch_fetch", map_batch_fetch,
              "whether fetching a page of the map brings in all its entries or the one that is wanted");
-    v.ratio("gc_start", gc_start, 0, 1, "garbage collection begins when used blocks exceed this share of all");
-    v.ratio("gc_stop", gc_stop, 0, 1, "and ends, in the background, when they are down to this share");
+    v.choice("gc_policy", gc_policy, {"greedy", "cost_benefit"},
+             "which block is collected: that with the fewest valid units, or also by how long it has not changed");
+    v.number("gc_reserve", gc_reserve, Unit::kCount, 3, 1024,
+             "erased blocks that garbage collection keeps for each die, those being filled included; the rest of the "
+             "spare space holds data");
     v.toggle("gc_whole_blocks", gc_whole_blocks,
              "whether garbage is collected by whole blocks, each within its die, which is busy as long, or row by row "
-             "to all "
-             "dies in turn");
+             "to all dies in turn");
     v.number("background_gc_idle", background_gc_idle, Unit::kNanoseconds, 0, 3600 * kSecond,
              "idle time after which garbage is collected in the background; 0: never");
+    v.number("background_gc_reserve", background_gc_reserve, Unit::kCount, 3, 65536,
+             "erased blocks for each die at which collecting in the background ends");
+    v.number("wear_spread", wear_spread, Unit::kCount, 0, 1'000'000,
+             "how many erases blocks of a die may differ by before static data are moved to even them out; 0: any");
   }
 };
 

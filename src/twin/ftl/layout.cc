@@ -5,14 +5,10 @@
 #include <bit>
 #include <cmath>
 
+#include "core/random.h"
+
 namespace twin {
 namespace {
-
-std::uint64_t mix(std::uint64_t x) {  // the finalizer of splitmix64
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31);
-}
 
 std::uint32_t rotation(const BlockShape& shape, std::uint64_t row) {
   return static_cast<std::uint32_t>(mix(row + 1) % shape.dies);

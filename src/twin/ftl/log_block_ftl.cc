@@ -1,4 +1,4 @@
-// Placing, merging, reading.
+// Hybrid mapping: choosing log blocks, merging them, reading.
 #include "ftl/log_block_ftl.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace twin {
 namespace {
 
-// Events: what has happened, and the slot of the program to which it has.
+// Events: what has happened, and the slot of the program that it concerns.
 enum : std::uint64_t { kProgrammed, kBackground };
 constexpr unsigned kWhatBits = 1;
 
@@ -27,6 +27,10 @@ LogBlockFtl::Shape shape_of(std::int64_t capacity_bytes, const FlashParameters& 
                             const LogMappingParameters& log) {
   if (capacity_bytes % flash.page != 0) {
     throw std::invalid_argument("capacity.size: must be a multiple of flash.page");
+  }
+  // a merge reserves its operations at once, and nothing may move them afterwards
+  if (flash.suspend_time > 0) {
+    throw std::invalid_argument("flash.suspend_time: must be 0 where ftl.mapping is log_block");
   }
   const std::int64_t dies = flash.channels * flash.dies_per_channel;
   if (dies % log.group != 0) {
@@ -52,7 +56,7 @@ LogBlockFtl::Shape shape_of(std::int64_t capacity_bytes, const FlashParameters& 
   const double raw_units = units * (1 + ftl.over_provisioning);
   if (raw_units > 4e9) throw std::invalid_argument("capacity.size: more units than can be mapped");
   shape.data_blocks = static_cast<std::uint32_t>((whole_units + shape.block_units - 1) / shape.block_units);
-  // as many on each die
+  // each die has the same number of blocks
   const std::uint32_t sets = shape.dies / shape.group;
   shape.blocks = (static_cast<std::uint32_t>(raw_units / shape.block_units) + sets - 1) / sets * sets;
   // a full merge needs a free block before it frees one
@@ -68,8 +72,9 @@ LogBlockFtl::Shape shape_of(std::int64_t capacity_bytes, const FlashParameters& 
 
 }  // namespace
 
-LogBlockFtl::LogBlockFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const FtlParameters& ftl,
-                         const LogMappingParameters& mapping, EventQueue& events, FtlClient& client, Counters& counters)
+LogBlockFtl::LogBlockFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const AgeingParameters& ageing,
+                         std::uint64_t seed, const FtlParameters& ftl, const LogMappingParameters& mapping,
+                         EventQueue& events, FtlClient& client, Counters& counters)
     : events_(events),
       client_(client),
       counters_(counters),
@@ -79,7 +84,7 @@ LogBlockFtl::LogBlockFtl(std::int64_t capacity_bytes, const FlashParameters& fla
       spare_logs_(static_cast<std::uint32_t>(mapping.spare_logs)),
       merge_idle_(mapping.background_merge_idle),
       shape_(shape_of(capacity_bytes, flash, ftl, mapping)),
-      flash_(flash, counters),
+      flash_(flash, ageing, seed, counters),
       reader_(events, flash_, client),
       blocks_(shape_.blocks),
       data_(shape_.data_blocks),
@@ -181,7 +186,7 @@ bool LogBlockFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count,
   reader_.read_units(
       now, operation, static_cast<std::uint32_t>(unit), count, size_bytes, unit_bytes_,
       [this](std::uint32_t each) { return physical_page_of(each); },
-      [this](std::uint32_t page) { return shape_.die_of(page); },
+      [this](std::uint32_t page) { return shape_.flash_page_of(page); },
       [this](std::uint32_t page, std::uint32_t run, std::uint32_t next) {
         return next == page + run && next % shape_.row_units != 0;
       });
@@ -259,7 +264,7 @@ void LogBlockFtl::put(std::uint32_t unit, std::uint32_t number) {
 
 void LogBlockFtl::program_run() {
   if (run_.count == 0) return;
-  const Nanoseconds done = flash_.program(run_.ready, shape_.die_of(run_.page), run_.count * unit_bytes_);
+  const Nanoseconds done = flash_.program(run_.ready, shape_.flash_page_of(run_.page), run_.count * unit_bytes_);
   Nanoseconds& programmed = blocks_[run_.page / shape_.block_units].programmed;
   programmed = std::max(programmed, done);
   written_until_ = std::max(written_until_, done);
@@ -324,7 +329,7 @@ std::uint32_t LogBlockFtl::block_for(Nanoseconds now, std::uint32_t unit, Nanose
   }
 }
 
-// The log that is free, or will be first; kNone without any.
+// The log that is free, or will be free first; kNone when there is none.
 std::uint32_t LogBlockFtl::unused_log() const {
   std::uint32_t first = kNone;
   for (std::uint32_t number = first_shared(); number < logs_.size(); ++number) {
@@ -393,8 +398,8 @@ std::uint32_t LogBlockFtl::oldest_log(bool growing_too) const {
   return oldest;
 }
 
-// Merges until as many logs are free as are kept spare. They are free from then on for the map, and when the flash is
-// done for writes.
+// Merges until the number of free logs is that of the spare ones. The map may use such a log at once; writes to it wait
+// until the flash operations of its merge are done.
 void LogBlockFtl::merge_ahead(Nanoseconds now) {
   if (spare_logs_ == 0) return;
   const auto spare = [](const Log& log) { return log.block == kNone; };
@@ -482,7 +487,7 @@ Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::ui
         Nanoseconds in_register = now;
         if (page / shape_.row_units != source) {
           source = page / shape_.row_units;
-          in_register = flash_.array_read(now, die);
+          in_register = flash_.array_read(now, shape_.flash_page_of(page), ReadFor::kDrive);
         }
         there = std::max(there, flash_.data_out(in_register, die, unit_bytes_));
         ++counters_.units_moved;
@@ -493,8 +498,8 @@ Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::ui
       ++counters_.units_programmed;
       ++offset;
     } while (offset < end && offset % shape_.row_units != 0);
-    const std::uint32_t die = shape_.die_of(target * shape_.block_units + begin);
-    done = std::max(done, flash_.program(there, die, (offset - begin) * unit_bytes_));
+    const FlashPage page = shape_.flash_page_of(target * shape_.block_units + begin);
+    done = std::max(done, flash_.program(there, page, (offset - begin) * unit_bytes_));
   }
   blocks_[target].filled = std::max(end, from);
   blocks_[target].programmed = std::max(blocks_[target].programmed, done);

@@ -46,8 +46,9 @@ namespace twin {
 class LogBlockFtl final : public Ftl, private EventHandler {
  public:
   // Throws std::invalid_argument for a geometry that cannot be mapped.
-  LogBlockFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const FtlParameters& ftl,
-              const LogMappingParameters& mapping, EventQueue& events, FtlClient& client, Counters& counters);
+  LogBlockFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const AgeingParameters& ageing,
+              std::uint64_t seed, const FtlParameters& ftl, const LogMappingParameters& mapping, EventQueue& events,
+              FtlClient& client, Counters& counters);
 
   bool read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std::uint64_t size_bytes,
             std::uint64_t token) override;
@@ -72,6 +73,9 @@ class LogBlockFtl final : public Ftl, private EventHandler {
 
     [[nodiscard]] std::uint32_t die_of(std::uint32_t page) const {
       return page / block_units % (dies / group) * group + page % block_units / row_units % group;
+    }
+    [[nodiscard]] FlashPage flash_page_of(std::uint32_t page) const {
+      return {die_of(page), page % block_units / row_units / group};
     }
   };
 

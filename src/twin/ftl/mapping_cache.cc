@@ -1,4 +1,4 @@
-// Rows in a list from the coldest to the hottest.
+// The rows form a list in the order of their last use, from the coldest to the hottest.
 #include "ftl/mapping_cache.h"
 
 #include <algorithm>
@@ -20,8 +20,7 @@ MappingCache::Lookup MappingCache::look_up(std::uint32_t unit, bool change) {
     if (free_.empty()) result.pages_written += make_room();
     fill(free_.back(), unit, true);
     if (batch_fetch_) {
-      // as many neighbours as fit beside the wanted one, those that follow it first; what is colder than they makes
-      // room
+      // Brings in as many neighbours as fit beside the wanted entry, those that follow it first. Colder rows make room.
       const std::uint32_t begin = page_of(unit) * page_entries_;
       const std::uint32_t end = std::min(begin + page_entries_, units_);
       std::uint32_t room = static_cast<std::uint32_t>(rows_.size()) - 1;

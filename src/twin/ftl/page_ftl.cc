@@ -1,4 +1,4 @@
-// Mapping, programming, collecting.
+// Page mapping: lookups, programs, garbage collection.
 #include "ftl/page_ftl.h"
 
 #include <algorithm>
@@ -9,12 +9,11 @@
 namespace twin {
 namespace {
 
-// Events: what has happened, and the slot of the map read or program to which it has.
+// Events: what has happened, and the slot of the map read or program that it concerns.
 enum : std::uint64_t { kMapRead, kProgrammed, kBackground };
 constexpr unsigned kWhatBits = 2;
 
-// Foreground garbage collection reclaims as many units as each write consumed, so that no write waits for more. Its
-// debt is kept in 1/1024 units.
+// The debt of foreground garbage collection is kept in 1/1024 units.
 constexpr std::int64_t kDebtParts = 1024;
 
 // Entries of the logical-to-physical map. Zero, which a LazyArray starts with, means that the unit lies where it lay
@@ -26,7 +25,8 @@ constexpr std::uint32_t kFirstPage = 2;  // plus the physical page
 std::uint32_t whole(double value) { return static_cast<std::uint32_t>(value); }
 
 BlockShape shape_of(std::int64_t capacity_bytes, const FlashParameters& flash, const FtlParameters& ftl,
-                    std::int64_t unit) {
+                    const PageMappingParameters& mapping) {
+  const std::int64_t unit = mapping.unit;
   if (flash.page % unit != 0) throw std::invalid_argument("flash.page: must be a multiple of page_mapping.unit");
   if (capacity_bytes % unit != 0) {
     throw std::invalid_argument("capacity.size: must be a multiple of page_mapping.unit");
@@ -38,59 +38,49 @@ BlockShape shape_of(std::int64_t capacity_bytes, const FlashParameters& flash, c
   const double units = static_cast<double>(capacity_bytes) / static_cast<double>(unit);
   const double blocks = units * (1 + ftl.over_provisioning) / shape.block_units();
   if (blocks * shape.block_units() > 4e9) throw std::invalid_argument("capacity.size: more units than can be mapped");
-  // as many on each die
+  // each die has the same number of blocks
   shape.blocks = (static_cast<std::uint32_t>(blocks) + shape.dies - 1) / shape.dies * shape.dies;
-  const std::uint32_t needed = static_cast<std::uint32_t>(units / shape.block_units()) + 4 * shape.dies + 2;
+  const auto reserve = static_cast<std::uint32_t>(mapping.gc_reserve);
+  const std::uint32_t needed = static_cast<std::uint32_t>(units / shape.block_units()) + (reserve + 1) * shape.dies;
   if (shape.blocks < needed) {
-    throw std::invalid_argument("ftl.over_provisioning: leaves " + std::to_string(shape.blocks) +
-                                " blocks, but with an open block on each die for writing and for collecting at least " +
-                                std::to_string(needed) + " are needed");
+    throw std::invalid_argument("ftl.over_provisioning: leaves " + std::to_string(shape.blocks) + " blocks, but with " +
+                                std::to_string(reserve) + " erased ones for each die (page_mapping.gc_reserve) at " +
+                                "least " + std::to_string(needed) + " are needed");
   }
   return shape;
 }
 
-// Free blocks below which collection must begin, so that every die has one to open for either frontier.
-std::uint32_t least_free(const BlockShape& shape, double used_ratio) {
-  return std::max(whole((1 - used_ratio) * shape.blocks), 2 * shape.dies + 1);
-}
-
-std::uint32_t start_of(double gc_start, const BlockShape& shape, std::uint32_t units) {
-  const std::uint32_t free_blocks = least_free(shape, gc_start);
-  const std::uint32_t data_blocks = (units + shape.block_units() - 1) / shape.block_units();
-  if (shape.blocks - free_blocks < data_blocks) {
-    throw std::invalid_argument("page_mapping.gc_start: keeps " + std::to_string(free_blocks) + " of " +
-                                std::to_string(shape.blocks) + " blocks free, but the capacity takes " +
-                                std::to_string(data_blocks));
-  }
-  return free_blocks;
+std::uint64_t reserve_units(std::int64_t blocks_per_die, const BlockShape& shape) {
+  return static_cast<std::uint64_t>(blocks_per_die) * shape.dies * shape.block_units();
 }
 
 }  // namespace
 
-PageFtl::PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const FtlParameters& ftl,
-                 const PageMappingParameters& mapping, EventQueue& events, FtlClient& client, Counters& counters)
+PageFtl::PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const AgeingParameters& ageing,
+                 std::uint64_t seed, const FtlParameters& ftl, const PageMappingParameters& mapping, EventQueue& events,
+                 FtlClient& client, Counters& counters)
     : events_(events),
       client_(client),
       counters_(counters),
       unit_bytes_(static_cast<std::uint32_t>(mapping.unit)),
       units_(static_cast<std::uint32_t>(capacity_bytes / mapping.unit)),
-      shape_(shape_of(capacity_bytes, flash, ftl, mapping.unit)),
+      shape_(shape_of(capacity_bytes, flash, ftl, mapping)),
       planes_(static_cast<std::uint32_t>(flash.planes)),
       background_idle_(mapping.background_gc_idle),
-      start_collecting_(start_of(mapping.gc_start, shape_, units_)),
-      stop_collecting_(std::max(start_collecting_, least_free(shape_, mapping.gc_stop))),
+      start_collecting_(reserve_units(mapping.gc_reserve, shape_)),
+      stop_collecting_(reserve_units(mapping.background_gc_reserve, shape_)),
       collect_whole_blocks_(mapping.gc_whole_blocks),
-      initial_(ftl.initial_state, shape_, units_, start_collecting_),
-      pool_(shape_, initial_),
-      flash_(flash, counters),
+      initial_(ftl.initial_state, shape_, units_, static_cast<std::uint32_t>(mapping.gc_reserve) * shape_.dies),
+      pool_(shape_, initial_, mapping.gc_policy, static_cast<std::uint32_t>(mapping.wear_spread)),
+      flash_(flash, ageing, seed, counters),
       reader_(events, flash_, client),
       cache_(mapping.map_cache_coverage < 1 ? std::max(1U, whole(mapping.map_cache_coverage * units_)) : 0, units_,
              static_cast<std::uint32_t>(mapping.map_page_entries), mapping.map_batch_fetch),
       l2p_(units_),
       p2l_(static_cast<std::size_t>(shape_.blocks) * shape_.block_units()),
       invalid_(static_cast<std::size_t>(shape_.blocks) * shape_.block_units() / 64 + 1) {
-  if (mapping.gc_stop > mapping.gc_start) {
-    throw std::invalid_argument("page_mapping.gc_stop: must not be more than gc_start");
+  if (mapping.background_gc_reserve < mapping.gc_reserve) {
+    throw std::invalid_argument("page_mapping.background_gc_reserve: must not be less than gc_reserve");
   }
   for (Frontier* frontier : {&host_frontier_, &gc_frontier_}) {
     frontier->block.assign(shape_.dies, BlockPool::kNoBlock);
@@ -130,7 +120,7 @@ void PageFtl::read_data(Nanoseconds now, const MapRead& data) {
   reader_.read_units(
       now, data.operation, data.unit, data.count, data.size_bytes, unit_bytes_,
       [this](std::uint32_t unit) { return physical_page_of(unit); },
-      [this](std::uint32_t page) { return shape_.die_of(page / shape_.block_units()); },
+      [this](std::uint32_t page) { return flash_page_of(page); },
       [this](std::uint32_t page, std::uint32_t, std::uint32_t next) {
         return next / shape_.row_units == page / shape_.row_units;
       });
@@ -146,14 +136,22 @@ void PageFtl::on_event(Nanoseconds now, std::uint64_t what) {
       return reader_.end(now, data.operation);
     }
     case kProgrammed: {
-      const Program program = programs_[number];
+      Program& running = programs_[number];
+      const Nanoseconds postponed = flash_.postponed_ns(running.die);
+      if (postponed > running.postponed) {  // reads have interrupted it
+        events_.schedule(now + postponed - running.postponed, *this, what);
+        running.postponed = postponed;
+        return;
+      }
+      const Program program = running;
       programs_.release(number);
       return client_.write_done(now, program.token, program.count);
     }
     case kBackground:
       background_ = false;
-      if (touched_ || pool_.free_blocks() >= stop_collecting_) return;
-      if (!collect_row(now)) return;
+      if (touched_ || erased_units() >= stop_collecting_) return;
+      // a block with less garbage than a row has gains nothing
+      if (!collect_row(now, shape_.row_units)) return;
       background_ = true;
       events_.schedule(std::max(gc_until_, now + 1), *this, kBackground);
       return;
@@ -177,7 +175,8 @@ void PageFtl::look_up(Nanoseconds now, std::uint64_t unit, std::uint64_t count, 
     }
     for (std::uint32_t page = 0; page < found.pages_written; ++page) {
       ++counters_.translation_writes;
-      flash_.program(now, static_cast<std::uint32_t>(counters_.translation_writes % shape_.dies), unit_bytes_);
+      const auto number = static_cast<std::uint32_t>(counters_.translation_writes);
+      flash_.program(now, {number % shape_.dies, number / shape_.dies}, unit_bytes_);
     }
   }
   counters_.translation_reads += map_pages_.size();
@@ -188,8 +187,8 @@ void PageFtl::look_up(Nanoseconds now, std::uint64_t unit, std::uint64_t count, 
 Nanoseconds PageFtl::read_map_pages(Nanoseconds now) {
   Nanoseconds in_memory = now;
   for (const std::uint32_t page : map_pages_) {
-    const std::uint32_t die = page % shape_.dies;
-    in_memory = std::max(in_memory, flash_.data_out(flash_.array_read(now, die), die, unit_bytes_));
+    const FlashPage at{page % shape_.dies, page / shape_.dies};
+    in_memory = std::max(in_memory, flash_.data_out(flash_.array_read(now, at, ReadFor::kHost), at.die, unit_bytes_));
   }
   return in_memory;
 }
@@ -228,11 +227,11 @@ void PageFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32_t c
   for (std::uint32_t i = 0; i < count; ++i) moving_.push_back(static_cast<std::uint32_t>(units[i]));
   map_row(moving_.data(), count, first_page);
   counters_.units_host += count;
-  const std::uint32_t number = programs_.take({token, count});
-  const std::uint32_t die = shape_.die_of(first_page / shape_.block_units());
-  const Nanoseconds done = flash_.program(now, die, static_cast<std::uint64_t>(shape_.row_units) * unit_bytes_);
+  const FlashPage at = flash_page_of(first_page);
+  const std::uint32_t number = programs_.take({token, count, at.die, flash_.postponed_ns(at.die)});
+  const Nanoseconds done = flash_.program(now, at, static_cast<std::uint64_t>(shape_.row_units) * unit_bytes_);
   events_.schedule(done, *this, static_cast<std::uint64_t>(number) << kWhatBits | kProgrammed);
-  if (pool_.free_blocks() < start_collecting_) collect(now, shape_.row_units);
+  collect(now);
 }
 
 // The die whose turn it is.
@@ -249,7 +248,9 @@ std::uint32_t PageFtl::open_row(Frontier& frontier, std::uint32_t die) {
     block = pool_.take(die);
     assert(block != BlockPool::kNoBlock && "collection keeps blocks free");
     frontier.row[die] = 0;
+    frontier.erased_rows += shape_.rows;
   }
+  --frontier.erased_rows;
   const std::uint32_t first_page = block * shape_.block_units() + frontier.row[die] * shape_.row_units;
   if (++frontier.row[die] == shape_.rows) frontier.block[die] = BlockPool::kNoBlock;
   return first_page;
@@ -288,15 +289,30 @@ void PageFtl::discard(Nanoseconds now, std::uint64_t unit, std::uint64_t count) 
 
 // ---- collecting
 
-// Foreground garbage collection: reclaims as many units as the host has just consumed, so that no write waits for more.
-// Where whole blocks are collected, one write waits for a block and those that follow it need not.
-void PageFtl::collect(Nanoseconds now, std::uint32_t units) {
+// Units that can be programmed before anything has to be erased.
+std::uint64_t PageFtl::erased_units() const {
+  return static_cast<std::uint64_t>(pool_.free_blocks()) * shape_.block_units() +
+         (host_frontier_.erased_rows + gc_frontier_.erased_rows) * shape_.row_units;
+}
+
+// Foreground garbage collection, after each row that the host has programmed. Below the reserve it reclaims as many
+// units as the row consumed, and more the farther below, so that erased space stays about the same and no write waits
+// for much more than others. Where whole blocks are collected, one write waits for a block and those that follow it
+// need not.
+void PageFtl::collect(Nanoseconds now) {
+  const std::uint64_t erased = erased_units();
+  if (erased >= start_collecting_) {
+    debt_ = std::min<std::int64_t>(debt_, 0);
+    return;
+  }
   ++counters_.gc_runs_foreground;
-  debt_ += static_cast<std::int64_t>(units) * kDebtParts;
-  // even without a debt, each frontier must find free blocks to open
-  while (debt_ > 0 || pool_.free_blocks() <= 2 * shape_.dies) {
+  const std::uint64_t short_of = start_collecting_ - erased;
+  const std::uint64_t of_all_dies = static_cast<std::uint64_t>(shape_.dies) * shape_.block_units();
+  debt_ +=
+      kDebtParts * shape_.row_units + static_cast<std::int64_t>(kDebtParts * shape_.row_units * short_of / of_all_dies);
+  while (debt_ > 0) {
     do {
-      if (!collect_row(now)) {
+      if (!collect_row(now, 1)) {
         debt_ = 0;
         return;
       }
@@ -304,49 +320,72 @@ void PageFtl::collect(Nanoseconds now, std::uint32_t units) {
   }
 }
 
-// Moves up to a row of valid units out of the victim, and erases it when it has none left. False when there is no block
-// with garbage in it.
-bool PageFtl::collect_row(Nanoseconds now) {
-  if (victim_ == BlockPool::kNoBlock) {
-    if (pool_.fewest_valid() >= shape_.block_units()) return false;
-    victim_ = pool_.take_victim();
-    victim_page_ = victim_ * shape_.block_units();
-    victim_valid_ = pool_.valid(victim_);
-  }
-  const std::uint32_t end = (victim_ + 1) * shape_.block_units();
-  const std::uint32_t die = shape_.die_of(victim_);
-  Nanoseconds read = now;
-  std::uint32_t row_read = kNoUnit;
+// Moves a row of valid units out of the victim, and erases it when it has none left. A row that the victim does not
+// fill takes units of the next one, unless blocks are collected one by one. False when there is no block to collect:
+// none has `least_garbage` units of it.
+bool PageFtl::collect_row(Nanoseconds now, std::uint32_t least_garbage) {
   moving_.clear();
-  for (; victim_page_ < end && moving_.size() < shape_.row_units && pool_.valid(victim_) > moving_.size();
-       ++victim_page_) {
-    if (!is_valid(victim_page_)) continue;
-    moving_.push_back(unit_at(victim_page_));
-    if (victim_page_ / shape_.row_units != row_read) {
-      row_read = victim_page_ / shape_.row_units;
-      read = flash_.array_read(now, die);
+  emptied_.clear();
+  std::uint32_t die = 0;
+  while (moving_.size() < shape_.row_units) {
+    if (victim_ == BlockPool::kNoBlock && !take_victim(least_garbage)) break;
+    die = shape_.die_of(victim_);
+    const std::size_t before = moving_.size();
+    if (gather(now)) {
+      emptied_.push_back(victim_);
+      victim_ = BlockPool::kNoBlock;
     }
+    const std::size_t gathered = moving_.size() - before;
+    if (gathered > 0) flash_.data_out(now, die, gathered * unit_bytes_);
+    if (victim_ == BlockPool::kNoBlock && (collect_whole_blocks_ || moving_.empty())) break;
   }
-  const auto moved = static_cast<std::uint32_t>(moving_.size());
-  if (moved > 0) {
-    flash_.data_out(now, die, static_cast<std::uint64_t>(moved) * unit_bytes_);
+  if (moving_.empty() && emptied_.empty()) return false;
+  if (!moving_.empty()) {
+    const auto moved = static_cast<std::uint32_t>(moving_.size());
     const std::uint32_t first_page = open_row(gc_frontier_, collect_whole_blocks_ ? die : next_die(gc_frontier_));
     map_row(moving_.data(), moved, first_page);
     counters_.units_moved += moved;
-    const std::uint32_t target = shape_.die_of(first_page / shape_.block_units());
-    gc_until_ = flash_.program(now, target, static_cast<std::uint64_t>(shape_.row_units) * unit_bytes_);
+    const std::uint64_t row_bytes = static_cast<std::uint64_t>(shape_.row_units) * unit_bytes_;
+    gc_until_ = flash_.program(now, flash_page_of(first_page), row_bytes);
     counters_.gc_ns += gc_until_ - now;
-    // a block with v of n units valid gives n - v free ones for v moved
-    debt_ -= kDebtParts * moved * (shape_.block_units() - victim_valid_) / victim_valid_;
   }
-  if (pool_.valid(victim_) == 0) erase_victim(std::max(now, read));
+  for (const std::uint32_t block : emptied_) erase(now, block);
   return true;
 }
 
-void PageFtl::erase_victim(Nanoseconds now) {
-  const Nanoseconds done = flash_.erase(now, shape_.die_of(victim_));
-  gc_until_ = std::max(gc_until_, done);
-  const std::size_t first = static_cast<std::size_t>(victim_) * shape_.block_units();
+bool PageFtl::take_victim(std::uint32_t least_garbage) {
+  victim_ = pool_.take_victim(least_garbage);
+  if (victim_ == BlockPool::kNoBlock) return false;
+  counters_.wear_moves = pool_.wear_moves();
+  victim_page_ = victim_ * shape_.block_units();
+  victim_valid_ = pool_.valid(victim_);
+  if (victim_valid_ == 0) debt_ -= kDebtParts * shape_.block_units();
+  return true;
+}
+
+// Reads valid units of the victim to fill up the row that is to be moved; true when it has no others.
+bool PageFtl::gather(Nanoseconds now) {
+  std::uint32_t left = pool_.valid(victim_);  // the host may have overwritten some since the last row
+  std::uint32_t row_read = kNoUnit;
+  for (; left > 0 && moving_.size() < shape_.row_units; ++victim_page_) {
+    if (!is_valid(victim_page_)) continue;
+    moving_.push_back(unit_at(victim_page_));
+    --left;
+    if (victim_page_ / shape_.row_units != row_read) {
+      row_read = victim_page_ / shape_.row_units;
+      flash_.array_read(now, flash_page_of(victim_page_), ReadFor::kDrive);
+    }
+    // a block with v of n units valid gives n - v free ones for v moved; one collected for its wear may give none, and
+    // must not be moved all at once for that
+    const std::uint32_t freed = std::max(shape_.block_units() - victim_valid_, shape_.block_units() / 16);
+    debt_ -= kDebtParts * freed / victim_valid_;
+  }
+  return left == 0;
+}
+
+void PageFtl::erase(Nanoseconds now, std::uint32_t block) {
+  gc_until_ = std::max(gc_until_, flash_.erase(now, shape_.die_of(block)));
+  const std::size_t first = static_cast<std::size_t>(block) * shape_.block_units();
   for (std::size_t page = first; page < first + shape_.block_units();) {
     if (page % 64 == 0 && page + 64 <= first + shape_.block_units()) {
       invalid_[page / 64] = 0;
@@ -356,14 +395,12 @@ void PageFtl::erase_victim(Nanoseconds now) {
       ++page;
     }
   }
-  if (victim_valid_ == 0) debt_ -= kDebtParts * shape_.block_units();
-  pool_.erased(victim_);
-  victim_ = BlockPool::kNoBlock;
+  pool_.erased(block);
 }
 
 void PageFtl::idle(Nanoseconds now, Nanoseconds) {
   touched_ = false;  // a step that is still due goes on
-  if (background_ || pool_.free_blocks() >= stop_collecting_) return;
+  if (background_ || erased_units() >= stop_collecting_) return;
   ++counters_.gc_runs_background;
   background_ = true;
   events_.schedule(now, *this, kBackground);

@@ -24,8 +24,9 @@ namespace twin {
 class PageFtl final : public Ftl, private EventHandler {
  public:
   // Throws std::invalid_argument for a geometry that cannot be mapped.
-  PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const FtlParameters& ftl,
-          const PageMappingParameters& mapping, EventQueue& events, FtlClient& client, Counters& counters);
+  PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const AgeingParameters& ageing, std::uint64_t seed,
+          const FtlParameters& ftl, const PageMappingParameters& mapping, EventQueue& events, FtlClient& client,
+          Counters& counters);
 
   bool read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std::uint64_t size_bytes,
             std::uint64_t token) override;
@@ -56,6 +57,8 @@ class PageFtl final : public Ftl, private EventHandler {
   struct Program {
     std::uint64_t token = 0;
     std::uint32_t count = 0;
+    std::uint32_t die = 0;
+    Nanoseconds postponed = 0;  // by reads of the host, when the program's end was computed last
   };
 
   // Blocks being filled, one a die; programs go to the dies in turn.
@@ -63,6 +66,7 @@ class PageFtl final : public Ftl, private EventHandler {
     std::vector<std::uint32_t> block;  // by die
     std::vector<std::uint32_t> row;    // the next one of it
     std::uint64_t programs = 0;
+    std::uint64_t erased_rows = 0;  // of all these blocks
   };
 
   void on_event(Nanoseconds now, std::uint64_t what) override;
@@ -71,6 +75,9 @@ class PageFtl final : public Ftl, private EventHandler {
   void unmap(std::uint32_t unit);
   [[nodiscard]] bool is_valid(std::uint32_t page) const;
   [[nodiscard]] std::uint32_t unit_at(std::uint32_t page) const;
+  [[nodiscard]] FlashPage flash_page_of(std::uint32_t page) const {
+    return {shape_.die_of(page / shape_.block_units()), page % shape_.block_units() / shape_.row_units};
+  }
   [[nodiscard]] std::uint32_t next_die(const Frontier& frontier) const;
   std::uint32_t open_row(Frontier& frontier, std::uint32_t die);
   void map_row(const std::uint32_t* units, std::uint32_t count, std::uint32_t first_page);
@@ -78,9 +85,12 @@ class PageFtl final : public Ftl, private EventHandler {
   void look_up(Nanoseconds now, std::uint64_t unit, std::uint64_t count, bool change, std::uint64_t& hits,
                std::uint64_t& misses);
   Nanoseconds read_map_pages(Nanoseconds now);
-  void collect(Nanoseconds now, std::uint32_t units);
-  bool collect_row(Nanoseconds now);
-  void erase_victim(Nanoseconds now);
+  [[nodiscard]] std::uint64_t erased_units() const;
+  void collect(Nanoseconds now);
+  bool collect_row(Nanoseconds now, std::uint32_t least_garbage);
+  bool take_victim(std::uint32_t least_garbage);
+  bool gather(Nanoseconds now);
+  void erase(Nanoseconds now, std::uint32_t block);
 
   EventQueue& events_;
   FtlClient& client_;
@@ -90,8 +100,8 @@ class PageFtl final : public Ftl, private EventHandler {
   BlockShape shape_;
   std::uint32_t planes_;
   Nanoseconds background_idle_;
-  std::uint32_t start_collecting_;  // when fewer blocks are free than this
-  std::uint32_t stop_collecting_;   // in the background: when as many are free
+  std::uint64_t start_collecting_;  // when fewer units are erased than this
+  std::uint64_t stop_collecting_;   // in the background: when as many are erased
   bool collect_whole_blocks_;
   InitialLayout initial_;
   BlockPool pool_;
@@ -104,10 +114,11 @@ class PageFtl final : public Ftl, private EventHandler {
   Frontier host_frontier_, gc_frontier_;
 
   std::uint32_t victim_ = BlockPool::kNoBlock;
-  std::uint32_t victim_page_ = 0;   // the next of its pages to be looked at
-  std::uint32_t victim_valid_ = 0;  // when it was taken
-  std::int64_t debt_ = 0;           // what garbage collection has to reclaim for the host's writes, in parts of a unit
-  std::vector<std::uint32_t> moving_;
+  std::uint32_t victim_page_ = 0;       // the next of its pages to be looked at
+  std::uint32_t victim_valid_ = 0;      // its valid units when it was chosen
+  std::int64_t debt_ = 0;               // what garbage collection owes for the host's writes, in 1/1024 units
+  std::vector<std::uint32_t> moving_;   // units on their way to another block
+  std::vector<std::uint32_t> emptied_;  // blocks to be erased then
   bool background_ = false;
   bool touched_ = false;  // by the host, since the last step in the background
   Nanoseconds gc_until_ = 0;

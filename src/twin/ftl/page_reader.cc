@@ -1,10 +1,10 @@
-// Array reads and transfers, event by event.
+// Page reads, each an array read and the transfers of its data, event by event.
 #include "ftl/page_reader.h"
 
 namespace twin {
 namespace {
 
-// Events: what has happened, and the number of the page read to which it has.
+// Events: what has happened, and the number of the page read that it concerns.
 enum : std::uint64_t { kInRegister, kPieceArrived };
 constexpr unsigned kWhatBits = 1;
 
@@ -16,10 +16,10 @@ std::uint64_t event(std::uint64_t what, std::uint32_t page_read) {
 
 }  // namespace
 
-void PageReader::read_page(Nanoseconds now, std::uint32_t operation, std::uint32_t die, std::uint64_t size_bytes) {
+void PageReader::read_page(Nanoseconds now, std::uint32_t operation, FlashPage page, std::uint64_t size_bytes) {
   ++operations_[operation].pending;
-  const std::uint32_t page_read = page_reads_.take({operation, die, size_bytes});
-  events_.schedule(flash_.array_read(now, die), *this, event(kInRegister, page_read));
+  const std::uint32_t page_read = page_reads_.take({operation, page.die, size_bytes});
+  events_.schedule(flash_.array_read(now, page, ReadFor::kHost), *this, event(kInRegister, page_read));
 }
 
 void PageReader::transfer_piece(Nanoseconds now, std::uint32_t number) {

@@ -25,12 +25,14 @@ class PageReader final : private EventHandler {
   std::uint32_t begin(std::uint64_t token) { return operations_.take({token, 1}); }
 
   // Starts the page reads for `count` units from `first` on, of which the client wants `size_bytes` in all.
-  // `page_of(unit)` is the unit's physical page, kNoUnit where there is nothing to read; `die_of(page)` its die.
+  // `page_of(unit)` is the unit's physical page, kNoUnit where there is nothing to read; `flash_page_of(page)` the page
+  // of flash in which that lies.
   // Neighbouring units are read together as long as `joins(page, run, next)` says that `next` belongs to the same page
   // read as the `run` units from `page` on.
-  template <class PageOf, class DieOf, class Joins>
+  template <class PageOf, class FlashPageOf, class Joins>
   void read_units(Nanoseconds now, std::uint32_t operation, std::uint32_t first, std::uint32_t count,
-                  std::uint64_t size_bytes, std::uint64_t unit_bytes, PageOf page_of, DieOf die_of, Joins joins) {
+                  std::uint64_t size_bytes, std::uint64_t unit_bytes, PageOf page_of, FlashPageOf flash_page_of,
+                  Joins joins) {
     std::uint64_t left_bytes = size_bytes;
     for (std::uint32_t i = 0; i < count;) {
       const std::uint32_t page = page_of(first + i);
@@ -42,7 +44,7 @@ class PageReader final : private EventHandler {
       }
       const std::uint64_t wanted_bytes = std::min<std::uint64_t>(left_bytes, run * unit_bytes);
       left_bytes -= wanted_bytes;
-      if (page != kNoUnit) read_page(now, operation, die_of(page), wanted_bytes);
+      if (page != kNoUnit) read_page(now, operation, flash_page_of(page), wanted_bytes);
       i += run;
     }
   }
@@ -70,7 +72,7 @@ class PageReader final : private EventHandler {
     std::uint64_t left_bytes = 0;  // not yet transferred
   };
 
-  void read_page(Nanoseconds now, std::uint32_t operation, std::uint32_t die, std::uint64_t size_bytes);
+  void read_page(Nanoseconds now, std::uint32_t operation, FlashPage page, std::uint64_t size_bytes);
   void transfer_piece(Nanoseconds now, std::uint32_t page_read);
   void on_event(Nanoseconds now, std::uint64_t what) override;
 

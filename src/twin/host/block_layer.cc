@@ -1,15 +1,18 @@
-// Splitting, merging, dispatching.
+// How the block layer splits, merges and dispatches requests.
 #include "host/block_layer.h"
 
 #include <algorithm>
 
 namespace twin {
 
-BlockLayer::BlockLayer(const HostParameters& parameters, CommandPort& drive, Counters& counters, CompletionSink& sink)
-    : drive_(drive),
+BlockLayer::BlockLayer(const HostParameters& parameters, EventQueue& events, CommandPort& drive, Counters& counters,
+                       CompletionSink& sink)
+    : events_(events),
+      drive_(drive),
       counters_(counters),
       sink_(sink),
       scheduler_(make_scheduler(parameters.scheduler)),
+      lock_time_(parameters.lock_time),
       nr_requests_(static_cast<std::size_t>(parameters.nr_requests)),
       max_request_bytes_(static_cast<std::uint64_t>(parameters.max_request)) {
   waiting_.reserve(nr_requests_);
@@ -30,11 +33,23 @@ void BlockLayer::submit(Nanoseconds now, const Request& request, std::uint64_t t
     command.request.size_bytes = std::min(limit, request.size_bytes - part * limit);
     command.ticket = origin;
     command.submitted_ns = now;
-    if (waiting_.empty() && drive_.has_slot()) {
-      send(now, command);
-    } else {
-      enqueue(now, command);
+    if (lock_time_ == 0) {
+      arrive(now, command);
+      continue;
     }
+    lock_free_ = std::max(lock_free_, now) + lock_time_;
+    events_.schedule(lock_free_, *this, slot);
+  }
+}
+
+// A command has had the lock.
+void BlockLayer::on_event(Nanoseconds now, std::uint64_t what) { arrive(now, commands_[what]); }
+
+void BlockLayer::arrive(Nanoseconds now, Command& command) {
+  if (waiting_.empty() && drive_.has_slot()) {
+    send(now, command);
+  } else {
+    enqueue(now, command);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/counters.h"
 #include "core/device.h"
+#include "core/event_queue.h"
 #include "core/slot_pool.h"
 #include "host/host_parameters.h"
 #include "host/scheduler.h"
@@ -22,10 +23,11 @@ class CompletionSink {
   ~CompletionSink() = default;
 };
 
-class BlockLayer final : public Initiator {
+class BlockLayer final : public Initiator, private EventHandler {
  public:
   // All must outlive the block layer.
-  BlockLayer(const HostParameters& parameters, CommandPort& drive, Counters& counters, CompletionSink& sink);
+  BlockLayer(const HostParameters& parameters, EventQueue& events, CommandPort& drive, Counters& counters,
+             CompletionSink& sink);
 
   // Takes a request; the sink is told its ticket once, when all of it is complete.
   void submit(Nanoseconds now, const Request& request, std::uint64_t ticket);
@@ -42,16 +44,21 @@ class BlockLayer final : public Initiator {
     std::uint32_t parts = 0;
   };
 
+  void on_event(Nanoseconds now, std::uint64_t what) override;
+  void arrive(Nanoseconds now, Command& command);
   void enqueue(Nanoseconds now, Command& command);
   bool merge(Command& command);
   void dispatch(Nanoseconds now);
   void send(Nanoseconds now, Command& command);
 
+  EventQueue& events_;
   CommandPort& drive_;
   Counters& counters_;
   CompletionSink& sink_;
   Recorder* recorder_ = nullptr;
   std::unique_ptr<IoScheduler> scheduler_;
+  Nanoseconds lock_time_;
+  Nanoseconds lock_free_ = 0;
   std::size_t nr_requests_;
   std::uint64_t max_request_bytes_;
   std::vector<Waiting> waiting_;    // the scheduler's queue, in the order of arrival

@@ -12,8 +12,10 @@ enum class Scheduler : std::uint8_t { kNone, kNoop, kDeadline, kCfq };
 
 struct HostParameters {
   Nanoseconds submit_time = 0;
-  Nanoseconds complete_time = 0;
+  Nanoseconds wakeup_time = 0;
+  Nanoseconds reap_time = 0;
   Nanoseconds page_time = 0;
+  Nanoseconds lock_time = 0;
   Scheduler scheduler = Scheduler::kNone;
   std::int64_t nr_requests = 0;
   std::int64_t max_request = 0;
@@ -21,11 +23,18 @@ struct HostParameters {
 
   void visit(FieldVisitor& v) {
     v.number("submit_time", submit_time, Unit::kNanoseconds, 0, kSecond,
-             "CPU time of the submitting thread from the system call to the block layer");
-    v.number("complete_time", complete_time, Unit::kNanoseconds, 0, kSecond,
-             "CPU time from the completion interrupt to the thread's return from the system call");
+             "CPU time of the submitting thread for each request, from the system call to the block layer");
+    v.number(
+        "wakeup_time", wakeup_time, Unit::kNanoseconds, 0, kSecond,
+        "time from the completion interrupt until the thread that waited runs again; paid once each time it waits");
+    v.number("reap_time", reap_time, Unit::kNanoseconds, 0, kSecond,
+             "CPU time to take back a completed request, paid for each, whether or not the thread had to wait");
     v.number("page_time", page_time, Unit::kNanoseconds, 0, kMillisecond,
              "CPU time to pin and map each 4 KiB page of a request's buffer");
+    v.number(
+        "lock_time", lock_time, Unit::kNanoseconds, 0, kMillisecond,
+        "how long a request holds the lock of the block layer's queue, which all processors share (SCSI disks in Linux "
+        "before 5.0); 0: each processor has a queue of its own");
     v.choice("scheduler", scheduler, {"none", "noop", "deadline", "cfq"},
              "what orders and merges the requests that wait while the drive's queue is full");
     v.number("nr_requests", nr_requests, Unit::kCount, 1, 65536,

@@ -1,4 +1,4 @@
-// One server per direction, or one for both.
+// The link is one server for each direction, or one for both when it is half duplex.
 #include "link/link.h"
 
 #include <algorithm>
@@ -14,6 +14,9 @@ Link::Link(const LinkParameters& parameters, EventQueue& events)
     : events_(events),
       rate_(parameters.rate),
       half_command_time_(parameters.command_time / 2),
+      frame_bytes_(static_cast<std::uint64_t>(parameters.frame)),
+      frame_time_(parameters.frame > 0 ? parameters.frame_time : 0),
+      turnaround_time_(parameters.full_duplex ? 0 : parameters.turnaround_time),
       slots_(static_cast<std::uint32_t>(parameters.queue_slots)),
       full_duplex_(parameters.full_duplex) {}
 
@@ -28,20 +31,25 @@ void Link::send(Nanoseconds now, Command& command) {
   commands_[command.index] = &command;
   command.carried_bytes = 0;
   Nanoseconds time = half_command_time_;
-  if (command.request.operation == Operation::kWrite) time += data_ns(command.request.size_bytes);
+  const Operation operation = command.request.operation;
+  if (operation == Operation::kWrite) time += data_ns(command.request.size_bytes);
+  if (operation == Operation::kRead || operation == Operation::kWrite) {
+    if (last_ != Operation::kFlush && last_ != operation) time += turnaround_time_;
+    last_ = operation;
+  }
   to_drive() = std::max(to_drive(), now) + time;
   events_.schedule(to_drive(), *this, static_cast<std::uint64_t>(command.index) << 1 | kArrived);
 }
 
 void Link::carry_to_host(Nanoseconds ready, Command& command, std::uint64_t size_bytes) {
-  to_host() = std::max(to_host(), ready) + data_ns(size_bytes);
+  to_host() = std::max(to_host(), ready) + data_ns(size_bytes, command.carried_bytes);
   command.carried_bytes += size_bytes;
 }
 
 void Link::respond(Nanoseconds now, Command& command) {
   Nanoseconds time = half_command_time_;
   if (command.request.operation == Operation::kRead) {
-    time += data_ns(command.request.size_bytes - command.carried_bytes);
+    time += data_ns(command.request.size_bytes - command.carried_bytes, command.carried_bytes);
   }
   to_host() = std::max(to_host(), now) + time;
   events_.schedule(to_host(), *this, static_cast<std::uint64_t>(command.index) << 1 | kResponded);

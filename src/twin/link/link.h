@@ -10,7 +10,9 @@
 
 namespace twin {
 
-// A command and its status each hold the link for half of command_time; data hold it for their size over the rate.
+// A command and its status each hold the link for half of command_time; data hold it for their size over the rate, and
+// for frame_time between any two of their frames. A command whose data go the other way than those of the one before
+// holds a half-duplex link for turnaround_time longer.
 // Calls come in the order of simulated time. It is therefore enough to know of each direction when it will be free.
 class Link final : public CommandPort, private EventHandler {
  public:
@@ -22,8 +24,14 @@ class Link final : public CommandPort, private EventHandler {
   [[nodiscard]] bool has_slot() const override { return outstanding_ < slots_; }
   [[nodiscard]] std::uint32_t outstanding() const override { return outstanding_; }
 
-  // How long data of a size hold the link.
-  [[nodiscard]] Nanoseconds data_ns(std::uint64_t size_bytes) const { return transfer_ns(size_bytes, rate_); }
+  // How long data of a size hold the link, of a command that has carried so many bytes before.
+  [[nodiscard]] Nanoseconds data_ns(std::uint64_t size_bytes, std::uint64_t carried_bytes = 0) const {
+    const Nanoseconds time = transfer_ns(size_bytes, rate_);
+    if (frame_time_ == 0 || size_bytes == 0) return time;
+    const std::uint64_t before = carried_bytes == 0 ? 0 : (carried_bytes - 1) / frame_bytes_;
+    const std::uint64_t further = (carried_bytes + size_bytes - 1) / frame_bytes_ - before;
+    return time + static_cast<Nanoseconds>(further) * frame_time_;
+  }
 
   // Takes a command, and a write's data, to the device: Device::start() when they have arrived. There must be a slot.
   void send(Nanoseconds now, Command& command) override;
@@ -45,9 +53,13 @@ class Link final : public CommandPort, private EventHandler {
   Device* device_ = nullptr;
   std::int64_t rate_;
   Nanoseconds half_command_time_;
+  std::uint64_t frame_bytes_;
+  Nanoseconds frame_time_;  // 0 where data go as a whole
+  Nanoseconds turnaround_time_;
   std::uint32_t slots_;
   bool full_duplex_;
-  Nanoseconds free_[2] = {0, 0};  // when each direction is free
+  Nanoseconds free_[2] = {0, 0};        // when each direction is free
+  Operation last_ = Operation::kFlush;  // the last that carried data; a flush before there was any
   std::uint32_t outstanding_ = 0;
   std::vector<Command*> commands_;  // by index
 };

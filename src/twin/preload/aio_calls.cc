@@ -62,7 +62,17 @@ struct Context {
   std::uint64_t submitted = 0;
   twin::SlotPool<Slot> slots;
   std::vector<Slot*> outstanding;
+  // Calls of io_getevents() in a row that found nothing, the last of which ended at this time and after as many
+  // readings of the clock.
+  int empty_polls = 0;
+  twin::Nanoseconds polled_ns = 0;
+  std::uint64_t polled_readings = 0;
 };
+
+// What a call costs that finds nothing: a system call. It must not be 0, since time must pass in a loop that polls.
+constexpr twin::Nanoseconds kEmptyPoll = 500;
+// After as many empty polls with nothing in between, a thread is taken for one that will poll until it finds something.
+constexpr int kEmptyPolls = 4;
 
 // All contexts; a handle that is not among them is invalid.
 std::vector<Context*> contexts;
@@ -152,7 +162,10 @@ int start(Context& context, Iocb* iocb) {
     slot->done_ns = twin::self->now();  // nothing is transferred, as at the end of the drive
   } else {
     twin::submit(slot->request, &context, &slot->done_ns);
-    if (twin::drive().blocking_submit()) wait_for(*slot, context);
+    if (twin::drive().blocking_submit()) {
+      wait_for(*slot, context);
+      twin::spend(twin::drive().wakeup_cost_ns());
+    }
   }
   return 0;
 }
@@ -186,24 +199,61 @@ Slot* take_done(Context& context) {
   return slot;
 }
 
+// How many operations have completed and are not taken back.
+std::size_t completed(const Context& context) {
+  return static_cast<std::size_t>(std::count_if(context.outstanding.begin(), context.outstanding.end(),
+                                                [](const Slot* slot) { return slot->done_ns != twin::kNever; }));
+}
+
+// Counts a call that found nothing, and lets its time pass.
+void count_empty_poll(Context& context) {
+  twin::spend(kEmptyPoll);
+  context.polled_ns = twin::self->now();
+  context.polled_readings = twin::self->clock_readings.all;
+  ++context.empty_polls;
+}
+
+// Where a thread does nothing but poll, moves it on to the first of its polls that finds something: all those before it
+// are alike, and each would cost the machine a turn of every other thread.
+void skip_empty_polls(Context& context) {
+  // a thread that looks at the time between its polls may want to stop at some time
+  const bool again =
+      twin::self->now() == context.polled_ns && twin::self->clock_readings.all == context.polled_readings;
+  if (!again) context.empty_polls = 0;
+  if (context.empty_polls < kEmptyPolls || context.outstanding.empty()) return;
+  const twin::Nanoseconds begin = twin::self->now();
+  while (completed(context) == 0) twin::timeline().wait(*twin::self, &context, twin::kNever);
+  const twin::Nanoseconds waited = twin::self->now() - begin;
+  twin::self->cpu_ns += waited;
+  twin::spend((kEmptyPoll - waited % kEmptyPoll) % kEmptyPoll);
+}
+
 int get_events(void* handle, long least, long most, Event* events, const timespec* timeout) {
   Context* context = find(handle);
   if (context == nullptr || least < 0 || most < least) return -EINVAL;
   const twin::Nanoseconds until =
       timeout == nullptr ? twin::kNever : twin::self->now() + timeout->tv_sec * twin::kSecond + timeout->tv_nsec;
-  twin::spend(twin::kClockReading);  // time must pass in a loop that polls
+  const auto wanted = [&] { return std::min(static_cast<std::size_t>(least), context->outstanding.size()); };
+  bool waited = false;
+  if (wanted() == 0 || until <= twin::self->now()) {
+    skip_empty_polls(*context);
+  } else {
+    // like the kernel, wakes the thread once: when as many are complete as it wants, or its time is over
+    while (completed(*context) < wanted() && twin::self->now() < until) {
+      twin::timeline().wait(*twin::self, context, until);
+      waited = true;
+    }
+    if (waited) twin::spend(twin::drive().wakeup_cost_ns());
+  }
   long got = 0;
   while (got < most) {
     Slot* slot = take_done(*context);
-    if (slot != nullptr) {
-      twin::spend(twin::drive().complete_cost_ns(slot->request));
-      events[got++] = {slot->iocb->data, reinterpret_cast<std::uint64_t>(slot->iocb), slot->result, 0};
-      context->slots.release(slot->number);
-      continue;
-    }
-    if (got >= least || twin::self->now() >= until || context->outstanding.empty()) break;
-    twin::timeline().wait(*twin::self, context, until);
+    if (slot == nullptr) break;
+    twin::spend(twin::drive().reap_cost_ns());
+    events[got++] = {slot->iocb->data, reinterpret_cast<std::uint64_t>(slot->iocb), slot->result, 0};
+    context->slots.release(slot->number);
   }
+  if (got == 0 && !waited) count_empty_poll(*context);
   return static_cast<int>(got);
 }
 

@@ -1,4 +1,5 @@
 // The drive as a block device: stat(), ioctl() and access().
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -190,4 +191,11 @@ TWIN_EXPORT int statx(int folder, const char* __restrict path, int flags, unsign
 
 TWIN_EXPORT int access(const char* path, int mode) noexcept {
   return twin::is_drive_path(path) ? 0 : TWIN_REAL(access)(path, mode);
+}
+
+// fio looks for the drive among the machine's disks, through all their folders, to read their counters from there.
+TWIN_EXPORT DIR* opendir(const char* path) {
+  if (twin::self == nullptr || !twin::is_fio() || strcmp(path, "/sys/block") != 0) return TWIN_REAL(opendir)(path);
+  errno = ENOENT;
+  return nullptr;
 }

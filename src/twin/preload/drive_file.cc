@@ -26,14 +26,11 @@ namespace {
 
 constexpr int kDescriptors = 65536;
 
-// A thread may make this many requests without reading the clock. With gtod_reduce fio reads it every 16 requests,
-// otherwise at each.
-constexpr std::uint64_t kRequestsWithoutClock = 64;
-
 // The state that copies of a descriptor share.
 struct OpenFile {
   int flags = 0;
   off_t position = 0;
+  int descriptors = 1;  // how many descriptors share it
 };
 
 // Indexed by descriptor; nullptr for those that are not the drive's.
@@ -100,7 +97,7 @@ std::int64_t number(const char* name) {
 
 void make_drive() {
   try {
-    the_drive = std::make_unique<Drive>(drive_parameters());
+    the_drive = std::make_unique<Drive>(drive_parameters(), drive_seed());
     if (const char* path = environment("TWIN_COUNTERS")) {
       recorder = std::make_unique<FileRecorder>(path);
       the_drive->record_to(*recorder, number("TWIN_COUNTERS_INTERVAL_NS"),
@@ -119,6 +116,15 @@ std::uint64_t length_of(const iovec* parts, int count) {
   std::uint64_t size = 0;
   for (int i = 0; i < count; ++i) size += parts[i].iov_len;
   return size;
+}
+
+// Whether fio asks the system for the time, as two variables say that it exports: which clock it reads (enum fio_cs,
+// where 3 is the processor's counter), and whether its jobs leave reading it to a thread on a processor of its own.
+bool fio_reads_clock() {
+  const auto* source = static_cast<const int*>(dlsym(RTLD_DEFAULT, "fio_clock_source"));
+  const auto* offload = static_cast<const int*>(dlsym(RTLD_DEFAULT, "fio_gtod_offload"));
+  constexpr int kProcessorsCounter = 3;
+  return (source == nullptr || *source != kProcessorsCounter) && (offload == nullptr || *offload == 0);
 }
 
 // The sectors that hold [offset, offset + size).
@@ -149,7 +155,7 @@ int open_drive(int flags) {
   }
   fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
   if ((flags & O_CLOEXEC) == 0) fcntl(descriptor, F_SETFD, 0);
-  open_files[descriptor] = new OpenFile{flags, 0};
+  open_files[descriptor] = new OpenFile{flags};
   return descriptor;
 }
 
@@ -160,12 +166,13 @@ bool is_drive(int descriptor) {
 void forget_descriptor(int descriptor) {
   OpenFile* const file = open_files[descriptor];
   open_files[descriptor] = nullptr;
-  if (std::find(std::begin(open_files), std::end(open_files), file) == std::end(open_files)) delete file;
+  if (--file->descriptors == 0) delete file;
 }
 
 void copy_descriptor(int from, int to) {
   if (to >= kDescriptors) fail("the program has more than 65536 descriptors open");
   open_files[to] = open_files[from];
+  ++open_files[to]->descriptors;
 }
 
 int flags_of(int descriptor) { return open_files[descriptor]->flags; }
@@ -225,7 +232,29 @@ void drive_advance(Nanoseconds until) {
   all_pending.release(static_cast<std::uint32_t>(completion->ticket));
 }
 
+namespace {
+
+// Writes what the drive has counted to the file that TWIN_TOTALS names, a line each: its name and the number.
+void write_totals() {
+  const char* path = environment("TWIN_TOTALS");
+  if (path == nullptr || !the_drive) return;
+  std::string text;
+  visit_counters(the_drive->counters(), [&](const char* name, std::uint64_t value) {
+    text.append(name).append(" ").append(std::to_string(value)).append("\n");
+  });
+  const int file = TWIN_REAL(open)(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) fail(std::string(path) + ": " + strerror(errno));
+  const ssize_t written = TWIN_REAL(write)(file, text.data(), text.size());
+  TWIN_REAL(close)(file);
+  if (written != static_cast<ssize_t>(text.size())) {
+    fail("the counters could not be written in full: is the disk full?");
+  }
+}
+
+}  // namespace
+
 void finish_recording() {
+  write_totals();
   if (!recorder) return;
   std::uint32_t index = 0;
   visit_counters(the_drive->counters(), [&](const char*, std::uint64_t value) {
@@ -239,16 +268,11 @@ std::uint32_t job_number() {
     if (forked()) {
       refuse("I/O of a forked process", "its parent has the drive", "Use threads; for fio: --thread=1");
     }
-    self->job = static_cast<int>(jobs++);
-    if (jobs == 1) share_one_processor();
-  }
-  // the main thread of a program need not look at the time; a job of fio does, several times a request
-  if (self->number() != 0 && is_fio() && ++self->requests % kRequestsWithoutClock == 0) {
-    if (self->clock_readings == self->clock_readings_before) {
+    if (is_fio() && !fio_reads_clock()) {
       refuse("a job that reads no clock of the system", "the processor's counter does not show virtual time",
              "Add --clocksource=clock_gettime, and no gtod_cpu");
     }
-    self->clock_readings_before = self->clock_readings;
+    self->job = static_cast<int>(jobs++);
   }
   return static_cast<std::uint32_t>(self->job);
 }
@@ -273,7 +297,7 @@ void submit(const Request& request, const void* key, Nanoseconds* done_ns) {
 
 void serve(const Request& request) {
   const Nanoseconds before = drive().submit_cost_ns(request);
-  const Nanoseconds after = drive().complete_cost_ns(request);
+  const Nanoseconds after = drive().wakeup_cost_ns() + drive().reap_cost_ns();
   Nanoseconds done_ns = kNever;
   send(request, before, {&done_ns, &done_ns, after});
   self->cpu_ns += before + after;

@@ -52,8 +52,8 @@ int flags_of(int descriptor);
 // woken.
 void submit(const Request& request, const void* key, Nanoseconds* done_ns);
 
-// The number of the calling thread among those that use the drive. Refuses a forked process,
-// and a job of fio that does not read the system's clock.
+// The number of the calling thread among those that use the drive. Refuses a forked process, and a fio that does not
+// read the system's clock.
 std::uint32_t job_number();
 
 }  // namespace twin

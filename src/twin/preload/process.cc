@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +22,8 @@ thread_local VirtualThread* self __attribute__((tls_model("initial-exec"))) = nu
 namespace {
 
 bool forked_child = false;
-bool one_processor = false;
 bool had_threads = false;
+std::uint64_t seed = 0;
 
 [[noreturn]] void end(const std::string& line) {
   const std::string text = "twin: " + line + "\n";
@@ -70,7 +69,7 @@ void* watch(void*) {
     timespec second{1, 0};
     TWIN_REAL(nanosleep)(&second, nullptr);
     const VirtualThread* running = timeline().running();
-    const pid_t thread = running == nullptr ? 0 : running->kernel_thread.load(std::memory_order_relaxed);
+    const pid_t thread = running == nullptr ? 0 : running->kernel_thread();
     timespec used{};
     // uses the kernel's thread number: pthread_getcpuclockid() must not be called for a thread that may have ended
     if (thread == 0 || TWIN_REAL(clock_gettime)(processor_clock(thread), &used) != 0) continue;
@@ -110,12 +109,13 @@ void check_end(int status, void*) {
       " something to read, write or trim there");
 }
 
-__attribute__((constructor)) void set_up() {
+// glibc hands the program's words to constructors.
+__attribute__((constructor)) void set_up(int count, char** words, char**) {
   if (drive_path() == nullptr) return;  // without a drive every call goes to the original function
   new (&home.timeline) Timeline(drive_events, &stuck);
   self = &home.timeline.start(kMonotonicStart);
   self->thread = pthread_self();
-  self->kernel_thread = gettid();
+  find_drive_seed(count, words);
   pthread_atfork(nullptr, nullptr, &after_fork_in_child);
   on_exit(&check_end, nullptr);
 }
@@ -129,6 +129,27 @@ __attribute__((destructor)) void tear_down() {
 Timeline& timeline() { return home.timeline; }
 
 bool forked() { return forked_child; }
+
+void begin_execution() {
+  forked_child = false;
+  self->has_forked();
+}
+
+void end_execution(int status) {
+  check_end(status, nullptr);
+  fflush(nullptr);
+  tear_down();
+  _exit(status);
+}
+
+std::uint64_t drive_seed() { return seed; }
+
+void find_drive_seed(int count, const char* const* words) {
+  constexpr const char* kWord = "--randseed=";
+  for (int i = 1; i < count; ++i) {
+    if (strncmp(words[i], kWord, strlen(kWord)) == 0) seed = strtoull(words[i] + strlen(kWord), nullptr, 10);
+  }
+}
 
 bool is_fio() {
   // fio exports its functions, which I/O engines in files of their own use
@@ -163,20 +184,6 @@ VirtualThread& expect_thread() {
   begin_watching();
   had_threads = true;
   return timeline().add();
-}
-
-void share_one_processor() {
-  if (one_processor) return;
-  one_processor = true;
-  const int here = sched_getcpu();
-  if (here < 0) return;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(static_cast<std::size_t>(here), &one);
-  // sets each thread's affinity, because the kernel has none for a whole process
-  for (std::uint32_t number = 0; const VirtualThread* each = timeline().virtual_thread(number); ++number) {
-    TWIN_REAL(pthread_setaffinity_np)(each->thread, sizeof one, &one);
-  }
 }
 
 }  // namespace twin

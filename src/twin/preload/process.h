@@ -13,12 +13,6 @@ namespace twin {
 inline constexpr Nanoseconds kMonotonicStart = 1000 * kSecond;
 inline constexpr Nanoseconds kRealtimeStart = 1'578'355'200LL * kSecond;
 
-// Time that reading the clock takes. It is not 0, so that a loop that polls the clock until some time comes to an end.
-inline constexpr Nanoseconds kClockReading = 20;
-// Reading takes longer before there is a second thread, because fio calibrates its clock for a fixed time by reading it
-// in a loop: fewer readings shorten its start.
-inline constexpr Nanoseconds kClockReadingAtStart = 2 * kMicrosecond;
-
 // The calling thread. It is nullptr in the watchdog, which is no thread of the program, and before the library is set
 // up.
 extern thread_local VirtualThread* self __attribute__((tls_model("initial-exec")));
@@ -34,6 +28,16 @@ Timeline& timeline();
 // Whether this is a child that fork() made and that has not called exec(): it has no drive.
 bool forked();
 
+// Call in a forked child that is to be the program, drive and all: nothing of the program had run when it was forked.
+void begin_execution();
+// Ends it as exit() would, except that no function of another library is called.
+[[noreturn]] void end_execution(int status);
+
+// What is left to chance in the drive follows from this: the program's word --randseed=N, the seed by which fio draws
+// its offsets; 0 without it. Call the second with the words that the program is started with.
+std::uint64_t drive_seed();
+void find_drive_seed(int count, const char* const* words);
+
 // Whether the program is fio, whatever its file is called.
 bool is_fio();
 
@@ -47,7 +51,7 @@ void drive_advance(Nanoseconds until);
 bool drive_in_use();
 // Whether the drive has been sent a request.
 bool drive_was_asked();
-// Writes the final counters, and flushes their file.
+// Writes the final counters: their totals, and what is left of their series.
 void finish_recording();
 
 // Call after a write to a descriptor: threads that wait for descriptors check them again.
@@ -64,9 +68,5 @@ VirtualThread& expect_thread();
 
 // Processor time of a call that sleeps.
 inline constexpr Nanoseconds kSleepCall = kMicrosecond;
-
-// Call when the drive is first used. All threads of the program then share a processor, because handing over a turn is
-// fastest there.
-void share_one_processor();
 
 }  // namespace twin

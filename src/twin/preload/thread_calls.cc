@@ -44,7 +44,6 @@ void* run(void* memory) {
   self = beginning->thread;
   timeline().begin(*self);
   self->thread = pthread_self();
-  self->kernel_thread = gettid();
   pthread_setspecific(end_key, self);
   return beginning->function(beginning->argument);
 }

@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "preload/process.h"
 #include "preload/real.h"
 
@@ -26,10 +28,36 @@ timeval to_timeval(Nanoseconds time) {
   return result;
 }
 
-// Returns the time of a clock for the calling thread. The reading itself takes a little time.
+// A program reads the clock a few times for each request, which is in the cost of the request. These readings take no
+// time of their own.
+constexpr std::uint64_t kFreeReadings = 8;
+// A thread that reads the clock more often in a row waits for some time to come, and its loop must end. Its readings
+// take longer the longer it has been waiting, so that the loop is short: from what a reading takes on a machine to a
+// part of the microsecond to which programs wait.
+constexpr Nanoseconds kShortestReading = 20;
+constexpr Nanoseconds kLongestReading = 250;
+constexpr Nanoseconds kReadingsInWaited = 64;
+// Before there is a second thread, all readings take as long, because fio calibrates its clock for a fixed time by
+// reading it in a loop: fewer readings shorten its start.
+constexpr Nanoseconds kReadingAtStart = 2 * kMicrosecond;
+
+// How long the next reading takes.
+Nanoseconds reading_time(ClockReadings& readings) {
+  if (timeline().alone() && !drive_in_use()) return kReadingAtStart;
+  if (self->now() != readings.last_ns) {
+    readings.in_row = 0;
+    readings.first_ns = self->now();
+  }
+  if (readings.in_row++ < kFreeReadings) return 0;
+  return std::clamp((self->now() - readings.first_ns) / kReadingsInWaited, kShortestReading, kLongestReading);
+}
+
+// Returns the time of a clock for the calling thread.
 Nanoseconds read_clock(clockid_t clock) {
-  ++self->clock_readings;
-  timeline().advance(*self, timeline().alone() && !drive_in_use() ? kClockReadingAtStart : kClockReading);
+  ClockReadings& readings = self->clock_readings;
+  ++readings.all;
+  timeline().advance(*self, reading_time(readings));
+  readings.last_ns = self->now();
   switch (clock) {
     case CLOCK_REALTIME:
     case CLOCK_REALTIME_COARSE:

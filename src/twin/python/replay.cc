@@ -42,8 +42,8 @@ nb::tuple columns(const std::vector<Replayed>& done) {
 // A drive and a replay on it.
 class Session {
  public:
-  Session(const std::string& parameters, std::uint32_t threads, std::uint32_t depth)
-      : drive_(parse_parameters(parameters)), open_loop_(depth == 0), replay_(drive_, threads, depth) {
+  Session(const std::string& parameters, std::uint32_t threads, std::uint32_t depth, std::uint64_t seed)
+      : drive_(parse_parameters(parameters), seed), open_loop_(depth == 0), replay_(drive_, threads, depth) {
     if (threads == 0) throw std::invalid_argument("threads must be at least 1");
   }
 
@@ -129,8 +129,9 @@ class Session {
 
 void bind_replay(nb::module_& module) {
   nb::class_<Session>(module, "Replay", "A drive, and a trace replayed on it piece by piece.")
-      .def(nb::init<const std::string&, std::uint32_t, std::uint32_t>(), nb::arg("parameters"), nb::arg("threads"),
-           nb::arg("depth"), "depth 0: open loop, by the trace's own times")
+      .def(nb::init<const std::string&, std::uint32_t, std::uint32_t, std::uint64_t>(), nb::arg("parameters"),
+           nb::arg("threads"), nb::arg("depth"), nb::arg("seed") = 0,
+           "depth 0: open loop, by the trace's own times; seed: of what is left to chance in the drive")
       .def("record", &Session::record, nb::arg("path"), nb::arg("interval_ns"), nb::arg("interval_bytes"))
       .def("feed", &Session::feed, nb::arg("arrival_ns"), nb::arg("operation"), nb::arg("offset_bytes"),
            nb::arg("size_bytes"), "Return (request, issue_ns, latency_ns) of the requests that are over.")

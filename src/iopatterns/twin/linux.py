@@ -1,0 +1,325 @@
+"""Runs a program in a real Linux kernel on a twin, in virtual time: `twin linux`.
+
+Everything that a run needs is said here, in one plan, and given to the machine (src/twin/linux), which boots the kernel
+and serves it its drive and its time.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from iopatterns.base import children
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.twin import counters as recorded
+from iopatterns.twin import models, state
+from iopatterns.twin.error import TwinError
+from iopatterns.twin.fio_request import Request
+
+# By file system: the program that makes it, quiet and without asking, and Debian's package that has it
+MKFS = {
+    "ext4": (("mkfs.ext4", "-q", "-F"), "e2fsprogs"),
+    "ext3": (("mkfs.ext3", "-q", "-F"), "e2fsprogs"),
+    "ext2": (("mkfs.ext2", "-q", "-F"), "e2fsprogs"),
+    "xfs": (("mkfs.xfs", "-q", "-f"), "xfsprogs"),
+    "btrfs": (("mkfs.btrfs", "-q", "-f"), "btrfs-progs"),
+    "f2fs": (("mkfs.f2fs", "-q", "-f"), "f2fs-tools"),
+}
+NO_FILE_SYSTEM = "none"
+SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
+# What Linux has in place of a model's scheduler
+_SCHEDULER_OF = {"none": "none", "noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
+_MOST_SCHEDULED = 2048  # what nr_requests takes
+
+DRIVE = "/dev/vda"
+MOUNT = "/mnt/drive"
+FOLDER = "/mnt/folder"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NOBODY = 65534
+_LEAST_MEMORY = 64 << 20
+_QUEUE_DEPTHS = range(1, 129)  # the ring has 256 entries, and a request takes up to two
+# Debian's user-mode-linux, for --real-time: its kernel has no time travel, and its driver of the drive is a module
+_DEBIANS_KERNEL = Path("/usr/bin/linux.uml")
+_DEBIANS_MODULES = Path("/usr/lib/uml/modules")
+_DRIVE_MODULE = "*/kernel/drivers/block/virtio_blk.ko"
+_KERNEL = Path(__file__).resolve().parents[3] / ".linux" / "linux"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a command is run; the defaults are those of `twin linux`."""
+
+    file_system: str = "ext4"
+    mkfs_options: str = ""
+    mount_options: str = ""
+    scheduler: str | None = None
+    memory_bytes: int = 512 << 20
+    queue_depth: int = 32
+    seed: int = 1
+    wall_limit_s: int = 600
+    trace: Path | None = None
+    counters: Path | None = None
+    interval: str | None = None
+    interval_bytes: str | None = None
+    keep: Path | None = None
+    folder: Path | None = None
+    state: Path | None = None
+    settings: Sequence[str] = ()
+    kernel: Path | None = None
+    real_time: bool = False
+
+
+def run(
+    model: str, command: Sequence[str], options: Options | None = None, **streams: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Run a program on a twin in a real kernel; returns what `subprocess.run` returns, which takes ``streams``.
+
+    Raises TwinError for bad input and for a kernel that is not there. Status 124: the wall limit; 125: the guest
+    failed; 126 and 127: the command cannot be run, or is not there; 128 + N: it was ended by signal N.
+    """
+    options = options or Options()
+    plan = _plan(model, command, options)
+    machine = _built("twin_linux_machine")
+    with _outputs(options) as files:
+        for name, file in files.items():
+            plan[name] = f"/proc/self/fd/{file.fileno()}"
+        process = subprocess.Popen(
+            [machine],
+            stdin=subprocess.PIPE,
+            env=children.environment(),
+            pass_fds=[file.fileno() for file in files.values()],
+            **streams,
+        )
+        forwarded = _forward_signals(process)
+        try:
+            output, errors = process.communicate(_records(plan))
+        finally:
+            for number, handler in forwarded.items():
+                signal.signal(number, handler)
+    status = process.returncode
+    return subprocess.CompletedProcess(list(command), status if status >= 0 else 128 - status, output, errors)
+
+
+def _forward_signals(process: "subprocess.Popen[Any]") -> dict[int, Any]:
+    """Have the machine end the guest at SIGTERM; it gets SIGINT by itself. Returns the handlers that were there."""
+    try:
+        return {
+            signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number)),
+            signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        }
+    except ValueError:  # not the main thread
+        return {}
+
+
+def _built(name: str) -> str:
+    found = state.built(name)
+    if found is None:
+        raise FileNotFoundError(f"{name} is not installed. Run ./reproduce.sh setup.")
+    return found
+
+
+def _records(plan: Mapping[str, Any]) -> bytes:
+    """Return the plan as the machine reads it: `key=value`, a zero byte after each."""
+    records = []
+    for key, value in plan.items():
+        records += [f"{key}={each}" for each in (value if isinstance(value, list) else [value])]
+    return b"".join(os.fsencode(record) + b"\0" for record in records)
+
+
+def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, Any]:
+    loaded = models.load(model)
+    if options.settings:
+        loaded = loaded.overridden(options.settings)
+    _check(options)
+    kernel = _kernel(options)
+    words = _command(command)
+    folder = options.state or Path(state.default_state(str(loaded.path)))
+    folder.mkdir(parents=True, exist_ok=True)
+    is_root = os.geteuid() == 0
+    user, group = (_NOBODY, _NOBODY) if is_root else (os.geteuid(), os.getegid())
+    return {
+        "kernel": kernel.absolute(),
+        "real_time": int(options.real_time),
+        "init": _built("twin_linux_init"),
+        "library": _built("libtwin_linux_kernel.so"),
+        "model": loaded.text,
+        "settings": folder.absolute(),
+        "image": options.keep.absolute() if options.keep else "",
+        "folder": options.folder.resolve() if options.folder else "",
+        "interval_ns": recorded.interval_ns(options.interval),
+        "interval_bytes": recorded.interval_bytes(options.interval_bytes),
+        "seed": options.seed,
+        "memory_bytes": options.memory_bytes,
+        "queue_depth": options.queue_depth,
+        "wall_limit_s": options.wall_limit_s,
+        "user": user,
+        "group": group,
+        "guest.user": user,
+        "guest.group": group,
+        "guest.file_system": "" if options.file_system == NO_FILE_SYSTEM else options.file_system,
+        "guest.mount_options": options.mount_options,
+        "guest.folder": int(options.folder is not None),
+        "guest.module": _modules(kernel) if options.real_time else [],
+        "guest.setting": _queue_settings(loaded, options),
+        "guest.mkfs": _mkfs(options),
+        "guest.environment": [f"{name}={value}" for name, value in _environment(options).items()],
+        "guest.command": words,
+    }
+
+
+def _kernel(options: Options) -> Path:
+    """Return the kernel's path. Raises TwinError where it is not there."""
+    kernel = options.kernel or (_DEBIANS_KERNEL if options.real_time else _KERNEL)
+    if kernel.is_file():
+        return kernel
+    if options.real_time:
+        raise TwinError(f"{kernel}: no kernel there. Debian's package has it: apt-get install user-mode-linux")
+    raise TwinError(
+        f"{kernel}: no kernel there. `./reproduce.sh linux` builds it, once: some minutes, and it says which packages"
+        " it needs."
+    )
+
+
+def _modules(kernel: Path) -> list[str]:
+    """Return what a kernel without time travel has to load to find the drive."""
+    return [] if kernel != _DEBIANS_KERNEL else [str(path) for path in sorted(_DEBIANS_MODULES.glob(_DRIVE_MODULE))]
+
+
+def _check(options: Options) -> None:
+    """Raise TwinError for options that cannot be."""
+    if options.memory_bytes < _LEAST_MEMORY:
+        raise TwinError(f"--memory: {options.memory_bytes} bytes are too little to boot. Give 64 MiB or more.")
+    if options.queue_depth not in _QUEUE_DEPTHS:
+        raise TwinError(
+            f"--queue-depth: {options.queue_depth} cannot be. Valid is {_QUEUE_DEPTHS[0]} to {_QUEUE_DEPTHS[-1]}."
+        )
+    if options.file_system == NO_FILE_SYSTEM and (options.mkfs_options or options.mount_options):
+        raise TwinError("--fs none makes and mounts nothing: leave out --mkfs-options and --mount-options.")
+    if options.keep is not None and os.path.lexists(options.keep):
+        raise TwinError(f"--keep {options.keep}: is there already. Give a file that is not, or remove it.")
+    if options.folder is not None and not options.folder.is_dir():
+        raise TwinError(f"--folder {options.folder}: no such folder. Make it first.")
+    for path in filter(None, (options.trace, options.counters)):
+        recorded.check_path(path)
+
+
+class CommandError(IoPatternsError):
+    """The command is not there, or cannot be run."""
+
+    exit_status = 127
+
+
+def _command(command: Sequence[str]) -> list[str]:
+    """Return the command as the guest runs it. Raises TwinError for what cannot be served, CommandError."""
+    words = [word.replace("{drive}", DRIVE).replace("{folder}", FOLDER) for word in command]
+    if any("\0" in word for word in words):
+        raise TwinError("no word of a command can hold a zero byte.")
+    program = shutil.which(words[0]) or shutil.which(words[0], path=_PATH)
+    if program is None:
+        raise CommandError(f"{words[0]}: no such program, or it may not be run")
+    words[0] = str(Path(program).absolute())
+    if Path(program).name != "fio":
+        return words
+    _check_fio(words[1:])
+    # fio starts on the drive's file system; its job files lie where it was called
+    rest = [str(Path(word).absolute()) if not word.startswith("-") and Path(word).is_file() else word for word in words]
+    clock = [] if any("clocksource" in word for word in words) else ["--clocksource=clock_gettime"]
+    return [words[0], *clock, *rest[1:]]
+
+
+def _check_fio(words: Sequence[str]) -> None:
+    """Raise TwinError for what would never end, or would read another clock than the guest's."""
+    request = Request(words, children.environment())
+    for section in request.sections:
+        for option, value in section.options:
+            if len(option) > len("sqthread") and "sqthread_poll".startswith(option) and value != "0":
+                raise TwinError(
+                    f"{option} cannot be served: a kernel thread that polls without pause stands still in virtual time."
+                    " Leave it out."
+                )
+            if option == "clocksource" and value == "cpu":
+                raise TwinError(
+                    "clocksource=cpu cannot be served: it reads the host's processor. Use clocksource=clock_gettime."
+                )
+
+
+def _environment(options: Options) -> dict[str, str]:
+    home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else MOUNT
+    fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": DRIVE}
+    return children.environment({}) | fixed
+
+
+def _mkfs(options: Options) -> list[str]:
+    """Return the program that makes the file system, with its options. Raises TwinError where it is not installed."""
+    if options.file_system == NO_FILE_SYSTEM:
+        return []
+    (program, *fixed), package = MKFS[options.file_system]
+    path = shutil.which(program, path=_PATH)
+    if path is None:
+        raise TwinError(f"--fs {options.file_system} needs {program}: apt-get install {package}")
+    try:
+        given = shlex.split(options.mkfs_options)
+    except ValueError as error:
+        raise TwinError(f"--mkfs-options: {error}") from None
+    return [path, *fixed, *given, DRIVE]
+
+
+def _queue_settings(model: models.Model, options: Options) -> list[str]:
+    """Return what the guest writes into /sys/block/vda/queue, so that its block layer is as the model's."""
+    scheduler = options.scheduler or _SCHEDULER_OF[str(model.values["host.scheduler"])]
+    settings = [f"scheduler={scheduler}", f"rotational={int(model.kind == 'hard_disk')}"]
+    if scheduler != "none":
+        settings.append(f"nr_requests={min(int(model.number('host.nr_requests')), _MOST_SCHEDULED)}")
+    settings.append(f"max_sectors_kb={max(4, int(model.number('host.max_request')) >> 10)}")
+    return settings
+
+
+@contextmanager
+def _outputs(options: Options) -> Iterator[Mapping[str, IO[bytes]]]:
+    """Give files in memory, by the plan's names; what the machine has written there is then put where it is wanted."""
+    wanted = {"trace": options.trace, "counters": options.counters}
+    files = {
+        name: os.fdopen(os.memfd_create(f"twin-{name}"), "w+b") for name, path in wanted.items() if path is not None
+    }
+    try:
+        yield files
+        for name, file in files.items():
+            path = wanted[name]
+            assert path is not None
+            source = Path(f"/proc/self/fd/{file.fileno()}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if name == "counters":
+                recorded.convert(source, path)
+            elif path.suffix == ".csv":
+                shutil.copyfile(source, path)
+            else:
+                _to_parquet(source, path)
+    finally:
+        for file in files.values():
+            file.close()
+
+
+def _to_parquet(csv: Path, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    numbers = {name: pa.int64() for name in ("time_ns", "dispatched_ns", "completed_ns")}
+    sizes = {name: pa.uint64() for name in ("offset_bytes", "size_bytes")}
+    convert = pyarrow.csv.ConvertOptions(column_types={"operation": pa.string(), **numbers, **sizes})
+    table = pyarrow.csv.read_csv(csv, convert_options=convert)
+    operation = table.column("operation").combine_chunks().dictionary_encode()
+    pyarrow.parquet.write_table(table.set_column(0, "operation", operation), path)
+
+
+def main(model: str, command: Sequence[str], options: Options) -> None:
+    """Run the command and end this process with its status."""
+    sys.stdout.flush()
+    sys.exit(run(model, command, options).returncode)

@@ -1,0 +1,67 @@
+#!/bin/bash
+# Builds the kernel of `twin linux` from Debian's source package; `./reproduce.sh linux` calls it.
+#
+# usage: build.sh TARGET   (the kernel is put there, with TARGET.txt, which says what it was built from)
+#
+# A kernel is built once for each version of the source, of the compiler and of this folder, and is then kept in
+# ${XDG_CACHE_HOME:-~/.cache}/iopatterns/linux, for all checkouts.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+target=$(realpath -m "$1")
+say() { printf '%s\n' "$*" >&2; }
+
+source=$(find /usr/src -maxdepth 1 -name 'linux-source-*.tar.xz' | sort -V | tail -n 1)
+[ -n "$source" ] || {
+    say "No kernel source at /usr/src/linux-source-*.tar.xz. Install Debian's package: apt-get install linux-source"
+    exit 1
+}
+name=$(basename "$source" .tar.xz)
+version=$(dpkg-query --show --showformat='${Version}' "$name" 2>/dev/null || sha256sum "$source" | cut -c1-12)
+gcc_version=$(gcc -dumpfullversion)
+key=$({ printf '%s\n' "$name" "$version" "$gcc_version"; cat "$here/um.config" "$here/build.sh"; } | sha256sum | cut -c1-12)
+kept=${XDG_CACHE_HOME:-$HOME/.cache}/iopatterns/linux/$name-$key
+export LC_ALL=C
+
+if [ ! -e "$kept/linux" ]; then
+    say "Building $name $version as User-mode Linux (about 5 minutes of processor time and 1.2 GB, which are freed again)"
+    mkdir -p "$kept"
+    work=$(mktemp -d "$kept/work-XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    mkdir "$work/source" "$work/build"
+    # what no setting of ours builds is half of the source
+    tar --extract --xz --file="$source" --directory="$work/source" --strip-components=1 \
+        --exclude='*/drivers/gpu/*.[ch]' --exclude='*/drivers/net/*.[ch]' --exclude='*/sound/*.[ch]' --exclude='*.rst'
+    # UML has no setting for its tick: 100 Hz, where Debian's kernels have 250. Write-back goes by ticks.
+    sed -i '/^config HZ$/,/default/s/default [0-9]*/default 250/' "$work/source/arch/um/Kconfig"
+    grep -A3 '^config HZ$' "$work/source/arch/um/Kconfig" | grep -q 'default 250' || {
+        say "$name: arch/um/Kconfig has no HZ where this script looks for it"
+        exit 1
+    }
+    # what is built depends on nothing else of this machine
+    export KBUILD_BUILD_TIMESTAMP=2026-01-01 KBUILD_BUILD_USER=twin KBUILD_BUILD_HOST=linux KBUILD_BUILD_VERSION=1
+    build() { nice -n 19 make --silent --directory="$work/source" ARCH=um O="$work/build" "$@" >>"$work/log" 2>&1; }
+    build KCONFIG_ALLCONFIG="$here/um.config" alldefconfig && build --jobs="$(nproc)" linux || {
+        cp "$work/log" "$kept/build.log"
+        say "$name does not build. The end of $kept/build.log:"
+        tail -n 20 "$kept/build.log" >&2
+        exit 1
+    }
+    # a setting whose name a kernel does not know is dropped without a word
+    sort "$work/build/.config" >"$work/set"
+    grep -v '^$' "$here/um.config" | grep -E '^(CONFIG_|# CONFIG_)' | sort | comm -23 - "$work/set" |
+        grep -v 'is not set' >"$work/dropped" || true
+    [ ! -s "$work/dropped" ] || say "$name has not taken: $(tr '\n' ' ' <"$work/dropped")"
+    strip -o "$work/linux" "$work/build/linux"
+    cp "$work/build/.config" "$kept/config"
+    mv "$work/linux" "$kept/linux"
+fi
+mkdir -p "$(dirname "$target")"
+cp "$kept/linux" "$target.part"
+chmod 755 "$target.part"
+mv "$target.part" "$target"
+{
+    printf 'source %s %s\n' "$name" "$version"
+    printf 'gcc %s\n' "$gcc_version"
+    printf 'config sha256 %s\n' "$(sha256sum <"$here/um.config" | cut -d' ' -f1)"
+    printf 'kernel sha256 %s\n' "$(sha256sum <"$target" | cut -d' ' -f1)"
+} >"$target.txt"

@@ -1,0 +1,60 @@
+// The guest's clock: User-mode Linux's external time travel, of which this is the calendar.
+//
+// The guest runs, or waits; while it waits, time is here. It asks to be run at its own next event, and is run then, or
+// when the drive has interrupted it before. While it runs it advances its clock itself, up to a limit that it is told:
+// the earliest time at which the drive may have something for it. All is synchronous, so a run depends on its input
+// alone. Protocol: include/uapi/linux/um_timetravel.h of the kernel's source.
+#pragma once
+
+#include <cstdint>
+
+#include "core/units.h"
+
+namespace twin {
+
+class Calendar {
+ public:
+  // `socket` is connected to the guest; `time_of_day_ns` is the time since 1970 at which the guest's clock starts.
+  Calendar(int socket, Nanoseconds time_of_day_ns) : socket_(socket), time_of_day_ns_(time_of_day_ns) {}
+
+  [[nodiscard]] int socket() const { return socket_; }
+  [[nodiscard]] Nanoseconds now() const { return now_; }
+  [[nodiscard]] bool guest_waits() const { return waits_; }
+
+  // Whether time is here at all: a kernel without time travel goes by the host's clock, and has no socket (-1).
+  [[nodiscard]] bool is_virtual() const { return socket_ >= 0; }
+
+  // When the guest wants to run next; kNever when nothing but the drive would ever wake it.
+  [[nodiscard]] Nanoseconds guest_next() const { return guest_next_; }
+
+  // Reads and answers one message of the guest. Throws GuestGone, std::runtime_error for one that makes no sense.
+  void serve();
+
+  // The guest must wait. `when` must not lie before now().
+  void advance_to(Nanoseconds when) { now_ = when; }
+
+  // Lets the waiting guest run from now() on; it may go on by itself until `limit`.
+  void run_guest(Nanoseconds limit);
+
+  // Has a running guest stop at `limit`, where that is earlier than what it was told.
+  void shorten(Nanoseconds limit);
+
+ private:
+  struct Message {
+    std::uint32_t operation;
+    std::uint32_t sequence;
+    std::uint64_t time;
+  };
+
+  void answer(const Message& message, Nanoseconds time);
+
+  int socket_;
+  Nanoseconds time_of_day_ns_;
+  Nanoseconds now_ = 0;
+  Nanoseconds guest_next_ = kNever;
+  Nanoseconds limit_ = 0;
+  bool waits_ = false;
+  std::uint32_t sent_ = 0, acknowledged_ = 0;  // messages that are numbered by us
+};
+
+}  // namespace twin

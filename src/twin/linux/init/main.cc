@@ -1,0 +1,244 @@
+// The guest's first process: makes the drive ready, runs the command as an ordinary user, and turns the machine off.
+//
+// It reads records `key=value`, a zero byte after each, from /proc/self/cwd/job of the host (linux.py writes
+// them), and leaves in `report` there how it ended: "exit N", "signal N", or "failed STATUS WHAT". It is linked
+// statically, so that nothing of the host's libraries is in the way of its start.
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr const char* kDrive = "/dev/vda";
+constexpr const char* kMount = "/mnt/drive";
+constexpr int kCannotRun = 126;
+constexpr int kNotFound = 127;
+constexpr int kFailed = 125;
+
+int report_file = -1;
+
+struct Job {
+  std::string file_system;  // mount(2)'s name of it; empty for none
+  std::string mount_options;
+  uid_t user = 0;
+  gid_t group = 0;
+  bool folder = false;
+  std::vector<std::string> modules;   // of a kernel that has not all that is needed built in
+  std::vector<std::string> settings;  // `file=value`
+  std::vector<std::string> mkfs, environment, command;
+};
+
+[[noreturn]] void power_off() {
+  sync();
+  reboot(RB_POWER_OFF);
+  _exit(1);
+}
+
+void report(const std::string& text) {
+  const ssize_t written = write(report_file, text.data(), text.size());
+  static_cast<void>(written);
+}
+
+[[noreturn]] void fail(int status, const std::string& what) {
+  report("failed " + std::to_string(status) + " " + what);
+  power_off();
+}
+
+std::string with_reason(const std::string& what) { return what + ": " + std::strerror(errno); }
+
+std::string content_of(const char* path) {
+  std::string text;
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  char piece[4096];
+  for (ssize_t got; file >= 0 && (got = read(file, piece, sizeof piece)) > 0;) {
+    text.append(piece, static_cast<std::size_t>(got));
+  }
+  if (file >= 0) close(file);
+  return text;
+}
+
+void write_to(const std::string& path, const std::string& value) {
+  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (file < 0 || write(file, value.data(), value.size()) != static_cast<ssize_t>(value.size())) {
+    fail(kFailed, with_reason(path + " takes no '" + value + "'"));
+  }
+  close(file);
+}
+
+// hostfs has taken its folder as it stands since Linux 2.6, and as `hostfs=` since 6.12.
+void mount_host(const char* folder, const char* place) {
+  mkdir(place, 0755);
+  const std::string named = std::string("hostfs=") + folder;
+  constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV;
+  if (mount("none", place, "hostfs", kFlags, named.c_str()) == 0) return;
+  if (mount("none", place, "hostfs", kFlags, folder) != 0) _exit(1);  // the host sees that nothing was reported
+}
+
+void mount_at(const char* type, const char* place, const char* options) {
+  mkdir(place, 0755);
+  mount("none", place, type, MS_NOSUID, options);
+}
+
+Job read_job() {
+  const std::string text = content_of("/mnt/.host/job");
+  Job job;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\0', begin);
+    const std::string_view record(text.data() + begin, end - begin);
+    begin = end + 1;
+    const std::string_view key = record.substr(0, record.find('='));
+    const std::string value(record.substr(key.size() + 1));
+    if (key == "file_system") job.file_system = value;
+    if (key == "mount_options") job.mount_options = value;
+    if (key == "user") job.user = static_cast<uid_t>(std::strtoul(value.c_str(), nullptr, 10));
+    if (key == "group") job.group = static_cast<gid_t>(std::strtoul(value.c_str(), nullptr, 10));
+    if (key == "folder") job.folder = value == "1";
+    if (key == "module") job.modules.push_back(value);
+    if (key == "setting") job.settings.push_back(value);
+    if (key == "mkfs") job.mkfs.push_back(value);
+    if (key == "environment") job.environment.push_back(value);
+    if (key == "command") job.command.push_back(value);
+  }
+  return job;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  result.reserve(words.size() + 1);
+  for (std::string& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// Runs a program, and returns how it ended (waitpid()). `user` is 0 for one that makes the drive ready.
+int run(std::vector<std::string> words, std::vector<std::string> environment, int output, int errors, uid_t user,
+        gid_t group) {
+  std::vector<char*> arguments = pointers(words);
+  std::vector<char*> variables = pointers(environment);
+  const int problem = open("/mnt/.problem", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int nothing = open("/dev/null", O_RDONLY);
+    if (nothing < 0 || output < 0 || errors < 0) _exit(127);
+    dup2(nothing, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    dup2(errors, STDERR_FILENO);
+    constexpr rlimit kUnlimited{RLIM_INFINITY, RLIM_INFINITY};
+    setrlimit(RLIMIT_MEMLOCK, &kUnlimited);  // buffers of io_uring
+    if (user != 0 && (setgroups(0, nullptr) != 0 || setgid(group) != 0 || setuid(user) != 0 ||
+                      prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)) {
+      dprintf(problem, "%d", errno);
+      _exit(kFailed);
+    }
+    environ = variables.data();
+    execvp(arguments[0], arguments.data());
+    dprintf(problem, "%d", errno);
+    _exit(kNotFound);
+  }
+  int status = 0;
+  for (;;) {  // what has lost its parent is ours to collect, too
+    const pid_t ended = wait(&status);
+    if (ended == child) break;
+    if (ended < 0 && errno != EINTR) fail(kFailed, with_reason(words[0]));
+  }
+  const std::string why = content_of("/mnt/.problem");
+  close(problem);
+  if (!why.empty()) {
+    errno = static_cast<int>(std::strtol(why.c_str(), nullptr, 10));
+    fail(errno == ENOENT ? kNotFound : kCannotRun, with_reason(words[0]));
+  }
+  return status;
+}
+
+// The device counts these, and knows by them when the command begins.
+void mark() { content_of("/sys/block/vda/serial"); }
+
+void prepare_drive(const Job& job) {
+  for (const std::string& setting : job.settings) {
+    const std::size_t equals = setting.find('=');
+    write_to("/sys/block/vda/queue/" + setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  if (chown(kDrive, job.user, job.group) != 0) fail(kFailed, with_reason(kDrive));
+  if (job.file_system.empty()) return;
+  const int log = open("/mnt/.mkfs", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_APPEND, 0600);
+  if (run(job.mkfs, job.environment, log, log, 0, 0) != 0) {
+    fail(kFailed, job.mkfs[0] + " has failed: " + content_of("/mnt/.mkfs"));
+  }
+  mkdir(kMount, 0755);
+  const char* const options = job.mount_options.empty() ? nullptr : job.mount_options.c_str();
+  if (mount(kDrive, kMount, job.file_system.c_str(), MS_NOSUID | MS_NODEV, options) != 0) {
+    fail(kFailed, with_reason("the drive cannot be mounted as " + job.file_system + " with the options '" +
+                              job.mount_options + "'"));
+  }
+  if (chown(kMount, job.user, job.group) != 0) fail(kFailed, with_reason(kMount));
+}
+
+}  // namespace
+
+int main() {
+  // without a console the first process has not the three descriptors that all others have
+  while (open("/", O_RDONLY) < STDERR_FILENO) {
+  }
+  mount("none", "/mnt", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755");
+  mount_host("/proc/self/cwd", "/mnt/.host");
+  // Synchronous, so that the host sees output when it is written, and keeps it if the guest is ended.
+  constexpr int kOutput = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_SYNC | O_CLOEXEC;
+  report_file = open("/mnt/.host/report", kOutput, 0600);
+  const int output = open("/mnt/.host/output", kOutput, 0600);
+  const int errors = open("/mnt/.host/errors", kOutput, 0600);
+  if (report_file < 0 || output < 0 || errors < 0) power_off();
+  const Job job = read_job();
+  if (umount2("/mnt/.host", MNT_DETACH) != 0) fail(kFailed, with_reason("umount"));
+  rmdir("/mnt/.host");
+  mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr);
+  if (job.folder) {
+    mount_host("/proc/self/cwd/folder", "/mnt/folder");
+  }
+  mount_at("proc", "/proc", nullptr);
+  mount_at("sysfs", "/sys", nullptr);
+  mount_at("devtmpfs", "/dev", nullptr);
+  mount_at("tmpfs", "/dev/shm", "mode=1777");
+  mount_at("devpts", "/dev/pts", "ptmxmode=666");
+  mount_at("tmpfs", "/mnt/tmp", "mode=1777");
+  for (const char* each : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}) {
+    chmod(each, 0666);
+  }
+  symlink("/proc/self/fd", "/dev/fd");
+
+  for (const std::string& module : job.modules) {
+    const int file = open(module.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0 || syscall(SYS_finit_module, file, "", 0) != 0) fail(kFailed, with_reason(module));
+    close(file);
+  }
+  prepare_drive(job);
+  if (chdir(job.file_system.empty() ? "/mnt/tmp" : kMount) != 0) fail(kFailed, with_reason(kMount));
+  mark();
+  const int status = run(job.command, job.environment, output, errors, job.user, job.group);
+  if (chdir("/") != 0) fail(kFailed, with_reason("/"));
+  sync();
+  if (!job.file_system.empty()) {
+    kill(-1, SIGKILL);  // what the command has left running
+    while (wait(nullptr) > 0) {
+    }
+    if (umount(kMount) != 0) umount2(kMount, MNT_DETACH);
+  }
+  report(WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                             : "exit " + std::to_string(WEXITSTATUS(status)));
+  power_off();
+}

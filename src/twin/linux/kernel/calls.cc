@@ -1,0 +1,57 @@
+// Loaded into the guest's kernel, which is a program of the host: makes two of its calls what a run needs.
+#include <dlfcn.h>
+#include <sys/ptrace.h>
+#include <sys/types.h>
+
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+namespace {
+
+std::uint64_t state = 0;
+
+// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
+std::uint64_t next_random() {
+  state += 0x9e3779b97f4a7c15U;
+  std::uint64_t mixed = state;
+  mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
+  return mixed ^ (mixed >> 31U);
+}
+
+__attribute__((constructor)) void set_up() {
+  const char* const seed = std::getenv("TWIN_SEED");
+  state = seed == nullptr ? 0 : std::strtoull(seed, nullptr, 10);
+}
+
+}  // namespace
+
+extern "C" {
+
+// The guest's random numbers begin with the host's.
+__attribute__((visibility("default"))) ssize_t getrandom(void* to, std::size_t size_bytes, unsigned) {
+  auto* const bytes = static_cast<unsigned char*>(to);
+  for (std::size_t i = 0; i < size_bytes; ++i) bytes[i] = static_cast<unsigned char>(next_random());
+  return static_cast<ssize_t>(size_bytes);
+}
+
+// The guest's processes are traced processes of the host, whose system calls never reach the host. Should the kernel
+// end before them, they would go on untraced, with real system calls: have them end with it (PTRACE_O_EXITKILL).
+__attribute__((visibility("default"))) long ptrace(__ptrace_request request, ...) noexcept {
+  va_list rest;
+  va_start(rest, request);
+  const auto process = va_arg(rest, pid_t);
+  auto* const address = va_arg(rest, void*);
+  auto* data = va_arg(rest, char*);
+  va_end(rest);
+  static const auto real = reinterpret_cast<long (*)(__ptrace_request, ...)>(dlsym(RTLD_NEXT, "ptrace"));
+  if (request == PTRACE_SETOPTIONS || static_cast<int>(request) == 21 /* PTRACE_OLDSETOPTIONS */) {
+    request = PTRACE_SETOPTIONS;
+    data = reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(data) | PTRACE_O_EXITKILL);
+  }
+  return real(request, process, address, data);
+}
+
+}  // extern "C"

@@ -1,0 +1,349 @@
+// Runs a real Linux kernel in virtual time on a simulated drive. `twin linux` starts it with a plan (plan.h); its exit
+// status and output are those of the command in the guest.
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "drive/file_recorder.h"
+#include "drive/parameters.h"
+#include "linux/block_device.h"
+#include "linux/calendar.h"
+#include "linux/contents.h"
+#include "linux/guest.h"
+#include "linux/plan.h"
+#include "linux/requests.h"
+#include "linux/wire.h"
+#include "scsi/apply_mode_pages.h"
+#include "scsi/scsi_target.h"
+
+namespace twin {
+namespace {
+
+// As timeout(1) and env(1) have them: what is our own failure differs from what commands commonly end with.
+constexpr int kBadInput = 2;
+constexpr int kWallLimit = 124;
+constexpr int kFailed = 125;
+
+constexpr Nanoseconds kTimeOfDay = 1'767'225'600 * kSecond;  // 2026-01-01
+
+struct Failure final : std::exception {
+  Failure(int its_status, std::string its_message) : status(its_status), message(std::move(its_message)) {}
+
+  int status;
+  std::string message;
+};
+
+// The number that follows a word and a blank at the beginning of a text, and where the text goes on; none without it.
+struct Number {
+  int value;
+  std::size_t end;
+};
+
+std::optional<Number> number_after(std::string_view word, const std::string& text) {
+  if (!text.starts_with(std::string(word) + " ")) return std::nullopt;
+  const char* begin = text.c_str() + word.size() + 1;
+  char* end = nullptr;
+  const long value = std::strtol(begin, &end, 10);
+  if (end == begin) return std::nullopt;
+  return Number{static_cast<int>(value), static_cast<std::size_t>(end - text.c_str())};
+}
+
+// One end of a guest's file that comes out here: what the command has written to its standard output, or error.
+class Relay {
+ public:
+  Relay(const std::string& path, int to) : path_(path), to_(to) {}
+  ~Relay() {
+    if (from_ >= 0) close(from_);
+  }
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+  void pump() {
+    // the guest makes the file, and can put nothing else in its place
+    if (from_ < 0) from_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    char piece[65536];
+    for (ssize_t got; from_ >= 0 && (got = read(from_, piece, sizeof piece)) > 0;) {
+      for (ssize_t done = 0; done < got;) {
+        const ssize_t written = write(to_, piece + done, static_cast<std::size_t>(got - done));
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return;
+        done += written;
+      }
+    }
+  }
+
+ private:
+  std::string path_;
+  int to_;
+  int from_ = -1;
+};
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int listen_at(const std::string& path, const Plan& plan) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) throw std::runtime_error(path + ": too long for a socket");
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  const int listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (listening < 0 || bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      listen(listening, 1) != 0 ||
+      (geteuid() == 0 && chown(path.c_str(), static_cast<uid_t>(plan.user), static_cast<gid_t>(plan.group)) != 0)) {
+    throw std::runtime_error(path + ": " + std::strerror(errno));
+  }
+  return listening;
+}
+
+void copy_into(const Workplace& workplace, const std::string& from, const char* name) {
+  std::ifstream source(from, std::ios::binary);
+  std::ofstream target(workplace.path(name), std::ios::binary);
+  target << source.rdbuf();
+  target.close();
+  if (!source || !target || chmod(workplace.path(name).c_str(), 0755) != 0) {
+    throw std::runtime_error(from + ": " + std::strerror(errno));
+  }
+}
+
+class Machine {
+ public:
+  explicit Machine(const Plan& plan)
+      : plan_(plan),
+        parameters_(drive_parameters(plan)),
+        requests_(parameters_, static_cast<std::uint64_t>(plan.seed)),
+        contents_(requests_.drive().size_bytes(), plan.image),
+        workplace_(plan) {
+    if (!plan.trace.empty()) trace_.emplace(plan.trace);
+    if (!plan.counters.empty()) recorder_.emplace(plan.counters.c_str());
+  }
+
+  int run() {
+    copy_into(workplace_, plan_.init, "init");
+    copy_into(workplace_, plan_.library, "library.so");
+    std::ofstream(workplace_.path("job"), std::ios::binary) << plan_.guest;
+    if (!plan_.folder.empty() && symlink(plan_.folder.c_str(), workplace_.path("folder").c_str()) != 0) {
+      throw std::runtime_error(workplace_.path("folder") + ": " + std::strerror(errno));
+    }
+    const int time_listener = listen_at(workplace_.path("time"), plan_);
+    const int drive_listener = listen_at(workplace_.path("drive"), plan_);
+    stay_on_one_processor();
+    guest_ = start_guest(plan_, workplace_);
+    end_on_signals(guest_, plan_.wall_limit_s);
+    try {
+      serve(time_listener, drive_listener);
+    } catch (const GuestGone&) {  // NOLINT(bugprone-empty-catch): it has been turned off, or has crashed
+    } catch (const Failure&) {
+      output_.pump();
+      errors_.pump();
+      throw;
+    }
+    int status = 0;
+    while (waitpid(guest_, &status, 0) < 0 && errno == EINTR) {
+    }
+    alarm(0);
+    output_.pump();
+    errors_.pump();
+    if (trace_) trace_->finish();
+    if (recorder_ && !recorder_->flush()) throw std::runtime_error(plan_.counters + ": cannot be written");
+    return outcome();
+  }
+
+ private:
+  static Parameters drive_parameters(const Plan& plan) {
+    Parameters parameters = parse_parameters(plan.model);
+    apply_mode_pages(ScsiTarget(plan.model, plan.settings), parameters);
+    parameters.link.queue_slots = std::max(parameters.link.queue_slots, plan.queue_depth);
+    return parameters;
+  }
+
+  // Guest and device run by turns. Handing over between processors takes longer than what either has to do.
+  static void stay_on_one_processor() {
+    const int here = sched_getcpu();
+    if (here < 0) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(here), &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+
+  // Returns a socket on which the guest has connected.
+  int accept_guest(int listener) {
+    for (;;) {
+      pollfd waiting{listener, POLLIN, 0};
+      if (poll(&waiting, 1, 100) > 0) break;
+      int status = 0;
+      if (waitpid(guest_, &status, WNOHANG) == guest_) throw Failure{kFailed, "the kernel does not start" + console()};
+      if (ending_signal() != 0) throw GuestGone{};
+    }
+    const int connected = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    close(listener);
+    return connected;
+  }
+
+  void serve(int time_listener, int drive_listener) {
+    Calendar calendar(plan_.real_time != 0 ? -1 : accept_guest(time_listener), kTimeOfDay);
+    while (calendar.is_virtual()) {  // until its kernel has found the drive
+      if (calendar.guest_waits()) {
+        let_pass(calendar);
+        continue;
+      }
+      pollfd ends[] = {{drive_listener, POLLIN, 0}, {calendar.socket(), POLLIN, 0}};
+      if (poll(ends, 2, -1) <= 0) continue;
+      if (ends[0].revents != 0) break;
+      calendar.serve();
+    }
+    BlockDevice::Settings settings;
+    settings.size_bytes = requests_.drive().size_bytes();
+    settings.discards = parameters_.kind == DriveKind::kSsd;
+    BlockDevice device(accept_guest(drive_listener), settings, requests_, contents_, calendar,
+                       [this] { begin_recording(); });
+    for (;;) {
+      if (calendar.is_virtual()) {
+        step(calendar, device);
+      } else {
+        step_in_real_time(calendar, device);
+      }
+    }
+  }
+
+  void step_in_real_time(Calendar& calendar, BlockDevice& device) {
+    timespec read{};
+    clock_gettime(CLOCK_MONOTONIC, &read);
+    const Nanoseconds now = read.tv_sec * kSecond + read.tv_nsec;
+    const Nanoseconds over = requests_.run(now, done_);
+    if (over != kNever) return device.complete(done_);
+    calendar.advance_to(now);
+    const Nanoseconds wait = std::min(requests_.next_event_ns() - now, 50 * kMillisecond);
+    const timespec timeout{wait / kSecond, wait % kSecond};
+    pollfd end{device.socket(), POLLIN, 0};
+    if (ppoll(&end, 1, &timeout, nullptr) > 0) device.serve();
+    output_.pump();
+    errors_.pump();
+  }
+
+  // Lets the waiting guest run at its own next event.
+  void let_pass(Calendar& calendar) {
+    if (calendar.guest_next() == kNever) {
+      throw Failure{kFailed, "the command waits for ever: nothing in the guest will ever happen again"};
+    }
+    calendar.advance_to(std::max(calendar.guest_next(), calendar.now()));
+    calendar.run_guest(requests_.next_event_ns());
+  }
+
+  void step(Calendar& calendar, BlockDevice& device) {
+    if (calendar.guest_waits()) {
+      const Nanoseconds over = requests_.run(calendar.guest_next(), done_);
+      if (over == kNever) return let_pass(calendar);
+      calendar.advance_to(over);
+      return device.complete(done_);
+    }
+    pollfd ends[] = {{calendar.socket(), POLLIN, 0}, {device.socket(), POLLIN, 0}};
+    constexpr int kPatience_ms = 50;
+    const int ready = poll(ends, 2, kPatience_ms);
+    if (ready <= 0) {
+      output_.pump();
+      errors_.pump();
+    } else if (ends[1].revents != 0) {
+      device.serve();
+    } else {
+      calendar.serve();
+    }
+  }
+
+  // What comes before belongs to mkfs and mount.
+  void begin_recording() {
+    if (trace_) requests_.record_to(*trace_);
+    if (recorder_) {
+      requests_.drive().record_to(*recorder_, plan_.interval_ns, static_cast<std::uint64_t>(plan_.interval_bytes));
+    }
+  }
+
+  // The end of what the kernel has printed.
+  [[nodiscard]] std::string console() const {
+    std::string text = text_of(workplace_.path("console"));
+    constexpr std::size_t kMost = 2000;
+    if (text.size() > kMost) text = "…" + text.substr(text.size() - kMost);
+    for (char& each : text) {
+      if (static_cast<unsigned char>(each) < 0x20 && each != '\n' && each != '\t') each = '?';
+    }
+    return text.empty() ? ", and prints nothing" : ". It has printed:\n" + text;
+  }
+
+  [[nodiscard]] int outcome() const {
+    if (ending_signal() == SIGALRM) {
+      throw Failure{kWallLimit, "ended after " + std::to_string(plan_.wall_limit_s) +
+                                    " s, its wall limit. A program that spins without ever looking at the clock stands"
+                                    " still in virtual time; give one that is only slow more with --wall-limit"};
+    }
+    if (ending_signal() != 0) return 128 + ending_signal();
+    const std::string report = text_of(workplace_.path("report"));
+    if (const auto exit = number_after("exit", report)) return exit->value;
+    if (const auto signal = number_after("signal", report)) return 128 + signal->value;
+    if (const auto failed = number_after("failed", report)) {
+      const std::size_t words = report.find_first_not_of(' ', failed->end);
+      throw Failure{failed->value, words == std::string::npos ? std::string() : report.substr(words)};
+    }
+    throw Failure{kFailed, "the guest has crashed before the command ended" + console()};
+  }
+
+  const Plan& plan_;
+  Parameters parameters_;
+  Requests requests_;
+  Contents contents_;
+  std::optional<TraceWriter> trace_;
+  std::optional<FileRecorder> recorder_;
+  Workplace workplace_;
+  Relay output_{workplace_.path("output"), STDOUT_FILENO};
+  Relay errors_{workplace_.path("errors"), STDERR_FILENO};
+  std::vector<std::uint64_t> done_;
+  pid_t guest_ = -1;
+};
+
+int run() {
+  try {
+    const Plan plan = Plan::read(STDIN_FILENO);
+    try {
+      return Machine(plan).run();
+    } catch (const std::invalid_argument& error) {
+      throw Failure{kBadInput, error.what()};
+    }
+  } catch (const Failure& failure) {
+    std::fprintf(stderr, "twin linux: %s\n", failure.message.c_str());
+    return failure.status;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "twin linux: %s\n", error.what());
+    return kFailed;
+  }
+}
+
+}  // namespace
+}  // namespace twin
+
+int main() {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // `twin linux`, which waits for us, may be killed
+  return twin::run();
+}

@@ -1,0 +1,64 @@
+// Takes the records apart.
+#include "linux/plan.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <stdexcept>
+#include <string_view>
+
+namespace twin {
+
+Plan Plan::read(int descriptor) {
+  std::string text;
+  char piece[65536];
+  for (;;) {
+    const ssize_t got = ::read(descriptor, piece, sizeof piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(piece, static_cast<std::size_t>(got));
+  }
+  Plan plan;
+  const std::map<std::string_view, std::string*> texts = {
+      {"kernel", &plan.kernel},     {"init", &plan.init},   {"library", &plan.library},
+      {"model", &plan.model},       {"trace", &plan.trace}, {"counters", &plan.counters},
+      {"settings", &plan.settings}, {"image", &plan.image}, {"folder", &plan.folder},
+  };
+  const std::map<std::string_view, std::int64_t*> numbers = {
+      {"interval_ns", &plan.interval_ns},
+      {"interval_bytes", &plan.interval_bytes},
+      {"seed", &plan.seed},
+      {"memory_bytes", &plan.memory_bytes},
+      {"queue_depth", &plan.queue_depth},
+      {"user", &plan.user},
+      {"wall_limit_s", &plan.wall_limit_s},
+      {"group", &plan.group},
+      {"real_time", &plan.real_time},
+  };
+  constexpr std::string_view kForGuest = "guest.";
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\0', begin);
+    if (end == std::string::npos) throw std::runtime_error("the plan is cut off");
+    const std::string_view record(text.data() + begin, end - begin);
+    begin = end + 1;
+    if (record.starts_with(kForGuest)) {
+      plan.guest.append(record.substr(kForGuest.size()));
+      plan.guest.push_back('\0');
+      continue;
+    }
+    const std::string_view key = record.substr(0, record.find('='));
+    const std::string value(record.substr(std::min(key.size() + 1, record.size())));
+    if (const auto to = texts.find(key); to != texts.end()) {
+      *to->second = value;
+    } else if (const auto number = numbers.find(key); number != numbers.end()) {
+      *number->second = std::strtoll(value.c_str(), nullptr, 10);
+    } else {
+      throw std::runtime_error("the plan has the unknown key " + std::string(key));
+    }
+  }
+  return plan;
+}
+
+}  // namespace twin

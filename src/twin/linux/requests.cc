@@ -1,0 +1,128 @@
+// Delays of the host around the drive, and rows of the trace.
+#include "linux/requests.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+namespace twin {
+namespace {
+
+// What a real kernel does itself in front of the drive.
+Parameters without_block_layer(Parameters parameters) {
+  parameters.host.scheduler = Scheduler::kNone;
+  parameters.host.lock_time = 0;
+  parameters.host.max_request = 1 << 30;
+  parameters.host.nr_requests = 65536;
+  return parameters;
+}
+
+const char* name_of(Operation operation) {
+  switch (operation) {
+    case Operation::kRead:
+      return "read";
+    case Operation::kWrite:
+      return "write";
+    case Operation::kFlush:
+      return "flush";
+    case Operation::kDiscard:
+      return "discard";
+  }
+  return "";
+}
+
+}  // namespace
+
+TraceWriter::TraceWriter(std::string path) : path_(std::move(path)), file_(std::fopen(path_.c_str(), "we")) {
+  if (file_ == nullptr) throw std::runtime_error(path_ + ": " + std::strerror(errno));
+  std::fputs("operation,offset_bytes,size_bytes,time_ns,dispatched_ns,completed_ns\n", file_);
+}
+
+TraceWriter::~TraceWriter() {
+  if (file_ != nullptr) std::fclose(file_);
+}
+
+std::uint64_t TraceWriter::queued(Nanoseconds now, const Request& request) {
+  rows_.push_back({request, now, kNever, kNever});
+  return written_ + rows_.size() - 1;
+}
+
+void TraceWriter::completed(Nanoseconds now, std::uint64_t row) {
+  rows_[row - written_].completed_ns = now;
+  while (!rows_.empty() && rows_.front().completed_ns != kNever) {
+    write(rows_.front());
+    rows_.pop_front();
+    ++written_;
+  }
+}
+
+void TraceWriter::write(const Row& row) {
+  std::fprintf(file_, "%s,%" PRIu64 ",%" PRIu64 ",%" PRId64, name_of(row.request.operation), row.request.offset_bytes,
+               row.request.size_bytes, row.queued_ns);
+  for (const Nanoseconds when : {row.dispatched_ns, row.completed_ns}) {
+    if (when == kNever) {
+      std::fputc(',', file_);
+    } else {
+      std::fprintf(file_, ",%" PRId64, when);
+    }
+  }
+  std::fputc('\n', file_);
+}
+
+void TraceWriter::finish() {
+  for (const Row& row : rows_) write(row);
+  rows_.clear();
+  const bool good = std::ferror(file_) == 0;
+  if (std::fclose(std::exchange(file_, nullptr)) != 0 || !good) {
+    throw std::runtime_error(path_ + ": " + std::strerror(errno));
+  }
+}
+
+Requests::Requests(const Parameters& parameters, std::uint64_t seed) : drive_(without_block_layer(parameters), seed) {}
+
+void Requests::submit(Nanoseconds now, const Request& request, std::uint64_t ticket) {
+  const std::uint64_t row = trace_ != nullptr ? trace_->queued(now, request) : 0;
+  const std::uint32_t slot = active_.take({request, ticket, row, trace_ != nullptr});
+  ++count_;
+  events_.schedule(now + drive_.submit_cost_ns(request), dispatching_, slot);
+}
+
+void Requests::answer(Nanoseconds now, std::uint64_t ticket) {
+  events_.schedule(now, delivering_, active_.take({{}, ticket, 0, false}));
+}
+
+void Requests::dispatch(Nanoseconds now, std::uint32_t slot) {
+  const Active& active = active_[slot];
+  if (active.traced) trace_->dispatched(now, active.row);
+  drive_.submit(now, active.request, slot);
+}
+
+void Requests::deliver(Nanoseconds, std::uint32_t slot) {
+  done_.push_back(active_[slot].ticket);
+  active_.release(slot);
+}
+
+Nanoseconds Requests::next_event_ns() const { return std::min(events_.next(), drive_.next_event_ns()); }
+
+Nanoseconds Requests::run(Nanoseconds until, std::vector<std::uint64_t>& done) {
+  for (;;) {
+    const Nanoseconds next = events_.next();
+    if (const auto completion = drive_.run(std::min(until, next))) {
+      const auto slot = static_cast<std::uint32_t>(completion->ticket);
+      if (active_[slot].traced) trace_->completed(completion->when_ns, active_[slot].row);
+      events_.schedule(completion->when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), delivering_, slot);
+      continue;
+    }
+    if (next == kNever || next > until) return kNever;
+    events_.run_next();
+    if (done_.empty() || events_.next() == next) continue;
+    done.swap(done_);
+    done_.clear();
+    return next;
+  }
+}
+
+}  // namespace twin

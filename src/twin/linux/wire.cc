@@ -1,0 +1,32 @@
+// Reads and writes that go on until all is there.
+#include "linux/wire.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace twin {
+
+void receive(int socket, void* to, std::size_t size_bytes) {
+  char* place = static_cast<char*>(to);
+  while (size_bytes > 0) {
+    const ssize_t got = recv(socket, place, size_bytes, MSG_WAITALL);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) throw GuestGone{};
+    place += got;
+    size_bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+void send_all(int socket, const void* from, std::size_t size_bytes) {
+  const char* place = static_cast<const char*>(from);
+  while (size_bytes > 0) {
+    const ssize_t sent = send(socket, place, size_bytes, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) throw GuestGone{};
+    place += sent;
+    size_bytes -= static_cast<std::size_t>(sent);
+  }
+}
+
+}  // namespace twin

@@ -1,0 +1,56 @@
+"""What `twin linux` costs: from boot to power-off, and requests of a drive per second on the wall.
+
+The kernel must have been built (`./reproduce.sh linux`); without it nothing is printed but that.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+REPETITIONS = 5
+TWIN = [sys.executable, "-m", "iopatterns.twin", "linux", "--set", "capacity.size=4GiB"]
+FIO = ["fio", "--name=job", "--direct=1", "--bs=4k", "--rw=randread", "--size=256m", "--eta=never", "--randrepeat=0"]
+FIO += ["--filename={drive}", "--output-format=json"]
+WORKLOADS = {
+    "psync, one at a time": ["--ioengine=psync", "--number_ios=20000"],
+    "libaio, 32 deep": ["--ioengine=libaio", "--iodepth=32", "--number_ios=40000"],
+    "io_uring, 32 deep": ["--ioengine=io_uring", "--iodepth=32", "--number_ios=40000"],
+}
+
+
+def wall_s(options: list[str], command: list[str]) -> float:
+    """Return how long a run takes, the quickest of some."""
+    taken = []
+    for _ in range(REPETITIONS):
+        begun = time.perf_counter()
+        subprocess.run([*TWIN, *options, "px05smb040", "--", *command], check=True, stdout=subprocess.DEVNULL)
+        taken.append(time.perf_counter() - begun)
+    return min(taken)
+
+
+def requests(trace: Path) -> int:
+    """Return how many requests a trace has."""
+    with trace.open() as file:
+        return sum(1 for _ in file) - 1
+
+
+def main() -> None:
+    """Print a figure a line."""
+    probe = subprocess.run([*TWIN, "px05smb040", "--", "true"], capture_output=True, text=True, check=False)
+    if probe.returncode != 0:
+        print(probe.stderr.strip())
+        return
+    empty = wall_s(["--fs", "none"], ["true"])
+    print(f"boot to power-off: {empty:.2f} s")
+    print(f"boot, mkfs.ext4, mount, unmount, power-off: {wall_s([], ['true']):.2f} s")
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.csv"
+        for name, words in WORKLOADS.items():
+            taken = wall_s(["--fs", "none", "--trace", str(trace)], [*FIO, *words])
+            print(f"{name}: {requests(trace) / (taken - empty):,.0f} requests per wall second")
+
+
+if __name__ == "__main__":
+    main()

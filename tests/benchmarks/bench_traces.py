@@ -1,0 +1,113 @@
+"""How fast traces are read and converted, and in how much memory, whatever their length. Prints one figure a line.
+
+Writes a trace of a million requests and one of four times as many in each form to a folder, half a gigabyte in all.
+"""
+
+import argparse
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+REQUESTS = 1_000_000
+LONGER = 4
+MIB = 2**20
+
+
+def offsets(count: int) -> Iterable[tuple[int, int]]:
+    """Yield number and sector of requests of 4 KiB over 4 GiB, in an order that does not repeat."""
+    return ((number, number * 2_654_435_761 % MIB * 8) for number in range(count))
+
+
+def csv(count: int) -> Iterable[bytes]:
+    yield b"operation,offset_bytes,size_bytes,time_ns\n"
+    for number, sector in offsets(count):
+        yield b"write,%d,4096,%d\n" % (sector * 512, number * 1000)
+
+
+def iolog(count: int) -> Iterable[bytes]:
+    yield b"fio version 3 iolog\n0 /dev/sda add\n0 /dev/sda open\n"
+    for number, sector in offsets(count):
+        yield b"%d /dev/sda write %d 4096\n" % (number, sector * 512)
+
+
+def msr(count: int) -> Iterable[bytes]:
+    for number, sector in offsets(count):
+        yield b"%d,hm,1,Write,%d,4096,800\n" % (128166372003061629 + 10 * number, sector * 512)
+
+
+def blkparse(count: int) -> Iterable[bytes]:
+    for number, sector in offsets(count):
+        for later, action in enumerate((b"Q", b"D", b"C")):
+            time_ns = number * 1000 + later * 10
+            yield b"  8,0    0 %8d %5d.%09d   697  %s   W %d + 8 [fio]\n" % (
+                number * 3 + later,
+                time_ns // 10**9,
+                time_ns % 10**9,
+                action,
+                sector,
+            )
+
+
+def blktrace(count: int) -> Iterable[bytes]:
+    record = struct.Struct("<IIQQIIIIIHH")
+    for number, sector in offsets(count):
+        for later, action in enumerate((1, 7, 8)):
+            time_ns = number * 1000 + later * 10
+            yield record.pack(0x65617407, number, time_ns, sector, 4096, action | 2 << 16, 697, 8 << 20, 0, 0, 0)
+
+
+FORMS: dict[str, Callable[[int], Iterable[bytes]]] = {
+    "CSV with a head": csv,
+    "I/O log of fio": iolog,
+    "CSV of MSR Cambridge": msr,
+    "text of blkparse": blkparse,
+    "binary records of blktrace": blktrace,
+}
+
+
+def convert(trace: Path, output: Path) -> tuple[float, int]:
+    """Convert a trace in a process of its own; return its processor seconds and most memory in bytes."""
+    code = (
+        "import resource, sys; from pathlib import Path; from iopatterns.twin import traces;"
+        "traces.convert(*map(Path, sys.argv[1:]), issued='blk' in sys.argv[1]);"
+        "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, trace, output], capture_output=True, text=True, check=True)
+    seconds, memory = done.stdout.split()
+    return float(seconds), int(memory) * 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=REQUESTS, help="of the shorter trace  [default: %(default)s]")
+    count = parser.parse_args().requests
+    with tempfile.TemporaryDirectory() as folder:
+        ours: list[Path] = []
+        for name, lines in FORMS.items():
+            given, ours = [], []
+            for times in (1, LONGER):
+                given.append(Path(folder) / f"{lines.__name__}-{times}")
+                ours.append(given[-1].with_suffix(".parquet"))
+                with given[-1].open("wb") as file:
+                    file.writelines(lines(count * times))
+            report(name, count, given, ours)
+            for trace in given:
+                trace.unlink()
+        report("Parquet", count, ours, [Path(folder) / "again.parquet"] * 2)
+
+
+def report(name: str, count: int, traces: list[Path], outputs: list[Path]) -> None:
+    """Convert the shorter and the longer trace of a form and print what that took."""
+    (_, memory), (seconds, more) = (convert(*each) for each in zip(traces, outputs, strict=True))
+    print(
+        f"{name}: {count * LONGER} requests, {traces[1].stat().st_size / MIB:.0f} MiB, {seconds:.1f} processor seconds;"
+        f" at most {more / MIB:.0f} MiB of memory, {memory / MIB:.0f} MiB for a quarter of them",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Runs all benchmarks of this folder, prints their figures, and writes them as JSON and as a page of the documentation.
+
+A benchmark is a program ``bench_*.py`` that prints a figure a line; its first line says what it is about. Times depend
+on the machine and on what else it does; ratios within one run do much less.
+"""
+
+import argparse
+import ast
+import datetime
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from iopatterns.base import files
+from iopatterns.measuring import fio, machine
+
+FOLDER = Path(__file__).resolve().parent
+PAGE = """\
+# Benchmarks
+
+What `snakemake --cores 1 benchmarks` printed on the machine named below; `tests/benchmarks/run.py` wrote this page.
+Each section is a program in `tests/benchmarks/`. Ratios hold on other machines too; times and rates do not.
+
+Machine: {cpu_model}, {cpu_count} processors, {kernel}, {fio}. Load when it began: {load:.1f}.
+"""
+
+
+def benchmarks(names: list[str]) -> list[Path]:
+    """Return the programs of those names, or all where none is given."""
+    there = sorted(FOLDER.glob("bench_*.py"))
+    return [path for path in there if not names or path.stem.removeprefix("bench_") in names]
+
+
+def title(path: Path) -> str:
+    """Return the first line of a program's documentation, without its full stop."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
+    return text.splitlines()[0].rstrip(".")
+
+
+def figures(path: Path) -> list[str]:
+    """Run a benchmark; return the lines that it prints, and print them."""
+    print(f"{title(path)} ({path.name})", flush=True)
+    lines = []
+    with subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(f"  {line}", end="", flush=True)
+            lines.append(line.rstrip())
+    if process.returncode:
+        sys.exit(f"{path.name}: failed with exit status {process.returncode}")
+    return lines
+
+
+def page(found: dict[str, Any]) -> str:
+    """Return the page of the documentation."""
+    sections = [PAGE.format(**found["machine"], fio=found["fio_version"], load=found["load_average"])]
+    sections += [
+        "\n".join(
+            [
+                f"## {each['title']}",
+                "",
+                f"`tests/benchmarks/{each['program']}`",
+                "",
+                "```text",
+                *each["figures"],
+                "```\n",
+            ]
+        )
+        for each in found["benchmarks"]
+    ]
+    return "\n".join(sections)
+
+
+def main() -> None:
+    """Run them and write both files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, required=True, help="where the figures go")
+    parser.add_argument("--page", type=Path, help="where the page goes")
+    parser.add_argument("names", nargs="*", help="such as twin, for bench_twin.py; all by default")
+    arguments = parser.parse_args()
+    found: dict[str, Any] = {
+        "machine": machine.machine(),
+        "fio_version": fio.version(),
+        "load_average": machine.moment()["load_average"][0],
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "benchmarks": [],
+    }
+    for path in benchmarks(arguments.names):
+        found["benchmarks"].append({"program": path.name, "title": title(path), "figures": figures(path)})
+        files.write_json(arguments.json, found)  # what there is, should a later one fail
+    if arguments.page:
+        files.write(arguments.page, lambda temporary: temporary.write_text(page(found), encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,348 @@
+"""`twin linux`: a real kernel with its file systems on a simulated drive, in virtual time."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import patience
+import pytest
+from linux_kernel import FIO, SMALL, fio, linux, needs_kernel, rows, shell
+from twins import TWIN
+
+from iopatterns.twin import linux as twin_linux
+from iopatterns.twin.error import TwinError
+
+WRITES = "dd if=/dev/zero of=a bs=4k count=300 conv=fsync status=none; sync; rm a"
+
+
+def test_a_kernel_that_is_not_built_is_told_with_the_line_that_builds_it(tmp_path: Path) -> None:
+    done = linux("--kernel", str(tmp_path / "none"), "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "./reproduce.sh linux" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--fs", "ntfs"), "'ntfs' is not one of"),
+        (("--memory", "much"), "'much' is no size"),
+        (("--memory", "1M"), "Give 64 MiB or more"),
+        (("--queue-depth", "0"), "Valid is 1 to 128"),
+        (("--wall-limit", "0.1 s"), "less than a second"),
+        (("--folder", "/no/such"), "no such folder"),
+        (("--fs", "none", "--mount-options", "discard"), "leave out"),
+        (("--mkfs-options", "'"), "No closing quotation"),
+        (("--keep", "/etc/passwd"), "is there already"),
+        (("--trace", "trace.txt"), ".parquet or .csv"),
+        (("--set", "capacity.size=no"), "capacity.size"),
+    ],
+)
+def test_bad_input_gets_one_message(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    kernel = tmp_path / "linux"
+    kernel.touch()
+    done = linux("--kernel", str(kernel), *words, "--", "true")
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "told"), [("--sqthread_poll=1", "polls without pause"), ("--clocksource=cpu", "clock_gettime")]
+)
+def test_fio_is_refused_what_would_stand_still(word: str, told: str, tmp_path: Path) -> None:
+    kernel = tmp_path / "linux"
+    kernel.touch()
+    done = linux("--kernel", str(kernel), "--", "fio", "--name=a", "--ioengine=io_uring", word)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+
+
+def test_a_job_file_is_looked_into(tmp_path: Path) -> None:
+    job = tmp_path / "job.fio"
+    job.write_text("[a]\nioengine=io_uring\nsqthread_poll=1\n")
+    with pytest.raises(TwinError, match="sqthread_poll"):
+        twin_linux._command(["fio", str(job)])
+
+
+@needs_kernel
+def test_output_and_status_are_those_of_the_command() -> None:
+    done = linux("--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
+
+
+@needs_kernel
+def test_a_command_that_is_killed_ends_with_128_and_the_signal() -> None:
+    assert linux("--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
+
+
+@needs_kernel
+def test_a_command_that_is_not_there_is_told() -> None:
+    done = linux("--", "no-such-program")
+    assert done.returncode == 127
+    assert "no-such-program" in done.stderr
+
+
+@needs_kernel
+def test_the_command_is_an_ordinary_user_on_the_drives_file_system() -> None:
+    done = shell("id -u; stat -f -c %T .; touch here; uname -s")
+    user = "65534" if os.geteuid() == 0 else str(os.geteuid())
+    assert done.stdout.split() == [user, "ext2/ext3", "Linux"]
+
+
+@needs_kernel
+@pytest.mark.parametrize("file_system", ["ext4", "ext3", "ext2", "xfs", "btrfs", "f2fs"])
+def test_file_systems_hold_what_is_written(file_system: str) -> None:
+    if shutil.which(twin_linux.MKFS[file_system][0][0], path=twin_linux._PATH) is None:
+        pytest.skip(f"{twin_linux.MKFS[file_system][0][0]} is not installed")
+    script = "head -c 1000000 /dev/zero | tr '\\0' x > a; sync; md5sum a; grep /mnt/drive /proc/mounts | cut -d' ' -f3"
+    assert shell(script, "--fs", file_system).stdout.split() == ["f42c27d22cfb0f6eaba0a6abb6f37f74", "a", file_system]
+
+
+@needs_kernel
+def test_what_is_written_is_on_the_image_that_is_kept(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    shell("echo kept > a", "--keep", str(image))
+    found = subprocess.run(["debugfs", "-R", "cat a", image], capture_output=True, text=True, check=True,
+                           env={**os.environ, "PATH": twin_linux._PATH})  # fmt: skip
+    assert found.stdout == "kept\n"
+    checked = subprocess.run(["/sbin/e2fsck", "-fn", image], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+    assert image.stat().st_size == 2**32
+    assert image.stat().st_blocks * 512 < 2**28
+
+
+@needs_kernel
+def test_the_trace_has_every_request_of_the_command(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    shell(WRITES, "--mount-options", "discard", "--trace", str(trace))
+    found = rows(trace)
+    written = sum(int(row["size_bytes"]) for row in found if row["operation"] == "write")
+    assert {"write", "flush", "discard"} <= {row["operation"] for row in found}
+    assert written >= 300 * 4096
+    times = [[int(row[name]) for name in ("time_ns", "dispatched_ns", "completed_ns")] for row in found]
+    assert all(queued <= dispatched < completed for queued, dispatched, completed in times)
+    assert [row[0] for row in times] == sorted(row[0] for row in times)
+
+
+@needs_kernel
+def test_a_trace_can_be_replayed(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.parquet"
+    shell(WRITES, "--trace", str(trace))
+    done = subprocess.run([*TWIN, "replay", "px05smb040", trace], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["counters"]["write_bytes"] >= 300 * 4096
+
+
+@needs_kernel
+def test_counters_are_those_of_the_drive(tmp_path: Path) -> None:
+    import pandas as pd
+
+    counters = tmp_path / "counters.parquet"
+    shell(WRITES, "--counters", str(counters), "--interval", "1 ms")
+    series = pd.read_parquet(counters).groupby("series", observed=True)["value"].max()
+    assert series["write_bytes"] >= 300 * 4096
+    assert 1 <= series["queue_depth"] <= 32
+
+
+def repeated(folder: Path, **how: object) -> tuple[str, bytes]:
+    """Return what a workload of threads, fsync and discards prints, and its trace."""
+    folder.mkdir()
+    trace = folder / "trace.csv"
+    job = ("--ioengine=psync", "--thread=1", "--numjobs=4", "--size=2m", "--rw=randwrite", "--fsync=10", "--unlink=1")
+    done = linux("--mount-options", "discard", "--trace", str(trace), "--state", str(folder), "--", *FIO, *job, **how)  # type: ignore[arg-type]
+    assert done.returncode == 0, done.stderr
+    return done.stdout, trace.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+    return repeated(tmp_path_factory.mktemp("reference") / "a")
+
+
+@needs_kernel
+def test_the_same_workload_gives_the_same_trace_and_output(reference: tuple[str, bytes], tmp_path: Path) -> None:
+    assert reference[1].count(b"\n") > 100
+    assert repeated(tmp_path / "a") == reference
+
+
+@needs_kernel
+def test_it_does_so_on_a_busy_machine_elsewhere(reference: tuple[str, bytes], tmp_path: Path) -> None:
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        environment = {"TZ": "Asia/Kathmandu", "LC_ALL": "de_DE.UTF-8", "LONG": "x" * 5000}
+        found = repeated(tmp_path / "a", environment=environment, umask=0o077)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert found == reference
+
+
+@needs_kernel
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_it_does_so_for_another_user(reference: tuple[str, bytes], tmp_path: Path) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        found = repeated(folder / "a", user=4242, group=4242, extra_groups=[], umask=0, environment={"HOME": name})
+    assert found == reference
+
+
+@needs_kernel
+def test_another_seed_gives_another_file_system(tmp_path: Path) -> None:
+    uuids = {shell("blkid -o value -s UUID /dev/vda", "--seed", seed).stdout for seed in ("1", "1", "2")}
+    assert len(uuids) == 2
+
+
+def leftovers() -> set[Path]:
+    return {path for folder in ("/dev/shm", "/tmp", "/var/tmp") for path in Path(folder).glob("twin-linux-*")}
+
+
+@needs_kernel
+@pytest.mark.parametrize("script", ["while :; do :; done", "while :; do date > /dev/null; done"])
+def test_a_program_that_spins_is_ended_at_the_wall_limit(script: str) -> None:
+    done = linux("--wall-limit", "4 s", "--", "sh", "-c", f"echo before; {script}")
+    assert done.returncode == 124
+    assert "wall limit" in done.stderr
+    assert done.stdout == "before\n"
+
+
+@needs_kernel
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("whom", ["command line", "machine", "kernel"])
+def test_nothing_is_left_behind(number: signal.Signals, whom: str, tmp_path: Path) -> None:
+    before = leftovers()
+    argv = [*TWIN, "linux", *SMALL, "px05smb040", "--", "sh", "-c", "echo begun; while :; do :; done"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        machine = children_of(process.pid)[0]
+        kernel = next(pid for pid in children_of(machine) if "mem=" in command_of(pid))
+        group = children_of(kernel)
+        os.kill({"command line": process.pid, "machine": machine, "kernel": kernel}[whom], number)
+        process.stdout.read()
+    assert group
+    patience.wait_for(lambda: not [pid for pid in (machine, kernel, *group) if alive(pid)], 10)
+    patience.wait_for(lambda: leftovers() <= before, 10)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+# fio's engines, buffered and direct, as threads and as processes; mmap and splice go through the page cache themselves
+ENGINES = [
+    *((engine, "buffered") for engine in ("psync", "libaio", "io_uring", "mmap", "posixaio", "splice")),
+    *((engine, "direct") for engine in ("psync", "libaio", "io_uring", "posixaio")),
+]
+
+
+def jobs_of(text: str) -> dict[str, dict[str, Any]]:
+    """Return what fio has written, by job."""
+    content = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]
+    return {job["jobname"]: job for job in content["jobs"]}
+
+
+@needs_kernel
+@pytest.mark.parametrize("thread", ["0", "1"])
+def test_fios_engines(thread: str) -> None:
+    words = ["--size=1m", "--rw=randrw", "--fsync=32", "--iodepth=8", "--verify=crc32c", "--stonewall"]
+    words.append(f"--thread={thread}")
+    for engine, how in ENGINES:
+        words += [f"--name={engine} {how}", f"--ioengine={engine}", f"--direct={int(how == 'direct')}"]
+    done = linux("--", *FIO[:1], *FIO[2:], *words)
+    assert done.returncode == 0, done.stderr
+    jobs = jobs_of(done.stdout)
+    assert list(jobs) == [" ".join(each) for each in ENGINES]
+    assert [name for name, job in jobs.items() if job["error"]] == []
+    assert all(job["read"]["io_bytes"] > 0 and job["write"]["io_bytes"] > 0 for job in jobs.values())
+
+
+# With these a host costs nothing, as the guest's processor does: what is left is the drive
+NO_HOST = tuple(
+    f"--set=host.{name}=0" for name in ("submit_time", "page_time", "wakeup_time", "reap_time", "lock_time")
+)
+# But for what reading the clock costs in the guest (256 ns), which fio does three times for a synchronous request
+CLOCK = "--set=host.wakeup_time=768 ns"
+DIRECT = ("--direct=1", "--size=256m", "--norandommap=1", "--number_ios=1000", "--filename={drive}", "--stonewall")
+JOBS = {
+    "random read": ("--ioengine=psync", "--rw=randread"),
+    "sequential read": ("--ioengine=psync", "--rw=read", "--bs=16k"),
+    "random write": ("--ioengine=psync", "--rw=randwrite"),
+    "random read, 16 deep": ("--ioengine=libaio", "--iodepth=16", "--rw=randread"),
+    "random write, 16 deep": ("--ioengine=libaio", "--iodepth=16", "--rw=randwrite"),
+}
+
+
+@needs_kernel
+@pytest.mark.parametrize("deep", [False, True])
+def test_direct_jobs_agree_with_twin_run(deep: bool, tmp_path: Path) -> None:
+    words = [*FIO[:1], *FIO[2:], *DIRECT, "--thread=1"]
+    for name, job in JOBS.items():
+        words += [f"--name={name}", *job] if ("deep" in name) == deep else []
+    mine = linux("--fs", "none", "--scheduler", "none", *NO_HOST, "--", *words)
+    assert mine.returncode == 0, mine.stderr
+    host = [*NO_HOST, "--set=host.scheduler=none", *([] if deep else [CLOCK])]
+    argv = [*TWIN, "run", "px05smb040", "--state", str(tmp_path), *SMALL, *host, "--", *words]
+    other = subprocess.run(argv, capture_output=True, text=True, check=True)
+    ours, theirs = jobs_of(mine.stdout), jobs_of(other.stdout)
+    assert len(ours) == (2 if deep else 3)
+    for name, found in ours.items():
+        kind = "write" if "write" in name else "read"
+        expected = theirs[name][kind]["lat_ns"]["mean"]
+        assert found[kind]["lat_ns"]["mean"] == pytest.approx(expected, rel=0.02), name
+
+
+@needs_kernel
+@pytest.mark.parametrize("scheduler", twin_linux.SCHEDULERS)
+def test_the_scheduler_that_is_asked_for_is_used(scheduler: str) -> None:
+    shown = shell("cat /sys/block/vda/queue/scheduler", "--scheduler", scheduler).stdout
+    assert f"[{scheduler}]" in shown
+
+
+@needs_kernel
+def test_no_more_requests_are_at_the_drive_than_it_has_room_for(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    words = ("--ioengine=libaio", "--iodepth=64", "--rw=randread", *DIRECT)
+    fio(*words, options=("--fs", "none", "--queue-depth", "8", "--trace", str(trace)))
+    events = sorted(
+        event for row in rows(trace) for event in ((int(row["time_ns"]), 1), (int(row["completed_ns"]), -1))
+    )
+    depth = most = 0
+    for _, change in events:
+        depth += change
+        most = max(most, depth)
+    assert most == 8
+
+
+@needs_kernel
+def test_time_is_virtual() -> None:
+    done = shell("date +%s; sleep 3600; date +%s")
+    begin, end = (int(line) for line in done.stdout.split())
+    assert end - begin in (3600, 3601)
+    assert begin - 1767225600 < 5
+
+
+@needs_kernel
+def test_a_command_that_waits_for_ever_is_told() -> None:
+    done = linux("--wall-limit", "30 s", "--", "sleep", "infinity")
+    assert done.returncode in (124, 125)
+    assert "twin linux:" in done.stderr
