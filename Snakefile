@@ -4,12 +4,15 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 
+include: "workflow/rules/fio_suite.smk"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/analyse.smk"
 include: "workflow/rules/scorecard.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/calibrate.smk"
+include: "workflow/rules/ablate.smk"
+include: "workflow/rules/benchmarks.smk"
 
 
 rule all:

@@ -14,8 +14,6 @@ for study in PLAN.studies:
             provenance=f"results/measurements/{study}.provenance.json",
         log:
             f"results/logs/collect/{study}.log",
-        conda:
-            "../../envs/environment.yaml"
         params:
             experiments=PLAN.experiments(study),
         message:
@@ -39,8 +37,6 @@ for study in PLAN.studies:
             numbers=f"results/numbers/{study}.json",
         log:
             notebook=f"results/notebooks/{study}.ipynb",
-        conda:
-            "../../envs/environment.yaml"
         params:
             parameters=PLAN.analysis_parameters(),
         message:

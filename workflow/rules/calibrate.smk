@@ -15,8 +15,6 @@ rule fit_model:
         "results/twins/{model}.yaml",
     log:
         "results/logs/calibrate/{model}.log",
-    conda:
-        "../../envs/environment.yaml"
     message:
         "Fitting {wildcards.model}"
     shell:

@@ -17,8 +17,6 @@ for resource in PLAN.resources:
 rule plan:
     log:
         "results/logs/plan.log",
-    conda:
-        "../../envs/environment.yaml"
     params:
         forecast=lambda wildcards: PLAN.forecast(),
     message:

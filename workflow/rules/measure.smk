@@ -1,40 +1,39 @@
-# One job a cell, all its executions inside. Raw files are never deleted by the workflow: `update` keeps those that are
-# there, so that an interrupted cell goes on where it stopped and more repetitions add to what is measured.
+# One job for some cells of a drive, with all their executions; of a real drive, whose cells take long, for one. Raw files
+# are never deleted by the workflow: `update` keeps those that are there, so that an interrupted job goes on where it
+# stopped, more repetitions add to what is measured, and of a batch only the cells are measured that lack something.
+# `params` hold what follows from the names of the raw files alone, so that they give no reason to run anything again.
 for study in PLAN.studies:
+
+    for batch in PLAN.batches(study):
+
+        rule:
+            name:
+                batch.name
+            output:
+                update(list(batch.raw_files)),
+            log:
+                f"results/logs/measure/{batch.drive}/{batch.name}.log",
+            resources:
+                **{
+                    resource: PLAN.occupies(batch.drive, resource)
+                    for resource in PLAN.resources
+                },
+            params:
+                specifications=lambda wildcards, output: PLAN.specifications(output),
+                cells=lambda wildcards, output: PLAN.to_measure(output),
+            message:
+                "{params.cells}"
+            shell:
+                "exec iopatterns measure --die-with-parent --log {log:q}"
+                " {params.specifications:q} {output:q}"
 
     rule:
         name:
             f"measure_{study}"
-        output:
-            update(
-                expand(
-                    f"{RAW}/{{{{drive}}}}/{study}/{{{{cell}}}}/{{execution}}.json",
-                    execution=PLAN.executions(study),
-                )
-            ),
-        log:
-            f"results/logs/measure/{{drive}}/{study}/{{cell}}.log",
-        wildcard_constraints:
-            # an archived drive is unpacked by its own rule below
-            drive="|".join(re.escape(drive) for drive in PLAN.measured_drives()),
-        conda:
-            "../../envs/environment.yaml"
-        resources:
-            **{
-                resource: lambda wildcards, resource=resource: PLAN.occupies(
-                    wildcards.drive, resource
-                )
-                for resource in PLAN.resources
-            },
-        params:
-            specification=lambda wildcards, study=study: PLAN.specification(
-                wildcards.drive, study, wildcards.cell
-            ),
+        input:
+            PLAN.raw_files(study),
         message:
-            f"Measuring {study} on {{wildcards.drive}}: {{wildcards.cell}}"
-        shell:
-            "exec iopatterns measure --die-with-parent --log {log:q}"
-            " --specification {params.specification:q} {output:q}"
+            f"The raw files of {study} are there"
 
 
 # A drive measured elsewhere: one job for all its cells, for an archive is read from its beginning to its end. The archive
@@ -59,8 +58,6 @@ for drive in PLAN.archived_drives():
             ),
         log:
             f"results/logs/unpack/{drive}.log",
-        conda:
-            "../../envs/environment.yaml"
         params:
             sha256=PLAN.archive(drive)[1],
             folder=f"{RAW}/{drive}",

@@ -21,8 +21,6 @@ rule report:
         colophon="results/colophon.json",
     log:
         "results/logs/report.log",
-    conda:
-        "../../envs/environment.yaml"
     params:
         titles=PLAN.titles(),
     message:

@@ -12,18 +12,19 @@ rule judge:
             file=["values.csv", "drives.csv", "claims.yaml"],
         ),
         twins=PLAN.models(),
+        ablation=PLAN.ablation(),
         schema="workflow/schemas/claims.schema.yaml",
         code=PLAN.code("workflow/scripts/judge.py"),
     output:
         "results/scorecard.json",
     log:
         "results/logs/judge.log",
-    conda:
-        "../../envs/environment.yaml"
     params:
         studies=PLAN.studies,
         confidence=PLAN.config.confidence,
         method=PLAN.config.interval,
+        models=PLAN.models_of(),
+        config=config,
     message:
         "Holding the sources' claims against what was measured"
     script:
@@ -36,8 +37,6 @@ rule scorecard:
         "results/scorecard.json",
     log:
         "results/logs/scorecard.log",
-    conda:
-        "../../envs/environment.yaml"
     message:
         "The scorecard, held against data/expectations"
     shell:

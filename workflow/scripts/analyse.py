@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import bounded
+from iopatterns.measuring import progress
 from iopatterns.workflow.notebooks import execute
 
 if TYPE_CHECKING:
@@ -14,3 +15,4 @@ try:
     execute(snakemake.input.notebook, snakemake.log.notebook, snakemake.params.parameters)
 except IoPatternsError as error:
     sys.exit(bounded(str(error)))
+progress.took("analysis")

@@ -9,6 +9,7 @@ from iopatterns.analysis import collect
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import bounded
+from iopatterns.measuring import progress
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
@@ -21,3 +22,4 @@ try:
     files.write_json(Path(snakemake.output.provenance), collect.provenance(raw_files))
 except (IoPatternsError, FioParseError) as error:
     sys.exit(bounded(str(error)))
+progress.took("analysis")

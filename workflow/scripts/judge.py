@@ -7,16 +7,27 @@ from typing import TYPE_CHECKING, Any
 from iopatterns.analysis import scorecard
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import bounded
+from iopatterns.measuring import progress
+from iopatterns.workflow import ablation
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 parameters = snakemake.params
 try:
+    ablated = ablation.load(Path.cwd(), parameters.config)
     judged = {
-        study: scorecard.judge(Path.cwd(), study, confidence=parameters.confidence, method=parameters.method)
+        study: scorecard.judge(
+            Path.cwd(),
+            study,
+            confidence=parameters.confidence,
+            method=parameters.method,
+            models=parameters.models,
+            ablation=ablated.get(study),
+        )
         for study in parameters.studies
     }
     scorecard.write(Path.cwd(), judged)
 except IoPatternsError as error:
     sys.exit(bounded(str(error)))
+progress.took("analysis")

@@ -9,6 +9,7 @@ from iopatterns.analysis.collect import colophon
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import bounded
+from iopatterns.measuring import progress
 from iopatterns.workflow.report import compile_report
 
 if TYPE_CHECKING:
@@ -23,3 +24,4 @@ try:
     compile_report(snakemake.input.source, snakemake.output.pdf)
 except IoPatternsError as error:
     sys.exit(bounded(str(error)))
+progress.took("report")

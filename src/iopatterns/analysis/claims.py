@@ -33,7 +33,7 @@ class Judge:
     method: str = "t"
     seed: int = 1
 
-    def parts(self, check: checks.Check) -> list[Part]:
+    def parts(self, check: checks.Check | checks.Checks) -> list[Part]:
         """Return the parts of a check for which there are measurements.
 
         Raises ClaimsError where the statistic does not exist, for it divides by a mean of zero.
@@ -54,23 +54,33 @@ def kinds(executions: pd.DataFrame) -> dict[str, str]:
 def load(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
     """Return the content of a file of claims, checked: `checks.parse` takes each check in it.
 
-    ``values``: as ``published.load`` returns it. Raises ClaimsError or ConfigError naming file and claim.
+    A file without claims is one of values that are held out (key ``held_out``). ``values``: as ``published.load``
+    returns it. Raises ClaimsError or ConfigError naming file and claim.
     """
     content: dict[str, Any] = yaml_schema.read_yaml(root, file)
     yaml_schema.check(file, content, yaml_schema.read_yaml(root, SCHEMA))
+    if "claims" not in content and "held_out" not in content:
+        raise ClaimsError(f"{file}: holds no claim. Give claims, or say with held_out that the values are held out.")
+    content.setdefault("claims", [])
     known = set(values["id"])
+    for name in content.get("held_out", {}).get("misses", ()):
+        if name not in known:
+            near = yaml_schema.nearest(name, known)
+            raise ClaimsError(f"{file}: held_out.misses: no published value has the id '{name}'.{near}")
     for claim in content["claims"]:
         where = f"{file}: claim '{claim['id']}'"
         if claim["id"] in known:
             raise ClaimsError(f"{where}: another claim or published value has this id. Choose another.")
         known.add(claim["id"])
-        if ("check" in claim) == ("untestable" in claim):
-            raise ClaimsError(f"{where}: give either a check, or with untestable the reason why there is none")
-        if "check" in claim:
-            try:
-                checks.parse(claim["check"], values)
-            except ClaimsError as error:
-                raise ClaimsError(f"{where}: {error}") from None
+        if len({"check", "checks", "untestable"} & claim.keys()) != 1:
+            raise ClaimsError(
+                f"{where}: give either a check, or several under checks, or with untestable the reason why there is"
+                " none"
+            )
+        try:
+            checks.of_claim(claim, values)
+        except ClaimsError as error:
+            raise ClaimsError(f"{where}: {error}") from None
     for contradiction in content.get("contradictions", []):
         where = f"{file}: contradiction '{contradiction['id']}'"
         for name in [*contradiction["between"], *contradiction["contradicted"]]:

@@ -13,8 +13,10 @@ import pandas as pd
 
 import fio_parser_json
 import iopatterns
+from iopatterns.analysis import quantities
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
+from iopatterns.measuring import steadiness
 from iopatterns.raw import archive
 from iopatterns.raw.records import Sidecar
 from iopatterns.raw.sidecars import is_measured, read_sidecar
@@ -31,13 +33,16 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
     """Return one row per execution x job x direction.
 
     ``experiments`` has the names of each cell's experiments by its folder, ``<drive>/<study>/<cell>``. Columns: study,
-    drive, cell, execution, experiments, drive_kind (twin, file, block); tuned (whether the cell asks for any setting)
-    and set_<setting> for each setting that a cell asks for (missing in cells that do not); the cell's fio options in
-    canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …); then the columns of `fio_parser_json.jobs`. Cells
-    whose settings the drive did not take have no rows (`tuned` lists them). Raises SidecarError for a raw file that is
-    not what was measured, FioParseError for one that is no result of fio, CollectError where nothing was measured.
+    drive, cell, execution, experiments, drive_kind (twin, file, block), drive_model (of a twin); tuned (whether the
+    cell asks for any setting) and set_<setting> for each setting that a cell asks for (missing in cells that do not);
+    the cell's fio options in canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …); then the columns of
+    `fio_parser_json.jobs`; then steady (whether the execution was in a steady state, see `is_steady`) and
+    counter_<name> for each counter of a twin (of the whole execution, in each of its rows; missing on other drives).
+    Cells whose settings the drive did not take have no rows (`tuned` lists them). Raises SidecarError for a raw file
+    that is not what was measured, FioParseError for one that is no result of fio, CollectError where nothing was
+    measured.
     """
-    rows, measured = [], []
+    rows, measured, counted = [], [], []
     for raw in raw_files:
         cell = raw.parent
         sidecar = read_sidecar(raw)
@@ -47,19 +52,52 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
         settings = sidecar["specification"].get("settings", {})
         options = dict(sidecar["specification"]["fio"])
         options[factors.column_of("bs")] = options.pop("bs")
-        options |= {"drive_kind": sidecar["specification"]["drive"]["kind"], "tuned": bool(settings)}
+        drive = sidecar["specification"]["drive"]
+        options |= {"drive_kind": drive["kind"], "drive_model": drive.get("model", ""), "tuned": bool(settings)}
         options |= {factors.setting_column(setting): value for setting, value in settings.items()}
         keys = {"study": cell.parent.name, "drive": cell.parent.parent.name, "cell": cell.name}
         asked_by = experiments["/".join((keys["drive"], keys["study"], keys["cell"]))]
         about = {**keys, "execution": sidecar["execution"], "experiments": asked_by}
         rows.append({"source": str(raw), **about, **options})
+        counters = sidecar.get("counters", {})
+        counted.append(
+            {"source": str(raw), **{f"{quantities.COUNTER}{name}": number for name, number in counters.items()}}
+        )
     if not rows:
         raise CollectError("nothing was measured: no drive took the settings that its cells ask for")
     parsed = fio_parser_json.jobs(measured)
     # fio's own rendering of the options is in the raw files; here the canonical ones stand for them
     parsed = parsed[[column for column in parsed.columns if not column.startswith("option_")]]
     table = pd.DataFrame(rows).convert_dtypes(convert_string=False, convert_floating=False)
-    return table.merge(parsed, on="source", validate="one_to_many").drop(columns="source")
+    table = table.merge(parsed, on="source", validate="one_to_many")
+    steady = {source: is_steady(rows) for source, rows in table.groupby("source")}
+    table = table.assign(steady=table["source"].map(steady).astype("boolean"))
+    of_twins = pd.DataFrame(counted).convert_dtypes(convert_string=False)
+    return table.merge(of_twins, on="source", validate="many_to_one").drop(columns="source")
+
+
+def is_steady(rows: pd.DataFrame) -> bool | None:
+    """Return whether an execution was in a steady state, by SNIA's limits for five rounds of it; None if unknown.
+
+    ``rows`` are those of its jobs and directions, whose extremes are added up: that can find an even rate uneven where
+    jobs take from each other, but no uneven one even. It is unknown where fio counted fewer rounds, as of a replay that
+    was over early.
+    """
+    counted = rows.dropna(subset=["iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"])
+    counted = counted[counted["iops_samples"] > 0]
+    if counted.empty:
+        return None
+    # of jobs reported as one, fio adds up the extremes and the means, and gives the deviation that one of them has
+    jobs = counted["numjobs"].fillna(1) if "numjobs" in counted else pd.Series(1, counted.index)
+    together = jobs.where(counted["group_reporting"].fillna(0).astype(bool), 1) if "group_reporting" in counted else 1
+    found = steadiness.of_rounds(
+        float(counted["iops_min"].sum()),
+        float(counted["iops_max"].sum()),
+        float(counted["iops_mean"].sum()),
+        float((counted["iops_stddev"] * together).sum()),
+        int((counted["iops_samples"] // together).min()),
+    )
+    return None if found is None else found.steady
 
 
 def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -88,8 +126,8 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
     """Return how the raw files of one study came about.
 
     Keys: cells, doubts (what makes how many executions on real drives doubtful), executions (of fio), left_out (cells
-    whose settings the drive did not take), runtime_ms, warmup_ms (the longest), command (one real command line),
-    fio_versions, drives (what each said of itself; with ``archive`` where it was measured elsewhere, see
+    whose settings the drive did not take), runtime_ms (of most executions), warmup_ms (the longest), command (one real
+    command line), fio_versions, drives (what each said of itself; with ``archive`` where it was measured elsewhere, see
     `archive.origin`); and of the executions on real drives real_executions, fio_seconds (wall time of all fio processes
     kept), started, ended (UTC; None without any), machines: what a twin gives depends on neither clock nor machine, and
     what is said of it does not either. Raises SidecarError or ArchiveError.
@@ -110,7 +148,7 @@ def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
         "fio_seconds": round(sum(sidecar["wall_s"] for sidecar in real), 3),
         "started": min((sidecar["started"] for sidecar in real), default=None),
         "ended": max((sidecar["ended"] for sidecar in real), default=None),
-        "runtime_ms": first["specification"]["runtime_ms"],
+        "runtime_ms": Counter(each["specification"]["runtime_ms"] for each in sidecars).most_common(1)[0][0],
         "warmup_ms": max(sidecar["specification"]["warmup_ms"] for sidecar in sidecars),
         "command": shlex.join(first["command"]),
         "fio_versions": sorted({sidecar["fio_version"] for sidecar in sidecars}),
@@ -142,10 +180,13 @@ def colophon(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return how the whole report came about, from the `provenance` of each study (title and source added).
 
     Keys: version, executions, real_executions, fio_seconds, started, ended (None where no real drive was measured),
-    fio_versions, software (name to version), machines, drives, studies, and their order.
+    fio_versions, software (name to version), machines, drives (with ``simulated``: whether it is a twin), studies, and
+    their order.
     """
     parts = list(studies.values())
     together = ("fio_versions", "machines", "drives")
+    merged = {key: _distinct(itertools.chain.from_iterable(part[key] for part in parts)) for key in together}
+    drives = [{**drive, "simulated": drive["kind"] in kinds.SIMULATED} for drive in merged["drives"]]
     real = [part for part in parts if part["real_executions"]]
     return {
         "version": iopatterns.__version__,
@@ -154,7 +195,8 @@ def colophon(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "fio_seconds": round(sum(part["fio_seconds"] for part in parts), 3),
         "started": min((part["started"] for part in real), default=None),
         "ended": max((part["ended"] for part in real), default=None),
-        **{key: _distinct(itertools.chain.from_iterable(part[key] for part in parts)) for key in together},
+        **merged,
+        "drives": drives,
         "order": list(studies),
         "software": {name: importlib.metadata.version(name) for name in _SOFTWARE},
         "studies": {

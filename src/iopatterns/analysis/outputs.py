@@ -1,13 +1,17 @@
 """What a notebook writes: tables and figures in their folders, each shown as well."""
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from IPython.display import Image
 from matplotlib.figure import Figure
 
-from iopatterns.analysis.plots import save
+from iopatterns.analysis.plots import save, styled
 from iopatterns.analysis.tables import Table, printed, write_table
+
+_SHOWN_DPI = 100
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,10 @@ class Outputs:
         write_table(table, self.tables / name)
         return printed(table)
 
-    def figure(self, figure: Figure, name: str) -> None:
-        """Write a figure's files, and name them: images are no part of a committed notebook."""
-        print(*(path.name for path in save(figure, self.figures / name)))
+    def figure(self, figure: Figure, name: str) -> Image:
+        """Write a figure's files, and return it as an image of few bytes, which a committed notebook holds."""
+        save(figure, self.figures / name)
+        buffer = io.BytesIO()
+        with styled():
+            figure.savefig(buffer, format="png", dpi=_SHOWN_DPI, metadata={"Software": None})
+        return Image(buffer.getvalue())  # type: ignore[no-untyped-call]

@@ -1,18 +1,20 @@
-"""Draws the report's figures: one style, legible in grey, the same bytes each time."""
+"""Draws the report's figures with seaborn: one style, legible in grey, the same bytes each time."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import pandas as pd
+import seaborn.objects as so
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from iopatterns.analysis import quantities
@@ -31,6 +33,10 @@ _NOTE_WIDTH = 44  # letters that fit into the narrowest panel
 _MARKERS = "osD^vP"
 # From this ratio of the largest to the smallest level on, an axis is logarithmic
 _SPREAD = 8
+# Free room above the highest point, so that no marker is cut off
+_ROOM = 1.08
+_HOLLOW = {"fillcolor": (0, 0, 0, 0), "pointsize": 8.0}
+_THEME = ("axes", "figure", "font", "grid", "legend", "lines", "patch", "svg", "xtick", "ytick")
 _PAIRS = (("read", "randread"), ("write", "randwrite"))
 
 
@@ -54,12 +60,13 @@ def save(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
     return svg, png
 
 
+@styled()
 def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
     """Return the figure of bandwidth by workload and block size, one panel per drive, measured drives first.
 
     ``summary``: columns drive, rw, bs_bytes and mean, low, high in MB/s, as ``statistics.summarise`` makes it
     from MB/s; its means are filled markers with the interval as error bars. ``published``: as
-    ``published.load`` returns it, bandwidth in MB/s; its values are hollow markers, in the panel of the
+    ``published.load`` returns it, bandwidth in MB/s; its values are hollow markers around them, in the panel of the
     measured drive of the same name if there is one. A line joins sequential and random: on the logarithmic
     axis the same slope is the same ratio. Raises PlotError for an empty summary or more block sizes than
     there are markers.
@@ -69,24 +76,38 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
     if summary.empty or len(sizes) > len(_MARKERS):
         raise PlotError(f"a figure of 1 to {len(_MARKERS)} block sizes can be drawn, not of {len(sizes)}")
     drives = list(dict.fromkeys([*summary["drive"], *values["drive_key"]]))
-    with styled():
-        rows = -(-len(drives) // _PANELS_PER_ROW)
-        figure = Figure(figsize=(WIDTH_INCH, rows * _ROW_INCH + 0.25), layout="constrained")
-        grid = figure.subplots(rows, min(len(drives), _PANELS_PER_ROW), sharex=True, sharey=True, squeeze=False)
-        for axes, drive in zip(grid.flat[: len(drives)], drives, strict=True):  # the last row may have empty places
-            here, there = summary[summary["drive"] == drive], values[values["drive_key"] == drive]
-            _head(axes, drive, not here.empty, not there.empty)
-            _draw(axes, here, sizes, hollow=False)
-            _draw(axes, there.rename(columns={"value": "mean"}), sizes, hollow=True)
-            _scale(axes)
-        panels = list(grid.flat)
-        for axes in panels[len(drives) :]:
-            axes.set_visible(False)
-        for axes in panels[max(0, len(drives) - _PANELS_PER_ROW) : len(drives)]:
-            axes.tick_params(labelbottom=True)  # the lowest of each column, also above an empty place
-        figure.supylabel("Bandwidth (MB/s, logarithmic)", fontsize="medium")
-        handles = _legend(sizes, {int(size) for size in values["bs_bytes"].dropna()})
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), _LEGEND_COLUMNS))
+    places = {rw: float(at) for at, rw in enumerate(rw for pair in _PAIRS for rw in pair)}
+    spread = {size: 0.14 * (number - (len(sizes) - 1) / 2) for number, size in enumerate(sizes)}
+    there = values.drop(columns="drive", errors="ignore").rename(columns={"drive_key": "drive", "value": "mean"})
+    points = pd.concat([summary.assign(kind="measured"), there.assign(kind="published")], ignore_index=True)
+    points = points[points["rw"].isin(places) & points["bs_bytes"].isin(sizes)]
+    points = points.assign(
+        panel=points["drive"].map(drives.index),
+        at=points["rw"].map(places) + points["bs_bytes"].map(spread).astype(float),
+        curve=points["bs_bytes"].astype(int).map(block_label) + ", " + points["kind"],
+        operation=points["rw"].str.removeprefix("rand"),
+    )
+    looks = {
+        f"{block_label(size)}, {kind}": _look(number, _MARKERS[number], 3.5, dashed=kind == "published")
+        | (_HOLLOW if kind == "published" else {})
+        for kind in ("measured", "published")
+        for number, size in enumerate(sizes)
+    }
+    titles = []
+    for drive in drives:
+        kinds = list(dict.fromkeys(points.loc[points["drive"] == drive, "kind"]))
+        titles.append(f"{drive if 'measured' in kinds else drive_label(drive)}\n{' and '.join(kinds)}")
+    # two lines each, so that all stand on one base line
+    names = {at: f"{WORKLOAD_NAMES[rw]} ".replace(" ", "\n", 1) for rw, at in places.items()}
+    x = so.Continuous().tick(at=list(names)).label(like=lambda at, _: names[at])
+    rows = -(-len(drives) // _PANELS_PER_ROW)
+    size = (WIDTH_INCH, rows * _ROW_INCH + 0.25)
+    figure = _drawn(points, looks, titles, x, columns=_PANELS_PER_ROW, size=size, group="operation")
+    for axes in figure.axes:
+        axes.set_xlim(-0.5, 3.5)
+        _logarithmic(axes)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    figure.supylabel("Bandwidth (MB/s, logarithmic)", fontsize=figure.axes[0].title.get_fontsize())
     return figure
 
 
@@ -108,6 +129,7 @@ class Panel:
     logarithmic: bool = False
 
 
+@styled()
 def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = 2.35) -> Figure:
     """Return a figure of quantities over the levels of a factor, a curve for each workload.
 
@@ -118,45 +140,39 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
     share x, and y where all show one quantity. Raises PlotError for no panels at all, or more than two variants,
     QuantityError.
     """
-    variants = list(dict.fromkeys(name for panel in panels for name in panel.rows.get("variant", ())))
+    variants = list(dict.fromkeys(name for panel in panels for name in panel.rows.get("variant", ()))) or [""]
     if not panels:
         raise PlotError("there are no panels to draw")
     if len(variants) > 2:
         raise PlotError(f"two variants can be told apart, not {len(variants)}: {', '.join(variants)}")
-    with styled():
-        rows = -(-len(panels) // columns)
-        figure = Figure(figsize=(WIDTH_INCH, rows * height_inch + 0.3), layout="constrained")
-        grid = figure.subplots(
-            rows, columns, sharex=True, sharey=len({panel.of for panel in panels}) == 1, squeeze=False
-        )
-        drawn = [rows for panel in panels for rows in (panel.rows, panel.published) if rows is not None]
-        axis = _Axis.of(x, [level for rows in drawn for level in rows[x].dropna()])
-        handles: dict[str, Any] = {}
-        used = grid.flat[: len(panels)]  # the last row may have empty places
-        for axes, panel in zip(used, panels, strict=True):
-            axes.set_title(panel.title, loc="left")
-            _curves(axes, panel, axis, variants or [""], handles)
-            if panel.rows.empty:
-                width = max(12, 2 * _NOTE_WIDTH // columns) if columns > 1 else _NOTE_WIDTH
-                note = "\n".join(textwrap.fill(line, width) for line in panel.note.splitlines())
-                axes.text(0.5, 0.5, note, transform=axes.transAxes, ha="center", va="center")
-        for axes in list(grid.flat)[len(panels) :]:
-            axes.set_visible(False)
-        axis.apply(grid.flat[0])
-        for number, (axes, panel) in enumerate(zip(used, panels, strict=True)):
-            if panel.logarithmic:
-                _logarithmic(axes)
-            else:
-                axes.set_ylim(bottom=0)
-            if number % columns == 0 or panel.of != panels[number - 1].of:
-                measure = quantities.get(panel.of)
-                axes.set_ylabel(f"{measure.label} ({measure.unit})")
-        for axes in list(grid.flat)[max(0, len(panels) - columns) : len(panels)]:
-            axes.tick_params(labelbottom=True)  # the lowest of each column, also above an empty place
-            axes.set_xlabel(axis.label)
-        if handles:
-            columns_of_legend = min(len(handles), _LEGEND_COLUMNS)
-            figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns_of_legend)
+    points = pd.concat([_points(panel, x, number) for number, panel in enumerate(panels)], ignore_index=True)
+    axis = _Axis.of(x, points[x])
+    points["at"] = points[x].map(axis.places)
+    points = points.astype(dict.fromkeys(("at", "mean", "low", "high"), "float64"))
+    size = (WIDTH_INCH, -(-len(panels) // columns) * height_inch + 0.3)
+    figure = _drawn(
+        points,
+        _curve_looks(variants),
+        [panel.title for panel in panels],
+        axis.scale(),
+        columns=columns,
+        size=size,
+        share_y=len({panel.of for panel in panels}) == 1,
+        label=axis.label,
+    )
+    tops = points[["mean", "high"]].max(axis=1).groupby([panels[at].of for at in points["panel"]]).max() * _ROOM
+    for number, (axes, panel) in enumerate(zip(figure.axes, panels, strict=True)):
+        if panel.logarithmic:
+            _logarithmic(axes)
+        else:
+            axes.set_ylim(0, tops.get(panel.of))
+        if number % columns == 0 or panel.of != panels[number - 1].of:
+            measure = quantities.get(panel.of)
+            axes.set_ylabel(f"{measure.label} ({measure.unit})", visible=True)
+        if panel.rows.empty:
+            width = max(12, 2 * _NOTE_WIDTH // columns) if columns > 1 else _NOTE_WIDTH
+            note = "\n".join(textwrap.fill(line, width) for line in panel.note.splitlines())
+            axes.text(0.5, 0.5, note, transform=axes.transAxes, ha="center", va="center")
     return figure
 
 
@@ -194,17 +210,17 @@ def level_panels(summary: pd.DataFrame, by: Sequence[str], of: str, published: p
 
 @dataclass(frozen=True)
 class _Axis:
-    """Where the levels of a factor stand: ``places`` by level; ``base`` of a logarithmic axis, 0 for none."""
+    """Where the levels of a factor stand: ``places`` by level; whether the axis is ``logarithmic``."""
 
     factor: str
     label: str
     places: Mapping[Any, float]
     texts: Mapping[Any, str]
-    base: int = 0
+    logarithmic: bool = False
 
     @classmethod
-    def of(cls, factor: str, levels: Iterable[Any]) -> "_Axis":
-        names = list(dict.fromkeys(levels))
+    def of(cls, factor: str, levels: pd.Series) -> "_Axis":
+        names = list(dict.fromkeys(levels.dropna()))
         shown = scale(factor, names)
         if any(isinstance(level, str) for level in names):
             return cls(factor, shown.label, {level: float(at) for at, level in enumerate(names)}, shown.texts)
@@ -212,122 +228,107 @@ class _Axis:
         side_by_side = {level: float(at) for at, level in enumerate(names)}
         as_they_are = {level: float(level) for level in names}
         if names and names[0] > 0:
-            return cls(factor, shown.label, as_they_are, shown.texts, 2 if names[-1] >= _SPREAD * names[0] else 0)
+            return cls(factor, shown.label, as_they_are, shown.texts, names[-1] >= _SPREAD * names[0])
         wide = len(names) > 1 and names[-1] - names[0] >= _SPREAD * min(np.diff(names))
         return cls(factor, shown.label, side_by_side if wide else as_they_are, shown.texts)
 
-    def at(self, levels: Iterable[Any]) -> list[float]:
-        return [self.places[level] for level in levels]
-
-    def apply(self, axes: Axes) -> None:
+    def scale(self) -> so.Continuous:
         """Scale x and name its levels; of block sizes the powers of two alone, since 28 has no room beside 32."""
-        if self.base:
-            axes.set_xscale("log", base=self.base)
         named = list(self.places)
         if self.factor == "bs_bytes":
             named = [level for level in named if int(level) & (int(level) - 1) == 0] or named
-        axes.set_xticks([self.places[level] for level in named], [self.texts[level] for level in named])
-        axes.xaxis.set_minor_locator(NullLocator())
+        texts = {self.places[level]: self.texts[level] for level in named}
+        ticked = so.Continuous(trans="log2" if self.logarithmic else None).tick(at=list(texts))
+        return ticked.label(like=lambda at, _: texts.get(at, ""))
 
 
-def _curves(axes: Axes, panel: Panel, axis: _Axis, variants: Sequence[str], handles: dict[str, Any]) -> None:
-    """Draw the curves of one panel, and add those that are new to the figure's legend."""
-    x = axis.factor
-    for rw in [rw for rw in WORKLOAD_NAMES if rw in set(panel.rows["rw"])]:
-        for number, variant in enumerate(variants):
-            part = panel.rows[panel.rows["rw"] == rw]
-            part = part[part["variant"] == variant] if "variant" in part else part
-            if part.empty:
-                continue
-            part = part.assign(at=axis.at(part[x])).sort_values("at")
-            label = f"{WORKLOAD_NAMES[rw]}, {variant}" if variant else WORKLOAD_NAMES[rw]
-            error = [(part["mean"] - part["low"]).fillna(0), (part["high"] - part["mean"]).fillna(0)]
-            look = _curve_look(rw, number)
-            drawn = axes.errorbar(
-                part["at"],
-                part["mean"],
-                yerr=error,
-                label=label,
-                capsize=2,
-                elinewidth=0.8,
-                capthick=0.8,
-                **look,
-            )
-            handles.setdefault(label, drawn)
+def _points(panel: Panel, x: str, number: int) -> pd.DataFrame:
+    """Return the points of a panel: its number, x, mean, low, high and the name of the curve of each."""
+    rows = panel.rows.assign(curve=panel.rows["rw"].map(WORKLOAD_NAMES))
+    if "variant" in rows:
+        rows["curve"] += ", " + rows["variant"]
+    parts = [rows]
     if panel.published is not None:
-        for rw in dict.fromkeys(panel.published["rw"]):
-            values = panel.published[panel.published["rw"] == rw]
-            look = _curve_look(rw, 0) | {"linestyle": "none", "markerfacecolor": "none", "markersize": 8}
-            (points,) = axes.plot(axis.at(values[x]), values["value"], zorder=1, **look)
-            handles.setdefault(f"{WORKLOAD_NAMES[rw]}, published", points)
+        values = panel.published.rename(columns={"value": "mean"})
+        parts.append(values.assign(curve=values["rw"].map(WORKLOAD_NAMES) + ", published"))
+    columns = [x, "mean", "low", "high", "curve"]
+    return pd.concat([part.reindex(columns=columns).astype({x: object}) for part in parts]).assign(panel=number)
 
 
-def _curve_look(rw: str, variant: int) -> dict[str, Any]:
-    """Return how a curve looks: colour and marker tell the workload, dashes random access, filling the variant.
+def _curve_looks(variants: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return how each curve looks, in the order in which they are drawn.
 
-    What is drawn later is smaller, so that of curves that fall on one another all can be seen.
+    Colour and marker tell the workload, dashes random access, filling the variant. What is drawn later is smaller, so
+    that of curves that fall on one another all can be seen.
     """
-    number = list(WORKLOAD_NAMES).index(rw)
-    random = rw.startswith("rand")
+    looks = {}
+    for number, (rw, name) in enumerate(WORKLOAD_NAMES.items()):
+        random = rw.startswith("rand")
+        for variant, of in enumerate(variants):
+            look = _look(number, _MARKERS[number], (3.0 if random else 5.0) * (0.6 if variant else 1), dashed=random)
+            looks[f"{name}, {of}" if of else name] = look | ({"fillcolor": "white"} if variant else {})
+    for number, name in enumerate(WORKLOAD_NAMES.values()):
+        looks[f"{name}, published"] = _look(number, _MARKERS[number], 8.0) | _HOLLOW | {"linewidth": 0.0}
+    return looks
+
+
+def _look(number: int, marker: str, pointsize: float, *, dashed: bool = False) -> dict[str, Any]:
+    """Return what tells a curve from others, all at once: a figure in grey, or on bad paper, can still be read."""
+    colour = f"C{number}"
     return {
-        "color": f"C{number}",
-        "marker": _MARKERS[number],
-        "linestyle": "--" if random else "-",
-        "markersize": (3.0 if random else 5.0) * (0.6 if variant else 1.0),
-        "markerfacecolor": "white" if variant else f"C{number}",
-        "markeredgewidth": 0.7,
+        "color": colour,
+        "fillcolor": colour,
+        "marker": marker,
+        "pointsize": pointsize,
+        "linestyle": "--" if dashed else "-",
+        "linewidth": 0.9,
     }
 
 
-def _head(axes: Axes, drive: str, measured: bool, published: bool) -> None:
-    name = drive if measured else drive_label(drive)
-    kinds = [kind for kind, is_there in (("measured", measured), ("published", published)) if is_there]
-    axes.set_title(f"{name}\n{' and '.join(kinds)}", loc="left")
-
-
-def _draw(axes: Axes, cells: pd.DataFrame, sizes: list[int], hollow: bool) -> None:
-    spread = 0.14 * (np.arange(len(sizes)) - (len(sizes) - 1) / 2)
-    for number, size in enumerate(sizes):
-        rows = cells[cells["bs_bytes"] == size].set_index("rw")
-        for first, pair in zip((0, 2), _PAIRS, strict=True):
-            found = [rw for rw in pair if rw in rows.index]
-            if not found:
-                continue
-            part = rows.loc[found]
-            at = [first + pair.index(rw) + spread[number] for rw in found]
-            error = None if hollow else [part["mean"] - part["low"], part["high"] - part["mean"]]
-            look = _look(number, hollow)
-            axes.errorbar(at, part["mean"], yerr=error, capsize=2, elinewidth=0.8, capthick=0.8, **look)
-
-
-def _look(number: int, hollow: bool) -> dict[str, Any]:
-    return {
-        "color": f"C{number}",
-        "marker": _MARKERS[number],
-        "markerfacecolor": "white" if hollow else f"C{number}",
-        "linestyle": "--" if hollow else "-",
-    }
-
-
-def _legend(sizes: list[int], published_sizes: set[int]) -> list[Line2D]:
-    return [
-        Line2D([], [], label=f"{block_label(size)}, {kind}", **_look(number, kind == "published"))
-        for kind, drawn in (("measured", set(sizes)), ("published", published_sizes))
-        for number, size in enumerate(sizes)
-        if size in drawn
-    ]
+def _drawn(
+    points: pd.DataFrame,
+    looks: Mapping[str, Mapping[str, Any]],
+    titles: Sequence[str],
+    x: so.Continuous,
+    *,
+    columns: int,
+    size: tuple[float, float],
+    share_y: bool = True,
+    group: str | None = None,
+    label: str = "",
+) -> Figure:
+    """Return the figure of ``points``: panel (number of its title), at, mean, low, high, curve (of ``looks``)."""
+    theme = {name: value for name, value in mpl.rcParams.items() if name.partition(".")[0] in _THEME}
+    figure = Figure(figsize=size, layout="constrained")
+    plot = so.Plot(points, x="at", y="mean", group=group)
+    plot = plot.facet("panel", order=list(range(len(titles))), wrap=min(columns, len(titles)))
+    plot = plot.share(x=True, y=share_y).scale(x=x)
+    # A layer for each curve: of properties that all follow the curve seaborn would try every combination
+    for name, look in looks.items():
+        rows = points[points["curve"] == name]
+        if rows.empty:
+            continue
+        limited = rows.dropna(subset=["low", "high"])
+        if not limited.empty:
+            bars = so.Range(color=look["color"], linewidth=0.8, linestyle="-")
+            plot = plot.add(bars, data=limited, legend=False, ymin="low", ymax="high")
+        plot = plot.add(so.Line(edgewidth=0.7, artist_kws={"label": name}, **look), data=rows, label=name)
+    plot = plot.label(x=label, y="", legend="", title=lambda number: titles[int(number)])
+    with warnings.catch_warnings():
+        # seaborn 0.13 passes pandas a keyword that pandas 3 deprecates; it concerns no reader of a notebook
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"seaborn\.")
+        plot.theme(theme).on(figure).plot()
+    if figure.legends:
+        # seaborn's own stands beside the panels, and its move_legend cannot take it from a figure's list
+        beside = figure.legends.pop()
+        names = [text.get_text() for text in beside.get_texts()]
+        columns_of_legend = min(len(names), _LEGEND_COLUMNS)
+        handles = [handle for handle in beside.legend_handles if handle is not None]
+        figure.legend(handles, names, loc="outside lower center", ncols=columns_of_legend)
+    return figure
 
 
 def _logarithmic(axes: Axes) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-
-
-def _scale(axes: Axes) -> None:
-    _logarithmic(axes)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    # two lines each, so that all stand on one base line
-    names = [WORKLOAD_NAMES[rw] for pair in _PAIRS for rw in pair]
-    axes.set_xticks(range(4), [f"{name} ".replace(" ", "\n", 1) for name in names])
-    axes.set_xlim(-0.5, 3.5)

@@ -1,17 +1,15 @@
 """Loads the values that a source published, and refuses a transcription that cannot be right."""
 
 import re
-from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
 import pandas as pd
 
 from iopatterns.analysis import quantities
-from iopatterns.base import yaml_schema
 from iopatterns.base.messages import printable
 from iopatterns.base.units import size_bytes
-from iopatterns.configuration import factors, kinds
+from iopatterns.configuration import factors
 from iopatterns.configuration.sources import DRIVE_COLUMNS, VALUE_COLUMNS, PublishedError, read_table
 
 WORKLOADS = tuple(map(str, factors.get("rw").choices))
@@ -59,36 +57,6 @@ def conditions(text: str) -> dict[str, int | str]:
     pairs = (part.partition("=") for part in text.split(";") if part.strip())
     levels = {name.strip(): level.strip() for name, _, level in pairs}
     return {name: int(level) if level.isdecimal() else level for name, level in levels.items()}
-
-
-def fit_uses(folder: Path | str, study: str) -> dict[str, str]:
-    """Return what the twins' models have made of a study's values: ``fitted`` or ``predicted``, by the value's id.
-
-    ``folder`` holds the model files, whose section ``fit`` says it. Files that are no models are passed over.
-    """
-    uses: dict[str, str] = {}
-    for path in sorted(Path(folder).glob("*.yaml")):
-        try:
-            content = yaml_schema.read_yaml(path.parent, path.name)
-        except yaml_schema.ConfigError:
-            continue
-        fit = content.get("fit", {}) if isinstance(content, dict) else {}
-        if Path(fit.get("points", "")).parent.name != study:
-            continue
-        for use in ("fitted", "predicted"):
-            uses |= dict.fromkeys(fit.get(use, {}), use)
-    return uses
-
-
-def with_uses(values: pd.DataFrame, twins: Path | str, study: str, drive_kinds: Mapping[str, str]) -> pd.DataFrame:
-    """Return published values with the column ``use``: what a twin of the drive has made of each that was measured.
-
-    ``fitted`` or ``predicted``, nothing where no experiment measures it or the drive was no twin. ``twins`` is the
-    folder of models; ``drive_kinds`` has the kind of each drive measured, by name.
-    """
-    by_twin = values["drive_key"].map(dict(drive_kinds)).isin(kinds.SIMULATED) & values["experiment"].ne("")
-    uses = fit_uses(twins, study)
-    return values.assign(use=values["id"].map(lambda name: uses.get(name, "predicted")).where(by_twin, ""))
 
 
 def _check(row: dict[str, str], where: str) -> None:

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from iopatterns import _twin
 from iopatterns.base.errors import IoPatternsError
+
+# With this begins the name of a column that holds a counter of a twin
+COUNTER = "counter_"
 
 
 class QuantityError(IoPatternsError):
@@ -16,10 +20,12 @@ class QuantityError(IoPatternsError):
 
 # How many of a quantity's own unit one of a unit is that a source may print
 _UNITS = {
-    "MB/s": {"MB/s": 1.0, "MiB/s": 2**20 / 1e6},
+    "MB/s": {"MB/s": 1.0, "MiB/s": 2**20 / 1e6, "KiB/s": 2**10 / 1e6},
     "IOPS": {"IOPS": 1.0},
-    "ms": {"ms": 1.0, "us": 1e-3, "s": 1e3},
+    "ms": {"ms": 1.0, "us": 1e-3, "µs": 1e-3, "s": 1e3},
     "requests": {"requests": 1.0},
+    "%": {"%": 1.0},
+    "per request": {"per request": 1.0},
 }
 
 
@@ -55,14 +61,49 @@ QUANTITIES = {
 }
 # What fio tells of the time that submitting takes (slat), of the time from then on (clat), and of both together (lat)
 _OF_FIO = re.compile(r"(slat|clat|lat) (min|max|mean|stddev|p[0-9.]+)")
+# What fio tells of the half seconds, by default, into which it divides an execution
+_OF_INTERVALS = re.compile(r"(bandwidth|iops) in intervals (min|max|mean|stddev|share)")
+# The shares of requests and of calls that fio counts in classes
+_OF_SHARES = re.compile(
+    r"share (?:with a (?P<latency>latency) up to (?P<most>\d+) (?P<time>ns|us|ms)"
+    r"|at depth (?P<depth>\d+)(?P<from> and more)?"
+    r"|of (?P<call>submissions|completions) of (?:up to (?P<batch>\d+)|more than 64))"
+)
+_FIOS_OWN = re.compile(r"iops_(min|max|mean|stddev)|(iodepth|latency|bandwidth)_.*_percent")
+# What a twin has counted: `Counters` in src/twin/core/counters.h, without underscores
+_OF_TWINS = re.compile(r"(.+) per request")
 
 
 def find(name: str) -> Quantity | None:
-    """Return the quantity of that name, or None: one of `QUANTITIES`, or as in ``clat mean`` and ``clat p99.9``."""
+    """Return the quantity of that name, or None: one of `QUANTITIES`, one that fio tells, or a counter of twins.
+
+    Of fio: ``clat mean``, ``clat p99.9``; ``iops in intervals stddev``; ``share with a latency up to 250 us``; ``share
+    at depth 64 and more``; ``share of submissions of up to 4``, ``share of completions of more than 64``. Of twins, per
+    request that reached the drive: ``block erases per request``.
+    """
     if match := _OF_FIO.fullmatch(name):
         column = "_".join(match.groups()).replace(".", "_")
         return Quantity(f"{column}_ms", name, "ms")
+    if match := _OF_INTERVALS.fullmatch(name):
+        of, statistic = match.groups()
+        if statistic == "share":
+            return Quantity("bandwidth_share_percent", name, "%") if of == "bandwidth" else None
+        unit = QUANTITIES[of].unit
+        return Quantity(f"{of}_{statistic}{'_mb_per_s' if unit == 'MB/s' else ''}", name, unit)
+    if match := _OF_SHARES.fullmatch(name):
+        return Quantity(_share_column(match), name, "%")
+    if (match := _OF_TWINS.fullmatch(name)) and match[1].replace(" ", "_") in _twin.counter_names():
+        return Quantity(f"{match[1].replace(' ', '_')}_per_request", name, "per request")
     return QUANTITIES.get(name)
+
+
+def _share_column(match: re.Match[str]) -> str:
+    if match["latency"]:
+        return f"latency_{match['most']}_{match['time']}_percent"
+    if match["call"]:
+        call = {"submissions": "submit", "completions": "complete"}[match["call"]]
+        return f"iodepth_{call}_{match['batch'] or 'ge64'}_percent"
+    return f"iodepth_level_{'ge' if match['from'] else ''}{match['depth']}_percent"
 
 
 def get(name: str) -> Quantity:
@@ -70,7 +111,8 @@ def get(name: str) -> Quantity:
     measure = find(name)
     if measure is None:
         near = get_close_matches(name, QUANTITIES, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"valid are {', '.join(QUANTITIES)} and as in 'clat p99.9'"
+        valid = f"valid are {', '.join(QUANTITIES)}, as in 'clat p99.9', and of twins as in 'block erases per request'"
+        hint = f"did you mean '{near[0]}'?" if near else valid
         raise QuantityError(f"there is no quantity '{name}'; {hint}")
     return measure
 
@@ -81,8 +123,10 @@ def read_executions(path: Path) -> pd.DataFrame:
     What an execution read and wrote, and its jobs, are taken together. Columns: those of the measurements that say what
     was asked for; and of what came out bandwidth_mb_per_s, iops, read_iops, write_iops (sums); latency_ms,
     read_latency_ms, write_latency_ms (means over requests of fio's ``lat``); under_way; iodepth_reached; fio's own
-    slat_*, clat_* and lat_* in ms (e.g. clat_p99_9_ms), missing where an execution has several rows, for it both read
-    and wrote; and bandwidth_bytes_per_s. Latencies that fio does not tell are missing.
+    slat_*, clat_* and lat_* in ms (e.g. clat_p99_9_ms), and its statistics of intervals and shares in percent (see
+    `find`), missing where an execution has several rows, for it both read and wrote; bandwidth_bytes_per_s; and
+    <counter>_per_request of twins, what their drive counted over the requests that reached it. Latencies that fio does
+    not tell are missing.
     """
     rows = pd.read_parquet(path)
     keys = ["drive", "cell", "execution"]
@@ -120,8 +164,26 @@ def read_executions(path: Path) -> pd.DataFrame:
     )
     outcome["under_way"] = outcome["iops"] * outcome["latency_ms"] / 1e3
     in_ms.columns = [f"{name.removesuffix('_ns')}_ms" for name in in_ms.columns]
+    told = [name for name in rows.columns if _FIOS_OWN.fullmatch(name)]
+    in_mb = {
+        f"bandwidth_{name}_mb_per_s": first[column].astype("float64") / 1e6
+        for name in ("min", "max", "mean", "stddev")
+        if (column := f"bandwidth_{name}_bytes_per_s") in first
+    }
+    own = {name: first[name].astype("float64") for name in told} | in_mb
+    fios = pd.DataFrame({name: column.where(alone) for name, column in own.items()}, index=first.index)
     asked = first[list(first.columns[: first.columns.get_loc("document")])]
-    return pd.concat([asked, outcome, in_ms], axis=1).reset_index()
+    return pd.concat([asked, outcome, in_ms, fios, _counted(first)], axis=1).reset_index()
+
+
+def _counted(first: pd.DataFrame) -> pd.DataFrame:
+    """Return what twins have counted, per request that reached the drive: those before fio counts are among both."""
+    counters = first[[name for name in first.columns if name.startswith(COUNTER)]].astype("float64")
+    counters.columns = counters.columns.str.removeprefix(COUNTER)
+    if counters.empty:
+        return counters
+    requests = counters["read_commands"] + counters["write_commands"]
+    return counters.div(requests.where(requests > 0), axis=0).add_suffix("_per_request")
 
 
 def _mean(total: pd.Series, count: pd.Series) -> pd.Series:

@@ -21,7 +21,7 @@ from iopatterns.analysis.tables import (
     rounded,
     significant,
 )
-from iopatterns.configuration.factors import scale
+from iopatterns.configuration import factors
 from iopatterns.raw import tuning_steps
 
 # A setting or scheduler counts as without effect where a bandwidth, or the gap between random and sequential access,
@@ -33,7 +33,7 @@ _WITH_INTERVALS = 2
 # Records of `collect.tuned`
 Tuned = Sequence[Mapping[str, Any]]
 
-_BITS = ("RCD", "WCE", "FSW", "DRA")  # in the order of RR-9319, section 4.4
+_BITS = factors.names(factors.Role.MODE_PAGE)  # in the order of RR-9319, section 4.4
 _VERDICTS = {"equivalent": "no effect", "different": "effect", "undecided": "undecided"}
 
 
@@ -51,7 +51,7 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     the data: drive, rw, bs_bytes, executions, bandwidth_mean_mb_per_s, bandwidth_low_mb_per_s,
     bandwidth_high_mb_per_s, confidence, interval_method, cv_percent, iodepth_reached and
     published_<drive>_mb_per_s; and for a drive that bears the name of a published one, published_mb_per_s (its own
-    value), error_percent (of the mean measured against it) and use (fitted or predicted, for a twin; from the
+    value), error_percent (of the mean measured against it) and use (the value's class, for a twin; from the
     optional column ``use`` of ``published``).
     """
     wanted = summary[summary["rw"].isin(workloads)]
@@ -123,7 +123,8 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
     ``ratios``: as ``statistics.random_to_sequential`` makes it by drive and bs_bytes; ``published``: as
     ``published.load`` returns it. One row per drive, operation and block size. Columns of the data: drive,
     operation, bs_bytes, random_to_sequential, random_to_sequential_low, random_to_sequential_high,
-    confidence, interval_method and published_<drive>_random_to_sequential.
+    confidence, interval_method and published_<drive>_random_to_sequential; and for a drive that bears the name of a
+    published one, published_random_to_sequential (its own value) and error_percent.
     """
     cells = _ordered(ratios, "operation", ("read", "write"))
     data = cells[["drive", "operation", "bs_bytes"]].copy()
@@ -131,6 +132,15 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
     data["random_to_sequential_low"], data["random_to_sequential_high"] = cells["low"], cells["high"]
     data["confidence"], data["interval_method"] = cells["confidence"], cells["method"]
     values = random_to_sequential(published[published["quantity"] == "bandwidth"], ["drive_key", "bs_bytes"], "value")
+    own = values.rename(columns={"drive_key": "drive", "ratio": "published_random_to_sequential"})
+    keys = ["drive", "operation", "bs_bytes"]
+    own = own[[*keys, "published_random_to_sequential"]].astype({"bs_bytes": "int64"})
+    data = data.merge(own, on=keys, how="left", validate="many_to_one")
+    data["error_percent"] = 100 * (data["random_to_sequential"] / data["published_random_to_sequential"] - 1)
+    own_columns = [
+        Column(("published_random_to_sequential",), "Ratio", fixed(2), "", "Published"),
+        Column(("error_percent",), "Error (%)", _signed, "", "Published"),
+    ]
     name = "published_{}_random_to_sequential"
     data, beside = _beside(data, values, ["operation", "bs_bytes"], "ratio", name)
     limits = ("random_to_sequential_low", "random_to_sequential_high")
@@ -140,7 +150,8 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
         Column(("bs_bytes",), "Block size", block_label),
         Column(("random_to_sequential",), "Ratio", fixed(2), "", "Measured here"),
         Column(limits, _interval_head(ratios), between(2), "", "Measured here"),
-        *(Column((column,), head, fixed(2), "", "Published") for column, head in beside),
+        *(own_columns if data["error_percent"].notna().any() else ()),
+        *(Column((column,), head, fixed(2), "", "Published") for column, head in _others(data, beside)),
     )
     return Table(data, columns, "drive")
 
@@ -150,14 +161,14 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
 
     ``measured``: as ``analysis.Study.measured`` returns it for the same ``by`` and ``of``. One row per drive, workload
     and level, with all columns of it. Drive, workload and block size are printed where there are several, and intervals
-    where there is room: of two quantities at most.
+    where there is room: of two quantities at most. Of the quantities' coefficients of variation the largest is printed.
     """
     first = by[0] if by else "bs_bytes"
     shown = [name for name in ("drive", "rw", "bs_bytes") if name in by or measured[name].nunique() > 1]
     shown += [name for name in by if name not in shown]
     columns = []
     for name in shown:
-        texts = scale(name, measured[name])
+        texts = factors.scale(name, measured[name])
         level = WORKLOAD_NAMES.__getitem__ if name == "rw" else texts.texts.__getitem__
         once = name in ("drive", "rw")
         columns.append(Column((name,), texts.label, level, right=not once, once=once))
@@ -172,11 +183,18 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
         if measured[f"published_{stem}"].notna().any():
             columns.append(Column((f"published_{stem}",), "Published", _as_published, over=over))
             columns.append(Column((f"error_{stem}_percent",), "Error (%)", _signed, over=over))
-    columns.append(Column((f"{stem}_cv_percent",), "CV (%)", fixed(1), over=over))  # of the last, beside it
+    scatter = tuple(f"{quantities.get(name).column}_cv_percent" for name in of)
+    columns.append(
+        Column(scatter, "CV (%)" if len(of) == 1 else "Largest CV (%)", _largest, over=over if len(of) == 1 else "")
+    )
     if measured["use"].any():
         columns.append(Column(("use",), "Use", right=False))
     group = next((name for name in ("drive", "rw") if name in shown), first)
     return Table(measured, tuple(columns), group if measured[group].nunique() < len(measured) else "study")
+
+
+def _largest(*values: float) -> str:
+    return fixed(1)(max((value for value in values if not pd.isna(value)), default=np.nan))
 
 
 def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
@@ -221,7 +239,7 @@ def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
         part = summary[summary["rw"] == rw][[*keys, "mean", "low", "high"]]
         names = {name: f"{rw}_{name}" for name in ("mean", "low", "high")}
         data = data.merge(part.rename(columns=names), on=keys, how="left", validate="one_to_one")
-    texts = scale(factor, data[factor])
+    texts = factors.scale(factor, data[factor])
     columns = [
         Column(("drive",), "Drive", right=False, once=True),
         Column((factor,), texts.label, texts.texts.__getitem__),
@@ -292,10 +310,15 @@ def scheduler_table(executions: pd.DataFrame, tuned: Tuned, value: str) -> Table
         Column(("rw",), "Workload", lambda rw: WORKLOAD_NAMES.get(rw, NOTHING), right=False, once=True),
         Column(("scheduler",), "Scheduler", right=False),
         Column(("block_sizes",), "Block sizes"),
-        Column(("smallest_ratio", "largest_ratio"), "Bandwidth over CFQ’s", between(3)),
+        Column(("smallest_ratio", "largest_ratio"), "Largest difference from CFQ (%)", _largest_difference),
         Column(("verdict",), "Effect", right=False),
     )
     return Table(data, columns, "rw")
+
+
+def _largest_difference(low: float, high: float) -> str:
+    """Return by how many percent ratios from ``low`` to ``high`` differ from 1 at most; a dash for none."""
+    return NOTHING if pd.isna(low) else fixed(2)(100 * max(abs(low - 1), abs(high - 1)))
 
 
 def settings_table(executions: pd.DataFrame, tuned: Tuned, value: str, confidence: float, method: str) -> Table:

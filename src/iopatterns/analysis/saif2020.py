@@ -7,7 +7,7 @@ import pandas as pd
 
 from iopatterns.analysis import report_tables
 from iopatterns.analysis.report_tables import drive_label
-from iopatterns.analysis.statistics import random_to_sequential
+from iopatterns.analysis.statistics import direction, random_to_sequential
 from iopatterns.analysis.study import Study, block_labels
 from iopatterns.analysis.tables import block_label
 from iopatterns.base.units import format_size
@@ -85,14 +85,10 @@ def findings(study: Study, ratios: pd.DataFrame) -> list[str]:
     for row in ratios.sort_values(["drive", "operation", "bs_bytes"], kind="stable").to_dict("records"):
         where = f"{row['drive']}, {row['operation']}, {block_label(row['bs_bytes'])}"
         value = f"{row['ratio']:.2f} of sequential (interval {row['low']:.2f} to {row['high']:.2f})"
-        lines.append(f"- {where}: random is {value}: {_verdict(row['low'], row['high'])}")
+        lines.append(f"- {where}: random is {value}: {direction(row['low'], row['high'])}")
     for step in study.left_out():
         lines.append(f"- {step['drive']}, {step['setting']}={step['wanted']}: {step['outcome']}, {step['reason']}")
     return lines
-
-
-def _verdict(low: float, high: float) -> str:
-    return "slower" if high < 1 else "faster" if low > 1 else "not told apart"
 
 
 def _drive_numbers(drive: str, initial: pd.DataFrame, ratios: pd.DataFrame, limit_mb_per_s: float) -> dict[str, Any]:
@@ -128,7 +124,7 @@ def _ratio_numbers(row: Mapping[Any, Any]) -> dict[str, Any]:
     return {
         "block_size": block_label(row["bs_bytes"]),
         "operation": row["operation"],
-        "random_is": _verdict(row["low"], row["high"]),
+        "random_is": direction(row["low"], row["high"]),
         "random_to_sequential": row["ratio"],
         "random_to_sequential_low": row["low"],
         "random_to_sequential_high": row["high"],

@@ -11,10 +11,11 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from iopatterns.analysis import checks, claims, published, quantities
+from iopatterns.analysis import checks, claims, classes, published, quantities
 from iopatterns.analysis.checks.findings import (
     DEVIATES,
     REPRODUCED,
+    TOLERANCE,
     UNDECIDED,
     WITHIN,
     ClaimsError,
@@ -24,13 +25,19 @@ from iopatterns.analysis.checks.findings import (
 )
 from iopatterns.analysis.checks.selections import of_experiment, select
 from iopatterns.analysis.claims import CONTRADICTED, UNTESTABLE
+from iopatterns.analysis.classes import CLASSES, Class, Classifier, Making
 from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import kinds
 
 FILE = "results/scorecard.json"
 EXPECTATIONS = "data/expectations"
 STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
 _HOLDS = {REPRODUCED, WITHIN}
+# Under which key a claim says why it came out as it did on the twins
+_REASONS = {DEVIATES: "deviation", UNDECIDED: "undecided"}
+# What arithmetic leaves of a difference between equal numbers
+_EQUAL = 1e-9
 _SET_UP = "It describes the source's set-up, or what it tells of drives in general."
 _NOT_MEASURED = "Its drive or experiment was not measured."
 
@@ -39,55 +46,87 @@ class ScorecardError(IoPatternsError):
     """There is no scorecard, or no expectation to hold it against."""
 
 
-def judge(root: Path, study: str, *, confidence: float = 0.95, method: str = "t") -> dict[str, Any]:
+def judge(
+    root: Path,
+    study: str,
+    *,
+    confidence: float = 0.95,
+    method: str = "t",
+    models: Mapping[str, str] | None = None,
+    ablation: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return what became of the claims and numbers of a study.
 
-    Keys: claims, values, contradictions, counts (by status), errors (of twins, by use), checkable and hold (claims
-    about the source's drives), and under own the same of each drive of yours.
+    Keys: claims, values, contradictions, counts (by status), held_out, tolerance (of values), checkable and hold
+    (claims about the source's drives), by_class (of these claims how many are checkable and hold, and how far values
+    are off; by class), and under own the first two of each drive of yours.
 
     A claim or value has its ``status`` (one of `STATUSES`), and its ``finding``: what it came to regardless of whether
-    the source contradicts it. Reads data/published/<study> and results/measurements/<study>.* below ``root``. Raises
-    ClaimsError, PublishedError.
+    the source contradicts it; and its ``class``, see `classes`. ``models`` has the name of each twin's model by that of
+    the drive, where they differ; ``ablation`` (in the scorecard under the same name) has the mechanisms that were
+    switched off, and by claim the names of those that change its outcome (flips). Reads data/published/<study>,
+    data/twins and results/measurements/<study>.* below ``root``. Raises ClaimsError, PublishedError, ClassesError.
     """
-    folder = root / "data/published" / study
+    folder, twins = root / "data/published" / study, root / "data/twins"
     executions = quantities.read_executions(root / f"results/measurements/{study}.parquet")
-    values = published.with_uses(published.load(folder), root / "data/twins", study, claims.kinds(executions))
+    classes.check_statements(twins, folder.parent, study)
+    drive_kinds = claims.kinds(executions)
+    values = classes.with_uses(published.load(folder), twins, study, executions)
     content = claims.load(root, f"data/published/{study}/claims.yaml", values)
     tuned = json.loads((root / f"results/measurements/{study}.tuning.json").read_text(encoding="utf-8"))
     judge_ = claims.Judge(executions, tuned, confidence, method)
-    listed = [
-        (claim, checks.parse(claim["check"], values) if "check" in claim else None) for claim in content["claims"]
-    ]
-    of_source = set(published.load_drives(folder)["drive_key"])
-    own = [drive for drive in dict.fromkeys(executions["drive"]) if drive not in of_source]
+    listed = [(claim, checks.of_claim(claim, values)) for claim in content["claims"]]
+    simulated = [drive for drive, kind in drive_kinds.items() if kind in kinds.SIMULATED]
+    of_twin = {drive: (models or {}).get(drive, drive) for drive in simulated}
+    making = Making.load(twins, study)
+    classifier = Classifier(
+        making, executions, values, listed=listed, models=of_twin, flips=(ablation or {}).get("flips", {})
+    )
+    # a drive that a claim names beside the source's is none of yours
+    of_source = set(published.load_drives(folder)["drive_key"]).union(*(check.drives for _, check in listed if check))
+    own = [drive for drive in dict.fromkeys(executions["drive"]) if listed and drive not in of_source]
+    held_out = content.get("held_out")
     contradictions = content.get("contradictions", [])
     contradicted = {name for each in contradictions for name in each["contradicted"]}
     try:
-        judged = [_claim(judge_, claim, check, contradicted) for claim, check in listed]
+        judged = [_claim(judge_, claim, check, contradicted, classifier=classifier) for claim, check in listed]
         for drive in own:
             there = [(claim, check.on(drive)) for claim, check in listed if check is not None]
-            judged += [_claim(judge_, claim, check, contradicted, drive) for claim, check in there if check is not None]
+            judged += [
+                _claim(judge_, claim, check, contradicted, classifier=classifier, drive=drive)
+                for claim, check in there
+                if check is not None
+            ]
     except ClaimsError as error:
         raise ClaimsError(f"data/published/{study}/claims.yaml: {error}") from None
-    numbers = [_value(judge_, row, contradicted, judged) for row in values.to_dict("records")]
+    numbers = [
+        _value(judge_, row, contradicted, judged, held_out=held_out, classifier=classifier)
+        for row in values.to_dict("records")
+    ]
+    of_source_claims = [claim for claim in judged if claim["drive"] is None]
     return {
         "claims": judged,
         "values": numbers,
         "contradictions": contradictions,
         "counts": {"claims": _counts(judged), "values": _counts(numbers)},
-        "errors": {use: _errors(numbers, use) for use in ("fitted", "predicted")},
-        **_verdict(claim for claim in judged if claim["drive"] is None),
+        "held_out": bool(held_out),
+        "tolerance": held_out["tolerance"] if held_out else TOLERANCE,
+        **_verdict(of_source_claims),
+        "by_class": {
+            "claims": {
+                name: _verdict(claim for claim in of_source_claims if claim["class"] == name) for name in CLASSES
+            },
+            "values": _errors_by_class(numbers, classifier),
+        },
+        "ablation": dict(ablation or {}),
         "own": {drive: _verdict(claim for claim in judged if claim["drive"] == drive) for drive in own},
     }
 
 
 def _verdict(judged: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many claims can be checked and are not contradicted by their source, how many of these hold, and of
-    these how many because the twins' models were made so.
-    """
+    """Return how many claims can be checked and are not contradicted by their source, and how many of these hold."""
     checkable = [claim for claim in judged if claim["status"] in {*_HOLDS, DEVIATES, UNDECIDED}]
-    hold = [claim for claim in checkable if claim["status"] in _HOLDS]
-    return {"checkable": len(checkable), "hold": len(hold), "assumed": sum(bool(claim["assumed"]) for claim in hold)}
+    return {"checkable": len(checkable), "hold": sum(claim["status"] in _HOLDS for claim in checkable)}
 
 
 def _counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -95,19 +134,32 @@ def _counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {status: found[status] for status in STATUSES}
 
 
-def _errors(values: Sequence[Mapping[str, Any]], use: str) -> dict[str, Any]:
-    """Return how well twins meet the values that they were fitted to, or predict; contradicted ones are left out."""
-    rows = [
-        value
-        for value in values
-        if value["use"] == use and value["status"] != CONTRADICTED and value["error_percent"] is not None
-    ]
-    if not rows:
+def _errors_by_class(values: Sequence[Mapping[str, Any]], classifier: Classifier) -> dict[str, dict[str, Any]]:
+    """Return how far values are off, by class; contradicted ones and printed zeros, which prove nothing, are left out.
+
+    Of values that tell the same figure, the one that is furthest off counts alone.
+    """
+    worst: dict[Any, Mapping[str, Any]] = {}
+    for value in values:
+        if not value["class"] or value["status"] == CONTRADICTED or value["error_percent"] is None:
+            continue
+        if float(value["printed"]) == 0:
+            continue
+        figures = classifier.figures_of_value(value["id"]) or classifier.figures_of_claim(value["measured_by"])
+        before = worst.get(figures or value["id"])
+        if before is None or abs(value["error_percent"]) > abs(before["error_percent"]):
+            worst[figures or value["id"]] = value
+    return {name: _errors([value for value in worst.values() if value["class"] == name]) for name in CLASSES}
+
+
+def _errors(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the mean of the absolute errors of some values, and the largest error."""
+    if not values:
         return {"values": 0}
-    worst = max(rows, key=lambda value: abs(value["error_percent"]))
+    worst = max(values, key=lambda value: abs(value["error_percent"]))
     return {
-        "values": len(rows),
-        "mean_absolute_percent": _rounded(sum(abs(value["error_percent"]) for value in rows) / len(rows)),
+        "values": len(values),
+        "mean_absolute_percent": _rounded(sum(abs(value["error_percent"]) for value in values) / len(values)),
         "largest_percent": worst["error_percent"],
         "largest_at": ", ".join(filter(None, (worst[key] for key in ("drive", "quantity", "rw", "bs", "conditions")))),
     }
@@ -116,8 +168,10 @@ def _errors(values: Sequence[Mapping[str, Any]], use: str) -> dict[str, Any]:
 def _claim(
     judge_: claims.Judge,
     claim: Mapping[str, Any],
-    check: checks.Check | None,
+    check: checks.Check | checks.Checks | None,
     contradicted: set[str],
+    *,
+    classifier: Classifier,
     drive: str | None = None,
 ) -> dict[str, Any]:
     """Return what became of a claim; ``drive`` is the drive of yours that its check was put to, if any."""
@@ -129,6 +183,8 @@ def _claim(
             "bounds": [],
             "compared": None,
             "parts": [],
+            "class": "",
+            "class_because": "",
         }
         return {**entry, **nothing, "because": claim["untestable"]}
     try:
@@ -137,11 +193,15 @@ def _claim(
         raise ClaimsError(f"claim '{claim['id']}': {error}") from None
     finding = claims.status_of(parts)
     worst = max(parts, key=lambda part: part.off, default=None)
-    because = _NOT_MEASURED if not parts else claim.get("deviation", "") if finding == DEVIATES and not drive else ""
+    status = CONTRADICTED if claim["id"] in contradicted and parts else finding
+    class_ = classifier.of_claim(claim["id"], holds=finding in _HOLDS, drive=drive) if parts else Class()
+    because = _NOT_MEASURED if not parts else "" if drive else claim.get(_REASONS.get(finding, ""), "")
     return {
         **entry,
-        "status": CONTRADICTED if claim["id"] in contradicted and parts else finding,
+        "status": status,
         "finding": finding,
+        "class": class_.name,
+        "class_because": class_.because,
         "statistic": check.describe(),
         "expected": check.expected(),
         "found": check.found(parts),
@@ -151,9 +211,17 @@ def _claim(
         "bounds": check.published_ids(),
         "compared": _rounded(check.compared(parts)),
         "because": because,
-        "assumed": "" if drive else claim.get("assumed", ""),
         "parts": [_plain(part) for part in parts],
+        "readings": [] if isinstance(check, checks.Check) else _readings(check, parts),
     }
+
+
+def _readings(check: checks.Checks, parts: Sequence[Part]) -> list[dict[str, str]]:
+    """Return what became of each of several checks of a claim: what it says, what was expected, and what was found."""
+    return [
+        {"says": says, "expected": one.expected(), "found": one.found(own), "finding": claims.status_of(own)}
+        for says, (one, own) in zip(check.says, check.of_each(parts), strict=True)
+    ]
 
 
 def _plain(part: Part) -> dict[str, Any]:
@@ -174,27 +242,45 @@ def _value(
     row: Mapping[Any, Any],
     contradicted: set[str],
     judged: Sequence[Mapping[str, Any]],
+    *,
+    held_out: Mapping[str, Any] | None,
+    classifier: Classifier,
 ) -> dict[str, Any]:
+    """Return what became of a published value; ``measured_by`` is the id of the claim that measures it, if one does.
+
+    One that is ``held_out`` is missed on either side: a drive far below "up to 500 MB/s" is not the drive of the sheet.
+    """
     keys = ("id", "place", "quantity", "drive", "rw", "bs", "conditions", "relation", "printed", "unit", "quote")
     entry = {key: row[key] for key in keys}
     measured = _measured(judge_, row)
     through = None if measured is not None else next((claim for claim in judged if _is_bound(claim, row)), None)
-    because = ""
+    because, by = "", None
     if measured is None and through and through["compared"] is not None:
-        measured = through["compared"]
+        measured, by = through["compared"], through
         because = f"See the claim {through['id']}."
     if measured is None:
         finding = through["finding"] if through else UNTESTABLE
         because = f"See the claim {through['id']}." if through else _NOT_MEASURED if row["experiment"] else _SET_UP
-        numbers: dict[str, Any] = {"measured": None, "error_percent": None, "use": ""}
+        numbers: dict[str, Any] = {"measured": None, "error_percent": None}
+        class_ = Class()
     else:
         error = error_of(measured, row["value"])
-        on_the_right_side = {"<": error < 0, "<=": error <= 0, ">": error > 0, ">=": error >= 0}.get(row["relation"])
-        finding = REPRODUCED if on_the_right_side else of_error(error)
-        shown = _rounded(100 * error) if math.isfinite(error) else None
-        numbers = {"measured": _rounded(measured), "error_percent": shown, "use": row["use"]}
+        on_the_right_side = {"<": error < 0, "<=": error <= _EQUAL, ">": error > 0, ">=": error >= -_EQUAL}.get(
+            row["relation"]
+        )
+        if held_out:
+            finding = of_error(error, held_out["tolerance"])
+            because = held_out.get("misses", {}).get(row["id"], "") if finding == DEVIATES else ""
+        else:
+            finding = REPRODUCED if on_the_right_side else of_error(error)
+        # of a bound that is kept there is no error, and of a printed zero no relative one
+        is_error = row["value"] != 0 and (held_out or not on_the_right_side)
+        shown = _rounded(100 * error) if math.isfinite(error) and is_error else None
+        numbers = {"measured": _rounded(measured), "error_percent": shown}
+        class_ = classifier.of_value(row["id"], None if by is None else Class(by["class"], by["class_because"]))
     status = CONTRADICTED if row["id"] in contradicted and finding != UNTESTABLE else finding
-    return {**entry, **numbers, "finding": finding, "status": status, "because": because}
+    of_class = {"class": class_.name, "class_because": class_.because, "measured_by": by["id"] if by else ""}
+    return {**entry, **numbers, "finding": finding, "status": status, "because": because, **of_class}
 
 
 def _is_bound(claim: Mapping[str, Any], row: Mapping[Any, Any]) -> bool:
@@ -203,12 +289,18 @@ def _is_bound(claim: Mapping[str, Any], row: Mapping[Any, Any]) -> bool:
 
 
 def _measured(judge_: claims.Judge, row: Mapping[Any, Any]) -> float | None:
-    """Return the mean, in the unit printed, where a published value was measured; None where it was not."""
+    """Return the mean, in the unit printed, where a published value was measured; None where it was not.
+
+    A value whose source does not say the workload or the size is held against the experiment's own, if it has but one.
+    """
     if not row["experiment"]:
         return None
     measure = quantities.get(row["quantity"])
-    levels = {"drive": row["drive_key"], "rw": row["rw"], "bs": row["bs"], **published.conditions(row["conditions"])}
+    said = {name: row[name] for name in ("rw", "bs") if row[name]}
+    levels = {"drive": row["drive_key"], **said, **published.conditions(row["conditions"])}
     rows = select(of_experiment(judge_.executions, row["experiment"]), levels)
+    if len(said) < 2 and rows["cell"].nunique() > 1:
+        return None
     values = rows.get(measure.column, pd.Series(dtype="float64")).dropna()
     return float(values.mean()) / (measure.from_unit(row["unit"]) or 1.0) if len(values) else None
 
@@ -281,15 +373,43 @@ def _amount(entry: Mapping[str, Any]) -> str:
     return f"Expected {entry['expected']}, found {entry['found']}."
 
 
+def _of_claims(name: str, study: Mapping[str, Any]) -> str:
+    """Return in words how many claims of a study hold, independent ones first."""
+    count = study["by_class"]["claims"]
+    independent = count[classes.INDEPENDENT]
+    return (
+        f"{name}: {independent['hold']} of {independent['checkable']} independent claims hold; {study['hold']} of all"
+        f" {study['checkable']} checkable ones, {count[classes.BUILT_IN]['checkable']} of which are built into the"
+        f" twins and {count[classes.FITTED]['checkable']} rest on fitted values alone"
+    )
+
+
+def _of_values(name: str, study: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in words how far the values of each class are off, independent ones first."""
+    for class_, errors in study["by_class"]["values"].items():
+        if errors["values"]:
+            yield (
+                f"{name}: {errors['values']} {class_} values, off by {errors['mean_absolute_percent']:.1f} % in the"
+                f" mean, by {errors['largest_percent']:+.1f} % at most ({errors['largest_at']})"
+            )
+
+
 def overview(root: Path) -> str:
     """Return the scorecard as a few lines for a terminal."""
     lines = []
     for name, study in load(root)["studies"].items():
+        if study["claims"]:
+            lines.append(_of_claims(name, study))
+        lines += _of_values(name, study)
         for kind in ("claims", "values"):
             counts = [f"{count} {status}" for status, count in study["counts"][kind].items() if count]
-            lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
-        made_so = f", {study['assumed']} of them because the twins' models were made so" if study["assumed"] else ""
-        lines.append(f"{name}: {study['hold']} of {study['checkable']} checkable claims hold{made_so}")
+            if counts:
+                lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
+        if stale := study["ablation"].get("stale"):
+            lines.append(
+                f"{name}: data/ablation.yaml is stale: {', '.join(stale)} changed since it was made. Make it anew:"
+                " snakemake --cores 2 ablate"
+            )
         for drive, own in study["own"].items():
             lines.append(f"{name}, on {drive}: {own['hold']} of {own['checkable']} checkable claims hold")
         for claim in study["claims"]:

@@ -205,6 +205,17 @@ def equivalence_of(found: Interval, margin: float) -> Equivalence:
     return Equivalence(low, high, "undecided" if low <= 1 <= high else "different")
 
 
+def direction(low: float, high: float) -> Literal["slower", "faster", "not told apart"]:
+    """Return what the interval of a ratio of rates says: the whole of it, in the two decimals printed, is off 1.
+
+    On a simulated drive chance may have no part, and the interval no width: a ratio of 0.9996 is then below 1 by the
+    interval, and nothing that a reader could see or a user feel. Without an interval nothing is told apart.
+    """
+    if round(high, 2) < 1:
+        return "slower"
+    return "faster" if round(low, 2) > 1 else "not told apart"
+
+
 def summarise(
     table: pd.DataFrame,
     by: Sequence[str],

@@ -10,7 +10,8 @@ import pandas as pd
 
 from iopatterns.analysis import claims, quantities, report_tables
 from iopatterns.analysis.checks.selections import of_experiment
-from iopatterns.analysis.published import conditions, load, load_drives, with_uses
+from iopatterns.analysis.classes import with_uses
+from iopatterns.analysis.published import conditions, load, load_drives
 from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base.errors import IoPatternsError
@@ -20,7 +21,8 @@ from iopatterns.raw import tuning_steps
 
 BANDWIDTH = quantities.QUANTITIES["bandwidth"].column
 _CELL = ("drive", "rw", "bs_bytes")
-_ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", "drive_kind", "tuned"})
+_MOST_NAMED = 3  # cells in a note
+_ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", "drive_kind", "drive_model", "tuned"})
 
 
 class AnalysisError(IoPatternsError):
@@ -33,7 +35,7 @@ class Study:
 
     ``executions``: as ``quantities.read_executions`` returns it. ``steps``: as ``collect.tuned`` returns it.
     ``values``: as ``published.load`` returns it, with a column for each factor that its conditions name, as the
-    executions have it (numjobs, set_DRA …), and ``use`` (fitted or predicted, where a twin of the drive was measured).
+    executions have it (numjobs, set_DRA …), and ``use`` (its class, where a twin of the drive was measured).
     ``source_drives``: as ``published.load_drives`` returns it.
     """
 
@@ -87,6 +89,30 @@ class Study:
     def rows(self, *experiments: str) -> pd.DataFrame:
         """Return the executions of some experiments together, each once."""
         return of_experiment(self.executions, *experiments)
+
+    def steady_note(self, *experiments: str) -> str:
+        """Return a sentence on the steady state of the executions of some experiments, for a note below a table.
+
+        Empty where nothing is known of it, see `collect.is_steady`.
+        """
+        rows = self.rows(*experiments)
+        if "steady" not in rows or rows["steady"].isna().all():
+            return ""
+        known = rows.dropna(subset=["steady"]).drop_duplicates(["drive", "cell", "execution"])
+        unsteady = known[~known["steady"].astype(bool)]
+        begin = "Steady state, by SNIA's limits over five rounds of an execution, was reached in"
+        if unsteady.empty:
+            return f"{begin} each of {len(known)} executions."
+        cells = unsteady.drop_duplicates(["drive", "rw", "bs_bytes"])
+        first = [
+            f"{drive} {WORKLOAD_NAMES.get(rw, rw).lower()} {block_label(bs_bytes)}"
+            for drive, rw, bs_bytes in zip(cells["drive"], cells["rw"], cells["bs_bytes"], strict=True)
+        ]
+        others = f" and {len(first) - _MOST_NAMED} more" if len(first) > _MOST_NAMED else ""
+        return (
+            f"{begin} {len(known) - len(unsteady)} of {len(known)} executions, not in those of"
+            f" {', '.join(first[:_MOST_NAMED])}{others}."
+        )
 
     def tuned(self, *experiments: str) -> list[Mapping[str, Any]]:
         """Return what became of the settings that some experiments ask for."""
@@ -196,7 +222,7 @@ class Study:
     def facts(self) -> dict[str, Any]:
         """Return the numbers that the report tells of any study, as JSON has them.
 
-        Keys: experiments (the drives of each), drives, block_sizes, left_out, doubts, executions and interval.
+        Keys: experiments (the drives of each), drives, block_sizes, left_out, doubts, steady, executions and interval.
         """
         per_cell = self.executions.groupby(["drive", "cell"], sort=False).size()
         cells = summarise(self.executions, ["drive", "cell"], BANDWIDTH)
@@ -207,6 +233,7 @@ class Study:
             "block_sizes": block_labels(self.executions["bs_bytes"]),
             "left_out": self.left_out(),
             "doubts": self.doubts(),
+            "steady": self.steady(),
             "executions": {
                 "per_cell_smallest": per_cell.min(),
                 "per_cell_largest": per_cell.max(),
@@ -228,6 +255,14 @@ class Study:
             dict(zip(keys, row, strict=True))
             for row in dict.fromkeys(tuple(step[key] for key in keys) for step in steps)
         ]
+
+    def steady(self) -> dict[str, int] | None:
+        """Return how many ``cells``, ``of`` all that tell it, were steady in each execution; None where none tells."""
+        if "steady" not in self.executions or self.executions["steady"].isna().all():
+            return None
+        told = self.executions[self.executions["steady"].notna()]
+        cells = told.astype({"steady": bool}).groupby(["drive", "cell"], sort=False)["steady"].all()
+        return {"cells": int(cells.sum()), "of": len(cells)}
 
     def doubts(self) -> list[dict[str, Any]]:
         """Return what makes means doubtful on real drives: drive, doubt, cells (how many), of (all cells of the drive).
@@ -254,7 +289,7 @@ def block_labels(sizes_bytes: pd.Series) -> list[str]:
 
 def _published_values(folder: Path, twins: Path, executions: pd.DataFrame) -> pd.DataFrame:
     """Return the published values of a study with their use and the factors that their conditions name."""
-    values = with_uses(load(folder), twins, folder.name, claims.kinds(executions))
+    values = with_uses(load(folder), twins, folder.name, executions)
     measured = values["experiment"] != ""  # what no experiment measures may have conditions of any kind
     named = [conditions(text) if one else {} for text, one in zip(values["conditions"], measured, strict=True)]
     for name in dict.fromkeys(name for each in named for name in each):

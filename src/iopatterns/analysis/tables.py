@@ -155,7 +155,11 @@ def to_latex(table: Table) -> str:
 
 
 def to_typst(table: Table) -> str:
-    """Return typst source that gives a ``table`` with the rules of booktabs, for ``include``."""
+    """Return typst source that gives a ``table`` with the rules of booktabs, for ``include``.
+
+    Not by pandas' ``Styler.to_typst``: it has neither rules, alignment nor heads over several columns, and does not
+    escape what typst reads as markup.
+    """
     count = len(table.columns)
     align = ", ".join("right" if column.right else "left" for column in table.columns)
     lines = [

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from iopatterns.base import units
 from iopatterns.base.messages import printable
@@ -16,6 +16,33 @@ CONFIG_FILE = "config/config.yaml"
 DRIVES_FILE = "config/drives.yaml"
 STUDIES_FOLDER = "config/studies"
 SCHEMAS_FOLDER = "workflow/schemas"
+
+
+class Experiment(TypedDict):
+    """An experiment of a study: the levels of each factor that it varies, and what it has in place of its study's."""
+
+    vary: dict[str, list[int | str]]
+    description: NotRequired[str]
+    drives: NotRequired[list[str]]
+    tables: NotRequired[list[str]]
+    figures: NotRequired[list[str]]
+    runtime: NotRequired[str]
+    regions: NotRequired[int]
+    fio: NotRequired[dict[str, int | str]]
+
+
+class Study(TypedDict):
+    """A file of config/studies: the fio options common to all cells, and the experiments by name."""
+
+    title: str
+    source: str
+    fio: dict[str, int | str]
+    experiments: dict[str, Experiment]
+    drives: NotRequired[list[str]]
+    repetitions: NotRequired[int]
+    tables: NotRequired[list[str]]
+    figures: NotRequired[list[str]]
+    levels: NotRequired[dict[str, list[int | str]]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +58,7 @@ class Config:
     drives: Mapping[str, kinds.Resolved]
     independent_drives: Sequence[str]
     source_drives: frozenset[str]
-    studies: Mapping[str, Mapping[str, Any]]
+    studies: Mapping[str, Study]
     iologs: Mapping[str, iologs.Log]
     repetitions: int
     runtime_ms: int
@@ -64,7 +91,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     known = {path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml")}
     _check_names(main["studies"], "studies", known, f"in {STUDIES_FOLDER}/")
     study_schema = _schema(root, "study")
-    studies = {}
+    studies: dict[str, Study] = {}
     for name in main["studies"]:
         file = f"{STUDIES_FOLDER}/{name}.yaml"
         study = studies[name] = _with_levels(file, read_yaml(root, file))
@@ -74,6 +101,10 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         for experiment, body in study["experiments"].items():
             place = f"experiments.{experiment}."
             _check_names(body.get("drives", ()), "drives", drives, where, file=file, place=place)
+            if overrides and "runtime" in overrides:
+                body.pop("runtime", None)  # what is asked for this run alone stands for every experiment
+            if "runtime" in body:
+                _milliseconds(body, "runtime", at_least=1, file=file, place=place)
             if "drives" in study:
                 body.setdefault("drives", study["drives"])
 
@@ -109,7 +140,7 @@ def read_drives(root: Path, *, complete: bool = True) -> dict[str, kinds.Entry]:
     return drives
 
 
-def _source_drives(root: Path, known: Iterable[str], studies: Mapping[str, Any]) -> Iterator[str]:
+def _source_drives(root: Path, known: Iterable[str], studies: Mapping[str, Study]) -> Iterator[str]:
     """Yield the drives that study files name, whatever else is in them: a mistake in one that is not asked for is none.
 
     ``studies`` are those that are, read and checked.
@@ -128,14 +159,14 @@ def _source_drives(root: Path, known: Iterable[str], studies: Mapping[str, Any])
             yield from (drive for drive in named if isinstance(drive, str)) if isinstance(named, list) else ()
 
 
-def _iologs(root: Path, studies: Mapping[str, Mapping[str, Any]]) -> dict[str, iologs.Log]:
+def _iologs(root: Path, studies: Mapping[str, Study]) -> dict[str, iologs.Log]:
     """Return the logs that studies have replayed, by path. Raises ConfigError for one that is missing or malformed."""
     found: dict[str, iologs.Log] = {}
     for study, content in studies.items():
         for experiment, body in content["experiments"].items():
             options = {**content["fio"], **body.get("fio", {})}
             named = [*body["vary"].get("read_iolog", []), *([options["read_iolog"]] if "read_iolog" in options else [])]
-            for path in map(os.path.normpath, named):
+            for path in map(os.path.normpath, map(str, named)):
                 try:
                     found[path] = found.get(path) or iologs.read(root / path)
                 except iologs.IologError as error:
@@ -144,10 +175,18 @@ def _iologs(root: Path, studies: Mapping[str, Mapping[str, Any]]) -> dict[str, i
     return found
 
 
-def _milliseconds(main: Mapping[str, Any], key: str, at_least: int) -> int:
-    value_us = units.duration_us(main[key])
+def runtime_ms(conf: Config, study: str, experiment: str) -> int:
+    """Return how long fio measures in an execution: as config.yaml says, or longer where the experiment asks for it."""
+    own = conf.studies[study]["experiments"][experiment].get("runtime")
+    return conf.runtime_ms if own is None else max(conf.runtime_ms, units.duration_us(own) // 1000)
+
+
+def _milliseconds(
+    content: Mapping[str, Any], key: str, at_least: int, *, file: str = CONFIG_FILE, place: str = ""
+) -> int:
+    value_us = units.duration_us(content[key])
     if value_us % 1000 or value_us < at_least * 1000:
-        raise ConfigError(f"{CONFIG_FILE}: {key}: {main[key]!r} must be whole milliseconds, at least {at_least} ms")
+        raise ConfigError(f"{file}: {place}{key}: {content[key]!r} must be whole milliseconds, at least {at_least} ms")
     return value_us // 1000
 
 
@@ -224,7 +263,12 @@ def _resolved_drive(root: Path, name: str, drive: kinds.Entry) -> kinds.Resolved
     from iopatterns.twin.error import TwinError
 
     try:
-        return {**drive, "model_digest": models.load(drive["model"]).digest}
+        model = models.load(drive["model"])
+        if "set" not in drive:
+            return {**drive, "model_digest": model.digest}
+        model = model.with_values(drive["set"], f"{DRIVES_FILE}: {name}.set:")
+        values = {parameter: models.format_value(parameter, model.values[parameter]) for parameter in drive["set"]}
+        return {**drive, "set": values, "model_digest": model.digest}
     except TwinError as error:
         raise ConfigError(str(error)) from None
 

@@ -4,7 +4,7 @@ The schemas of config/, fio's command line, the names of cells, the columns of m
 published values may name follow from the table here. To add a factor, add a line.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from numbers import Real  # which NumPy's numbers are too
@@ -240,6 +240,16 @@ _TABLE = (
     Factor("norandommap", Role.FIO, choices=_SWITCH),
     Factor("thinktime", Role.FIO, "duration", tag="think", label="Pause", hint="a duration such as 100 us or 2 ms"),
     Factor("thinktime_blocks", Role.FIO, least=1, tag="burst", label="Requests in a burst"),
+    Factor(
+        "ramp_time",
+        Role.OURS,
+        "duration",
+        tag="ramp",
+        label="Time before counting",
+        hint="a duration such as 500 ms or 10 s",
+        about="how long the workload runs in each execution before fio counts, so that what is counted is no filling of"
+        " caches",
+    ),
     Factor("rate_iops", Role.FIO, least=1, tag="rate", hint="I/Os per second"),
     Factor("fsync", Role.FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),
     Factor("fdatasync", Role.FIO, least=0, tag="fdatasync", hint="a number of writes; 0 for never"),
@@ -306,16 +316,17 @@ def names(*roles: Role) -> tuple[str, ...]:
 
 def get(name: str) -> Factor:
     """Return the factor of that name. Raises FactorError, which names the nearest."""
-    if name not in FACTORS:
-        raise FactorError(f"there is no factor '{name}'; {_nearest(name, FACTORS)}")
-    return FACTORS[name]
+    return _known(name, FACTORS, "factor")
 
 
 def get_setting(name: str) -> Factor:
     """Return the setting of a drive of that name. Raises FactorError, which names the nearest."""
-    known = names(*SETTINGS)
+    return _known(name, names(*SETTINGS), "setting")
+
+
+def _known(name: str, known: Collection[str], what: str) -> Factor:
     if name not in known:
-        raise FactorError(f"there is no setting '{name}'; {_nearest(name, known)}")
+        raise FactorError(f"there is no {what} '{name}'; {_nearest(name, known)}")
     return FACTORS[name]
 
 

@@ -14,7 +14,7 @@ from iopatterns.raw import cells, records
 
 # Raise it when the measuring code changes what fio is asked to do in a way that the specification does not show:
 # every cell then gets a new hash, and is measured again.
-PROTOCOL = 1
+PROTOCOL = 2
 
 # Their queue depth is what iodepth says; a synchronous engine has one request in flight whatever it says.
 ASYNCHRONOUS_ENGINES = frozenset({"libaio", "io_uring"})
@@ -27,6 +27,7 @@ _OF_FIOS_OWN_ORDER = (
     "percentage_random",
     "random_distribution",
     "rwmixread",
+    "ramp_time",  # during which the log would be used up
 )
 
 # What an entry of drives.yaml says and no measurement depends on: a note for people, what may be set, consent
@@ -75,10 +76,11 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
         measured = {is_set: _measured(conf, drive, settings, is_set=is_set) for is_set in (False, True)}
         found: dict[str, tuple[str, records.Specification, list[str]]] = {}
         for experiment, point, part, drive_settings in _points(conf, study, drive):
-            _check_point({**point, **part}, conf, f"{file}: experiments.{experiment}")
+            runtime_ms = config.runtime_ms(conf, study, experiment)
+            _check_point({**point, **part}, conf, runtime_ms, f"{file}: experiments.{experiment}")
             specification: records.Specification = {
                 "protocol": PROTOCOL,
-                "runtime_ms": conf.runtime_ms,
+                "runtime_ms": runtime_ms,
                 # each execution finds a simulated drive in the same state
                 "warmup_ms": 0 if kinds.is_simulated(settings) else conf.warmup_ms,
                 "seed": conf.seed,
@@ -113,7 +115,7 @@ def _measured(conf: config.Config, name: str, entry: kinds.Resolved, *, is_set: 
 
 def repetitions(conf: config.Config, study: str) -> int:
     """Return how many executions each cell of a study gets: the study's own number, or else config.yaml's."""
-    return int(conf.studies[study].get("repetitions", conf.repetitions))
+    return conf.studies[study].get("repetitions", conf.repetitions)
 
 
 def drives_of(conf: config.Config, study: str, experiment: str) -> list[str]:
@@ -216,12 +218,17 @@ def _part(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -
     return {"size": max(0, room_bytes - offset_bytes) // _MIB * _MIB}
 
 
-def _check_point(point: Mapping[str, Any], conf: config.Config, place: str) -> None:
+def _check_point(point: Mapping[str, Any], conf: config.Config, runtime_ms: int, place: str) -> None:
     """Raise GridError where a point cannot be measured, or holds what would have no effect."""
     for option in ("rw", "bs"):
         if option not in point:
             raise GridError(f"{place}: no '{option}'. Add it under vary, or to the fio options.")
-    for problem in (_of_place(point, conf), _of_pauses(point, conf), _of_order(point, conf), _of_log(point, conf)):
+    for problem in (
+        _of_place(point, conf),
+        _of_pauses(point, runtime_ms),
+        _of_order(point, conf),
+        _of_log(point, conf),
+    ):
         if problem:
             raise GridError(f"{place}: {problem}")
 
@@ -251,12 +258,12 @@ def _of_place(point: Mapping[str, Any], conf: config.Config) -> str:
     return ""
 
 
-def _of_pauses(point: Mapping[str, Any], conf: config.Config) -> str:
+def _of_pauses(point: Mapping[str, Any], runtime_ms: int) -> str:
     """Return what is wrong with a workload's pauses, or nothing."""
-    if point.get("thinktime", 0) >= conf.runtime_ms * 1000:
+    if point.get("thinktime", 0) >= runtime_ms * 1000:
         return (
             f"thinktime {point['thinktime']} us is no shorter than an execution ({config.CONFIG_FILE}: runtime:"
-            f" {conf.runtime_ms} ms). Take a shorter pause, or a longer runtime."
+            f" {runtime_ms} ms). Take a shorter pause, or a longer runtime."
         )
     if "thinktime_blocks" in point and "thinktime" not in point:
         return "thinktime_blocks is the number of requests between pauses: add thinktime, or leave it out."
@@ -285,7 +292,7 @@ def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
     places = ("offset", "size") if "read_iolog" in point else ()
     others = [option for option in (*_OF_FIOS_OWN_ORDER, *places) if option in point] + logs[1:]
     if others:
-        return f"{logs[0]} and {others[0]} do not go together: each says which requests are made. Leave one out."
+        return f"{logs[0]} and {others[0]} do not go together: a log says which requests are made. Leave one out."
     if point.get("numjobs", 1) > 1:
         return f"{logs[0]} is for one job, not for {point['numjobs']}: each would do the same. Set numjobs to 1."
     if "replay" in point:
@@ -338,6 +345,6 @@ def _level_text(option: str, level: Any) -> str:
     if unit in {"size", "signed size"}:
         return units.format_size(level)
     if unit == "duration":
-        return f"{level}us"
+        return units.format_duration_us(level)
     text = PurePath(level).stem if unit == "path" else str(level)
     return re.sub(r"[^A-Za-z0-9.-]+", "_", text)  # a name is one folder's

@@ -148,14 +148,12 @@ def read(path: Path) -> Log:
     """Return a log that fio or a user wrote, of version 2 or 3. Raises IologError with the line that is wrong."""
     shown = printable(path)
     try:
-        content = files.read_bounded(path, _MOST_BYTES)
-        lines = io.StringIO(content.decode())
+        content = files.read_text_bounded(path, _MOST_BYTES)
     except FileNotFoundError:
         raise IologError(f"{shown}: there is no such file. Put the log there, or correct the path.") from None
     except files.UnreadableError as error:
         raise IologError(f"{shown}: cannot be read: {error}") from None
-    except UnicodeDecodeError as error:
-        raise IologError(f"{shown}: cannot be read: no UTF-8 text at byte {error.start}") from None
+    lines = io.StringIO(content)
     versions = {f"fio version {version} iolog": version for version in (2, 3)}
     head = lines.readline().strip()
     if head not in versions:
@@ -187,7 +185,7 @@ def read(path: Path) -> Log:
         )
     start_us = requests[0].time_us
     requests = [request._replace(time_us=request.time_us - start_us) for request in requests]
-    return Log(requests, hashlib.sha256(content).hexdigest())
+    return Log(requests, hashlib.sha256(content.encode()).hexdigest())
 
 
 def _words(line: str) -> list[str]:

@@ -20,10 +20,11 @@ class _Described(TypedDict):
 
 
 class TwinEntry(_Described):
-    """A simulated drive, by the name of its model in data/twins."""
+    """A simulated drive, by the name of its model in data/twins; ``set`` has other values of parameters of that."""
 
     kind: Literal["twin"]
     model: str
+    set: NotRequired[Mapping[str, str | int | float | bool]]
 
 
 class FileEntry(_Described):
@@ -58,7 +59,10 @@ Entry = TwinEntry | FileEntry | BlockEntry | ArchiveEntry
 
 
 class ResolvedTwin(TwinEntry):
-    """A twin with the digest of its model, so that its cells change when the model does."""
+    """A twin with the digest of its model as it is set, so that its cells change when the drive does.
+
+    The values under ``set`` are text here, as a model file has them in their shortest form.
+    """
 
     model_digest: str
 

@@ -96,7 +96,7 @@ def _contents(root: Path, path: str) -> Iterator[str]:
             said = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
             if len(said) < _SHORT_CLAIMS:
                 content = yaml_schema.read_yaml(root, path)
-                if not (isinstance(content, dict) and content.get("claims")):
+                if not (isinstance(content, dict) and (content.get("claims") or "held_out" in content)):
                     yield f"holds no claim. {_remedy(path)}"
         case _, ".ipynb":
             try:

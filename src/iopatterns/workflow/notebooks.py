@@ -101,6 +101,7 @@ def _read(notebook: Path) -> Any:
 
 
 def _parameters(node: Any, notebook: Path) -> dict[str, Parameter]:
+    # not by papermill.inspect_notebook, which passes over lines that it does not understand, and types as we write them
     cells = [cell for cell in node.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1:
         raise NotebookError(f"{notebook}: {len(cells)} cells are tagged 'parameters'; there must be one")

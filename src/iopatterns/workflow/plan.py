@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, Literal, NoReturn, TextIO
 
 from iopatterns.base import children, messages, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
@@ -16,13 +16,17 @@ from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import UNPACKED
 from iopatterns.twin.state import find_model
-from iopatterns.workflow import rule_code
+from iopatterns.workflow import ablation, rule_code
 
 RAW = "data/raw"
+PROGRESS = f"{RAW}/.progress"
 # What fio takes beside its runtime, to start and to stop; and what a twin takes for an execution, and for each second
 # of its virtual time. Only estimates rest on these.
 _FIO_START_STOP_S = 0.35
-_TWIN_START_STOP_S, _TWIN_S_PER_S = 0.08, 0.04
+_TWIN_START_STOP_S, _TWIN_S_PER_S = 0.02, 0.04
+# What a job of the workflow measures: enough that its own start weighs little, little enough that several cores share a
+# run evenly. Its command line must fit what the kernel takes for one word (MAX_ARG_STRLEN, 128 KiB)
+_BATCH_S, _BATCH_CHARACTERS = 8.0, 90_000
 # How fast a drive is supposed to take data where only an upper limit of what is written is wanted
 _WRITE_RATE_BYTES_PER_S = 1e9
 # What Snakemake takes for its own wherever it stands in the path of a rule's file
@@ -37,6 +41,16 @@ class Forecast:
     executions: int
     seconds: float
     written_bytes: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Cells of a study on one drive that one job measures, one after another, by their raw files."""
+
+    name: str
+    drive: str
+    study: str
+    raw_files: tuple[str, ...]
 
 
 class Plan:
@@ -97,9 +111,48 @@ class Plan:
         wanted = [folder for folder, cell in self._cells[study].items() if drive in {None, cell.drive}]
         return [f"{RAW}/{folder}/{execution}.json" for folder in wanted for execution in executions]
 
-    def specification(self, drive: str, study: str, cell: str) -> str:
-        """Return the specification of a cell as canonical JSON."""
-        return cells.canonical(self._cells[study][f"{drive}/{study}/{cell}"].specification)
+    def batches(self, study: str) -> list[Batch]:
+        """Return the cells of a study in batches, those of drives that are measured here.
+
+        The configuration alone decides which cells share one, not what is measured already: a job that is started on
+        another host must find the same. A drive whose cells take long has one cell in each.
+        """
+        found: list[list[grid.Cell]] = []
+        room_s, room_characters, drive = 0.0, 0, ""
+        for cell in self._cells[study].values():
+            if kinds.is_archived(self.config.drives[cell.drive]):
+                continue
+            names = self.executions(study)
+            seconds = self._seconds(cell, len(names))
+            # two bytes for what quoting adds, and the blank between
+            words = [cells.canonical(cell.specification), *(f"{RAW}/{cell.folder}/{name}.json" for name in names)]
+            characters = sum(len(word) + 3 for word in words)
+            if cell.drive != drive or seconds > room_s or characters > room_characters:
+                found.append([])
+                room_s, room_characters, drive = _BATCH_S, _BATCH_CHARACTERS, cell.drive
+            room_s, room_characters = room_s - seconds, room_characters - characters
+            found[-1].append(cell)
+        return [self._batch(study, number, batch) for number, batch in enumerate(found, start=1)]
+
+    def _batch(self, study: str, number: int, batch: list[grid.Cell]) -> Batch:
+        raws = [f"{RAW}/{cell.folder}/{name}.json" for cell in batch for name in self.executions(study)]
+        return Batch(f"measure_{study}_{number}", batch[0].drive, study, tuple(raws))
+
+    def specifications(self, raw_files: Iterable[str]) -> list[str]:
+        """Return the words by which the measuring command is told the specifications of the cells of some raw files."""
+        return [f"--specification={cells.canonical(cell.specification)}" for cell in self._cells_of(raw_files)]
+
+    def to_measure(self, raw_files: Iterable[str]) -> str:
+        """Return for people which of the cells of some raw files lack any: a line for each."""
+        wanted = list(raw_files)
+        missing = self._cells_of(raw for raw in wanted if not (self._root / raw).exists())
+        lines = [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in missing]
+        return "\n".join(lines) or f"Seeing that all is there of {len(self._cells_of(wanted))} cells"
+
+    def _cells_of(self, raw_files: Iterable[str]) -> list[grid.Cell]:
+        # drive, study and cell are the parts of a path below the raw folder
+        folders = dict.fromkeys(raw.removeprefix(f"{RAW}/").rpartition("/")[0] for raw in raw_files)
+        return [self._cells[folder.split("/")[1]][folder] for folder in folders]
 
     def experiments(self, study: str) -> dict[str, str]:
         """Return which experiments ask for each cell of a study: their names, spaces between, by the cell's folder."""
@@ -182,6 +235,25 @@ class Plan:
         models = {drive["model"] for drive in self.config.drives.values() if kinds.is_simulated(drive)}
         return [os.path.relpath(find_model(model), self._root) for model in sorted(models)]
 
+    def ablations(self) -> list[str]:
+        """Return the names of the runs of an ablation, or end with a message where its declaration is wrong."""
+        try:
+            return ablation.runs(self._root)
+        except IoPatternsError as error:
+            _end(str(error))
+
+    def ablation(self) -> list[str]:
+        """Return the files that say what an ablation found, if there has been one."""
+        return [file for file in (ablation.DECLARED, ablation.RECORD) if (self._root / ablation.RECORD).exists()]
+
+    def claimed(self) -> list[str]:
+        """Return the files of published values and claims of the studies."""
+        return [f"data/published/{study}/{file}" for study in self.studies for file in ("values.csv", "claims.yaml")]
+
+    def models_of(self) -> dict[str, str]:
+        """Return the name of the model of each twin that is measured, by the name of the drive."""
+        return {name: drive["model"] for name, drive in self.config.drives.items() if kinds.is_simulated(drive)}
+
     def tables(self, study: str) -> list[str]:
         """Return the table files that a study's notebook writes: CSV, LaTeX and typst for each table it names."""
         names = self._outputs(study, "tables")
@@ -192,7 +264,7 @@ class Plan:
         names = self._outputs(study, "figures")
         return [f"results/figures/{study}/{name}.{suffix}" for name in names for suffix in ("svg", "png")]
 
-    def _outputs(self, study: str, kind: str) -> list[str]:
+    def _outputs(self, study: str, kind: Literal["tables", "figures"]) -> list[str]:
         """Return what a study's notebook makes of one kind: of each experiment that runs on any drive configured."""
         content = self.config.studies[study]
         names = list(content.get(kind, []))
@@ -222,16 +294,21 @@ class Plan:
                     missing[cell.drive].append((cell, len(wanted - self._present(folder))))
         return [self._forecast(drive, cells_of) for drive, cells_of in missing.items()]
 
+    def _seconds(self, cell: grid.Cell, executions: int) -> float:
+        """Return about how long so many executions of a cell take."""
+        if not self.is_real(cell.drive):
+            return executions * _TWIN_START_STOP_S + _TWIN_S_PER_S * _io_seconds(cell, executions)
+        runs = executions + bool(executions and cell.specification["warmup_ms"])
+        return runs * _FIO_START_STOP_S + _io_seconds(cell, executions)
+
     def _forecast(self, drive: str, missing: list[tuple[grid.Cell, int]]) -> Forecast:
-        runtime_s, warm_up_s = self.config.runtime_ms / 1000, self.config.warmup_ms / 1000
         executions = sum(count for _, count in missing)
+        seconds = sum(self._seconds(cell, count) for cell, count in missing)
         if not self.is_real(drive):
-            return Forecast(drive, executions, executions * (_TWIN_START_STOP_S + _TWIN_S_PER_S * runtime_s), 0)
-        cells_left = [cell for cell, count in missing if count]
-        warm_ups = len(cells_left) if warm_up_s else 0
-        seconds = executions * (runtime_s + _FIO_START_STOP_S) + warm_ups * (warm_up_s + _FIO_START_STOP_S)
-        writing_cells = [(cell, count) for cell, count in missing if not fio.only_reads(cell.specification["fio"])]
-        writing = sum(count * runtime_s + warm_up_s for _, count in writing_cells if count)
+            return Forecast(drive, executions, seconds, 0)
+        writing = sum(
+            _io_seconds(cell, count) for cell, count in missing if not fio.only_reads(cell.specification["fio"])
+        )
         kind, mode = kinds.of(self.config.drives[drive]), self.config.precondition
         filled = executions and (kind.is_filled or (kind.is_preconditioned and mode != "none"))
         if executions and kind.is_preconditioned and mode == "steady":
@@ -282,7 +359,7 @@ class Plan:
         os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
         forecasts = self.forecasts()
         executions, seconds = sum(each.executions for each in forecasts), sum(each.seconds for each in forecasts)
-        progress.begin(self._root / RAW / ".progress", executions)
+        progress.begin(self._root / PROGRESS, executions)
         if executions:
             drives = ", ".join(self.measured_drives())
             messages.say(f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.")
@@ -291,6 +368,14 @@ class Plan:
                 "Temperature and health of drives are not recorded, for neither smartctl nor nvme is installed:"
                 " apt-get install smartmontools"
             )
+
+
+def _io_seconds(cell: grid.Cell, executions: int) -> float:
+    """Return for how long the workload of a cell runs in so many executions, and before the first of them."""
+    specification = cell.specification
+    ramp_s, warm_up_s = specification["fio"].get("ramp_time", 0) / 1e6, specification["warmup_ms"] / 1000
+    before_s = ramp_s + warm_up_s if executions and warm_up_s else 0.0
+    return float(executions * (ramp_s + specification["runtime_ms"] / 1000) + before_s)
 
 
 def _check_folder(root: Path) -> None:

@@ -8,10 +8,13 @@ from typing import Any
 from iopatterns.base import files, units
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import kinds
+from iopatterns.measuring import progress
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
+from iopatterns.workflow.plan import PROGRESS
 
 COLOPHON = "results/colophon.json"
 REPORT = "results/report.pdf"
+SCORECARD = "results/scorecard.json"
 
 
 class SummaryError(IoPatternsError):
@@ -30,13 +33,41 @@ def summarise(root: Path, since_s: float | None) -> str:
         versions = ", ".join(colophon["fio_versions"])
         lines = [f"Measured: {colophon['executions']} executions with {versions} on {drives}"]
         lines += [f"  {name}: {study['cells']} cells, {study['title']}" for name, study in colophon["studies"].items()]
+    lines += _claims(root)
     lines.append(f"Report:   {REPORT}")
     if since_s is not None:
         elapsed_s = time.time() - since_s
         fio_s = _fio_seconds_since(root, since_s)
         share = f", {units.format_duration(fio_s)} of it in fio" if fio_s else ", nothing had to be measured anew"
         lines.append(f"Time:     {units.format_duration(elapsed_s)}{share}")
+        lines += _parts(root, since_s, elapsed_s)
     return "\n".join(lines)
+
+
+def _claims(root: Path) -> list[str]:
+    """Return a line that says how many claims hold, those first that hold although no twin was made so."""
+    try:
+        studies = json.loads((root / SCORECARD).read_text(encoding="utf-8"))["studies"].values()
+    except FileNotFoundError:
+        return []
+    found = [study["by_class"]["claims"]["independent"] for study in studies]
+    checkable, hold = (sum(each[key] for each in found) for key in ("checkable", "hold"))
+    all_checkable, all_hold = (sum(study[key] for study in studies) for key in ("checkable", "hold"))
+    return [
+        f"Claims:   {hold} of {checkable} independent ones hold; {all_hold} of {all_checkable} with those that are"
+        " built into the twins or rest on fitted values alone"
+    ]
+
+
+def _parts(root: Path, since_s: float, elapsed_s: float) -> list[str]:
+    """Return a line that says how long the jobs of each part of the run took, and what was left beside them."""
+    took_s = progress.parts(root / PROGRESS, since_s)
+    if not took_s:
+        return []
+    # of several jobs at a time the sum is longer than the run
+    beside_s = max(0.0, elapsed_s - sum(took_s.values()))
+    told = [f"{part} {units.format_duration(seconds)}" for part, seconds in took_s.items()]
+    return [f"  {', '.join(told)}; Snakemake itself {units.format_duration(beside_s)}"]
 
 
 def _colophon(root: Path) -> dict[str, Any]:
@@ -50,7 +81,7 @@ def _colophon(root: Path) -> dict[str, Any]:
 def _drive(drive: dict[str, Any]) -> str:
     if "archive" in drive:
         return f"{drive['name']} (archive of kind {drive['kind']}: {drive['archive']['archive']})"
-    if drive["kind"] in kinds.SIMULATED:
+    if drive["simulated"]:
         return f"{drive['name']} (twin)"
     disk = drive["model"] or drive["device"] or "an unknown disk"
     if drive["kind"] in kinds.WHOLE_DISKS:

@@ -1,14 +1,16 @@
 """The checks of claims: a statistic of what was measured, and what is expected of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
+from iopatterns.analysis.checks.estimates import Estimate, Observed
 from iopatterns.analysis.checks.expectations import EXPECTATIONS, Equals, Expectation, How, Is, Within
 from iopatterns.analysis.checks.findings import ClaimsError, Part
 from iopatterns.analysis.checks.kinds import STATISTICS, Growth, Outcome, Ratio, Statistic, Value
+from iopatterns.analysis.checks.selections import ALL, listed
 from iopatterns.analysis.statistics import StatisticsError
 
 
@@ -25,11 +27,23 @@ class Check:
         ``executions``: as ``quantities.read_executions`` returns it. ``steps``: as ``collect.tuned`` returns it. Raises
         ClaimsError where the statistic does not exist, for it divides by a mean of zero.
         """
-        for label, found in self.statistic.observe(executions, steps):
+        for label, found in self.observe(executions, steps):
             try:
                 yield self.expectation.part(label, found, how)
             except (ZeroDivisionError, StatisticsError) as error:
                 raise ClaimsError(f"{label or 'its statistic'}: {error}") from None
+
+    def observe(
+        self, executions: pd.DataFrame, steps: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[str, Estimate | Observed]]:
+        """Yield (label, what was found) for each part for which there are measurements, see `parts`."""
+        yield from self.statistic.observe(executions, steps)
+
+    @property
+    def drives(self) -> set[str]:
+        """The drives that it names."""
+        named = [self.statistic.where, *(selection.levels for selection in self.statistic.selections)]
+        return {str(drive) for levels in named for drive in listed(levels.get("drive", [])) if drive != ALL}
 
     def on(self, drive: str) -> "Check | None":
         """Return the check put to another drive; None for one that compares drives or is about a certain one."""
@@ -67,6 +81,85 @@ class Check:
     def compared(self, parts: Sequence[Part]) -> float | str | None:
         """Return what stands beside the published value that the statistic should equal, in the unit of that."""
         return self.expectation.compared(parts[0].value) if len(parts) == 1 else None
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Several checks of one claim, each of a part or a reading of its words, which it ``says``; all must hold.
+
+    It is used as a `Check` is. What it says of each begins with the number of the check.
+    """
+
+    says: tuple[str, ...]
+    each: tuple[Check, ...]
+
+    def parts(self, executions: pd.DataFrame, steps: Sequence[Mapping[str, Any]], how: How) -> Iterator[Part]:
+        """Yield the parts of each, see `Check.parts`."""
+        for number, check in enumerate(self.each, 1):
+            for part in check.parts(executions, steps, how):
+                yield replace(part, label=f"({number}) {part.label}".strip())
+
+    def observe(
+        self, executions: pd.DataFrame, steps: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[str, Estimate | Observed]]:
+        """Yield what was found of each, see `Check.observe`."""
+        for number, check in enumerate(self.each, 1):
+            for label, found in check.observe(executions, steps):
+                yield f"({number}) {label}".strip(), found
+
+    @property
+    def drives(self) -> set[str]:
+        """The drives that any of them names."""
+        return {drive for check in self.each for drive in check.drives}
+
+    def on(self, drive: str) -> "Checks | None":
+        """Return those that can be put to another drive; None without any."""
+        there = [(says, check.on(drive)) for says, check in zip(self.says, self.each, strict=True)]
+        kept = [(says, check) for says, check in there if check is not None]
+        return Checks(tuple(says for says, _ in kept), tuple(check for _, check in kept)) if kept else None
+
+    def describe(self) -> str:
+        """Return the statistics in words."""
+        return _numbered(check.describe() for check in self.each)
+
+    def expected(self) -> str:
+        """Return what is expected of each in words."""
+        return _numbered(check.expected() for check in self.each)
+
+    def found(self, parts: Sequence[Part]) -> str:
+        """Return what each came to over its parts, as text."""
+        return _numbered(check.found(own) for check, own in self.of_each(parts))
+
+    def of_each(self, parts: Sequence[Part]) -> list[tuple[Check, list[Part]]]:
+        """Return each check with its own of the parts that `parts` has yielded."""
+        return [
+            (check, [part for part in parts if part.label.startswith(f"({number})")])
+            for number, check in enumerate(self.each, 1)
+        ]
+
+    def published_ids(self) -> list[str]:
+        """Return the ids of the published values that any is held against."""
+        return [name for check in self.each for name in check.published_ids()]
+
+    def compared(self, _parts: Sequence[Part]) -> None:
+        """Return None: no published value is what several statistics should equal."""
+
+
+def _numbered(texts: Iterable[str]) -> str:
+    return "; ".join(f"({number}) {text}" for number, text in enumerate(texts, 1))
+
+
+def of_claim(claim: Mapping[str, Any], published: pd.DataFrame) -> Check | Checks | None:
+    """Return the check of a claim as claims.yaml has it, or its several ``checks``; None where it is untestable.
+
+    ``published``: as ``published.load`` returns it. Raises ClaimsError.
+    """
+    if "check" in claim:
+        return parse(claim["check"], published)
+    if "checks" not in claim:
+        return None
+    each = claim["checks"]
+    return Checks(tuple(one["says"] for one in each), tuple(parse(one["check"], published) for one in each))
 
 
 def parse(check: Mapping[str, Any], published: pd.DataFrame) -> Check:

@@ -54,8 +54,8 @@ class Statistic(ABC):
 
     @classmethod
     def has_two_sides(cls, _check: Written) -> bool:
-        """Return whether a check of this kind has ``to``."""
-        return False
+        """Return whether a check of this kind has ``to``: it names what is subtracted, divided by, or asked for."""
+        return "to" in cls.__annotations__
 
     @classmethod
     def parse(cls, check: Written) -> Self:
@@ -182,11 +182,6 @@ class Difference(Statistic):
     to: Selection
 
     @classmethod
-    def has_two_sides(cls, _check: Written) -> bool:
-        """Return True: what is subtracted stands there."""
-        return True
-
-    @classmethod
     def parse_own(cls, check: Written, of: str) -> dict[str, Any]:
         """Return both selections."""
         return {
@@ -225,11 +220,6 @@ class Ratio(Statistic):
     selection: Selection
     to: Selection
     over: tuple[Selection, Selection] | None
-
-    @classmethod
-    def has_two_sides(cls, _check: Written) -> bool:
-        """Return True: what it is divided by stands there."""
-        return True
 
     @classmethod
     def parse_own(cls, check: Written, of: str) -> dict[str, Any]:
@@ -408,11 +398,6 @@ class Outcome(Statistic):
     key = "outcome"
     setting: str
     to: int | str
-
-    @classmethod
-    def has_two_sides(cls, _check: Written) -> bool:
-        """Return True: the value asked for stands there."""
-        return True
 
     @classmethod
     def parse_own(cls, check: Written, _of: str) -> dict[str, Any]:

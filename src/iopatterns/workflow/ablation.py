@@ -1,0 +1,231 @@
+"""Ablation: which claims change their outcome when one mechanism of the simulated drives is switched off."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from iopatterns.base import files, yaml_schema
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import printable
+from iopatterns.configuration import config, kinds
+from iopatterns.raw import cells
+from iopatterns.twin import models
+from iopatterns.twin.error import TwinError
+
+# What is switched off is declared in the first, and what came of it recorded in the second
+DECLARED = "config/ablations.yaml"
+RECORD = "data/ablation.yaml"
+FOLDER = "results/ablation"
+# Each cell is measured so often with a mechanism off. Claims are judged by the means alone: with so few executions
+# an interval would be wider than many a mechanism's effect
+EXECUTIONS = 1
+_BY_THE_MEAN = 0.01
+# A bound missed by less is not missed: by as much the means of so few executions differ for chance alone
+_NOISE = 0.01
+# The name of the run in which nothing is off, which all others are held against
+NOTHING = "nothing"
+_HEAD = """\
+# Which claims change their outcome when one mechanism of the simulated drives is switched off, as found by
+# `snakemake --cores 2 ablate`, which makes this file. `made_from` has sums, by which a stale one is known.
+"""
+
+
+class AblationError(IoPatternsError):
+    """A mechanism cannot be switched off, or the record of what that did cannot be read."""
+
+    exit_status = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Mechanism:
+    """What can be switched off: its name, what it does in a sentence, and the values that switch it off.
+
+    Each of ``switches`` is for the models that have all parameters in it.
+    """
+
+    name: str
+    says: str
+    switches: Sequence[Mapping[str, Any]]
+
+    @property
+    def slug(self) -> str:
+        """The name of its files."""
+        return "".join(letter if letter.isalnum() else "-" for letter in self.name.lower())
+
+    def off(self, drive: kinds.Resolved) -> kinds.Resolved | None:
+        """Return a twin's entry with the mechanism off; None for a drive that does not have it.
+
+        A drive has it where switching off changes a parameter that was assumed or fitted. Raises AblationError.
+        """
+        if not kinds.is_simulated(drive):
+            return None
+        place = f"{DECLARED}: {self.name}: set:"
+        try:
+            model = models.load(drive["model"])
+            present = model.overridden(f"{name}={value}" for name, value in drive.get("set", {}).items())
+            changed: dict[str, Any] = {}
+            for switch in self.switches:
+                if switch.keys() <= present.values.keys():
+                    switched = present.with_values(switch, place).values
+                    changed |= {name: switched[name] for name in switch if switched[name] != present.values[name]}
+            if all(model.sources[name][0] == "datasheet" for name in changed):
+                return None
+            digest = present.replaced(changed).digest
+        except TwinError as error:
+            raise AblationError(str(error)) from None
+        values = {name: models.format_value(name, value) for name, value in changed.items()}
+        return {**drive, "set": {**drive.get("set", {}), **values}, "model_digest": digest}
+
+
+def mechanisms(root: Path) -> list[Mechanism]:
+    """Return the mechanisms that are declared. Raises ConfigError, or AblationError for an unknown parameter."""
+    content = yaml_schema.read_yaml(root, DECLARED)
+    yaml_schema.check(DECLARED, content, yaml_schema.read_yaml(root, "workflow/schemas/ablations.schema.yaml"))
+    found = [Mechanism(name, body["says"], body["set"]) for name, body in content["mechanisms"].items()]
+    known = models.declared()
+    for mechanism in found:
+        for name in (name for switch in mechanism.switches for name in switch):
+            if name not in known:
+                near = yaml_schema.nearest(name, known)
+                raise AblationError(f"{DECLARED}: {mechanism.name}: twins have no parameter '{printable(name)}'.{near}")
+    return found
+
+
+def runs(root: Path) -> list[str]:
+    """Return the names of the files of all runs: that with nothing off, and one for each mechanism."""
+    return [NOTHING, *(each.slug for each in mechanisms(root))]
+
+
+def studies(root: Path, conf: config.Config) -> list[str]:
+    """Return the studies whose source claims anything."""
+    return [study for study in conf.studies if claims(root, study)]
+
+
+def claims(root: Path, study: str) -> list[dict[str, Any]]:
+    """Return the claims of a study's source, as its claims.yaml has them; none where it claims nothing."""
+    found: list[dict[str, Any]] = yaml_schema.read_yaml(root, _claims_file(study)).get("claims", [])
+    return found
+
+
+def _claims_file(study: str) -> str:
+    return f"data/published/{study}/claims.yaml"
+
+
+def record(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
+    """Judge what `ablation_runs.run` left in folders below ``measured``, write the record, and return it in words."""
+    conf = config.load(root, overrides)
+    declared = mechanisms(root)
+    flips: dict[str, dict[str, list[str]]] = {}
+    having: dict[str, list[str]] = {}
+    for study in studies(root, conf):
+        before = _outcomes(root, study, [measured / NOTHING])
+        found: dict[str, list[str]] = {}
+        for mechanism in declared:
+            folder = measured / mechanism.slug
+            if not (folder / f"{study}.parquet").exists():
+                continue
+            after = _outcomes(root, study, [folder, measured / NOTHING])
+            for claim in before:
+                if claim in after and before[claim] != after[claim]:
+                    found.setdefault(claim, []).append(mechanism.name)
+        flips[study] = dict(sorted(found.items()))
+    for mechanism in declared:
+        having[mechanism.name] = [name for name, entry in conf.drives.items() if mechanism.off(entry)]
+    content = {
+        "executions": EXECUTIONS,
+        "made_from": _sums(root, conf),
+        "drives": having,
+        "flips": flips,
+    }
+    text = _HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+    files.write(root / RECORD, lambda temporary: _fill(temporary, text))
+    lines = [
+        f"{study}: {claim}: {', '.join(names)}" for study, found in flips.items() for claim, names in found.items()
+    ]
+    return "\n".join([*lines, f"{RECORD}: written"])
+
+
+def _fill(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool]:
+    """Return whether each claim of a study holds by the means of what was measured; unmeasured ones are left out.
+
+    A drive's measurement is that of the first folder that has it.
+    """
+    import pandas as pd
+
+    from iopatterns.analysis import checks, published, quantities
+    from iopatterns.analysis.checks.findings import REPRODUCED, WITHIN
+    from iopatterns.analysis.claims import Judge
+
+    tables, steps = [], []
+    known: set[str] = set()
+    for folder in folders:
+        table = quantities.read_executions(folder / f"{study}.parquet")
+        tuned = json.loads((folder / f"{study}.tuning.json").read_text(encoding="utf-8"))
+        tables.append(table[~table["drive"].isin(known)])
+        steps += [step for step in tuned if step["drive"] not in known]
+        known |= {*table["drive"], *(step["drive"] for step in tuned)}
+    judge = Judge(pd.concat(tables, ignore_index=True), steps, _BY_THE_MEAN)
+    values = published.load(root / "data/published" / study)
+    outcomes = {}
+    for claim in claims(root, study):
+        if "check" not in claim:
+            continue
+        parts = judge.parts(checks.parse(claim["check"], values))
+        # a margin around 1 is judged by a test, which may leave open what lies within it
+        held = [
+            part.status in {REPRODUCED, WITHIN} or (not isinstance(part.value, str) and part.off <= _NOISE)
+            for part in parts
+        ]
+        if held:
+            outcomes[claim["id"]] = all(held)
+    return outcomes
+
+
+def _sums(root: Path, conf: config.Config) -> dict[str, str]:
+    """Return a sum of all that the outcome rests on, by file: of models what the drive does, of others the content."""
+    of_models = {drive["model"] for drive in conf.drives.values() if kinds.is_simulated(drive)}
+    sums = {f"data/twins/{name}.yaml": models.load(name).digest[:16] for name in sorted(of_models)}
+    others = [DECLARED, *(file for study in studies(root, conf) for file in _files_of(study))]
+    for file in others:
+        content = yaml_schema.read_yaml(root, file)
+        if file.endswith("claims.yaml"):  # what is said about a claim decides nothing
+            content = {claim["id"]: claim.get("check") for claim in content["claims"]}
+        sums[file] = _sum(content)
+    settings = {"runtime_ms": conf.runtime_ms, "file_size_bytes": conf.file_size_bytes, "seed": conf.seed}
+    return {**sums, config.CONFIG_FILE: _sum(settings)}
+
+
+def _files_of(study: str) -> tuple[str, str]:
+    return f"{config.STUDIES_FOLDER}/{study}.yaml", _claims_file(study)
+
+
+def _sum(content: Any) -> str:
+    return hashlib.sha256(cells.canonical(content).encode()).hexdigest()[:16]
+
+
+def load(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    """Return what the record says of each study: mechanisms (name and what they do), flips, and stale, a list of the
+    files that have changed since it was made. Nothing where there is no record. Raises AblationError, ConfigError.
+    """
+    if not (root / RECORD).exists():
+        return {}
+    content = yaml_schema.read_yaml(root, RECORD)
+    try:
+        made_from, flips = content["made_from"], content["flips"]
+        present = _sums(root, config.load(root, overrides))
+        stale = sorted(file for file, value in present.items() if made_from.get(file, value) != value)
+        told = [{"name": each.name, "says": each.says} for each in mechanisms(root) if each.name in content["drives"]]
+        return {study: {"mechanisms": told, "flips": found, "stale": stale} for study, found in flips.items()}
+    except (AttributeError, KeyError, TypeError):
+        raise AblationError(
+            f"{RECORD}: is no record of an ablation. Make it anew: snakemake --cores 2 ablate"
+        ) from None

@@ -1,0 +1,65 @@
+"""The runs of an ablation: what claims are computed of, measured with one mechanism of the simulated drives off.
+
+They stand apart from what judges them: a scorecard reads the record of an ablation, and rests on nothing that measures.
+"""
+
+import dataclasses
+import functools
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from iopatterns.analysis import collect
+from iopatterns.base import files
+from iopatterns.configuration import config, grid, kinds
+from iopatterns.measuring.cell import interruptible, measure
+from iopatterns.workflow import ablation
+
+
+def run(root: Path, name: str, overrides: Mapping[str, Any], output: Path) -> None:
+    """Measure what claims are computed of with one mechanism off, and write what was measured.
+
+    ``name``: one of `ablation.runs`. ``output`` is a folder: for each study <study>.parquet and <study>.tuning.json, as
+    those in results/measurements. The raw files are deleted. ``overrides``: as ``config.load`` takes them.
+    """
+    conf = config.load(root, overrides)
+    drives: dict[str, kinds.Resolved] = {
+        drive: entry for drive, entry in conf.drives.items() if kinds.is_simulated(entry)
+    }
+    if name != ablation.NOTHING:
+        mechanism = next(each for each in ablation.mechanisms(root) if each.slug == name)
+        drives = {drive: switched for drive, entry in drives.items() if (switched := mechanism.off(entry))}
+    conf = dataclasses.replace(conf, drives=drives)
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    for study in ablation.studies(root, conf):
+        asked = _experiments_of_claims(root, study)
+        wanted = [cell for cell in grid.expand(conf, study) if asked & set(cell.experiments)]
+        if not wanted:
+            continue
+        raws: list[Path] = []
+        with interruptible():
+            for cell in wanted:
+                folder = output / "raw" / cell.folder
+                of_cell = [folder / f"{execution}.json" for execution in grid.execution_names(ablation.EXECUTIONS)]
+                measure(root, cell.specification, of_cell)
+                raws += of_cell
+        experiments = {cell.folder: " ".join(cell.experiments) for cell in wanted}
+        table = collect.measurements(raws, experiments)
+        files.write(output / f"{study}.parquet", functools.partial(table.to_parquet, index=False))
+        files.write_json(output / f"{study}.tuning.json", collect.tuned(raws, experiments))
+    shutil.rmtree(output / "raw", ignore_errors=True)
+
+
+def _experiments_of_claims(root: Path, study: str) -> set[str]:
+    """Return the experiments of which the claims of a study are computed."""
+
+    def named(content: Any) -> Iterator[str]:
+        if isinstance(content, dict):
+            if isinstance(content.get("experiment"), str):
+                yield content["experiment"]
+            for each in content.values():
+                yield from named(each)
+
+    return {name for claim in ablation.claims(root, study) for name in named(claim.get("check", {}))}

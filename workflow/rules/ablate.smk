@@ -1,0 +1,34 @@
+# Which claims rest on which mechanism of the simulated drives: `snakemake --cores 2 ablate` measures what the claims are
+# computed of once as it is and once for each mechanism of config/ablations.yaml with that one off, and renews
+# data/ablation.yaml, which is committed. A default run reads that file and makes nothing of this.
+rule ablate:
+    input:
+        measured=expand("results/ablation/{run}", run=PLAN.ablations()),
+        published=PLAN.claimed(),
+        code=PLAN.code("workflow/scripts/ablate.py"),
+    log:
+        "results/logs/ablate.log",
+    params:
+        config=config,
+    message:
+        "Which claims change their outcome with which mechanism off"
+    script:
+        "../scripts/ablate.py"
+
+
+rule ablate_mechanism:
+    input:
+        declared="config/ablations.yaml",
+        twins=PLAN.models(),
+        claims=PLAN.claimed(),
+        code=PLAN.code("workflow/scripts/ablate_mechanism.py"),
+    output:
+        directory("results/ablation/{run}"),
+    log:
+        "results/logs/ablate/{run}.log",
+    params:
+        config=config,
+    message:
+        "Measuring with {wildcards.run} off"
+    script:
+        "../scripts/ablate_mechanism.py"

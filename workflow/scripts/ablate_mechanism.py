@@ -1,0 +1,26 @@
+"""Rule `ablate_mechanism`: what the claims are computed of, measured with one mechanism off."""
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iopatterns.base import messages
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import bounded
+from iopatterns.measuring import fio
+from iopatterns.measuring.cell import Interrupted
+from iopatterns.workflow import ablation_runs
+
+if TYPE_CHECKING:
+    snakemake: Any  # Snakemake defines it before it runs a script
+
+fio.die_with_parent(signal.SIGTERM)
+try:
+    with messages.copied_to(Path(snakemake.log[0])):
+        output = Path(snakemake.output[0])
+        ablation_runs.run(Path.cwd(), snakemake.wildcards.run, snakemake.params.config, output)
+except IoPatternsError as error:
+    sys.exit(bounded(str(error)))
+except Interrupted as interrupt:
+    sys.exit(128 + interrupt.signal_number)
