@@ -14,6 +14,7 @@ usage: ./reproduce.sh [COMMAND]
   test --quick [ARGS]   of them the unit tests and those of simulated drives: a minute or two
   test --all [ARGS]     first install what some tests need besides (envs/apt-tests.txt), then run all of them
   setup           set up only; afterwards `source .venv/bin/activate` and plain `snakemake --cores 1`
+  linux           set up, build the kernel of `twin linux`: once, from Debian's source package
   check           set up, run every formatter, linter and type check
   docs            set up, build the documentation as a site: results/site/index.html
 TEXT
@@ -33,6 +34,11 @@ present() { # whether what a package is needed for is there, whoever installed i
     doctest-dev) [ -e /usr/include/doctest/doctest.h ] ;;
     qemu-system-x86) command -v qemu-system-x86_64 ;;
     lvm2) command -v lvcreate ;;
+    linux-source) compgen -G '/usr/src/linux-source-*.tar.xz' ;;
+    libelf-dev) [ -e /usr/include/libelf.h ] ;;
+    xz-utils) command -v xz ;;
+    xfsprogs) command -v mkfs.xfs ;;
+    btrfs-progs) command -v mkfs.btrfs ;;
     e2fsprogs) command -v mkfs.ext4 ;;
     nvme-cli) command -v nvme ;;
     smartmontools) command -v smartctl ;;
@@ -140,6 +146,11 @@ test)
     exec python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile "$@"
     ;;
 setup) set_up ;;
+linux)
+    set_up envs/apt-linux.txt
+    src/kernel/build.sh .linux/linux
+    say "The kernel is .linux/linux; .linux/linux.txt says what it was built from. \`twin linux --help\` says what it is for."
+    ;;
 check)
     set_up
     exec pre-commit run --all-files

@@ -17,6 +17,7 @@ PACKAGES = {
     "hdparm": "hdparm",
     "nvme": "nvme-cli",
     "smartctl": "smartmontools",
+    "blkparse": "blktrace",
 }
 
 

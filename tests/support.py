@@ -5,12 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from patience import run as run_patiently
 
@@ -125,7 +127,7 @@ def lay_out_recorded(project: Path, studies: Sequence[str] = ("saif2020",)) -> P
 def cell_on_a_file(folder: Path) -> Any:
     """Return the specification of a short random read of a small file in ``folder``, which a test may spoil."""
     return {
-        "protocol": 1,
+        "protocol": 2,
         "runtime_ms": 100,
         "warmup_ms": 0,
         "seed": 1,
@@ -145,7 +147,7 @@ def cell_on_a_disk(
     """Return the specification of a short run on the disk that an entry of config/drives.yaml describes."""
     identity = {key: value for key, value in entry.items() if key not in {"destroy", "expendable"}}
     found: dict[str, Any] = {
-        "protocol": 1,
+        "protocol": 2,
         "runtime_ms": runtime_ms,
         "warmup_ms": 0,
         "seed": 1,
@@ -179,3 +181,36 @@ def processes_with(text: str) -> list[int]:
             if text.encode() in command:
                 found.append(int(entry.name))
     return found
+
+
+def lay_out_odd_files(folder: Path) -> None:
+    """Make what is no plain file of some size, by names that say what: fifo, zero, folder, loop, sparse."""
+    os.mkfifo(folder / "fifo")
+    (folder / "zero").symlink_to("/dev/zero")
+    (folder / "folder").mkdir()
+    (folder / "loop").symlink_to("loop")
+    (folder / "sparse").touch()
+    os.truncate(folder / "sparse", 10 * 2**30)
+
+
+def refused_soon(read: Callable[[], object], error: type[Exception], most_characters: int) -> str:
+    """Return the one line in which a reader refuses what it is given; it takes bounded time for that."""
+    began = time.process_time()
+    with pytest.raises(error) as caught:
+        read()
+    assert time.process_time() - began < 4  # some tenths of it on an idle machine
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < most_characters
+    return message
+
+
+@contextmanager
+def program_that_writes(path: Path) -> Iterator[int]:
+    """Have another program hold a file open for writing while the context lasts; yield its process number."""
+    with subprocess.Popen(
+        ["sh", "-c", 'exec 3<>"$0"; echo; read x', path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        yield program.pid

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,16 @@ JOB = ["fio", "--name=job", "--filename={drive}", "--size=256m", "--bs=4k", "--r
 
 
 def run(
-    state: Path, *words: str, keep_data: bool = False, model: str = "px05smb040"
+    state: Path, *words: str, keep_data: bool = False, model: str = "px05smb040", settings: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    options = ["--state", str(state), *(["--keep-data"] if keep_data else [])]
+    options = ["--state", str(state), *(["--keep-data"] if keep_data else []), *(f"--set={each}" for each in settings)]
     words = (*TWIN, "run", model, *options, "--", *words)
     return patience.run(words, 120, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def fio(state: Path, *options: str, model: str = "px05smb040", keep_data: bool = False) -> dict[str, Any]:
+def fio(
+    state: Path, *options: str, model: str = "px05smb040", keep_data: bool = False, settings: Sequence[str] = ()
+) -> dict[str, Any]:
     """Run fio with json+ output, and return what it wrote."""
     raw = state / "raw.json"
     state.mkdir(parents=True, exist_ok=True)
@@ -33,6 +36,7 @@ def fio(state: Path, *options: str, model: str = "px05smb040", keep_data: bool =
         *options,
         model=model,
         keep_data=keep_data,
+        settings=settings,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     text = raw.read_text()

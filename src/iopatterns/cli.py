@@ -26,22 +26,31 @@ def commands() -> None:
 
 
 @commands.command()
-@click.option("--specification", required=True, help="The cell's specification, as JSON.")
+@click.option(
+    "--specification", "specifications", required=True, multiple=True, help="A cell's specification, as JSON."
+)
 @click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="Copy all messages into this file.")
 @click.option("--die-with-parent", is_flag=True, help="Stop when the process that started this one ends.")
 @click.argument("raw_files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
-def measure(specification: str, log: Path | None, die_with_parent: bool, raw_files: tuple[Path, ...]) -> None:
-    """Measure one cell: make those of RAW_FILES that are not there, one execution of fio each."""
-    from iopatterns.measuring.cell import measure as measure_cell
+def measure(
+    specifications: tuple[str, ...], log: Path | None, die_with_parent: bool, raw_files: tuple[Path, ...]
+) -> None:
+    """Measure some cells: make those of RAW_FILES that are not there, one execution of fio each."""
+    from iopatterns.measuring.cell import measure_all
 
+    found = [_specification(text) for text in specifications]
+    with _job("measure", log, die_with_parent=die_with_parent):
+        measure_all(Path.cwd(), found, raw_files)
+
+
+def _specification(text: str) -> "Specification":
     try:
-        content = json.loads(specification)
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"not JSON: {error}", param_hint="--specification") from None
     if not isinstance(content, dict):
         raise click.BadParameter("no object, as the workflow gives it", param_hint="--specification")
-    with _job("measure", log, die_with_parent=die_with_parent):
-        measure_cell(Path.cwd(), cast("Specification", content), raw_files)
+    return cast("Specification", content)
 
 
 @commands.command("archive")
@@ -106,7 +115,7 @@ def _job(command: str, log: Path | None, *, die_with_parent: bool) -> Iterator[N
     import signal
 
     from iopatterns.base import messages
-    from iopatterns.measuring import fio
+    from iopatterns.measuring import fio, progress
     from iopatterns.measuring.cell import Interrupted, interruptible
 
     if die_with_parent:
@@ -115,6 +124,7 @@ def _job(command: str, log: Path | None, *, die_with_parent: bool) -> Iterator[N
         try:
             with interruptible():
                 yield
+            progress.took("measuring")
         except IoPatternsError as error:
             # settings that cannot be put back after a drive has failed must not hide that it has
             first = None if error.__suppress_context__ else error.__context__

@@ -87,6 +87,7 @@ def test_a_name_that_is_led_to_another_disk_between_two_executions(
     assert os.stat(path).st_rdev == os.stat(other.device).st_rdev
     assert other.checksum() == before
     opened = read_sidecar(third)["drive"]["opened"]
+    assert opened is not None
     number = os.stat(disk.device).st_rdev
     assert opened["number"] == f"{os.major(number)}:{os.minor(number)}"
     assert opened["size_bytes"] == SIZE_MIB * MIB

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from loops import run, undone
+from support import program_that_writes
 
 from iopatterns.measuring.cell import MeasureError, measure
 from iopatterns.measuring.drives import DriveError, open_drive
@@ -161,12 +162,9 @@ def test_a_file_behind_a_loop_device_is_refused(specification: Spec, disk_folder
 
 def test_a_file_that_another_program_writes_is_refused(specification: Spec, disk_folder: Path) -> None:
     measured(disk_folder, writing(specification))
-    with subprocess.Popen(["sh", "-c", 'exec 3<>"$0"; echo; read x', disk_folder / "drive.bin"],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:  # fmt: skip
-        assert program.stdout is not None
-        program.stdout.readline()
+    with program_that_writes(disk_folder / "drive.bin") as process:
         said = refusal(disk_folder, specification)
-    assert f"process {program.pid} has it open for writing" in said
+    assert f"process {process} has it open for writing" in said
 
 
 def test_a_file_put_there_after_the_check_is_given_back(specification: Spec, disk_folder: Path) -> None:
@@ -187,7 +185,9 @@ def test_a_file_put_there_after_the_check_is_given_back(specification: Spec, dis
 def test_requests_with_gaps_never_reach_the_mark(rw: str, skip: int, specification: Spec, disk_folder: Path) -> None:
     specification = {**writing(specification, rw=rw, skip=skip, bs=65536), "runtime_ms": 300}
     for raw in measured(disk_folder, specification):
-        assert read_sidecar(raw)["drive"]["opened"]["inode"] == (disk_folder / "drive.bin").stat().st_ino
+        opened = read_sidecar(raw)["drive"]["opened"]
+        assert opened is not None
+        assert opened["inode"] == (disk_folder / "drive.bin").stat().st_ino
 
 
 def test_an_execution_in_which_the_mark_is_overwritten_is_not_kept(specification: Spec, disk_folder: Path) -> None:

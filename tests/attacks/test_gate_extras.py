@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from loops import Loop, loop_device, run, undone
-from support import cell_on_a_disk
+from support import cell_on_a_disk, program_that_writes
 
 from iopatterns.measuring.cell import measure
 from iopatterns.measuring.drives import DriveError
@@ -93,12 +93,9 @@ def test_a_disk_whose_backing_file_is_mounted_through_another_loop_device(disk: 
 
 
 def test_a_disk_whose_backing_file_a_program_writes(disk: Loop, disk_folder: Path) -> None:
-    with subprocess.Popen(["sh", "-c", 'exec 3<>"$0"; echo; read x', disk.image],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:  # fmt: skip
-        assert program.stdout is not None
-        program.stdout.readline()
+    with program_that_writes(disk.image) as process:
         said = refusal(disk_folder, disk)
-    assert f"process {program.pid} has it open for writing" in said
+    assert f"process {process} has it open for writing" in said
 
 
 def test_a_disk_on_a_block_device_that_is_mounted(disk: Loop, disk_folder: Path) -> None:

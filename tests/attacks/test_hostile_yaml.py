@@ -1,10 +1,9 @@
 """YAML that is made to exhaust or mislead its reader is refused in one line, in bounded time and memory."""
 
-import os
-import time
 from pathlib import Path
 
 import pytest
+from support import lay_out_odd_files, refused_soon
 
 from iopatterns.base import yaml_schema
 
@@ -37,14 +36,8 @@ HOSTILE = {
 
 
 def _refused(folder: Path, file: str = "file.yaml") -> str:
-    began = time.process_time()
-    with pytest.raises(yaml_schema.ConfigError) as caught:
-        yaml_schema.read_yaml(folder, file)
-    assert time.process_time() - began < 4  # some tenths of it on an idle machine
-    message = str(caught.value)
+    message = refused_soon(lambda: yaml_schema.read_yaml(folder, file), yaml_schema.ConfigError, 400)
     assert message.startswith(file)
-    assert "\n" not in message
-    assert len(message) < 400
     return message
 
 
@@ -67,12 +60,7 @@ def test_hostile_text_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_what_is_no_text_file_is_refused_unread(tmp_path: Path, place: str, expected: str) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "zero").symlink_to("/dev/zero")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "sparse").touch()
-    os.truncate(tmp_path / "sparse", 10 * 2**30)
+    lay_out_odd_files(tmp_path)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     assert expected in _refused(tmp_path, place)
 

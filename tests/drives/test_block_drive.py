@@ -294,7 +294,7 @@ def test_without_leave_no_setting_is_touched(disk: Loop, disk_folder: Path) -> N
 
 def preconditioned(folder: Path, disk: Loop, mode: str, rw: str = "randread", **changes: Any) -> dict[str, Any]:
     drive = entry(disk, precondition={"mode": mode, "round_ms": 50}, **changes)
-    return dict(read_sidecar(attempt(folder, drive, rw))["drive"]["preconditioned"])
+    return dict(read_sidecar(attempt(folder, drive, rw))["drive"]["preconditioned"] or {})
 
 
 def test_a_disk_is_filled_before_it_is_measured_and_once_only(disk: Loop, disk_folder: Path) -> None:

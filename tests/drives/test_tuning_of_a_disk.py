@@ -69,7 +69,7 @@ def disk(disk_folder: Path) -> Iterator[Disk]:
 def specification(disk: Disk, **settings: Any) -> Spec:
     drive = {"kind": "file", "name": "loop", "path": str(disk.folder / "drive.bin"), "file_size_bytes": 8 * 2**20}
     return {
-        "protocol": 1,
+        "protocol": 2,
         "runtime_ms": 100,
         "warmup_ms": 0,
         "seed": 1,

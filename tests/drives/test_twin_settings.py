@@ -1,5 +1,6 @@
 """Settings of a twin as a cell asks for them: real sdparm, every outcome, and none of it left behind."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from support import ROOT
 
 from iopatterns.measuring.cell import measure
 from iopatterns.measuring.drives import open_drive
+from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.tuning import mode_page
 from iopatterns.raw import cells, tuning_steps
 from iopatterns.raw.sidecars import is_measured, read_sidecar
@@ -20,7 +22,7 @@ def on_twin(model: str, settings: dict[str, Any], rw: str = "read") -> Spec:
     """Return the specification of a short cell of a twin."""
     drive = {"kind": "twin", "model": model, "name": "twin", "file_size_bytes": 64 * 2**20}
     return {
-        "protocol": 1,
+        "protocol": 2,
         "runtime_ms": 50,
         "warmup_ms": 0,
         "seed": 1,
@@ -164,3 +166,48 @@ def test_a_twin_says_which_setting_it_has_instead(disk_folder: Path, setting: st
     (step,) = tuned(disk_folder, "px05smb040", **{setting: wanted})
     assert step.outcome == "not applicable"
     assert why in step.reason
+
+
+def test_what_a_drives_entry_sets_is_so_for_fio_and_sdparm_and_is_told(disk_folder: Path) -> None:
+    specification = on_twin("px05smb040", {"DRA": 1, "scheduler": "none"}, "randread")
+    hot = ["controller.throttle=0.5"]
+    drive = specification["drive"]
+    specification["drive"] = {
+        **drive,
+        "set": {"controller.throttle": "0.5"},
+        "model_digest": models.load("px05smb040").overridden(hot).digest,
+    }
+    asked: dict[str, Spec] = {"cool": {**specification, "drive": drive}, "hot": specification}
+    raws = {}
+    for name, cell in asked.items():
+        folder = f"twin/study/{name}-{cells.digest(cell)[:8]}"
+        raws[name] = disk_folder / "data/raw" / folder / "01.json"
+        assert measure(disk_folder, cell, [raws[name]]) == 1
+    cool, hotter = (read_sidecar(raws[name]) for name in ("cool", "hot"))
+    assert "set" not in cool["drive"]
+    assert hotter["drive"]["set"] == {"controller.throttle": "0.5"}
+    words = " ".join(hotter["command"])
+    assert "--set controller.throttle=0.5 --set host.scheduler=none -- fio" in words
+    assert all("controller.throttle=0.5" in said["command"] for said in hotter["tuning"][0]["exchange"])
+    rates = [json.loads(raws[name].read_text())["jobs"][0]["read"]["iops"] for name in ("cool", "hot")]
+    assert rates[1] < 0.8 * rates[0]
+
+
+def test_a_cell_is_not_measured_when_its_digest_is_of_other_values(disk_folder: Path) -> None:
+    specification = on_twin("px05smb040", {})
+    specification["drive"]["set"] = {"controller.throttle": "0.5"}
+    with pytest.raises(DriveError, match="its model file has changed since the run was planned"):
+        open_drive(disk_folder, specification).guard()
+
+
+def test_a_sidecar_has_what_the_twin_counted_in_its_execution_alone(disk_folder: Path) -> None:
+    spec = on_twin("px05smb040", {}, "write")
+    (first,) = cell(disk_folder, spec)
+    raws = [first, first.with_name("02.json")]
+    measure(disk_folder, spec, raws)
+    for raw in raws:
+        (job,) = json.loads(raw.read_text())["jobs"]
+        counters = read_sidecar(raw)["counters"]
+        assert counters["write_commands"] == job["write"]["total_ios"]
+        assert counters["write_bytes"] == job["write"]["io_bytes"]
+        assert counters["read_commands"] == 0

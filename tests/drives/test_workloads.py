@@ -92,8 +92,8 @@ def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.Log | None, opt
     else:
         drive = {"kind": "twin", "model": "px05smb040", "model_digest": models.load("px05smb040").digest}
     vary = {option: [level] for option, level in {"bs": "4k", **options}.items()}
-    fixed = {"ioengine": "psync", "direct": 1, "group_reporting": 1}
-    study = {
+    fixed: dict[str, int | str] = {"ioengine": "psync", "direct": 1, "group_reporting": 1}
+    study: config.Study = {
         "title": "",
         "source": "",
         "fio": {option: level for option, level in fixed.items() if option not in vary},

@@ -361,7 +361,8 @@ def test_the_same_drive_is_written_once_nothing_speaks_against_it_and_no_other_i
     [
         ("unreadable", "No data available: read"),
         ("unwritable", "Input/output error: write"),
-        ("gone", "No such device: write"),
+        # before fio has opened it for the next execution, or after
+        ("gone", "No such (file or directory|device: write)"),
         ("file", "Input/output error: write"),
     ],
 )
@@ -373,7 +374,7 @@ def test_a_drive_that_fails_is_told_in_one_message_and_what_was_measured_before_
     assert "Traceback" not in section.output
     assert section.output.count("iopatterns measure: ") == 1
     assert "fio failed with exit status 1. It said:" in section.output
-    assert words in section.output
+    assert re.search(words, section.output)
     assert re.search(r"/01\.json: OK$", section.output, re.MULTILINE)
     assert re.findall(r"RAW FILE: .*/(\d+)\.json", section.output) == ["01"]
     if name != "gone":

@@ -24,7 +24,7 @@ Spec = dict[str, Any]
 def cell(disk: Disk, runtime_ms: int = 200, **settings: Any) -> Spec:
     drive = {"kind": "block", "path": f"/dev/disk/by-id/{disk.by_id}", "serial": disk.serial, "tune": TUNE}
     return {
-        "protocol": 1,
+        "protocol": 2,
         "runtime_ms": runtime_ms,
         "warmup_ms": 0,
         "seed": 1,

@@ -672,8 +672,11 @@ RATIO = {"ratio": {"rw": "randread"}, "to": {"rw": "read"}}
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        (GOOD | {"untestable": "It is not shown."}, "give either a check, or with untestable the reason"),
-        ({key: GOOD[key] for key in GOOD if key != "check"}, "give either a check, or with untestable the reason"),
+        (GOOD | {"untestable": "It is not shown."}, "give either a check, or several under checks, or with untestable"),
+        (
+            {key: GOOD[key] for key in GOOD if key != "check"},
+            "give either a check, or several under checks, or with untestable",
+        ),
         (with_check(**RATIO, mean={"rw": "read"}, at_most=1), "a check has one of ratio, .*, not 2 of them"),
         (with_check(**RATIO, growth="bs", column="numjobs", at_most=1), "a check has one of ratio, .*, not 2 of them"),
         (with_check(at_most=1), "a check has one of ratio, .*, not 0 of them"),
@@ -819,23 +822,60 @@ def test_an_outcome_counts_for_its_experiment_alone() -> None:
     assert parts_of(Judge(executions(([1.0], {})), [step("refused")]), check) == []
 
 
-def test_every_claim_of_saif2020_names_experiments_factors_and_drives_of_the_study() -> None:
-    study = yaml.safe_load((ROOT / "config/studies/saif2020.yaml").read_text())
-    drives = yaml.safe_load((ROOT / "config/drives.yaml").read_text())
-    content = yaml.safe_load((ROOT / "data/published/saif2020/claims.yaml").read_text())
-    for check in [claim["check"] for claim in content["claims"] if "check" in claim]:
-        experiment = study["experiments"][check["experiment"]]
-        factors = {*experiment["vary"], "drive"}
-        for name in ("where", "ratio", "to", "over_ratio", "over_to", "difference", "mean"):
-            selection = check.get(name, {})
-            for factor, level in selection.items() if isinstance(selection, dict) else ():
-                assert factor in factors, check
-                wanted = level if isinstance(level, list) else [level]
-                given = experiment["drives"] if factor == "drive" else experiment["vary"][factor]
-                given = study["levels"][given] if isinstance(given, str) else given
-                assert set(wanted) <= {*given, "all"}, check
-        assert check.get("growth", "rw") in factors
-        assert set(experiment["drives"]) <= set(drives)
+def checks_of(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return each check of a file of claims."""
+    claims = content.get("claims", [])
+    several = [one["check"] for claim in claims for one in claim.get("checks", [])]
+    return [claim["check"] for claim in claims if "check" in claim] + several
+
+
+@pytest.mark.parametrize("study", ["saif2020", "clarke2024", "zhou"])
+def test_every_claim_names_experiments_of_the_study_and_drives_that_they_are_of(study: str) -> None:
+    content = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text())
+    for check in checks_of(yaml.safe_load((ROOT / f"data/published/{study}/claims.yaml").read_text())):
+        selections = [check.get(name, {}) for name in ("where", "ratio", "to", "over_ratio", "over_to", "difference")]
+        for selection in [*selections, check.get("mean", {}), *check.get("with", {}).values()]:
+            named = selection if isinstance(selection, dict) else {}
+            experiment = content["experiments"][named.get("experiment", check["experiment"])]
+            drives = named.get("drive", [])
+            wanted = {drives} if isinstance(drives, str) else set(drives)
+            assert wanted <= {*experiment.get("drives", content.get("drives", []))}, check
+
+
+@pytest.mark.parametrize("study", ["saif2020", "clarke2024", "zhou"])
+def test_a_claim_that_the_twins_do_not_bear_out_says_why(study: str) -> None:
+    content = yaml.safe_load((ROOT / f"data/published/{study}/claims.yaml").read_text())
+    expected = yaml.safe_load((ROOT / f"data/expectations/{study}.yaml").read_text())
+    contradicted = {name for each in content["contradictions"] for name in each["contradicted"]}
+    reasons = {"deviates": "deviation", "undecided": "undecided"}
+    for claim in content["claims"]:
+        key = reasons.get(expected.get(claim["id"], ""))
+        assert key is None or claim["id"] in contradicted or claim.get(key), claim["id"]
+
+
+def test_a_claim_of_several_checks_has_the_parts_of_each_under_its_number() -> None:
+    claim = {
+        "checks": [
+            {"says": "Random reads are slower", "check": {**RANDOM_TO_SEQUENTIAL, "at_most": 0.95}},
+            {"says": "They are not half as fast", "check": {**RANDOM_TO_SEQUENTIAL, "at_least": 0.5}},
+        ]
+    }
+    judge_ = judge(([100.0, 101.0], {"rw": "read"}), ([40.0, 41.0], {"rw": "randread"}))
+    found = checks.of_claim(claim, VALUES)
+    assert isinstance(found, checks.Checks)
+    parts = judge_.parts(found)
+    assert [part.label[:3] for part in parts] == ["(1)", "(2)"]
+    assert [part.status for part in parts] == [REPRODUCED, DEVIATES]
+    assert status_of(parts) == DEVIATES
+    assert found.expected() == "(1) ≤ 0.95; (2) ≥ 0.5"
+    assert found.found(parts) == "(1) 0.403; (2) 0.403"
+
+
+def test_a_claim_has_either_a_check_or_several(tmp_path: Path) -> None:
+    several = [{"says": "One", "check": GOOD["check"]}, {"says": "Two", "check": GOOD["check"]}]
+    assert load(tmp_path, {key: GOOD[key] for key in GOOD if key != "check"} | {"checks": several})
+    with pytest.raises(ClaimsError, match="give either a check, or several under checks"):
+        load(tmp_path, GOOD | {"checks": several})
 
 
 # ---- Quantities, other experiments, and arithmetic

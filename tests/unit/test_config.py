@@ -13,7 +13,7 @@ MAIN, DRIVES, STUDY = config.CONFIG_FILE, config.DRIVES_FILE, "config/studies/sa
 
 
 def test_shipped_configuration_is_valid() -> None:
-    assert list(config.load(ROOT).studies) == ["saif2020", "clarke2024", "zhou"]
+    assert list(config.load(ROOT).studies) == ["saif2020", "clarke2024", "zhou", "datasheets"]
 
 
 def test_every_key_of_the_schema_stands_in_the_shipped_file_under_a_comment() -> None:
@@ -80,6 +80,8 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
             "\n  kind: archive",
             ["scratch.path: ", "there is no such file. Put the archive there"],
         ),
+        (DRIVES, "set: {ftl.initial_state: random}", "set: [random]", ["c400-steady.set: ['random'] is not valid"]),
+        (DRIVES, "\n  kind: file", "\n  set: {a: 1}\n  kind: file", ["scratch.set: belongs to kind 'twin'"]),
         (STUDY, "direct: 1", "dircet: 1", ["fio: unknown key 'dircet'", "Did you mean 'direct'?"]),
         (STUDY, "direct: 1", "direct: yes", ["fio.direct: True is not valid", "O_DIRECT"]),
         (STUDY, "bs: small_and_usual", "bs: [4kb, 28k]", ["experiments.initial.vary.bs[0]: '4kb'", "KiB"]),
@@ -202,3 +204,36 @@ def test_the_same_log_by_another_path_is_one(project: Project) -> None:
     vary = {"read_iolog": ["x.iolog", "config/../x.iolog"]}
     project.edit(STUDY, experiments={"own": {"vary": vary}}, fio={**study["fio"], "read_iolog": "./x.iolog"})
     assert list(config.load(project.root).iologs) == ["x.iolog"]
+
+
+def test_what_a_twins_entry_sets_is_part_of_its_digest_however_it_is_written(project: Project) -> None:
+    def resolved(set_: dict[str, object]) -> dict[str, object]:
+        project.edit(DRIVES, hot={"kind": "twin", "model": "c400", "set": set_})
+        return dict(config.load(project.root, {"drives": ["hot"], "file_size": "64 MiB"}).drives["hot"])
+
+    first, second = (resolved({"flash.read_time": text, "controller.throttle": 0.5}) for text in ("50 us", "0.05 ms"))
+    assert first == second
+    assert first["set"] == {"flash.read_time": "50 us", "controller.throttle": "0.5"}
+    assert first["model_digest"] != resolved({"flash.read_time": "50 us"})["model_digest"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        (
+            {"ftl.initial_stat": "random"},
+            "hot.set: ftl.initial_stat: c400 has no such parameter. Did you mean 'ftl.initial_state'?",
+        ),
+        ({"ftl.initial_state": "steady"}, "hot.set: ftl.initial_state: 'steady' is not valid. Expected: one of fresh,"),
+        (
+            {"controller.throttle": 2},
+            "hot.set: controller.throttle: 2 is not valid. Expected: a number from 0 to 0.95.",
+        ),
+        ({"flash.page": "6 KiB"}, "hot.set: flash.page: parameters.flash.page: must be a multiple"),
+    ],
+)
+def test_what_a_twins_entry_cannot_set_is_named(project: Project, wrong: dict[str, object], expected: str) -> None:
+    project.edit(DRIVES, hot={"kind": "twin", "model": "c400", "set": wrong})
+    with pytest.raises(yaml_schema.ConfigError) as caught:
+        config.load(project.root, {"drives": ["hot"]})
+    assert f"{DRIVES}: {expected}" in str(caught.value)

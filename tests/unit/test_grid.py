@@ -13,11 +13,11 @@ from iopatterns.measuring import fio
 from iopatterns.raw import cells
 
 BASE = config.load(ROOT, {"drives": ["scratch"]})
-FIO = {"ioengine": "sync", "direct": 1}
+FIO: dict[str, int | str] = {"ioengine": "sync", "direct": 1}
 
 
 def expand(vary: dict[str, list[Any]], fio: dict[str, Any] = FIO, **changes: Any) -> list[grid.Cell]:
-    study = {"title": "", "source": "", "fio": fio, "experiments": {"one": {"vary": vary}}}
+    study: config.Study = {"title": "", "source": "", "fio": fio, "experiments": {"one": {"vary": vary}}}
     return list(grid.expand(replace(BASE, studies={"study": study}, **changes), "study"))
 
 
@@ -50,8 +50,8 @@ def test_a_drive_that_no_experiment_names_gets_the_whole_study() -> None:
 
 def test_a_cell_names_each_experiment_that_asks_for_it() -> None:
     found = {cell.experiments for cell in shipped("px05smb040") if cell.name.startswith("read-4k-j1-")}
-    assert ("initial", "block-size") in found
     assert ("read-ahead", "toggle-dra") in found
+    assert ("initial",) in found  # which takes longer than the others, so that no point of it is theirs
 
 
 def test_settings_stand_in_specification_and_name() -> None:
@@ -62,13 +62,31 @@ def test_settings_stand_in_specification_and_name() -> None:
     assert "settings" not in plain.specification
 
 
+def test_an_experiment_is_measured_for_as_long_as_it_needs_and_no_shorter_than_the_others() -> None:
+    experiments: dict[str, config.Experiment] = {
+        "long": {"runtime": "20 s", "vary": {"rw": ["write"], "bs": ["4k"]}},
+        "short": {"runtime": "1 ms", "vary": {"rw": ["read"], "bs": ["4k"]}},
+        "usual": {"vary": {"rw": ["randread"], "bs": ["4k"]}},
+    }
+    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": experiments}
+    conf = replace(BASE, studies={"study": study}, runtime_ms=1000)
+    cells_of = {cell.experiments[0]: cell.specification["runtime_ms"] for cell in grid.expand(conf, "study")}
+    assert cells_of == {"long": 20_000, "short": 1000, "usual": 1000}
+
+
+def test_fio_counts_only_after_the_time_before_counting_and_in_five_rounds() -> None:
+    (cell,) = expand({"rw": ["randwrite"], "bs": ["4k"]}, {**FIO, "ramp_time": "4 s"})
+    words = fio.command(cell.specification, "target", 1, 20_000, "out.json")
+    assert {"--ramp_time=4000000us", "--runtime=20000ms", "--iopsavgtime=3800"} <= set(words)
+
+
 def test_regions_give_each_job_a_part_of_the_file_of_its_own() -> None:
-    experiment = {"regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [1, 4]}}
-    study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
+    experiment: config.Experiment = {"regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [1, 4]}}
+    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
     conf = replace(BASE, studies={"study": study}, file_size_bytes=10 * 2**20)
     for cell in grid.expand(conf, "study"):
         assert cell.specification["fio"]["size"] == cell.specification["fio"]["offset_increment"] == 2 * 2**20
-    experiment["vary"]["numjobs"] = [8]  # type: ignore[index]
+    experiment["vary"]["numjobs"] = [8]
     with pytest.raises(grid.GridError, match="8 jobs need as many regions"):
         list(grid.expand(conf, "study"))
 
@@ -90,11 +108,11 @@ def test_order_of_options_does_not_matter() -> None:
 
 
 def test_same_point_in_two_experiments_is_one_cell() -> None:
-    experiments = {
+    experiments: dict[str, config.Experiment] = {
         "one": {"vary": {"rw": ["read"], "bs": ["4k"]}},
         "two": {"vary": {"rw": ["read"], "bs": ["4k", "8k"]}},
     }
-    study = {"title": "", "source": "", "fio": FIO, "experiments": experiments}
+    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": experiments}
     assert len(list(grid.expand(replace(BASE, studies={"study": study}), "study"))) == 2
 
 
@@ -137,7 +155,7 @@ def test_block_larger_than_the_file_is_refused() -> None:
 
 
 def test_study_can_have_its_own_number_of_repetitions() -> None:
-    study = {**BASE.studies["saif2020"], "repetitions": 3}
+    study: config.Study = {**BASE.studies["saif2020"], "repetitions": 3}
     assert grid.repetitions(BASE, "saif2020") == 10
     assert grid.repetitions(replace(BASE, studies={"saif2020": study}), "saif2020") == 3
 
@@ -206,8 +224,12 @@ def test_jobs_that_are_set_apart_stay_in_the_file() -> None:
 
 
 def test_an_offset_within_regions_makes_each_smaller() -> None:
-    experiment = {"regions": 4, "fio": {"offset": 512}, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [4]}}
-    study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
+    experiment: config.Experiment = {
+        "regions": 4,
+        "fio": {"offset": 512},
+        "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [4]},
+    }
+    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
     (cell,) = grid.expand(replace(BASE, studies={"study": study}, file_size_bytes=2**24), "study")
     assert (cell.specification["fio"]["size"], cell.specification["fio"]["offset_increment"]) == (3 * 2**20, 2**22)
     experiment["fio"] = {"size": "1m"}
@@ -310,8 +332,10 @@ TWO_SOURCES: dict[str, kinds.Resolved] = {
 def drives_of_study(*named: list[str] | None) -> list[list[str]]:
     """Return the drives of each experiment, where these drives are named; `theirs` and `others` are of sources."""
     vary = {"rw": ["read"], "bs": ["4k"]}
-    bodies = {f"e{number}": {"vary": vary, **({"drives": each} if each else {})} for number, each in enumerate(named)}
-    study = {"title": "", "source": "", "fio": FIO, "experiments": bodies}
+    bodies: dict[str, Any] = {
+        f"e{number}": {"vary": vary, **({"drives": each} if each else {})} for number, each in enumerate(named)
+    }
+    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": bodies}
     sources = frozenset({"theirs", "others"})
     conf = replace(BASE, studies={"study": study}, drives=TWO_SOURCES, source_drives=sources)
     return [grid.drives_of(conf, "study", experiment) for experiment in bodies]

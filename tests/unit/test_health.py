@@ -1,12 +1,14 @@
 """What a drive's own words come to, as smartctl and nvme print them, and what of it raises doubts."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from iopatterns.analysis.collect import doubts_of
 from iopatterns.measuring import health
+from iopatterns.raw.records import Health, Unavailable
+from iopatterns.raw.tuning_steps import Answer
 
 NVME = {
     "smartctl": {"exit_status": 0},
@@ -56,7 +58,7 @@ BY_NVME = {
 }
 
 
-def answer(said: Any, stderr: str = "") -> dict[str, Any]:
+def answer(said: Any, stderr: str = "") -> Answer:
     text = said if isinstance(said, str) else json.dumps(said)
     return {"command": ["smartctl"], "exit_status": 1, "stdout": text, "stderr": stderr}
 
@@ -71,12 +73,12 @@ def answer(said: Any, stderr: str = "") -> dict[str, Any]:
     ids=["NVMe", "SATA", "SCSI"],
 )
 def test_each_transport_has_its_own_words(said: dict[str, Any], expected: dict[str, Any]) -> None:
-    found = health.from_smartctl(answer(said))
+    found = cast(dict[str, Any], health.from_smartctl(answer(said)))
     assert {key: found[key] for key in expected} == expected
 
 
 def test_nvme_tells_kelvin() -> None:
-    found = health.from_nvme(answer(BY_NVME), "2B4QGXA7")
+    found = cast(Health, health.from_nvme(answer(BY_NVME), "2B4QGXA7"))
     assert (found["temperature_c"], found["overheated"], found["firmware"]) == (50, 8, "2B4QGXA7")
     assert found["passed"] is None
 
@@ -130,13 +132,15 @@ HEALTHY = {
     ],
 )
 def test_doubts_are_those_of_the_words(before: dict[str, Any], after: dict[str, Any], doubts: list[str]) -> None:
-    assert health.doubts({**HEALTHY, **before}, {**HEALTHY, **after}) == doubts
+    states = [cast(Health, {**HEALTHY, **each}) for each in (before, after)]
+    assert health.doubts(states[0], states[1]) == doubts
 
 
 def test_health_that_is_had_only_afterwards_is_still_judged() -> None:
-    unknown = {"not available": "no answer within 30 s"}
-    assert health.doubts(unknown, {**HEALTHY, "temperature_c": 71}) == ["drive at its warning temperature"]
-    assert health.doubts({**HEALTHY, "temperature_c": 71}, unknown) == []
+    unknown: Unavailable = {"not available": "no answer within 30 s"}
+    hot = cast(Health, {**HEALTHY, "temperature_c": 71})
+    assert health.doubts(unknown, hot) == ["drive at its warning temperature"]
+    assert health.doubts(hot, unknown) == []
 
 
 def test_newer_firmware_is_a_doubt_about_what_came_after_it() -> None:

@@ -1,11 +1,12 @@
 """What a plan says before anything runs: how many executions, how long, how much is written."""
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 import yaml
-from support import Project, copy_project
+from support import ROOT, Project, copy_project
 
 from iopatterns.configuration.grid import GridError
 from iopatterns.measuring import health, progress
@@ -115,7 +116,11 @@ def test_a_study_without_a_cell_says_which_drives_it_is_for(fresh: Project) -> N
 
 def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> None:
     fresh.edit("config/drives.yaml", **{"my-c400": {"kind": "twin", "model": "c400"}})
-    overrides = {"drives": ["my-c400"], "studies": ["saif2020", "zhou", "clarke2024"], "file_size": "1 GiB"}
+    overrides = {
+        "drives": ["my-c400"],
+        "studies": ["saif2020", "zhou", "clarke2024", "datasheets"],
+        "file_size": "1 GiB",
+    }
     plan = Plan(fresh.root, {**overrides, "runtime": "1 s"})
     for study in plan.studies:
         content = plan.config.studies[study]
@@ -123,7 +128,7 @@ def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> Non
         assert asked == set(content["experiments"])
 
 
-@pytest.mark.parametrize(("study", "most_cells"), [("zhou", 80), ("clarke2024", 15)])
+@pytest.mark.parametrize(("study", "most_cells"), [("zhou", 80), ("clarke2024", 15), ("datasheets", 24)])
 def test_cells_of_a_study_are_as_few_as_the_run_can_afford(fresh: Project, study: str, most_cells: int) -> None:
     fresh.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
     plan = Plan(fresh.root, {"drives": ["mine"], "studies": [study], "file_size": "1 GiB", "runtime": "1 s"})
@@ -145,3 +150,58 @@ def test_a_changed_log_is_measured_again_and_nothing_else(fresh: Project) -> Non
     assert {path.split("/")[4].rsplit("-", 1)[0] for path in before - after} == {"randread-512-j1-logx"}
     assert len(before - after) == len(after - before) == 2
     assert any("randwrite-512-j1-logy-" in path for path in before & after)
+
+
+# ---- Batches: the cells that one job measures
+
+
+def test_the_batches_of_a_study_hold_each_raw_file_once_and_one_drive_each() -> None:
+    plan = Plan(ROOT)
+    for study in plan.studies:
+        batches = plan.batches(study)
+        assert [raw for batch in batches for raw in batch.raw_files] == plan.raw_files(study)
+        assert len({batch.name for batch in batches}) == len(batches)
+        for batch in batches:
+            assert {raw.split("/")[2] for raw in batch.raw_files} == {batch.drive}
+
+
+def test_what_is_measured_already_changes_no_batch(fresh: Project) -> None:
+    overrides = {"drives": ["c400", "scratch"], "repetitions": 2}
+    before = Plan(fresh.root, overrides).batches("saif2020")
+    for raw in before[0].raw_files[:5]:
+        (fresh.root / raw).parent.mkdir(parents=True, exist_ok=True)
+        (fresh.root / raw).touch()
+    assert Plan(fresh.root, overrides).batches("saif2020") == before
+
+
+def test_a_cell_that_takes_seconds_is_a_batch_of_its_own(fresh: Project) -> None:
+    times = {"repetitions": 10, "runtime": "1 s"}
+    batches = Plan(fresh.root, {"drives": ["scratch"], **times}).batches("saif2020")
+    assert [len(batch.raw_files) for batch in batches] == [10] * 8
+    (batch,) = Plan(fresh.root, {"drives": ["scratch"], "repetitions": 1, "runtime": "10 ms"}).batches("saif2020")
+    assert len(batch.raw_files) == 8
+
+
+def test_the_command_line_of_a_batch_is_one_that_the_kernel_takes(fresh: Project) -> None:
+    study = yaml.safe_load((fresh.root / "config/studies/saif2020.yaml").read_text())
+    vary = {"rw": ["read"], "bs": ["4k"], "thinktime": [f"{number} us" for number in range(500)]}
+    fresh.edit("config/studies/saif2020.yaml", experiments={"many": {**study["experiments"]["initial"], "vary": vary}})
+    plan = Plan(fresh.root, {"drives": ["c400"], "repetitions": 1, "runtime": "10 ms"})
+    batches = plan.batches("saif2020")
+    assert 1 < len(batches) < 50
+    for batch in batches:
+        words = [*plan.specifications(batch.raw_files), *batch.raw_files]
+        # Snakemake gives all of it to the shell as one word (execve(2), MAX_ARG_STRLEN)
+        assert len(shlex.join(words)) < 128 * 1024 - 1000
+
+
+def test_the_cells_of_a_batch_that_lack_something_are_named(fresh: Project) -> None:
+    plan = Plan(fresh.root, {"drives": ["c400"], "repetitions": 2, "runtime": "10 ms"})
+    (batch,) = plan.batches("saif2020")
+    whole, half, *others = dict.fromkeys(Path(raw).parent for raw in batch.raw_files)
+    for raw in (whole / "01.json", whole / "02.json", half / "01.json"):
+        (fresh.root / raw).parent.mkdir(parents=True, exist_ok=True)
+        (fresh.root / raw).touch()
+    lines = plan.to_measure(batch.raw_files).splitlines()
+    assert lines == [f"Measuring saif2020 on c400: {cell.name}" for cell in (half, *others)]
+    assert plan.to_measure([f"{whole}/01.json"]) == "Seeing that all is there of 1 cells"

@@ -1,6 +1,7 @@
 """The progress of a run, as its measuring commands see it."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,25 @@ def test_new_run_starts_from_nothing(tmp_path: Path) -> None:
     progress.begin(tmp_path / "progress", executions=3)
     progress.advance()
     assert " - 1 of 3 executions done" in progress.outlook()
+
+
+def test_what_jobs_took_is_summed_by_part_and_counts_as_no_execution(tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    begun = time.time()
+    progress.begin(path, executions=2)
+    progress.took("measuring")
+    progress.advance()
+    progress.took("analysis")
+    progress.took("measuring")
+    assert " - 1 of 2 executions done" in progress.outlook()
+    found = progress.parts(path, begun)
+    assert list(found) == ["measuring", "analysis"]
+    # each is the age of this very process
+    assert found["measuring"] == pytest.approx(2 * found["analysis"], rel=0.5)
+    assert progress.parts(path, time.time() + 1) == {}
+
+
+def test_a_run_that_noted_nothing_has_no_parts(tmp_path: Path) -> None:
+    assert progress.parts(tmp_path / "none", 0) == {}
+    progress.begin(tmp_path / "progress", executions=1)
+    assert progress.parts(tmp_path / "progress", 0) == {}

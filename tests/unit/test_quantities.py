@@ -241,7 +241,10 @@ def test_a_mistyped_quantity_is_told_with_the_nearest_one() -> None:
 
 
 def test_a_quantity_that_resembles_none_is_told_with_all_that_are_valid() -> None:
-    with pytest.raises(QuantityError, match=r"no quantity 'xyz'; valid are bandwidth, .* as in 'clat p99.9'$"):
+    with pytest.raises(
+        QuantityError,
+        match=r"no quantity 'xyz'; valid are bandwidth, .* as in 'clat p99.9', and of twins as in 'block erases",
+    ):
         get("xyz")
 
 
@@ -271,3 +274,49 @@ def test_each_quantity_is_known_in_its_own_unit(name: str) -> None:
     measure = get(name)
     assert measure.from_unit(measure.unit) == 1
     assert measure.unit in measure.units
+
+
+# ---- What else fio tells, and what a twin has counted
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "key"),
+    [
+        ("share at depth 1", "iodepth_level", "1"),
+        ("share at depth 64 and more", "iodepth_level", ">=64"),
+        ("share of submissions of up to 4", "iodepth_submit", "4"),
+        ("share of completions of more than 64", "iodepth_complete", ">=64"),
+        ("share with a latency up to 250 us", "latency_us", "250"),
+        ("share with a latency up to 2 ms", "latency_ms", "2"),
+    ],
+)
+def test_a_share_is_the_one_that_fio_wrote(tmp_path: Path, name: str, section: str, key: str) -> None:
+    text = READS.read_text(encoding="utf-8")
+    (job,) = json.loads(text)["jobs"]
+    found = executions(tmp_path, READS)[get(name).column][0]
+    assert found == pytest.approx(job[section][key])
+
+
+def test_a_statistic_of_intervals_is_in_the_unit_of_its_quantity(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "m.parquet", READS)
+    pd.read_parquet(path).assign(iops_max=9287, bandwidth_max_bytes_per_s=38_039_552).to_parquet(path)
+    (row,) = read_executions(path).to_dict("records")
+    assert row[get("iops in intervals max").column] == 9287
+    assert row[get("bandwidth in intervals max").column] == pytest.approx(38.039552)
+    assert get("bandwidth in intervals max").from_unit("KiB/s") == pytest.approx(0.001024)
+
+
+@pytest.mark.parametrize("name", ["iops in intervals share", "share at depth", "block erase per request", "share"])
+def test_what_fio_and_twins_do_not_tell_is_no_quantity(name: str) -> None:
+    assert find(name) is None
+
+
+def test_a_counter_is_per_request_that_reached_the_drive(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "m.parquet", MIXED)
+    counters = {"read_commands": 150, "write_commands": 50, "block_erases": 20}
+    pd.read_parquet(path).assign(**{f"counter_{name}": n for name, n in counters.items()}).to_parquet(path)
+    assert read_executions(path)[get("block erases per request").column].tolist() == [0.1]
+
+
+def test_a_drive_that_counts_nothing_has_no_column_of_it(tmp_path: Path) -> None:
+    assert not [name for name in executions(tmp_path, READS).columns if name.endswith("_per_request")]

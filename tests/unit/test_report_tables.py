@@ -203,13 +203,13 @@ def test_schedulers_taken_and_other_settings_have_no_row_of_their_own() -> None:
     assert len(schedulers(scheduled({"none": 100.0, "cfq": 100.0}), tuned=steps)) == 1
 
 
-def test_schedulers_are_printed_with_the_range_of_their_ratios() -> None:
+def test_schedulers_are_printed_with_their_largest_difference() -> None:
     table = scheduler_table(
         pd.concat([scheduled({"none": 90.0, "cfq": 100.0}), scheduled({"none": 110.0, "cfq": 100.0}, sizes=(8192,))]),
         [],
         "mb",
     )
-    assert list(printed(table).iloc[0]) == ["d", "Read", "none", "2", "0.900–1.100", "effect"]
+    assert list(printed(table).iloc[0]) == ["d", "Read", "none", "2", "10.00", "effect"]
 
 
 def test_a_scheduler_that_was_not_taken_is_printed_with_dashes() -> None:
@@ -493,10 +493,17 @@ def test_published_values_and_errors_are_printed_where_there_are_any() -> None:
     assert heads(table) == [
         ("", "I/O depth"),
         *((rate, head) for head in ("Mean", "95 % interval", "Published", "Error (%)")),
-        *((latency, head) for head in ("Mean", "95 % interval", "CV (%)")),
+        *((latency, head) for head in ("Mean", "95 % interval")),
+        ("", "Largest CV (%)"),
         ("", "Use"),
     ]
     assert [(row[3], row[4], row[-1]) for row in texts(table)] == [("950", "−5.3", "fitted"), (NOTHING, NOTHING, "")]
+
+
+def test_of_several_quantities_the_largest_scatter_is_printed() -> None:
+    data = measured("iops", "latency").assign(iops_cv_percent=[3.1, 0.0], latency_ms_cv_percent=[0.04, np.nan])
+    table = level_table(data, ["iodepth"], ["iops", "latency"])
+    assert [row[-1] for row in texts(table)] == ["3.1", "0.0"]
 
 
 def test_a_published_zero_is_printed_with_a_dash_for_its_error() -> None:

@@ -43,9 +43,10 @@ def test_what_decides_that_an_execution_stands_apart_is_behind_each_study() -> N
 @pytest.mark.parametrize(
     ("module", "scripts", "all_notebooks"),
     [
-        ("measuring/steadiness.py", set(), True),
-        ("raw/tuning_steps.py", {"collect.py", "judge.py", "report.py"}, True),
-        ("analysis/formulas.py", {"judge.py"}, True),
+        ("measuring/cell.py", {"ablate_mechanism.py"}, False),
+        ("measuring/steadiness.py", {"ablate_mechanism.py", "collect.py", "report.py"}, True),
+        ("raw/tuning_steps.py", {"ablate.py", "ablate_mechanism.py", "collect.py", "judge.py", "report.py"}, True),
+        ("analysis/formulas.py", {"ablate.py", "ablate_mechanism.py", "judge.py"}, True),
         ("workflow/report.py", {"report.py"}, False),
     ],
 )

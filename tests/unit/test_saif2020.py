@@ -26,7 +26,7 @@ def test_numbers_have_the_keys_that_the_report_reads() -> None:
         *("facts", "initial_block_sizes", "jobs", "margins_percent", "drives", "gaps", "published"),
     }
     assert set(numbers()["facts"]) == {
-        *("experiments", "drives", "block_sizes", "left_out", "doubts", "executions", "interval"),
+        *("experiments", "drives", "block_sizes", "left_out", "doubts", "steady", "executions", "interval"),
     }
 
 

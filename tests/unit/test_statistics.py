@@ -16,6 +16,7 @@ from iopatterns.analysis.statistics import (
     Interval,
     StatisticsError,
     difference_interval,
+    direction,
     equivalence,
     equivalence_of,
     function_interval,
@@ -537,3 +538,20 @@ def test_equivalence_of_a_product_is_that_of_its_interval(
 def test_an_interval_is_held_against_a_margin_above_0_alone(margin: float) -> None:
     with pytest.raises(StatisticsError, match="margin of equivalence lies above 0"):
         equivalence_of(Interval(0.9, 1.1, "t"), margin)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.2857, 0.2857, "slower"),
+        (0.9, 0.98, "slower"),
+        (0.9996, 0.9996, "not told apart"),
+        (0.9, 0.9999, "not told apart"),
+        (0.9, 1.1, "not told apart"),
+        (1.0004, 1.0004, "not told apart"),
+        (1.02, 1.05, "faster"),
+        (math.nan, math.nan, "not told apart"),
+    ],
+)
+def test_a_ratio_is_told_apart_from_one_only_in_the_digits_printed(low: float, high: float, said: str) -> None:
+    assert direction(low, high) == said

@@ -1,10 +1,14 @@
 """Steady state, outliers and levels: what the definitions say, and what no definition would call doubtful."""
 
+import statistics
+
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iopatterns.measuring.steadiness import doubts, has_two_levels, outliers, steadiness
+from iopatterns.analysis.collect import is_steady
+from iopatterns.measuring.steadiness import doubts, has_two_levels, of_rounds, outliers, steadiness
 
 
 def test_equal_rounds_are_steady() -> None:
@@ -25,6 +29,29 @@ def test_the_limits_are_those_of_the_specification() -> None:
 
 def test_only_the_last_five_rounds_count() -> None:
     assert steadiness([1.0, 1000.0, *[100.0] * 5]).steady  # type: ignore[union-attr]
+
+
+@given(st.lists(st.floats(1, 1e6), min_size=5, max_size=5))
+def test_rounds_without_their_order_are_never_called_steady_where_the_order_says_otherwise(values: list[float]) -> None:
+    known = steadiness(values)
+    told = of_rounds(min(values), max(values), statistics.fmean(values), statistics.stdev(values), 5)
+    assert known is not None
+    assert told is not None
+    assert told.excursion == pytest.approx(known.excursion)
+    assert told.rise >= abs(known.rise) - 1e-6
+    assert known.steady or not told.steady
+
+
+def test_the_rise_of_a_straight_line_is_found_without_its_order() -> None:
+    rising = [95, 97.5, 100, 102.5, 105]
+    told = of_rounds(95, 105, 100, statistics.stdev(rising), 5)
+    assert told is not None
+    assert told.rise == pytest.approx(0.10)
+
+
+def test_four_rounds_say_nothing() -> None:
+    assert of_rounds(100, 100, 100, 0, 4) is None
+    assert of_rounds(0, 0, 0, 0, 5) is None
 
 
 def test_fewer_rounds_say_nothing() -> None:
@@ -63,3 +90,31 @@ def test_doubts_are_told_in_words() -> None:
         "not in a steady state",
         "outliers among the executions",
     ]
+
+
+def rows(least: list[int], most: list[int], mean: list[float], deviation: list[float], samples: int) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "iops_min": least,
+            "iops_max": most,
+            "iops_mean": mean,
+            "iops_stddev": deviation,
+            "iops_samples": [samples] * len(least),
+        }
+    )
+
+
+def test_an_execution_is_steady_or_not_by_all_of_its_directions() -> None:
+    assert is_steady(rows([990, 480], [1010, 520], [1000, 500], [8, 16], 5)) is True
+    assert is_steady(rows([990, 250], [1010, 750], [1000, 500], [8, 200], 5)) is False
+
+
+def test_of_an_execution_with_fewer_rounds_nothing_is_known() -> None:
+    assert is_steady(rows([990], [1010], [1000], [8], 3)) is None
+    assert is_steady(rows([0], [0], [0], [0], 0)) is None
+
+
+def test_of_jobs_that_fio_reports_as_one_each_has_its_rounds() -> None:
+    together = rows([38_314], [38_703], [38_503.4], [37.6], 20).assign(numjobs=4, group_reporting=1)
+    assert is_steady(together) is True
+    assert is_steady(together.assign(iops_samples=16)) is None

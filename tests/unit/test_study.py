@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from recorded import RAW, RECORDED, REFUSERS, STEPS, asks, mean_of, only, study
 from support import ROOT
 
@@ -21,10 +22,8 @@ from iopatterns.configuration.sources import VALUE_COLUMNS
 
 
 def test_experiments_are_those_of_the_study_s_configuration() -> None:
-    assert sorted(study().experiments) == [
-        *("block-size", "concurrency", "initial", "read-ahead", "refusing", "schedulers"),
-        *("toggle-dra", "toggle-fsw", "toggle-rcd", "toggle-wce"),
-    ]
+    content = yaml.safe_load((ROOT / "config/studies/saif2020.yaml").read_text(encoding="utf-8"))
+    assert sorted(study().experiments) == sorted(content["experiments"])
 
 
 def test_experiments_begin_with_the_initial_one() -> None:
@@ -37,7 +36,8 @@ def test_an_experiment_whose_settings_no_drive_took_was_run_all_the_same() -> No
 
 
 def test_kinds_tell_how_each_drive_was_measured() -> None:
-    assert study().kinds == dict.fromkeys(["px02ssf020", "px05smb040", "c400", *REFUSERS], "twin")
+    of_claims = ["hard-disk", "px05smb040-one-die", "px05smb040-page-4k", "px05smb040-page-64k"]
+    assert study().kinds == dict.fromkeys(["px02ssf020", "px05smb040", "c400", *REFUSERS, *of_claims], "twin")
 
 
 def test_bandwidth_is_in_megabytes_per_second() -> None:
@@ -200,15 +200,15 @@ def test_published_values_over_jobs_have_the_number_of_jobs() -> None:
 def test_a_value_that_a_twin_was_fitted_to_says_so() -> None:
     uses = study().values.set_index("id")["use"]
     assert uses["table2-px05smb040-read-4k"] == "fitted"
-    assert uses["section4.2-read"] == "predicted"
+    assert uses["section4.2-read"] == "independent"
 
 
-def test_values_of_no_experiment_are_neither_fitted_nor_predicted() -> None:
+def test_values_of_no_experiment_have_no_class() -> None:
     values = study().values
     assert set(values[values["experiment"] == ""]["use"]) == {""}
 
 
-def test_values_of_a_drive_that_was_measured_as_a_file_are_neither_fitted_nor_predicted(
+def test_values_of_a_drive_that_was_measured_as_a_file_have_no_class(
     tmp_path: Path,
 ) -> None:
     RAW.assign(drive_kind="file").drop(columns="mb").to_parquet(tmp_path / "m.parquet")
@@ -266,6 +266,18 @@ def test_doubts_about_a_real_drive_are_counted_by_cell() -> None:
     assert found == {"drive": "mydisk", "doubt": "not in a steady state", "cells": 1, "of": 8}
 
 
+def test_cells_are_steady_where_each_execution_was() -> None:
+    executions = study().executions
+    rows = executions[executions["drive"] == "c400"].assign(steady=True).astype({"steady": "boolean"})
+    first, second = rows["cell"].unique()[:2]
+    rows.loc[(rows["cell"] == first) & (rows["execution"] == 1), "steady"] = False
+    rows.loc[rows["cell"] == second, "steady"] = pd.NA
+    count = rows["cell"].nunique()
+    assert replace(study(), executions=rows).steady() == {"cells": count - 2, "of": count - 1}
+    unknown = rows.assign(steady=pd.Series(pd.NA, rows.index, dtype="boolean"))
+    assert replace(study(), executions=unknown).steady() is None
+
+
 # ---- Any quantity, any grid
 
 
@@ -285,7 +297,14 @@ def mix(
                 scale_ = 1.0 if direction == "read" else 0.5
                 iops = 1000 * number * scale_ * (1.1 if execution == 2 else 1.0)
                 about = {"study": "mine", "drive": "d", "cell": f"{rw}-{number}", "execution": execution}
-                about |= {"experiments": "e", "drive_kind": "twin", "tuned": False, "rw": rw, "bs_bytes": 4096}
+                about |= {
+                    "experiments": "e",
+                    "drive_kind": "twin",
+                    "drive_model": "",
+                    "tuned": False,
+                    "rw": rw,
+                    "bs_bytes": 4096,
+                }
                 about |= {factor: level, **(options or {})}
                 fio = {"document": 0, "direction": direction, "iops": iops, "total_ios": round(iops)}
                 fio |= {"bandwidth_bytes_per_s": round(4096 * iops), "lat_mean_ns": 1e6 * number / scale_}
@@ -404,7 +423,7 @@ def test_measured_sets_quantities_and_published_values_side_by_side(tmp_path: Pa
     assert row["error_latency_ms_percent"] == pytest.approx(100 * (1 / 1.05 - 1))
     low, high, method = interval([1000, 1100])
     assert row[["iops_low", "iops_high"]].tolist() == pytest.approx([low, high])
-    assert row[["interval_method", "confidence", "use"]].tolist() == [method, 0.95, "predicted"]
+    assert row[["interval_method", "confidence", "use"]].tolist() == [method, 0.95, "independent"]
 
 
 def test_measured_leaves_missing_what_was_not_published(tmp_path: Path) -> None:
@@ -412,7 +431,7 @@ def test_measured_leaves_missing_what_was_not_published(tmp_path: Path) -> None:
     rest = table[(table["rw"] != "read") | (table["iodepth"] != 1)]
     assert rest["published_iops"].isna().all()
     assert rest["error_iops_percent"].isna().all()
-    assert at(rest, rw="randrw", iodepth=32)["use"] == "predicted"  # of its latency
+    assert at(rest, rw="randrw", iodepth=32)["use"] == "independent"  # of its latency
     assert set(rest[rest["rw"] != "randrw"]["use"]) == {""}
 
 

@@ -101,6 +101,14 @@ def test_ratio_table_sets_the_published_ratios_beside_the_measured() -> None:
     assert frame[("Published", "PX05SMB040", "")].tolist() == ["0.29", "0.45", "0.81", "0.95"]
 
 
+def test_ratio_table_holds_a_drive_of_the_source_against_its_own_ratio() -> None:
+    ratios = random_to_sequential(executions("px05smb040"), ["drive", "bs_bytes"], "mb")
+    frame = printed(ratio_table(ratios, PUBLISHED))
+    assert frame[("Published", "Ratio", "")].tolist() == ["0.29", "0.45", "0.81", "0.95"]
+    assert frame[("Published", "Error (%)", "")].tolist() == ["+37.7", "−10.4", "−6.7", "−20.8"]
+    assert ("Published", "C400", "") not in frame.columns
+
+
 def test_csv_has_units_in_its_head_and_no_index() -> None:
     head = to_csv(reading("a")).splitlines()[0].split(",")
     assert head[:5] == ["drive", "rw", "bs_bytes", "executions", "bandwidth_mean_mb_per_s"]

@@ -61,3 +61,12 @@ def test_formatted_size_reads_back(value_bytes: int) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(41.6, "42 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])
 def test_duration_for_people(seconds: float, text: str) -> None:
     assert units.format_duration(seconds) == text
+
+
+@given(st.integers(min_value=0, max_value=10**12))
+def test_a_duration_s_exact_spelling_reads_back(value_us: int) -> None:
+    assert units.duration_us(units.format_duration_us(value_us)) == value_us
+
+
+def test_a_duration_is_spelt_in_its_largest_whole_unit() -> None:
+    assert [units.format_duration_us(value) for value in (4_000_000, 2000, 1500, 0)] == ["4s", "2ms", "1500us", "0us"]

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -54,12 +56,23 @@ def test_same_raw_files_give_the_same_bytes(built: Project) -> None:
     assert derived() == before
 
 
+def test_report_of_a_single_execution_a_cell_is_typeset(built: Project, module_disk_folder: Path) -> None:
+    single = Project(module_disk_folder / "single")
+    shutil.copytree(built.root, single.root, symlinks=True)
+    done = single.snakemake("--config", "repetitions=1")
+    assert done.returncode == 0, done.stdout
+    assert json.loads((single.root / "results/colophon.json").read_text())["executions"] == 8
+    facts = json.loads((single.root / "results/numbers/saif2020.json").read_text())["facts"]
+    assert facts["executions"]["cv_largest_percent"] is None
+
+
 def test_summary_says_what_was_measured_and_where_the_report_lies(built: Project) -> None:
     said = built.iopatterns("summary", "--since", "0")
     assert said.returncode == 0
     assert "Measured: 16 executions with fio-" in said.stdout
     assert "results/report.pdf" in said.stdout
     assert "of it in fio" in said.stdout
+    assert re.search(r"^  .*analysis .+, report .+; Snakemake itself ", said.stdout, re.MULTILINE)
 
 
 def test_summary_without_results_says_what_to_do(project: Project) -> None:

@@ -88,8 +88,10 @@ def test_the_scorecard_fails_and_names_a_claim_that_no_longer_holds(done: Projec
     project = Project(disk_folder / "copy")
     shutil.copytree(done.root, project.root)
     expected = project.root / "data/expectations/saif2020.yaml"
-    assert "reads-halved: deviates" in expected.read_text()
-    expected.write_text(expected.read_text().replace("reads-halved: deviates", "reads-halved: reproduced"))
+    text = expected.read_text()
+    deviates = re.search(r"^(\S+): deviates$", text, re.MULTILINE)
+    assert deviates is not None
+    expected.write_text(text.replace(deviates[0], f"{deviates[1]}: reproduced"))
     said = project.snakemake("scorecard")
     assert said.returncode != 0
-    assert "saif2020: reads-halved (Section 3): was reproduced, now deviates" in said.stdout
+    assert re.search(rf"saif2020: {re.escape(deviates[1])} \(.*\): was reproduced, now deviates", said.stdout)

@@ -19,6 +19,20 @@ _DIRECTIONS = ("read", "write", "trim", "mixed")
 # fio's io_u_mark_depth: the bucket "16" counts 16 to 31 I/Os in flight. The number is the lower bound.
 _DEPTHS = {"1": 1, "2": 2, "4": 4, "8": 8, "16": 16, "32": 32, ">=64": 64}
 _DEPTH_COLUMNS = {label: f"iodepth_level_{label.replace('>=', 'ge')}_percent" for label in _DEPTHS}
+# fio's io_u_mark_submit and io_u_mark_complete: the bucket "4" counts calls with 1 to 4 I/Os.
+_BATCHES = ("0", "4", "8", "16", "32", "64", ">=64")
+_BATCH_COLUMNS = {
+    (call, label): f"iodepth_{call}_{label.replace('>=', 'ge')}_percent"
+    for call in ("submit", "complete")
+    for label in _BATCHES
+}
+# fio's io_u_mark_latency: the bucket "10" counts latencies from that of the bucket before it up to 10 of the unit.
+_UP_TO = ("2", "4", "10", "20", "50", "100", "250", "500", "750", "1000")
+_LATENCY_COLUMNS = {
+    (unit, label): f"latency_{label.replace('>=', 'ge')}_{unit}_percent"
+    for unit, labels in {"ns": _UP_TO, "us": _UP_TO, "ms": (*_UP_TO, "2000", ">=2000")}.items()
+    for label in labels
+}
 
 # The fixed columns of `jobs`, in order, with their types.
 _JOB_COLUMNS: dict[str, str] = {
@@ -41,11 +55,14 @@ _JOB_COLUMNS: dict[str, str] = {
     "bandwidth_max_bytes_per_s": _INTEGER,
     "bandwidth_mean_bytes_per_s": _REAL,
     "bandwidth_stddev_bytes_per_s": _REAL,
+    "bandwidth_samples": _INTEGER,
+    "bandwidth_share_percent": _REAL,
     "iops": _REAL,
     "iops_min": _INTEGER,
     "iops_max": _INTEGER,
     "iops_mean": _REAL,
     "iops_stddev": _REAL,
+    "iops_samples": _INTEGER,
     **{
         f"{latency}_{statistic}_ns": dtype
         for latency in _LATENCIES
@@ -58,6 +75,8 @@ _JOB_COLUMNS: dict[str, str] = {
     "context_switches": _INTEGER,
     "iodepth_reached": _INTEGER,
     **dict.fromkeys(_DEPTH_COLUMNS.values(), _REAL),
+    **dict.fromkeys(_BATCH_COLUMNS.values(), _REAL),
+    **dict.fromkeys(_LATENCY_COLUMNS.values(), _REAL),
 }
 
 _BIN_COLUMNS: dict[str, str] = {
@@ -101,6 +120,8 @@ def jobs(sources: Source | Iterable[Source], *, all_directions: bool = False) ->
         - ``bandwidth_bytes_per_s``: ``bw_bytes``, or before fio 3.2 from ``bw`` in KiB/s, rounded down.
         - ``bandwidth_{min,max,mean,stddev}_bytes_per_s``: of fio's samples in KiB/s, one each ``bwavgtime``.
         - ``iops``; ``iops_{min,max,mean,stddev}``: of fio's samples, fio 3.0 and later.
+        - ``bandwidth_samples``, ``iops_samples``: how many samples those are, fio 3.0 and later;
+          ``bandwidth_share_percent``: their mean as a share of the group's bandwidth (``bw_agg``).
         - ``{slat,clat,lat}_{min,max,mean,stddev}_ns``: submission, completion and total latency; measured in
           microseconds before fio 3.0.
         - ``usr_cpu_percent``, ``sys_cpu_percent``, ``context_switches``: of the job, the same in each of its
@@ -108,6 +129,11 @@ def jobs(sources: Source | Iterable[Source], *, all_directions: bool = False) ->
         - ``iodepth_level_{1,2,4,8,16,32,ge64}_percent``: the share of the job's I/Os submitted with that many
           in flight, each level reaching up to the next: "16" is 16 to 31 (``io_u_mark_depth`` in fio's
           ``io_u.c``). fio writes any share above 0 as at least 0.1.
+        - ``iodepth_{submit,complete}_{0,4,8,16,32,64,ge64}_percent``: the share of calls that submitted, or took the
+          completions of, up to that many I/Os; each bucket begins where the one before it ends.
+        - ``latency_{2,4,10,20,50,100,250,500,750,1000}_{ns,us,ms}_percent``, ``latency_{2000,ge2000}_ms_percent``: the
+          share of the job's I/Os with a total latency up to that, above that of the bucket before
+          (``io_u_mark_latency``). fio writes any share above 0 as at least 0.01.
         - ``iodepth_reached``: lower bound of the level with the largest share (the lower of equals).
 
         Then, in ascending order, a column ``{slat,clat,lat}_p<percentile>_ns`` (``clat_p99_9_ns``) for each
@@ -302,6 +328,8 @@ def _job_fields(top: _Object, job: _Object) -> dict[str, Any]:
         "context_switches": job.integer("ctx"),
         "iodepth_reached": _DEPTHS[largest] if shares[largest] else None,
         **{_DEPTH_COLUMNS[label]: share for label, share in shares.items()},
+        **{column: job.child(f"iodepth_{call}").real(label) for (call, label), column in _BATCH_COLUMNS.items()},
+        **{column: job.child(f"latency_{unit}").real(label) for (unit, label), column in _LATENCY_COLUMNS.items()},
     }
 
 
@@ -329,6 +357,8 @@ def _direction_fields(top: _Object, direction: _Object) -> dict[str, Any]:
         row[f"{name}_max{unit}"] = direction.integer(f"{key}_max", scale) if sampled else None
         row[f"{name}_mean{unit}"] = direction.real(f"{key}_mean", scale) if sampled else None
         row[f"{name}_stddev{unit}"] = direction.real(deviation, scale) if sampled else None
+        row[f"{name}_samples"] = direction.integer(f"{key}_samples")
+    row["bandwidth_share_percent"] = direction.real("bw_agg") if _sampled(direction, "bw_samples") else None
     for latency, statistics, scale in _latencies(direction):
         sampled = _sampled(statistics, "N")
         row[f"{latency}_min_ns"] = statistics.integer("min", scale) if sampled else None

@@ -46,6 +46,14 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
     return content
 
 
+def read_text_bounded(path: Path, most_bytes: int) -> str:
+    """Return the UTF-8 text of a file that a user has named, read and refused as `read_bounded` does."""
+    try:
+        return read_bounded(path, most_bytes).decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"no UTF-8 text at byte {error.start}") from None
+
+
 def _check_plain(state: os.stat_result, most_bytes: int) -> None:
     if not stat.S_ISREG(state.st_mode):
         raise UnreadableError("it is a folder" if stat.S_ISDIR(state.st_mode) else "it is no plain file")

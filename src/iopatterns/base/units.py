@@ -72,6 +72,14 @@ def format_size(value_bytes: int) -> str:
     return str(value_bytes)
 
 
+def format_duration_us(value_us: int) -> str:
+    """Return the shortest exact spelling of a duration: 4000000 is ``'4s'``, 1500 is ``'1500us'``."""
+    for suffix, factor in (("s", 10**6), ("ms", 10**3)):
+        if value_us and value_us % factor == 0:
+            return f"{value_us // factor}{suffix}"
+    return f"{value_us}us"
+
+
 def format_duration(seconds: float) -> str:
     """Return a duration for people: ``'42 s'``, ``'3 min 20 s'``, ``'2 h 05 min'``."""
     whole = round(seconds)

@@ -27,13 +27,11 @@ class ConfigError(IoPatternsError):
 def read_yaml(root: Path, file: str) -> Any:
     """Return the content of a YAML file below ``root``: what JSON can hold. Raises ConfigError with file and line."""
     try:
-        text = files.read_bounded(root / file, yaml_files.MOST_BYTES).decode()
+        text = files.read_text_bounded(root / file, yaml_files.MOST_BYTES)
     except FileNotFoundError:
         raise ConfigError(f"{file}: there is no such file below {root}") from None
     except files.UnreadableError as error:
         raise ConfigError(f"{file}: cannot be read: {error}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: cannot be read: no UTF-8 text at byte {error.start}") from None
     try:
         return yaml_files.parse(text)
     except yaml_files.YamlError as error:

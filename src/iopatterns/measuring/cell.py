@@ -1,4 +1,7 @@
-"""Measures one cell: holds, identifies and guards the drive, then runs fio once per execution. Imports no pandas."""
+"""Measures one cell: holds, identifies and guards the drive, then runs fio once per execution.
+
+Imports no pandas, and what real drives alone need only for these: so a measurement starts at once.
+"""
 
 import os
 import signal
@@ -14,8 +17,7 @@ from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.signals import STOPPING
 from iopatterns.configuration import iologs, kinds
-from iopatterns.measuring import drives, fio, health, machine, progress
-from iopatterns.measuring.tuning import disk, journal
+from iopatterns.measuring import drives, fio, machine, progress
 from iopatterns.raw import cells, tuning_steps
 from iopatterns.raw.records import OfCell, OfExecution, RawFile, Sidecar, Specification
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, write_sidecar
@@ -56,6 +58,23 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def measure_all(root: Path, specifications: Sequence[Specification], raw_files: Sequence[Path]) -> int:
+    """Measure cells one after another, in the order of their raw files: `measure` for each; return how many executions.
+
+    The name of a raw file's folder tells which of the specifications is its cell's. The first cell that fails ends it.
+    """
+    of_cells: dict[Path, list[Path]] = {}
+    for raw in raw_files:
+        of_cells.setdefault(raw.parent, []).append(raw)
+    measured = 0
+    for folder, raws in of_cells.items():
+        specification = next((each for each in specifications if cells.names(folder.name, each)), None)
+        if specification is None:
+            raise MeasureError(f"{folder}: the folder's name is not that of a specification given")
+        measured += measure(root, specification, raws)
+    return measured
+
+
 def measure(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
     """Measure the executions of a cell whose raw files are not there yet; return how many that were.
 
@@ -82,7 +101,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
             " is measured here another name in config/drives.yaml, or delete that folder."
         )
     all_there = f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again"
-    if not _missing(raw_files) and not journal.is_noted(specification["drive"]["name"], root):
+    if not _missing(raw_files) and not _is_noted(specification, root):
         messages.say(all_there)
         return 0
 
@@ -117,6 +136,13 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
             progress.advance()
         messages.say(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
     return len(missing)
+
+
+def _is_noted(specification: Specification, root: Path) -> bool:
+    """Return whether a disk's journal has settings that are still to be put back, see `journal.is_noted`."""
+    from iopatterns.measuring.tuning import journal
+
+    return journal.is_noted(specification["drive"]["name"], root)
 
 
 def _missing(raw_files: Sequence[Path]) -> list[Path]:
@@ -165,7 +191,8 @@ def _run(
         if requests is not None:
             iolog.write_text(iologs.text(requests), encoding="utf-8")
         drive.verify()
-        outcome = fio.run(argv, expected_s=runtime_ms / 1000, descriptors=drive.descriptors)
+        ramp_s = specification["fio"].get("ramp_time", 0) / 1e6
+        outcome = drive.run(argv, expected_s=ramp_s + runtime_ms / 1000)
         drive.verify()  # else what was measured may be of another drive, or have written where it must not
         return argv, outcome, requests
     except BaseException:
@@ -203,6 +230,9 @@ def _keep(temporary: Path, raw: Path, sidecar: OfExecution) -> None:
 
 def _condition(device: str | None) -> dict[str, Any]:
     """Return what a real drive says of itself before its cell's first execution: health, and its write cache."""
+    from iopatterns.measuring import health
+    from iopatterns.measuring.tuning import disk
+
     seen = disk.write_cache(device) if device else {"drive": None, "kernel": None}
     return {"health": {"before": health.read(device)}, "write_cache": seen}
 
@@ -267,9 +297,13 @@ def _attempt(
         sidecar["command"], sidecar["machine"], sidecar["before"] = argv, machine.machine(), before
         sidecar["started"], sidecar["ended"] = _timestamp(outcome.started_s), _timestamp(outcome.ended_s)
         sidecar["wall_s"] = round(outcome.wall_s, 6)
+        if outcome.counters is not None:
+            sidecar["counters"] = outcome.counters
         if condition:
+            from iopatterns.measuring import health
+
             traffic = (traffic_bytes, machine.disk_traffic_bytes(device))
-            sidecar["health"] = {**condition["health"], "after": health.read(device)}
+            sidecar["health"] = {"before": condition["health"]["before"], "after": health.read(device)}
             sidecar["write_cache"], sidecar["held_up"] = condition["write_cache"], condition["held_up"]
             sidecar["others_bytes"] = _bytes_of_others(traffic, moved_bytes)
             sidecar["doubts"] = _doubts(sidecar, moved_bytes)
@@ -286,6 +320,9 @@ def _bytes_of_others(traffic: tuple[int | None, int | None], moved_bytes: int) -
 
 def _doubts(sidecar: OfExecution, moved_bytes: int) -> list[str]:
     """Return what makes an execution on a real drive doubtful, by its sidecar."""
+    from iopatterns.measuring import health
+    from iopatterns.measuring.tuning import disk
+
     specification, before = sidecar["specification"], sidecar["before"]
     found = []
     if (sidecar["others_bytes"] or 0) > max(_OTHERS_SHARE * moved_bytes, _OTHERS_LEAST_BYTES):

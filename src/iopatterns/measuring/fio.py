@@ -4,14 +4,17 @@ import contextlib
 import ctypes
 import functools
 import os
+import shutil
 import signal
+import socket
+import struct
 import subprocess
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fio_parser_json.documents import FioParseError, read_documents
 
@@ -19,6 +22,7 @@ from iopatterns.base import children
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.signals import STOPPING
 from iopatterns.configuration import factors
+from iopatterns.measuring.steadiness import ROUNDS
 from iopatterns.raw.records import Options, Specification
 
 # A direction of a mix may have had no request where chance alone makes that this likely
@@ -31,6 +35,9 @@ _LEAST_RUNTIME_SHARE = 0.9
 # request, error recovery left out, and an execution of which a third was no I/O is no measurement of anything else.
 _MOST_RUNTIME_SHARE = 1.5
 _LATEST_END_MS = 500
+# Of a round, by which fio tells how even a rate was: as many as the definition of steady state asks for fit into an
+# execution, also where the last requests before the end of each come late
+_ROUND_SHARE = 0.95 / ROUNDS
 # Engines that have one request under way whatever iodepth says
 _SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 # What fio may take beside its I/O to start and to stop: threads, reading a log, emptying the page cache of the drive.
@@ -43,6 +50,7 @@ _PATIENCE_S = 120.0
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _STOPPED_TOO = "ran while the measuring process itself was stopped"
 _STOPS = (signal.SIGCHLD, signal.SIGCONT)
+_STATUS = struct.Struct("i")  # what wait(2) says of how a process has ended
 
 
 class FioError(IoPatternsError):
@@ -58,23 +66,35 @@ class Outcome:
     """How one fio process went: when it started and ended (seconds since the epoch) and how long it took.
 
     ``disturbed`` says what held it up or may have, in words that go on "fio …": it was stopped, or the machine slept.
+    ``counters`` are those of a simulated drive at its end, by name.
     """
 
     started_s: float
     ended_s: float
     wall_s: float
     disturbed: str | None = None
+    counters: Mapping[str, int] | None = None
 
 
 def version() -> str:
     """Return what ``fio --version`` prints, such as ``fio-3.33``. Raises FioError where there is no fio."""
+    path = shutil.which("fio")
+    if path is None:
+        raise FioError("fio is not installed. Run ./reproduce.sh, which installs it.")
+    state = os.stat(path)
+    return _version(path, state.st_ino, state.st_mtime_ns)
+
+
+@functools.cache
+def _version(path: str, *_state: int) -> str:
+    """Ask the fio of that path for its version; a file in its place that is another one is asked anew."""
     try:
         asked = subprocess.run(
-            ["fio", "--version"], capture_output=True, text=True, check=True, env=children.environment()
+            [path, "--version"], capture_output=True, text=True, check=True, env=children.environment()
         )
         return asked.stdout.strip()
-    except FileNotFoundError:
-        raise FioError("fio is not installed. Run ./reproduce.sh, which installs it.") from None
+    except OSError as error:
+        raise FioError(f"{path}: {error.strerror}. Is it a program of this machine?") from None
     except subprocess.CalledProcessError as error:
         raise FioError(f"fio --version failed: {error.stderr.strip()}") from None
 
@@ -93,8 +113,9 @@ def command(
     ``target`` is the path of the drive, ``output`` that of the json+ file, ``iolog`` that of the log to replay, whose
     requests all go to the drive. The options that follow the cell's own are
     what every measurement needs: one process whose death ends all jobs (``thread``), offsets that differ between
-    executions and repeat with the seed (``randrepeat=0`` with ``randseed``; fio's default ignores the seed), and no
-    file made by mistake (``allow_file_create=0``).
+    executions and repeat with the seed (``randrepeat=0`` with ``randseed``; fio's default ignores the seed), no file
+    made by mistake (``allow_file_create=0``), and the rate in each of the rounds by which steady state is told
+    (``iopsavgtime``).
     """
     options = specification["fio"]
     argv = ["fio", f"--name={options['rw']}", f"--filename={_escaped(target)}"]
@@ -103,12 +124,15 @@ def command(
         given.pop(ours, None)
     if options.get("skip"):
         given["rw"] = f"{options['rw']}:{options['skip']}"
+    if "ramp_time" in options:
+        given["ramp_time"] = f"{options['ramp_time']}us"
     if iolog is not None:
         given |= {"read_iolog": _escaped(iolog), "replay_redirect": target}
     argv += [f"--{option}={given[option]}" for option in sorted(given)]
     argv += [
         "--time_based=1",
         f"--runtime={runtime_ms}ms",
+        f"--iopsavgtime={max(1, int(_ROUND_SHARE * runtime_ms))}",
         "--thread=1",
         "--randrepeat=0",
         f"--randseed={randseed}",
@@ -175,43 +199,143 @@ def run(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -
     """
     started_s, clock, asleep_s = time.time(), time.monotonic(), _suspended_s()
     with tempfile.TemporaryFile() as words, _told_of_stops() as blocked:
-        # a signal that comes while fio is started waits until fio can be stopped
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
-        try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=subprocess.STDOUT,
-                process_group=0,
-                env=children.environment(),
-                pass_fds=tuple(descriptors),
-                preexec_fn=functools.partial(_begin, os.getpid(), blocked),  # noqa: PLW1509 - no threads here
-            )
-        except FileNotFoundError:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            raise FioError(f"{argv[0]} is not installed. Run ./reproduce.sh, which installs it.") from None
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            status, disturbed = _wait(process, timeout_s=10 * expected_s + _PATIENCE_S)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)  # not yet reaped, so the group's number is still fio's
-            process.wait()
-            if not isinstance(error, TimeoutError):
-                raise
-            raise FioError(
-                f"fio did not end: it was to take {expected_s:.1f} s and was stopped after"
-                f" {time.monotonic() - clock:.0f} s. Does the drive still answer? Command: {' '.join(argv)}"
-            ) from None
-        if status:
-            words.seek(0)
-            said = words.read().decode(errors="replace").strip() or _preamble(argv) or "(fio said nothing)"
-            how = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
-            raise FioError(f"fio {how}. It said:\n{_indent(said)}\n  Command: {' '.join(argv)}")
+        with _started(argv, words, blocked, os.environ, descriptors) as process, _bounded(argv, expected_s):
+            status, disturbed = _wait(process, _timeout_s(expected_s))
+        _require_success(status, words, argv)
     slept_s = _suspended_s() - asleep_s
     if slept_s > _SUSPENDED_LEAST_S:
         disturbed = f"ran while the machine was suspended for {slept_s:.1f} s"
     return Outcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+
+
+class Loaded:
+    """fio kept loaded on a twin: one process, which forks another for each execution that it is told to run.
+
+    To load fio with its libraries takes longer than an execution in virtual time. The protocol is that of
+    ``src/twin/preload/executions.cc``. As with `run`, all processes of fio end with this one; and they end when an
+    execution fails, so that the next begins with a new process.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """``environment`` is the one in which programs run on the twin (`iopatterns.twin.running.prepare`)."""
+        self._environment = environment
+        self._resources = contextlib.ExitStack()  # of what the process needs, and the process
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket
+        self._words: IO[bytes]
+
+    def run(self, argv: list[str], expected_s: float, typed: list[str]) -> Outcome:
+        """Run one execution and wait for it: as `run`, but that nothing is told of what may have held it up.
+
+        ``argv`` is a command line that `iopatterns.twin.running.on_drive` has made, ``typed`` the one by which a user
+        would have the same, for messages.
+        """
+        started_s, clock = time.time(), time.monotonic()
+        if self._process is None:
+            self._process = self._start(argv[0])
+        try:
+            self._channel.settimeout(_timeout_s(expected_s))
+            with _bounded(typed, expected_s):
+                status = self._execute(argv, self._process)
+            _require_success(status, self._words, typed)
+            self._words.seek(0)
+            self._words.truncate()
+        except BaseException:
+            self.close()
+            raise
+        return Outcome(started_s, time.time(), time.monotonic() - clock)
+
+    def _execute(self, argv: list[str], process: subprocess.Popen[bytes]) -> int:
+        """Return the exit status of an execution, negative where a signal ended it. Raises TimeoutError."""
+        try:
+            self._channel.send(b"".join(os.fsencode(word) + b"\0" for word in argv[1:]))
+            answer = self._channel.recv(_STATUS.size)
+        except ConnectionError:
+            answer = b""
+        if not answer:  # fio itself has ended: with a message, or killed, or it is none that loads our library
+            return process.wait() or 1
+        return os.waitstatus_to_exitcode(*_STATUS.unpack(answer))
+
+    def _start(self, program: str) -> subprocess.Popen[bytes]:
+        with contextlib.ExitStack() as resources:
+            self._words = resources.enter_context(tempfile.TemporaryFile())
+            self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            resources.enter_context(self._channel)
+            environment = {**self._environment, "TWIN_EXECUTIONS": str(theirs.fileno())}
+            with theirs, _told_of_stops() as blocked:
+                started = _started([program], self._words, blocked, environment, [theirs.fileno()])
+                process = resources.enter_context(started)
+            self._resources = resources.pop_all()
+        return process
+
+    def close(self) -> None:
+        """End fio; it may be in the midst of an execution."""
+        self._process = None
+        self._resources.close()
+
+
+@contextlib.contextmanager
+def _started(
+    argv: list[str],
+    words: IO[bytes],
+    mask: set[int | signal.Signals],
+    environment: Mapping[str, str],
+    descriptors: Collection[int],
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program, which writes its words to a file; its process group is killed at the end, and reaped.
+
+    ``mask`` are the signals that it is to have blocked. To be called in the context `_told_of_stops`. Raises FioError
+    where there is no such program.
+    """
+    # a signal that comes while fio is started waits until fio can be stopped
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=words,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+            env=children.environment(environment),
+            pass_fds=tuple(descriptors),
+            preexec_fn=functools.partial(_begin, os.getpid(), mask),  # noqa: PLW1509 - no threads here
+        )
+    except FileNotFoundError:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise FioError(f"{argv[0]} is not installed. Run ./reproduce.sh, which installs it.") from None
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield process
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)  # not yet reaped, so the group's number is still fio's
+            process.wait()
+
+
+@contextlib.contextmanager
+def _bounded(argv: list[str], expected_s: float) -> Iterator[None]:
+    """Raise FioError in place of TimeoutError, for a command line that was to take so long."""
+    clock = time.monotonic()
+    try:
+        yield
+    except TimeoutError:
+        raise FioError(
+            f"fio did not end: it was to take {expected_s:.1f} s and was stopped after"
+            f" {time.monotonic() - clock:.0f} s. Does the drive still answer? Command: {' '.join(argv)}"
+        ) from None
+
+
+def _timeout_s(expected_s: float) -> float:
+    return 10 * expected_s + _PATIENCE_S
+
+
+def _require_success(status: int, words: IO[bytes], argv: list[str]) -> None:
+    """Raise FioError unless an exit status is 0; ``words`` is the file to which fio wrote what it said."""
+    if status:
+        words.seek(0)
+        said = words.read().decode(errors="replace").strip() or _preamble(argv) or "(fio said nothing)"
+        how = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
+        raise FioError(f"fio {how}. It said:\n{_indent(said)}\n  Command: {' '.join(argv)}")
 
 
 def _suspended_s() -> float:
@@ -356,7 +480,7 @@ def _check_not_held_up(jobs: Sequence[Mapping[str, Any]], specification: Specifi
                 f" requests explain no more than {most_ms:.0f} ms."
             )
     # what is written through the page cache, now or before, may have to reach the disk before fio starts or ends
-    beside_s = outcome.wall_s - longest_ms / 1000
+    beside_s = outcome.wall_s - longest_ms / 1000 - options.get("ramp_time", 0) / 1e6
     if options.get("direct") and beside_s > _MOST_START_STOP_S:
         raise DisturbedError(f"fio took {beside_s:.0f} s beside the {longest_ms} ms of its I/O.")
 

@@ -5,10 +5,15 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from iopatterns.measuring import machine
 from iopatterns.measuring.tuning import exchange
+from iopatterns.raw.records import Health, HealthOrNot
+from iopatterns.raw.tuning_steps import Answer
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 # From such a rise on, a drive is not as it was when the cell began: its own throttling may not be far
 _RISE_C = 10
@@ -18,12 +23,13 @@ _ZERO_C_IN_K = 273
 # Raw values of a SATA disk's SMART attributes that grow with media errors: reallocated, reported uncorrectable,
 # pending and offline uncorrectable sectors
 _MEDIA_ATTRIBUTES = frozenset({5, 187, 197, 198})
-UNAVAILABLE = "not available"
+UNAVAILABLE: Final = "not available"
 
-Health = dict[str, Any]
+# What a drive counts or measures
+_Amount = Literal["temperature_c", "media_errors", "overheated"]
 
 
-def read(device: str | None) -> Health:
+def read(device: str | None) -> HealthOrNot:
     """Return what the disk under a device (by the kernel's name of it) says of its health, through smartctl or nvme.
 
     Keys: program, temperature_c, warning_c and critical_c (from which on the drive is too hot), passed (SMART's own
@@ -38,10 +44,12 @@ def read(device: str | None) -> Health:
     if tool() is None:
         return {UNAVAILABLE: "neither smartctl nor nvme is installed (apt-get install smartmontools)"}
     found = _by_smartctl(disk) if tool() == "smartctl" else _by_nvme(disk)
-    if UNAVAILABLE in found:
+    if not _is_known(found):
         return found
-    limits = _limits(disk)
-    return {**found, **{key: value for key, value in limits.items() if value is not None}}
+    warning_c, critical_c = _limits(disk)
+    found["warning_c"] = found["warning_c"] if warning_c is None else warning_c
+    found["critical_c"] = found["critical_c"] if critical_c is None else critical_c
+    return found
 
 
 def tool() -> str | None:
@@ -49,14 +57,14 @@ def tool() -> str | None:
     return next((program for program in ("smartctl", "nvme") if shutil.which(program)), None)
 
 
-def doubts(before: Health, after: Health) -> list[str]:
+def doubts(before: HealthOrNot, after: HealthOrNot) -> list[str]:
     """Return in words what makes an execution doubtful, by the health before its cell's first one and after itself."""
-    if UNAVAILABLE in after:
+    if not _is_known(after):
         return []
     found = []
-    hottest = max((each["temperature_c"] for each in (before, after) if each.get("temperature_c")), default=None)
-    for key, name in (("critical_c", "critical"), ("warning_c", "warning")):
-        if hottest is not None and after[key] is not None and hottest >= after[key]:
+    hottest = max((degrees for each in (before, after) if (degrees := _amount("temperature_c", each))), default=None)
+    for limit, name in ((after["critical_c"], "critical"), (after["warning_c"], "warning")):
+        if hottest is not None and limit is not None and hottest >= limit:
             found.append(f"drive at its {name} temperature")
             break
     if _growth("temperature_c", before, after) >= _RISE_C:
@@ -69,27 +77,30 @@ def doubts(before: Health, after: Health) -> list[str]:
         found.append("drive with a critical warning")
     if _growth("media_errors", before, after) > 0:
         found.append("media errors on the drive meanwhile")
-    if None not in {before.get("firmware"), after["firmware"]} and before["firmware"] != after["firmware"]:
+    if _is_known(before) and None not in {first := before["firmware"], after["firmware"]} != {first}:
         found.append("other firmware than when the cell began")
     return found
 
 
-def _growth(key: str, before: Health, after: Health) -> int:
-    values = before.get(key), after.get(key)
-    return 0 if None in values else values[1] - values[0]  # type: ignore[operator]
+def _is_known(health: HealthOrNot) -> "TypeIs[Health]":
+    return UNAVAILABLE not in health
 
 
-def _record(program: str, **said: Any) -> Health:
-    keys = ("temperature_c", "warning_c", "critical_c", "passed", "critical_warning", "media_errors", "overheated")
-    return {"program": program, **dict.fromkeys((*keys, "firmware")), **said}
+def _amount(key: _Amount, health: HealthOrNot) -> int | None:
+    return health[key] if _is_known(health) else None
 
 
-def _by_smartctl(disk: str) -> Health:
+def _growth(key: _Amount, before: HealthOrNot, after: HealthOrNot) -> int:
+    first, last = _amount(key, before), _amount(key, after)
+    return 0 if first is None or last is None else last - first
+
+
+def _by_smartctl(disk: str) -> HealthOrNot:
     command = ["smartctl", "--json", "-a", "-l", "scttemp", f"/dev/{disk}"]
     return from_smartctl(exchange.run(command, _TIMEOUT_S))
 
 
-def from_smartctl(answer: exchange.Answer) -> Health:
+def from_smartctl(answer: Answer) -> HealthOrNot:
     """Return the health in what ``smartctl --json -a`` printed; its exit status has a bit for each kind of trouble."""
     try:
         said = json.loads(answer["stdout"])
@@ -99,8 +110,8 @@ def from_smartctl(answer: exchange.Answer) -> Health:
         messages = [message["string"] for message in said["smartctl"].get("messages", ())]
         return {UNAVAILABLE: f"smartctl: {'; '.join(messages) or 'no answer from the drive'}"}
     temperature, log = said.get("temperature", {}), said.get("nvme_smart_health_information_log", {})
-    return _record(
-        "smartctl",
+    return Health(
+        program="smartctl",
         temperature_c=temperature.get("current") or None,  # SCSI's disks say 0 when they do not know
         warning_c=temperature.get("op_limit_max") or None,
         critical_c=temperature.get("drive_trip") or None,
@@ -133,20 +144,23 @@ def _media_errors(said: Mapping[str, Any]) -> int | None:
     return sum(known) if known else None
 
 
-def _by_nvme(disk: str) -> Health:
+def _by_nvme(disk: str) -> HealthOrNot:
     if not disk.startswith("nvme"):
         return {UNAVAILABLE: "smartctl is not installed (apt-get install smartmontools); nvme knows NVMe disks alone"}
     firmware = machine.disk(Path("/dev") / disk)["firmware"]
     return from_nvme(exchange.run(["nvme", "smart-log", f"/dev/{disk}", "-o", "json"], _TIMEOUT_S), firmware)
 
 
-def from_nvme(answer: exchange.Answer, firmware: str | None) -> Health:
+def from_nvme(answer: Answer, firmware: str | None) -> HealthOrNot:
     """Return the health in what ``nvme smart-log -o json`` printed."""
     try:
         said = json.loads(answer["stdout"])
-        return _record(
-            "nvme",
+        return Health(
+            program="nvme",
             temperature_c=said["temperature"] - _ZERO_C_IN_K,
+            warning_c=None,
+            critical_c=None,
+            passed=None,
             critical_warning=said["critical_warning"],
             media_errors=int(said["media_errors"]),
             overheated=_overheated(said),
@@ -156,8 +170,8 @@ def from_nvme(answer: exchange.Answer, firmware: str | None) -> Health:
         return {UNAVAILABLE: f"nvme: {exchange.words(answer)}"}
 
 
-def _limits(disk: str) -> dict[str, int | None]:
-    """Return the temperatures from which on a disk is too hot, as the kernel's monitoring knows them (hwmon, m°C)."""
+def _limits(disk: str) -> tuple[int | None, int | None]:
+    """Return the warning and the critical temperature of a disk, as the kernel's monitoring knows them (hwmon, m°C)."""
     limits: dict[str, int | None] = {"warning_c": None, "critical_c": None}
     for folder in (_SYS_BLOCK / disk / "device").glob("hwmon*"):
         folders = [folder, *folder.glob("hwmon*")]  # one of a class has a folder of its name in between
@@ -166,4 +180,4 @@ def _limits(disk: str) -> dict[str, int | None]:
                 with contextlib.suppress(OSError, ValueError):
                     degrees = round(int((place / name).read_text(encoding="ascii")) / 1000)
                     limits[key] = degrees if degrees > 0 else limits[key]  # below it is what no drive is told
-    return limits
+    return limits["warning_c"], limits["critical_c"]

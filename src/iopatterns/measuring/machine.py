@@ -5,9 +5,9 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from iopatterns.base import children
+from iopatterns.raw.records import Disk, Machine, Moment
 
 _SYS_BLOCK = Path("/sys/dev/block")
 
@@ -28,7 +28,7 @@ def _meminfo_bytes(key: str) -> int | None:
 
 
 @functools.cache
-def machine() -> dict[str, Any]:
+def machine() -> Machine:
     """Return what stays the same during a run: kernel, cpu_model, cpu_count, memory_bytes. No host name."""
     cpu_model = None
     for line in (_read("/proc/cpuinfo") or "").splitlines():
@@ -44,7 +44,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def moment() -> dict[str, Any]:
+def moment() -> Moment:
     """Return what changes: memory_available_bytes, load_average (1, 5, 15 min), cpu_governor of the first CPU."""
     return {
         "memory_available_bytes": _meminfo_bytes("MemAvailable"),
@@ -89,12 +89,12 @@ def _mount_of(folder: Path) -> dict[str, str] | None:
     return best[1] if best else None
 
 
-def disk_under(folder: Path) -> dict[str, Any]:
+def disk_under(folder: Path) -> Disk:
     """Return what the kernel says of the disk under ``folder``: `disk` of it, with None for all where there is none."""
     return _facts(_sysfs_disk(folder))
 
 
-def disk(node: Path | int) -> dict[str, Any]:
+def disk(node: Path | int) -> Disk:
     """Return what the kernel says of a block device, by its node or number; None for each thing that it does not say.
 
     Keys: device, model, serial, firmware, size_bytes, rotational, logical_block_bytes, scheduler. A loop device has no
@@ -103,18 +103,17 @@ def disk(node: Path | int) -> dict[str, Any]:
     return _facts(sysfs_of(node))
 
 
-def _facts(entry: Path | None) -> dict[str, Any]:
-    keys = (
-        "device",
-        "model",
-        "serial",
-        "firmware",
-        "size_bytes",
-        "rotational",
-        "logical_block_bytes",
-        "scheduler",
-    )
-    facts: dict[str, Any] = dict.fromkeys(keys)
+def _facts(entry: Path | None) -> Disk:
+    facts: Disk = {
+        "device": None,
+        "model": None,
+        "serial": None,
+        "firmware": None,
+        "size_bytes": None,
+        "rotational": None,
+        "logical_block_bytes": None,
+        "scheduler": None,
+    }
     if entry is None:
         return facts
     facts["device"] = entry.name

@@ -1,4 +1,4 @@
-"""How far a run is and how long it will still take, shared by the measuring commands of one run through a file."""
+"""How far a run is, how long it will still take and what its jobs took, shared by these through a file of the run's."""
 
 import contextlib
 import json
@@ -10,6 +10,9 @@ from iopatterns.base import units
 
 # The Snakefile sets it for a run; without it (a cell measured by hand) there is no outlook.
 VARIABLE = "IOPATTERNS_PROGRESS"
+# A line of the file for each execution that is done; its first line is the run's, others are those of jobs
+_DONE = "done"
+_START_TIME = 19  # the place of starttime among the fields of proc(5), /proc/pid/stat, that follow the name
 
 
 def begin(path: Path, executions: int) -> None:
@@ -22,11 +25,40 @@ def begin(path: Path, executions: int) -> None:
 
 def advance() -> None:
     """Note that one execution is done."""
+    _note(_DONE)
+
+
+def took(part: str) -> None:
+    """Note for how long this process, which is a job of that part of the run, has lived."""
+    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    begun_s = int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
+    _note(json.dumps({"part": part, "seconds": time.clock_gettime(time.CLOCK_BOOTTIME) - begun_s}))
+
+
+def _note(line: str) -> None:
     path = os.environ.get(VARIABLE)
     if path and Path(path).exists():
         # an outlook that is wrong on a full disk is better than a run that ends
         with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
-            file.write("done\n")
+            file.write(f"{line}\n")
+
+
+def parts(path: Path, since_s: float) -> dict[str, float]:
+    """Return how many seconds the jobs of each part took in all; nothing where the run began before ``since_s``.
+
+    ``path`` is that of `begin`, and ``since_s`` counts from the epoch. Jobs that ran at the same time count each.
+    """
+    try:
+        header, *lines = path.read_text(encoding="utf-8").splitlines()
+        if json.loads(header)["started"] < since_s:
+            return {}
+        jobs = [json.loads(line) for line in lines if line != _DONE]
+        found: dict[str, float] = {}
+        for job in jobs:
+            found[job["part"]] = found.get(job["part"], 0.0) + job["seconds"]
+    except (OSError, ValueError, KeyError, TypeError):  # no run yet, or cut short by a full disk
+        return {}
+    return found
 
 
 def outlook() -> str:
@@ -34,10 +66,11 @@ def outlook() -> str:
     path = os.environ.get(VARIABLE)
     if not path or not Path(path).exists():
         return ""
-    header, *done = Path(path).read_text(encoding="utf-8").splitlines()
+    header, *lines = Path(path).read_text(encoding="utf-8").splitlines()
+    done = lines.count(_DONE)
     plan = json.loads(header)
-    left = max(plan["executions"] - len(done), 0)
+    left = max(plan["executions"] - done, 0)
     # what an execution has really taken so far, pauses between them included
-    each = (time.time() - plan["started"]) / max(len(done), 1)
+    each = (time.time() - plan["started"]) / max(done, 1)
     remaining = f", about {units.format_duration(left * each)} left" if left else ""
-    return f" - {len(done)} of {plan['executions']} executions done{remaining}"
+    return f" - {done} of {plan['executions']} executions done{remaining}"

@@ -1,6 +1,7 @@
 """Whether executions can be trusted to be alike: steady state after SNIA, outliers, two levels."""
 
 import itertools
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +41,19 @@ def steadiness(values: Sequence[float], rounds: int = ROUNDS) -> Steadiness | No
         return None
     slope, _ = statistics.linear_regression(range(rounds), last)
     return Steadiness((max(last) - min(last)) / mean, slope * (rounds - 1) / mean)
+
+
+def of_rounds(least: float, most: float, mean: float, deviation: float, rounds: int) -> Steadiness | None:
+    """Return the steadiness of so many equal rounds, of which fio tells these four alone, in one unit.
+
+    Their order is lost: the rise is the most that the best linear fit through values of this standard deviation (of a
+    sample) can have, since no fit explains more than their variance. None for fewer than five rounds, or a mean not
+    above 0.
+    """
+    if rounds < ROUNDS or mean <= 0:
+        return None
+    rise = deviation * (rounds - 1) * math.sqrt(12 / (rounds * (rounds + 1)))
+    return Steadiness((most - least) / mean, rise / mean)
 
 
 def outliers(values: Sequence[float]) -> list[int]:

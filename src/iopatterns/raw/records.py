@@ -22,11 +22,12 @@ class _Drive(TypedDict):
 
 
 class Twin(_Drive):
-    """A simulated drive, by its model file and the digest of what is in that."""
+    """A simulated drive, by its model file, other values of its parameters, and the digest of both together."""
 
     kind: Literal["twin"]
     model: str
     model_digest: str
+    set: NotRequired[Mapping[str, str]]
 
 
 class File(_Drive):
@@ -78,6 +79,117 @@ class Specification(TypedDict):
     settings: NotRequired[Settings]
 
 
+# ---- What drive and machine say of themselves
+
+
+class Facts(TypedDict):
+    """What a drive says of itself whatever its kind; None for what it does not say."""
+
+    model: str | None
+    serial: str | None
+    firmware: str | None
+    size_bytes: int | None
+    rotational: bool | None
+    logical_block_bytes: int | None
+    scheduler: str | None
+
+
+class Disk(Facts):
+    """What the kernel says of a disk, by its own name of it; None for what it does not say."""
+
+    device: str | None
+
+
+class Opened(TypedDict):
+    """What was opened: its path, symbolic links followed; of a disk its device number, of a file where it lies."""
+
+    path: str
+    size_bytes: int | None
+    number: NotRequired[str]
+    file_system_number: NotRequired[str]
+    inode: NotRequired[int]
+
+
+class Preconditioned(TypedDict):
+    """What was done to a disk before it was measured: filled, and written at random in rounds (their IOPS)."""
+
+    mode: str
+    size_bytes: int
+    round_ms: NotRequired[int]
+    rounds: NotRequired[list[float]]
+    steady: NotRequired[bool]
+    excursion: NotRequired[float]
+    rise: NotRequired[float]
+
+
+class Identity(Facts):
+    """What a sidecar says of the drive. What only some kinds have is not required."""
+
+    name: str
+    kind: str
+    file_size_bytes: int
+    # of twins: the name of the model file, other values of its parameters where there are any, and the digest of both
+    twin: NotRequired[str]
+    set: NotRequired[Mapping[str, str]]
+    model_digest: NotRequired[str]
+    # of real drives
+    device: NotRequired[str | None]
+    path: NotRequired[str]
+    opened: NotRequired[Opened | None]
+    file_system: NotRequired[str | None]
+    preconditioned: NotRequired[Preconditioned | None]
+
+
+class Health(TypedDict):
+    """What a real drive says of its health; None for what it does not say. `measuring.health` tells of each key."""
+
+    program: str
+    temperature_c: int | None
+    warning_c: int | None
+    critical_c: int | None
+    passed: bool | None
+    critical_warning: int | None
+    media_errors: int | None
+    overheated: int | None
+    firmware: str | None
+
+
+# Why a drive's health cannot be had
+Unavailable = TypedDict("Unavailable", {"not available": str})
+HealthOrNot = Health | Unavailable
+
+
+class HealthAround(TypedDict):
+    """A drive's health before its cell's first execution, and after this one."""
+
+    before: HealthOrNot
+    after: HealthOrNot
+
+
+class WriteCache(TypedDict):
+    """Whether a write cache is on by what the drive says (0, 1), and by the kernel's view; None for neither."""
+
+    drive: int | None
+    kernel: int | str | None
+
+
+class Machine(TypedDict):
+    """What of a machine stays the same during a run."""
+
+    kernel: str
+    cpu_model: str | None
+    cpu_count: int | None
+    memory_bytes: int | None
+
+
+class Moment(TypedDict):
+    """What of a machine changes; the load averages are those of 1, 5 and 15 minutes."""
+
+    memory_available_bytes: int | None
+    load_average: list[float]
+    cpu_governor: str | None
+
+
 # ---- How it came about
 
 
@@ -88,7 +200,7 @@ class OfCell(TypedDict):
     """
 
     specification: Specification
-    drive: Mapping[str, Any]
+    drive: Identity
     tuning: Sequence[Record]
     fio_version: NotRequired[str]
 
@@ -99,14 +211,16 @@ class OfExecution(OfCell):
     execution: int
     randseed: NotRequired[int]
     command: NotRequired[list[str]]
-    machine: NotRequired[Mapping[str, Any]]
-    before: NotRequired[Mapping[str, Any]]
+    machine: NotRequired[Machine]
+    before: NotRequired[Moment]
     started: NotRequired[str]
     ended: NotRequired[str]
     wall_s: NotRequired[float]
+    # of twins: what the drive has counted, by the names of src/twin/core/counters.h
+    counters: NotRequired[Mapping[str, int]]
     # of real drives
-    health: NotRequired[Mapping[str, Any]]
-    write_cache: NotRequired[Mapping[str, Any]]
+    health: NotRequired[HealthAround]
+    write_cache: NotRequired[WriteCache]
     held_up: NotRequired[Sequence[str]]
     others_bytes: NotRequired[int | None]
     doubts: NotRequired[Sequence[str]]

@@ -14,8 +14,17 @@ NOT_APPLICABLE = "not applicable"  # there is no such setting
 _TAKEN = frozenset({ALREADY, CHANGED})
 
 
+class Answer(TypedDict):
+    """A command with its exit status and what it printed."""
+
+    command: list[str]
+    exit_status: int
+    stdout: str
+    stderr: str
+
+
 class Record(TypedDict):
-    """A `Step` as JSON has it."""
+    """A `Step` as JSON has it; a test holds the keys of the two together."""
 
     setting: str
     wanted: int | str
@@ -24,7 +33,7 @@ class Record(TypedDict):
     changeable: bool | None
     outcome: str
     reason: str
-    exchange: list[dict[str, Any]]
+    exchange: list[Answer]
 
 
 # A record, or one with more in it
@@ -47,7 +56,7 @@ class Step:
     changeable: bool | None
     outcome: str
     reason: str
-    exchange: list[dict[str, Any]] = field(default_factory=list)
+    exchange: list[Answer] = field(default_factory=list)
 
     @property
     def taken(self) -> bool:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from iopatterns.measuring.drives.error import DriveError
-from iopatterns.measuring.drives.file import FileDrive
-from iopatterns.raw.records import Settings, Specification
+from iopatterns.measuring.fio import Outcome
+from iopatterns.raw.records import Identity, Settings, Specification
 from iopatterns.raw.tuning_steps import Record, Step
 
 __all__ = ["Drive", "DriveError", "open_drive"]
@@ -21,17 +21,13 @@ class Drive(Protocol):
         """The path that fio is given, once the drive is prepared."""
 
     @property
-    def descriptors(self) -> tuple[int, ...]:
-        """The open files that fio inherits; ``target`` of a real drive is one of them."""
-
-    @property
     def prefix(self) -> list[str]:
         """What stands before fio on the command line: nothing for a real drive."""
 
     def hold(self) -> AbstractContextManager[None]:
         """Keep every other measurement off this drive while the context lasts."""
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identity:
         """Return what the drive is: name, kind, path, model, serial, size_bytes, file_system, scheduler …"""
 
     def guard(self) -> None:
@@ -46,6 +42,9 @@ class Drive(Protocol):
     def tune(self, settings: Settings) -> list[Step]:
         """Set what is asked for as far as the drive takes it; all is put back when `hold` ends."""
 
+    def run(self, argv: list[str], expected_s: float) -> Outcome:
+        """Run fio, as `fio.run` does, by a command line that begins with ``prefix``."""
+
     def changed_settings(self, steps: Sequence[Record]) -> list[str]:
         """Return which settings are not as `tune` read them back: each with its name, that value and the present one.
 
@@ -54,15 +53,20 @@ class Drive(Protocol):
 
 
 def open_drive(root: Path, specification: Specification) -> Drive:
-    """Return the drive that a cell's specification names; nothing is touched yet."""
-    if specification["drive"]["kind"] == "twin":
-        from iopatterns.measuring.drives.twin import (
-            TwinDrive,  # reads a model file, which no other kind has to wait for
-        )
+    """Return the drive that a cell's specification names; nothing is touched yet.
 
-        return TwinDrive(root, specification)
-    if specification["drive"]["kind"] == "block":
-        from iopatterns.measuring.drives.block import BlockDrive
+    Each kind is imported where it is asked for: what one needs takes time that another's measurement can do without.
+    """
+    match specification["drive"]["kind"]:
+        case "twin":
+            from iopatterns.measuring.drives.twin import TwinDrive
 
-        return BlockDrive(root, specification)
-    return FileDrive(root, specification)
+            return TwinDrive(root, specification)
+        case "block":
+            from iopatterns.measuring.drives.block import BlockDrive
+
+            return BlockDrive(root, specification)
+        case _:
+            from iopatterns.measuring.drives.file import FileDrive
+
+            return FileDrive(root, specification)

@@ -53,10 +53,9 @@ class BlockDrive:
         """The device that was checked, by the descriptor that fio inherits."""
         return opened.path_of(self._gate.descriptor)
 
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """The descriptor of `target`."""
-        return (self._gate.descriptor,)
+    def run(self, argv: list[str], expected_s: float) -> fio.Outcome:
+        """Run fio, which inherits the descriptor of `target`. Raises FioError."""
+        return fio.run(argv, expected_s, [self._gate.descriptor])
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -137,10 +136,10 @@ class BlockDrive:
         record = precondition(self._gate.descriptor, size_bytes, wanted["mode"], wanted["round_ms"], output)
         files.write_json(self._note, {**record, **same})
 
-    def preconditioned(self) -> dict[str, Any] | None:
+    def preconditioned(self) -> records.Preconditioned | None:
         """Return what was done to the disk before it was measured, None where nothing is noted."""
         try:
-            noted: dict[str, Any] = json.loads(self._note.read_text(encoding="utf-8"))
+            noted: records.Preconditioned = json.loads(self._note.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
         return noted
@@ -167,9 +166,9 @@ class BlockDrive:
         """Return what is not as it was set; see `restoring.changed_settings`."""
         return restoring.changed_settings(self._gate.name, steps)
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> records.Identity:
         """Return what the kernel says of the disk, see `machine.disk`, and as ``opened`` what `Gate.about` does."""
-        return {
+        identity = {
             "name": self._drive["name"],
             "kind": "block",
             "path": self._drive["path"],
@@ -178,3 +177,4 @@ class BlockDrive:
             "preconditioned": self.preconditioned() if "precondition" in self._drive else None,
             **machine.disk(self._gate.number),
         }
+        return cast(records.Identity, identity)

@@ -68,13 +68,13 @@ class FileDrive:
     @property
     def target(self) -> str:
         """The file that was checked, by the descriptor that fio inherits."""
-        return opened.path_of(self.descriptors[0])
+        assert self._file is not None  # the drive is prepared
+        return opened.path_of(self._file)
 
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """The descriptor of `target`; the drive is prepared."""
+    def run(self, argv: list[str], expected_s: float) -> fio.Outcome:
+        """Run fio, which inherits the descriptor of `target`. Raises FioError."""
         assert self._file is not None
-        return (self._file,)
+        return fio.run(argv, expected_s, [self._file])
 
     def _refusal(self, reason: str, remedy: str) -> DriveError:
         return DriveError(f"drive '{self._name}' ({self._given}): {reason}. {remedy}")
@@ -423,20 +423,20 @@ class FileDrive:
 
     # ---- What it is, and its settings
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> records.Identity:
         """Return the file, its file system and the disk under it; see `machine.disk_under` for the latter.
 
         ``opened`` is what was opened: its path, symbolic links followed, device number of its file system, and inode.
         """
         folder = self._path.parent
         state = None if self._file is None else os.fstat(self._file)
-        about = state and {
+        about: records.Opened | None = state and {
             "path": str(self._path),
             "file_system_number": opened.number_text(state.st_dev),
             "inode": state.st_ino,
             "size_bytes": state.st_size,
         }
-        return {
+        identity = {
             "name": self._name,
             "kind": "file",
             "path": self._given,
@@ -445,6 +445,7 @@ class FileDrive:
             "file_system": machine.file_system(folder),
             **machine.disk_under(folder),
         }
+        return cast(records.Identity, identity)
 
     def tune(self, settings: Settings) -> list[tuning_steps.Step]:
         """Set what config/drives.yaml lets be set: the disk under a file, and its settings, serve others too."""

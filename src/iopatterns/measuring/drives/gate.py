@@ -5,11 +5,11 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from iopatterns.base import host_state, units
 from iopatterns.configuration.kinds import BlockEntry
@@ -17,6 +17,7 @@ from iopatterns.measuring import machine
 from iopatterns.measuring.drives import content, opened, signatures, use
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.lock import kernel_node
+from iopatterns.raw.records import Opened
 
 _BY_ID = Path("/dev/disk/by-id")
 # Signatures of partition tables, which explain no data but their own, in the first MiB of a disk and the last
@@ -52,7 +53,7 @@ class Gate:
         self._path = Path(entry["path"])
         self._descriptor: int | None = None
         self._found_at = ""
-        self._facts: dict[str, Any] = {}
+        self._facts: Mapping[str, Any] = {}
         self._kinds: set[str] = set()  # of the signatures on it
 
     def __enter__(self) -> Self:
@@ -93,7 +94,7 @@ class Gate:
         """The kernel's name of it."""
         return self._entries()[0].name
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> Opened:
         """Return what was opened: ``path``, symbolic links followed, device ``number`` and ``size_bytes``."""
         number = opened.number_text(self.number)
         return {"path": self._found_at, "number": number, "size_bytes": machine.disk(self.number)["size_bytes"]}
@@ -172,7 +173,7 @@ class Gate:
 
     def _is_the_drive_meant(self) -> Check:
         name = "identity"
-        self._facts = facts = machine.disk(self.number)
+        self._facts = facts = cast(Mapping[str, Any], machine.disk(self.number))
         if "serial" not in self._given:
             found = f"config/drives.yaml gives no serial, the device says {facts['serial']!r}"
             return Check(name, False, found, "If this is the drive that you mean, add the serial to its entry.")

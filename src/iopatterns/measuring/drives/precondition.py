@@ -1,18 +1,18 @@
 """Brings a disk into a known state before it is measured: filled, or written at random until the rate is steady."""
 
 from pathlib import Path
-from typing import Any
 
 from iopatterns.base import messages
 from iopatterns.measuring import fio
 from iopatterns.measuring.drives.opened import led_to
 from iopatterns.measuring.steadiness import ROUNDS, steadiness
+from iopatterns.raw.records import Preconditioned
 
 # SNIA's test specification stops after as many rounds, steady or not
 MOST_ROUNDS = 25
 
 
-def precondition(descriptor: int, size_bytes: int, mode: str, round_ms: int, output: Path) -> dict[str, Any]:
+def precondition(descriptor: int, size_bytes: int, mode: str, round_ms: int, output: Path) -> Preconditioned:
     """Write the first ``size_bytes`` of an open block device, and return how that went: what later sidecars tell.
 
     ``fill`` writes it once in sequence. ``steady`` then writes 4 KiB blocks at random, in rounds of ``round_ms``, until
@@ -22,7 +22,7 @@ def precondition(descriptor: int, size_bytes: int, mode: str, round_ms: int, out
     device = led_to(descriptor)
     messages.say(f"{device}: writing its first {size_bytes / 2**30:.2f} GiB once")
     fio.fill(descriptor, size_bytes)
-    record: dict[str, Any] = {"mode": mode, "size_bytes": size_bytes}
+    record: Preconditioned = {"mode": mode, "size_bytes": size_bytes}
     if mode == "fill":
         return record
     rounds: list[float] = []
@@ -35,5 +35,6 @@ def precondition(descriptor: int, size_bytes: int, mode: str, round_ms: int, out
     messages.say(
         f"{device}: {'steady' if found.steady else 'NOT STEADY'} after {len(rounds)} rounds (of the last {ROUNDS})"
     )
-    about = {"round_ms": round_ms, "rounds": rounds, "steady": found.steady}
-    return {**record, **about, "excursion": found.excursion, "rise": found.rise}
+    record["round_ms"], record["rounds"], record["steady"] = round_ms, rounds, found.steady
+    record["excursion"], record["rise"] = found.excursion, found.rise
+    return record

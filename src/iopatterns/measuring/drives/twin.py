@@ -1,22 +1,23 @@
 """Drive kind `twin`: a simulated drive. Every execution finds it as its model says, and takes virtual time alone."""
 
 import contextlib
+import dataclasses
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
+from iopatterns.measuring import fio
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.tuning import mode_page
 from iopatterns.raw import cells, records, tuning_steps
 from iopatterns.raw.records import Settings, Specification
-from iopatterns.twin import models
+from iopatterns.twin import models, running
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.state import SETTINGS, find_model
 
-# Settings of the kernel's queue that the model's own block layer has
-_OF_THE_MODEL = frozenset({"scheduler", "nr_requests"})
+# Why a twin does not have a setting that is neither a bit of its mode page nor a parameter of its host's block layer
 _NOT_OF_THE_MODEL = {
     "read_ahead_kb": "the model has none: its I/O passes no page cache",
     "write_cache": "the model's kernel has no view of its own: it knows what WCE is",
@@ -25,7 +26,10 @@ _NOT_OF_THE_MODEL = {
 
 
 class TwinDrive:
-    """A twin: fio runs under ``twin run``, and nothing of this machine but a state folder is read or written.
+    """A twin: fio runs as under ``twin run``, and nothing of this machine but a state folder is read or written.
+
+    fio is kept loaded for all executions of the cell. The command lines that begin with ``prefix`` give the same, byte
+    for byte.
 
     The state folder, below ``data/raw/.twins``, holds the drive's settings. Each cell has its own, made anew before and
     deleted after it, so that cells of one twin may be measured at the same time.
@@ -36,19 +40,25 @@ class TwinDrive:
         self._drive = cast(records.Twin, specification["drive"])
         state = Path("data/raw/.twins") / cells.digest(specification)[:16]
         self._state = root / state
-        self._command = ["twin", "run", self._drive["model"], "--state", str(state)]
-        self.prefix = [*self._command, "--"]
+        self._totals = self._state.absolute() / "totals"
+        # parameters that the drive's entry sets, and those that the cell's settings do
+        self._own = [f"{name}={value}" for name, value in self._drive.get("set", {}).items()]
+        self._parameters: list[str] = []
+        self._command = ["twin", "run", self._drive["model"], "--state", str(state), *_set(self._own)]
         self.target = "{drive}"
         self._settings: bytes | None = None
-        self.descriptors: tuple[int, ...] = ()
+        self._environment: dict[str, str] | None = None
+        self._fio: fio.Loaded | None = None
         self._verified: tuple[int, ...] = ()
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Delete the state folder when the context ends; there is nothing to keep others off."""
+        """End fio and delete the state folder when the context ends; there is nothing to keep others off."""
         try:
             yield
         finally:
+            if self._fio is not None:
+                self._fio.close()
             shutil.rmtree(self._state, ignore_errors=True)
 
     def guard(self) -> None:
@@ -60,6 +70,11 @@ class TwinDrive:
                 f"{self._name}: holds {model.size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
                 " Make file_size smaller."
             )
+
+    @property
+    def prefix(self) -> list[str]:
+        """The words before fio's own."""
+        return [*self._command, *_set(self._parameters), "--"]
 
     @property
     def _name(self) -> str:
@@ -84,24 +99,40 @@ class TwinDrive:
         shutil.rmtree(self._state, ignore_errors=True)
 
     def tune(self, settings: Settings) -> list[tuning_steps.Step]:
-        """Set mode page bits through sdparm, and have fio run under the scheduler asked for, one of the model's own."""
+        """Set bits of the mode page through sdparm, and have fio run with the other settings that the model has."""
         steps = []
         for setting, wanted in settings.items():
-            if setting in _OF_THE_MODEL:
-                name = f"host.{setting}"
+            if setting in mode_page.BITS:
+                steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, int(wanted)))
+            elif (name := f"host.{setting}") in models.declared():
                 before = self._model().values[name]
                 outcome = tuning_steps.ALREADY if str(wanted) == str(before) else tuning_steps.CHANGED
-                self.prefix = [*self.prefix[:-1], "--set", f"{name}={wanted}", "--"]
+                self._parameters.append(f"{name}={wanted}")
                 found = before if isinstance(before, int) else str(before)
                 steps.append(
                     tuning_steps.Step(setting, wanted, found, wanted, True, outcome, "a parameter of the model")
                 )
-            elif setting not in mode_page.BITS:
-                steps.append(tuning_steps.not_applicable(setting, wanted, _NOT_OF_THE_MODEL[setting]))
             else:
-                steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, int(wanted)))
+                steps.append(tuning_steps.not_applicable(setting, wanted, _NOT_OF_THE_MODEL[setting]))
         self._settings = self._stored()
         return steps
+
+    def run(self, argv: list[str], expected_s: float) -> fio.Outcome:
+        """Run fio on the twin, without ``twin run`` between. Raises FioError, for what cannot be served too."""
+        try:
+            if self._environment is None:
+                state = str(self._state)
+                self._environment = running.prepare(
+                    self._drive["model"], state, settings=[*self._own, *self._parameters]
+                )
+            words = running.on_drive(argv[len(self.prefix) :], self._environment)
+        except TwinError as error:
+            raise fio.FioError(f"{self._name}: {error}\n  Command: {' '.join(argv)}") from None
+        if self._fio is None:
+            self._fio = fio.Loaded({**self._environment, "TWIN_TOTALS": str(self._totals)})
+        self._totals.unlink(missing_ok=True)
+        outcome = self._fio.run(words, expected_s, argv)
+        return dataclasses.replace(outcome, counters=_read_totals(self._totals))
 
     def changed_settings(self, steps: Sequence[tuning_steps.Record]) -> list[str]:
         """Return the file of the twin's settings where it is not as `tune` left it."""
@@ -116,10 +147,10 @@ class TwinDrive:
         except FileNotFoundError:
             return None
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> records.Identity:
         """Return name, kind, model file, and what the drive says it is: model, serial, size_bytes, rotational."""
         model = self._model()
-        return {
+        identity: records.Identity = {
             "name": self._drive["name"],
             "kind": "twin",
             "twin": self._drive["model"],
@@ -130,12 +161,33 @@ class TwinDrive:
             "size_bytes": model.size_bytes,
             "rotational": model.identity["rotation_rpm"] > 1,
             "logical_block_bytes": 512,
-            "scheduler": model.values["host.scheduler"],
+            "scheduler": str(model.values["host.scheduler"]),
             "file_size_bytes": self._drive["file_size_bytes"],
         }
+        if "set" in self._drive:
+            identity["set"] = self._drive["set"]
+        return identity
 
     def _model(self) -> models.Model:
         try:
-            return models.load(self._drive["model"])
+            model = models.load(self._drive["model"])
+            return model.overridden(self._own) if self._own else model
         except TwinError as error:
             raise DriveError(str(error)) from None
+
+
+def _read_totals(path: Path) -> dict[str, int]:
+    """Return a drive's counters at the end of an execution, by name, as the preload library wrote them.
+
+    None where fio did nothing on the drive, of which `fio.check` tells.
+    """
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except FileNotFoundError:
+        return {}
+    return {name: int(number) for name, number in (line.split() for line in lines)}
+
+
+def _set(parameters: Sequence[str]) -> list[str]:
+    """Return the options of ``twin run`` that set parameters given as ``group.name=value``."""
+    return [word for parameter in parameters for word in ("--set", parameter)]

@@ -3,13 +3,13 @@
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from iopatterns.configuration import factors
 from iopatterns.measuring.tuning import exchange, mode_page, queue
-from iopatterns.raw.tuning_steps import CHANGED, Step, not_applicable
+from iopatterns.raw.records import WriteCache
+from iopatterns.raw.tuning_steps import CHANGED, Answer, Step, not_applicable
 
 LOOK_AHEAD = "look_ahead"
 SETTINGS = factors.names(factors.Role.MODE_PAGE, factors.Role.LOOK_AHEAD)
@@ -51,7 +51,7 @@ def by_hand(device: Path, setting: str, value: int) -> str:
     return access if isinstance(access, str) else shlex.join(access.order(value))
 
 
-def write_cache(disk: str) -> dict[str, Any]:
+def write_cache(disk: str) -> WriteCache:
     """Return whether a disk's write cache is on by what it says itself (``drive``: 0, 1) and by the ``kernel``'s view.
 
     None for what nobody says. ``disk`` is the kernel's name of it.
@@ -62,7 +62,7 @@ def write_cache(disk: str) -> dict[str, Any]:
     return {"drive": found, "kernel": _of_queue(device, "write_cache")}
 
 
-def disagree(seen: Mapping[str, Any]) -> bool:
+def disagree(seen: WriteCache) -> bool:
     """Return whether drive and kernel disagree on the write cache: then flushes are left out, or are for nothing."""
     return None not in seen.values() and seen["kernel"] != (_BACK if seen["drive"] else _THROUGH)
 
@@ -118,7 +118,7 @@ def _volatile_write_cache(device: Path) -> exchange.Access | str:
     def command(verb: str, *options: str) -> Sequence[str]:
         return ["nvme", verb, node, f"--feature-id={_VOLATILE_WRITE_CACHE}", *options]
 
-    def value(answer: exchange.Answer) -> int | None:
+    def value(answer: Answer) -> int | None:
         said = re.search(r"value:\s*(?:0x)?([0-9a-fA-F]+)", answer["stdout"])
         return int(said[1], 16) if said and not answer["exit_status"] else None
 

@@ -3,13 +3,19 @@
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from iopatterns.base import children
-from iopatterns.raw.tuning_steps import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, NOT_CHANGEABLE, REFUSED, Step
+from iopatterns.raw.tuning_steps import (
+    ALREADY,
+    CHANGED,
+    IGNORED,
+    NOT_APPLICABLE,
+    NOT_CHANGEABLE,
+    REFUSED,
+    Answer,
+    Step,
+)
 
-# A command with its exit status and what it printed
-Answer = dict[str, Any]
 Ask = Callable[[Sequence[str]], Answer]
 
 _TIMEOUT_S = 60.0

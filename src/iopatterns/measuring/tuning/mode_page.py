@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from iopatterns.configuration import factors
 from iopatterns.measuring.tuning import exchange
-from iopatterns.raw.tuning_steps import Step
+from iopatterns.raw.tuning_steps import Answer, Step
 
 # SBC-4, 6.5.6, by the names that sdparm gives them
 BITS = factors.names(factors.Role.MODE_PAGE)
@@ -33,7 +33,7 @@ def set_bit(
     return exchange.set_value(access(prefix, target, setting), setting, wanted, note)
 
 
-def _bit(answer: exchange.Answer, setting: str) -> tuple[int, bool] | None:
+def _bit(answer: Answer, setting: str) -> tuple[int, bool] | None:
     """Return value and changeability from what ``sdparm --get`` printed: ``DRA   0  [cha: y, def:  0, sav:  0]``.
 
     Its exit status is not asked: it is 5 on drives that save no values, although the value was printed.

@@ -1,0 +1,53 @@
+"""The runner of the benchmarks: which there are, what it writes of them, and what it does with one that fails."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from support import ROOT
+
+
+@pytest.fixture
+def runner() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("run", ROOT / "tests/benchmarks/run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_all_programs_of_the_folder_are_benchmarks_and_say_what_they_are_about(runner: ModuleType) -> None:
+    assert len(runner.benchmarks([])) > 4
+    assert [path.name for path in runner.benchmarks(["twin"])] == ["bench_twin.py"]
+    for path in runner.benchmarks([]):
+        assert len(runner.title(path)) > 20
+
+
+def test_figures_go_to_json_and_to_a_page(
+    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bench_toy.py").write_text('"""How fast a toy is."""\nprint("toy: 2.0 x another toy")\n')
+    found, page = tmp_path / "results/benchmarks.json", tmp_path / "benchmarks.md"
+    monkeypatch.setattr(runner, "FOLDER", tmp_path)
+    monkeypatch.setattr("sys.argv", ["run.py", "--json", str(found), "--page", str(page)])
+    runner.main()
+    assert "  toy: 2.0 x another toy\n" in capsys.readouterr().out
+    (told,) = json.loads(found.read_text())["benchmarks"]
+    assert told == {"program": "bench_toy.py", "title": "How fast a toy is", "figures": ["toy: 2.0 x another toy"]}
+    assert "## How fast a toy is\n" in page.read_text()
+    assert "\ntoy: 2.0 x another toy\n" in page.read_text()
+
+
+def test_a_benchmark_that_fails_is_named_and_no_page_is_written(
+    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bench_toy.py").write_text('"""How fast a toy is."""\nraise SystemExit(3)\n')
+    page = tmp_path / "benchmarks.md"
+    monkeypatch.setattr(runner, "FOLDER", tmp_path)
+    monkeypatch.setattr("sys.argv", ["run.py", "--json", str(tmp_path / "found.json"), "--page", str(page)])
+    with pytest.raises(SystemExit, match=r"bench_toy.py: failed with exit status 3"):
+        runner.main()
+    assert not page.exists()

@@ -1,0 +1,123 @@
+"""Facts about ablation: a real one finds what rests on read-ahead, and its record is known to be stale when it is."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from support import ROOT, Project, copy_project
+
+from iopatterns.configuration import config
+from iopatterns.workflow import ablation
+
+RECORD = "data/ablation.yaml"
+TINY = {"drives": ["intel"], "studies": ["zhou"], "file_size": "64 MiB", "runtime": "50 ms", "repetitions": 2}
+MECHANISMS = {
+    "read-ahead": {"says": "The drive reads ahead", "set": [{"read_ahead.window": 0, "read_ahead.refill": 0}]},
+    "seeks": {"says": "Heads move", "set": [{"disk.average_seek": 0}]},
+}
+
+
+@pytest.fixture(scope="module")
+def ablated(module_disk_folder: Any) -> Project:
+    """A project with the record of an ablation of read-ahead and seeks on one SSD, and its scorecard."""
+    project = copy_project(module_disk_folder / "ablated")
+    project.edit("config/config.yaml", **TINY)
+    project.edit("config/ablations.yaml", mechanisms=MECHANISMS)
+    study = yaml.safe_load((project.root / "config/studies/zhou.yaml").read_text())
+    experiments = {name: study["experiments"][name] for name in ("baseline", "order", "alignment")}
+    project.edit("config/studies/zhou.yaml", experiments=experiments)
+    for target in ("ablate", "results/scorecard.json"):
+        done = project.snakemake(target)
+        assert done.returncode == 0, done.stdout
+    return project
+
+
+def record(project: Project) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((project.root / RECORD).read_text())
+    return content
+
+
+def study_of(project: Project) -> dict[str, Any]:
+    card = json.loads((project.root / "results/scorecard.json").read_text())
+    study: dict[str, Any] = card["studies"]["zhou"]
+    return study
+
+
+def test_sequential_reads_with_gaps_are_slower_for_read_ahead_alone(ablated: Project) -> None:
+    assert record(ablated)["flips"] == {"zhou": {"prefetch-not-used": ["read-ahead"]}}
+
+
+def test_a_drive_without_the_mechanism_is_not_measured(ablated: Project) -> None:
+    assert record(ablated)["drives"] == {"read-ahead": ["intel"], "seeks": []}
+    assert not list((ablated.root / "results/ablation/seeks").glob("*.parquet"))
+
+
+def test_nothing_of_it_comes_into_the_raw_files_of_the_run(ablated: Project) -> None:
+    assert not [name for name in ablated.raw_files() if "ablation" in name]
+    assert not list((ablated.root / "results/ablation").glob("*/raw"))
+    specifications = [
+        json.loads(path.read_text())["specification"]["drive"]
+        for path in (ablated.root / "data/raw").glob("*/*/*/*.sidecar.json")
+    ]
+    assert specifications
+    assert not [drive for drive in specifications if "set" in drive]
+
+
+def test_the_scorecard_has_what_was_found_and_what_each_mechanism_does(ablated: Project) -> None:
+    assert study_of(ablated)["ablation"] == {
+        "mechanisms": [{"name": name, "says": body["says"]} for name, body in MECHANISMS.items()],
+        "flips": {"prefetch-not-used": ["read-ahead"]},
+        "stale": [],
+    }
+
+
+def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Project) -> None:
+    content = record(ablated)
+    content["made_from"]["data/twins/intel.yaml"] = "0" * 16
+    before = (ablated.root / RECORD).read_bytes()
+    try:
+        (ablated.root / RECORD).write_text(yaml.safe_dump(content))
+        assert ablated.snakemake("results/scorecard.json").returncode == 0
+        assert study_of(ablated)["ablation"]["stale"] == ["data/twins/intel.yaml"]
+        told = ablated.iopatterns("scorecard", "--expect")
+        assert told.returncode == 0, told.stdout
+        told = ablated.iopatterns("scorecard")
+        assert "data/ablation.yaml is stale: data/twins/intel.yaml changed since it was made" in told.stdout
+        assert "snakemake --cores 2 ablate" in told.stdout
+    finally:
+        (ablated.root / RECORD).write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    ("mechanisms", "message"),
+    [
+        (
+            {"read-ahead": {"says": "It reads ahead", "set": [{"read_ahead.windw": 0}]}},
+            "config/ablations.yaml: read-ahead: twins have no parameter 'read_ahead.windw'. Did you mean"
+            " 'read_ahead.window'?",
+        ),
+        (
+            {"read-ahead": {"says": "It reads ahead"}},
+            "config/ablations.yaml: mechanisms.read-ahead: the key 'set' is missing",
+        ),
+    ],
+)
+def test_a_mechanism_that_cannot_be_switched_off_is_told_before_anything_runs(
+    ablated: Project, mechanisms: dict[str, Any], message: str
+) -> None:
+    ablated.edit("config/ablations.yaml", mechanisms=mechanisms)
+    try:
+        done = ablated.snakemake("ablate")
+        assert done.returncode == 2
+        assert message in done.stdout
+        assert "Traceback" not in done.stdout
+    finally:
+        ablated.edit("config/ablations.yaml", mechanisms=MECHANISMS)
+
+
+def test_what_a_drive_sets_stays_set_when_a_mechanism_is_off() -> None:
+    drive = config.load(ROOT, {}).drives["wsl-ssd-cold"]
+    off: Any = ablation.Mechanism("frames", "It has frames", [{"link.frame_time": 0}]).off(drive)
+    assert dict(drive).get("set") == {"read_cache.initial": "0"}
+    assert off["set"] == {"read_cache.initial": "0", "link.frame_time": "0"}

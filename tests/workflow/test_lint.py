@@ -1,0 +1,21 @@
+"""The check of the workflow's form: all that `snakemake --lint` finds, but for environments of conda."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+RULE = 'rule copy:\n    output:\n        "copy",\n{log}    shell:\n        "touch {{output}}"\n'
+
+
+@pytest.mark.parametrize(
+    ("log", "status"),
+    [pytest.param('    log:\n        "log",\n', 0, id="no conda environment"), pytest.param("", 1, id="nor a log")],
+)
+def test_lint_asks_for_all_but_a_conda_environment(tmp_path: Path, log: str, status: int) -> None:
+    (tmp_path / "Snakefile").write_text(RULE.format(log=log))
+    done = subprocess.run([ROOT / ".ci/lint-workflow"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    assert ("No log directive" in done.stderr) == bool(status)
+    assert "conda" not in done.stderr
