@@ -16,7 +16,7 @@ import iopatterns
 from iopatterns.analysis import quantities
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
-from iopatterns.measuring import steadiness
+from iopatterns.measuring.steadiness import is_steady
 from iopatterns.raw import archive
 from iopatterns.raw.records import Sidecar
 from iopatterns.raw.sidecars import is_measured, read_sidecar
@@ -36,11 +36,11 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
     drive, cell, execution, experiments, drive_kind (twin, file, block), drive_model (of a twin); tuned (whether the
     cell asks for any setting) and set_<setting> for each setting that a cell asks for (missing in cells that do not);
     the cell's fio options in canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …); then the columns of
-    `fio_parser_json.jobs`; then steady (whether the execution was in a steady state, see `is_steady`) and
-    counter_<name> for each counter of a twin (of the whole execution, in each of its rows; missing on other drives).
-    Cells whose settings the drive did not take have no rows (`tuned` lists them). Raises SidecarError for a raw file
-    that is not what was measured, FioParseError for one that is no result of fio, CollectError where nothing was
-    measured.
+    `fio_parser_json.jobs`; then steady (whether the execution was in a steady state, see
+    `measuring.steadiness.is_steady`) and counter_<name> for each counter of a twin (of the whole execution, in each of
+    its rows; missing on other drives). Cells whose settings the drive did not take have no rows (`tuned` lists them).
+    Raises SidecarError for a raw file that is not what was measured, FioParseError for one that is no result of fio,
+    CollectError where nothing was measured.
     """
     rows, measured, counted = [], [], []
     for raw in raw_files:
@@ -74,30 +74,6 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
     table = table.assign(steady=table["source"].map(steady).astype("boolean"))
     of_twins = pd.DataFrame(counted).convert_dtypes(convert_string=False)
     return table.merge(of_twins, on="source", validate="many_to_one").drop(columns="source")
-
-
-def is_steady(rows: pd.DataFrame) -> bool | None:
-    """Return whether an execution was in a steady state, by SNIA's limits for five rounds of it; None if unknown.
-
-    ``rows`` are those of its jobs and directions, whose extremes are added up: that can find an even rate uneven where
-    jobs take from each other, but no uneven one even. It is unknown where fio counted fewer rounds, as of a replay that
-    was over early.
-    """
-    counted = rows.dropna(subset=["iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"])
-    counted = counted[counted["iops_samples"] > 0]
-    if counted.empty:
-        return None
-    # of jobs reported as one, fio adds up the extremes and the means, and gives the deviation that one of them has
-    jobs = counted["numjobs"].fillna(1) if "numjobs" in counted else pd.Series(1, counted.index)
-    together = jobs.where(counted["group_reporting"].fillna(0).astype(bool), 1) if "group_reporting" in counted else 1
-    found = steadiness.of_rounds(
-        float(counted["iops_min"].sum()),
-        float(counted["iops_max"].sum()),
-        float(counted["iops_mean"].sum()),
-        float((counted["iops_stddev"] * together).sum()),
-        int((counted["iops_samples"] // together).min()),
-    )
-    return None if found is None else found.steady
 
 
 def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -93,7 +93,7 @@ class Study:
     def steady_note(self, *experiments: str) -> str:
         """Return a sentence on the steady state of the executions of some experiments, for a note below a table.
 
-        Empty where nothing is known of it, see `collect.is_steady`.
+        Empty where nothing is known of it, see `steadiness.is_steady`.
         """
         rows = self.rows(*experiments)
         if "steady" not in rows or rows["steady"].isna().all():
