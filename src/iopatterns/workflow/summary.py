@@ -3,7 +3,7 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from iopatterns.base import files, units
 from iopatterns.base.errors import IoPatternsError
@@ -11,6 +11,9 @@ from iopatterns.configuration import kinds
 from iopatterns.measuring import progress
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
 from iopatterns.workflow.plan import PROGRESS
+
+if TYPE_CHECKING:  # it imports pandas, which a summary needs not
+    from iopatterns.analysis.collect import Colophon, Described
 
 COLOPHON = "results/colophon.json"
 REPORT = "results/report.pdf"
@@ -70,15 +73,15 @@ def _parts(root: Path, since_s: float, elapsed_s: float) -> list[str]:
     return [f"  {', '.join(told)}; Snakemake itself {units.format_duration(beside_s)}"]
 
 
-def _colophon(root: Path) -> dict[str, Any]:
+def _colophon(root: Path) -> "Colophon":
     try:
-        content: dict[str, Any] = json.loads((root / COLOPHON).read_text(encoding="utf-8"))
+        content: Colophon = json.loads((root / COLOPHON).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SummaryError(f"{COLOPHON}: there are no results yet. Run `snakemake --cores 1`.") from None
     return content
 
 
-def _drive(drive: dict[str, Any]) -> str:
+def _drive(drive: "Described") -> str:
     if "archive" in drive:
         return f"{drive['name']} (archive of kind {drive['kind']}: {drive['archive']['archive']})"
     if drive["simulated"]:
