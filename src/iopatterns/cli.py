@@ -200,7 +200,10 @@ def restore() -> None:
 @commands.command("scorecard")
 @click.option("--expect", is_flag=True, help="Make what the present scorecard says what is expected from now on.")
 def scorecard_command(expect: bool) -> None:
-    """Say what became of the sources' claims and numbers; fail where one that is expected to hold no longer does."""
+    """Say what became of the sources' claims and numbers; fail where one that is expected to hold no longer does.
+
+    A study that was run with other values than by default is not held against what is expected.
+    """
     from iopatterns.analysis import scorecard
     from iopatterns.base import files
 
@@ -213,11 +216,13 @@ def scorecard_command(expect: bool) -> None:
         return
     with files.of_this_version(scorecard.FILE):
         overview, broken = scorecard.overview(root), scorecard.regressions(root)
-    click.echo(overview)
+        others, studies = scorecard.not_judged(root), scorecard.load(root)["studies"]
+    click.echo("\n".join(filter(None, (overview, *others))))
     if broken:
         click.echo("Expected to hold, and no longer does:\n" + "\n".join(f"  {line}" for line in broken))
         sys.exit(1)
-    click.echo("Everything that is expected to hold does.")
+    if len(others) < len(studies):
+        click.echo(f"Everything {'else ' if others else ''}that is expected to hold does.")
 
 
 @commands.command("study")
