@@ -246,9 +246,20 @@ class Plan:
         """Return the files that say what an ablation found, if there has been one."""
         return [file for file in (ablation.DECLARED, ablation.RECORD) if (self._root / ablation.RECORD).exists()]
 
+    @property
+    def judged_studies(self) -> list[str]:
+        """The studies whose source published what they can be held against."""
+        return [study for study in self.studies if sources.has_published(self._root, study)]
+
+    def published(self, study: str) -> list[str]:
+        """Return the files of what a study's source published of values and drives; none where it published nothing."""
+        files = ("values.csv", "drives.csv") if study in self.judged_studies else ()
+        return [f"{sources.PUBLISHED}/{study}/{file}" for file in files]
+
     def claimed(self) -> list[str]:
         """Return the files of published values and claims of the studies."""
-        return [f"data/published/{study}/{file}" for study in self.studies for file in ("values.csv", "claims.yaml")]
+        files = ("values.csv", "claims.yaml")
+        return [f"{sources.PUBLISHED}/{study}/{file}" for study in self.judged_studies for file in files]
 
     def models_of(self) -> dict[str, str]:
         """Return the name of the model of each twin that is measured, by the name of the drive."""
@@ -280,7 +291,7 @@ class Plan:
     def titles(self) -> dict[str, dict[str, str]]:
         """Return title and source of each study, for the report."""
         return {
-            study: {"title": content["title"], "source": content["source"]}
+            study: {"title": content["title"], "source": content.get("source", "measured for no source")}
             for study, content in self.config.studies.items()
         }
 

@@ -65,13 +65,16 @@ def _claims(root: Path) -> list[str]:
         studies = scorecard.load(root)["studies"].values()
     except scorecard.ScorecardError:
         return []
+    others = [f"          {line}" for line in scorecard.not_judged(root)]
+    if not any(study["claims"] for study in studies):
+        return others
     found = [study["by_class"]["claims"]["independent"] for study in studies]
     checkable, hold = (sum(each[key] for each in found) for key in ("checkable", "hold"))
     all_checkable, all_hold = (sum(study[key] for study in studies) for key in ("checkable", "hold"))
     return [
         f"Claims:   {hold} of {checkable} independent ones hold; {all_hold} of {all_checkable} with those that are"
         " built into the twins or rest on fitted values alone",
-        *(f"          {line}" for line in scorecard.not_judged(root)),
+        *others,
     ]
 
 
