@@ -120,7 +120,7 @@ def _job(command: str, log: Path | None, *, die_with_parent: bool) -> Iterator[N
 
     if die_with_parent:
         fio.die_with_parent(signal.SIGTERM)
-    with messages.copied_to(log):
+    with messages.copied_to(log, noted_there_alone=progress.is_counted()):
         try:
             with interruptible():
                 yield

@@ -16,7 +16,7 @@ from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import UNPACKED
 from iopatterns.twin.state import find_model
-from iopatterns.workflow import ablation, rule_code
+from iopatterns.workflow import ablation, digest, rule_code
 
 RAW = "data/raw"
 PROGRESS = f"{RAW}/.progress"
@@ -31,6 +31,10 @@ _BATCH_S, _BATCH_CHARACTERS = 8.0, 90_000
 _WRITE_RATE_BYTES_PER_S = 1e9
 # What Snakemake takes for its own wherever it stands in the path of a rule's file
 _UNUSABLE = {"{": "braces", "}": "braces", "\n": "a line break"}
+
+
+# The plan of the Snakefile that this process runs, for what Snakemake calls besides
+_current: "Plan | None" = None
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,13 @@ class Plan:
     @classmethod
     def or_exit(cls, root: Path, overrides: Mapping[str, Any] | None = None) -> "Plan":
         """Return the plan, or print what is wrong with the folder or the configuration and end with exit status 2."""
+        global _current  # noqa: PLW0603 - Snakemake has one workflow a process
         try:
             _check_folder(root)
-            return cls(root, overrides)
+            _current = cls(root, overrides)
         except IoPatternsError as error:
             _end(str(error))
+        return _current
 
     def require_sources(self, files: Iterable[object]) -> None:
         """End with a message and exit status 2 unless each source among the input files of all rules can be used.
@@ -137,6 +143,23 @@ class Plan:
     def _batch(self, study: str, number: int, batch: list[grid.Cell]) -> Batch:
         raws = [f"{RAW}/{cell.folder}/{name}.json" for cell in batch for name in self.executions(study)]
         return Batch(f"measure_{study}_{number}", batch[0].drive, study, tuple(raws))
+
+    def batches_by_name(self) -> dict[str, Batch]:
+        """Return the batches of all studies by their names, which are those of their rules."""
+        return {batch.name: batch for study in self.studies for batch in self.batches(study)}
+
+    def why(self, batches: Iterable[Batch]) -> list[str]:
+        """Return for people which cells of some batches lack any raw file, and why: a line for each cell of a few, or
+        what they have in common.
+        """
+        raws = [raw for batch in batches for raw in batch.raw_files]
+        missing = self._cells_of(raw for raw in raws if not (self._root / raw).exists())
+        wanted = {study: [cell for cell in missing if cell.study == study] for study in self.studies}
+        planned = {study: list(found.values()) for study, found in self._cells.items()}
+        told = digest.lines(self._root / RAW, wanted, planned)
+        if not missing or len(missing) > digest.FEW:
+            return told
+        return [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in missing] + told
 
     def specifications(self, raw_files: Iterable[str]) -> list[str]:
         """Return the words by which the measuring command is told the specifications of the cells of some raw files."""
@@ -372,13 +395,18 @@ class Plan:
         executions, seconds = sum(each.executions for each in forecasts), sum(each.seconds for each in forecasts)
         progress.begin(self._root / PROGRESS, executions)
         if executions:
-            drives = ", ".join(self.measured_drives())
+            drives = ", ".join(each.drive for each in forecasts if each.executions)
             messages.say(f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.")
         if any(each.executions and self.is_real(each.drive) for each in forecasts) and health.tool() is None:
             messages.say(
                 "Temperature and health of drives are not recorded, for neither smartctl nor nvme is installed:"
                 " apt-get install smartmontools"
             )
+
+
+def current() -> Plan | None:
+    """Return the plan of the Snakefile that this process runs, if there is one."""
+    return _current
 
 
 def _io_seconds(cell: grid.Cell, executions: int) -> float:
