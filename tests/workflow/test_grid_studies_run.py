@@ -23,6 +23,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     zhou = yaml.safe_load((made.root / "config/studies/zhou.yaml").read_text())
     zhou["experiments"]["locality"]["vary"]["size"] = ["1m", "4m"]
     zhou["experiments"]["pause"]["vary"]["thinktime"] = ["1 ms"]
+    zhou["experiments"]["rewritten"]["fio"] = {"size": "4m", "ramp_time": "50 ms"}
     zhou["experiments"]["bursts"]["fio"] = {"thinktime": "5 ms"}
     made.edit("config/studies/zhou.yaml", experiments=zhou["experiments"])
     result = made.snakemake(timeout_s=900)
