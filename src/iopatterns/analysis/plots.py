@@ -28,6 +28,7 @@ STYLE = Path(__file__).with_name("plots.mplstyle")
 WIDTH_INCH = 166 / 25.4  # the report's text width
 _ROW_INCH = 52 / 25.4
 _LEGEND_COLUMNS = 4  # as many as the width holds
+_LEGEND_CHARACTERS = 110  # of all names in a row
 _PANELS_PER_ROW = 4
 _NOTE_WIDTH = 44  # letters that fit into the narrowest panel
 _MARKERS = "osD^vP"
@@ -367,7 +368,8 @@ def _drawn(
         # seaborn's own stands beside the panels, and its move_legend cannot take it from a figure's list
         beside = figure.legends.pop()
         names = [text.get_text() for text in beside.get_texts()]
-        columns_of_legend = min(len(names), _LEGEND_COLUMNS)
+        fitting = max(1, _LEGEND_CHARACTERS // max(map(len, names)))
+        columns_of_legend = min(len(names), _LEGEND_COLUMNS, fitting)
         handles = [handle for handle in beside.legend_handles if handle is not None]
         figure.legend(handles, names, loc="outside lower center", ncols=columns_of_legend)
     return figure

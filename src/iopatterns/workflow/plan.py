@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -389,8 +388,6 @@ class Plan:
         """Keep other runs out of this folder, say what this one will measure, and start its progress count."""
         self._lock = _lock_folder(self._root / RAW)
         children.make_uniform()
-        # jobs call `iopatterns` by name: it lies beside the Python that runs Snakemake, active environment or not
-        os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
         forecasts = self.forecasts()
         executions, seconds = sum(each.executions for each in forecasts), sum(each.seconds for each in forecasts)
         progress.begin(self._root / PROGRESS, executions)
