@@ -140,14 +140,14 @@ quick)
     lay_out_quick
     cd quick
     started=$(date +%s)
-    snakemake --cores "$(nproc)" --configfile config/quick.yaml
+    IOPATTERNS_COMMAND='./reproduce.sh quick' snakemake --cores "$(nproc)" --configfile config/quick.yaml
     iopatterns summary --since "$started"
     say "All of it lies in quick/results; what was measured is used again by the whole report: ./reproduce.sh"
     ;;
 run)
     set_up
     started=$(date +%s)
-    snakemake --cores 1 --quiet host reason # `snakemake -n` gives the reasons
+    snakemake --cores 1
     iopatterns summary --since "$started"
     ;;
 test)

@@ -129,6 +129,15 @@ def test_a_cell_that_fails_says_its_own_words_and_how_to_go_on(project: Project)
     )
 
 
+def test_a_script_that_calls_snakemake_is_what_goes_on(copy: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IOPATTERNS_COMMAND", "./reproduce.sh quick")
+    raw = next((copy.root / "data/raw").rglob("01.json"))
+    raw.write_bytes(raw.read_bytes() + b" ")
+    failed = copy.snakemake("--forcerun", "collect_saif2020", "--", "collect_saif2020")
+    assert failed.returncode == 1
+    assert failed.stdout.strip().endswith("This goes on from there: ./reproduce.sh quick")
+
+
 def test_an_analysis_that_fails_says_its_own_words_alone(copy: Project) -> None:
     raw = next((copy.root / "data/raw").rglob("01.json"))
     raw.write_bytes(raw.read_bytes() + b" ")

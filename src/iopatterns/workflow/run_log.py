@@ -6,6 +6,7 @@ class here. With --verbose, --printshellcmds or --debug-dag Snakemake speaks for
 """
 
 import logging
+import os
 import re
 import sys
 import time
@@ -68,6 +69,8 @@ _SILENT = frozenset(
     }
 )
 _MEASURING = re.compile(r"Measuring (?P<study>\S+) on (?P<drive>\S+): \S+")
+# By which a script that calls Snakemake says how it was called itself
+COMMAND = "IOPATTERNS_COMMAND"
 _LONGEST_REASON = 100
 _MOST_FILES = 2
 
@@ -265,9 +268,11 @@ def _because(reason: str) -> str:
 
 
 def _command() -> str:
-    """Return the command line that this run was started with."""
+    """Return the command line that this run was started with: Snakemake's own, or that of the script that called it."""
     import shlex
 
+    if script := os.environ.get(COMMAND):
+        return script
     words = ["snakemake", *sys.argv[1:]]
     if not any(word.startswith(("--cores", "-c", "--jobs", "-j")) for word in words):
         words[1:1] = ["--cores", "1"]
@@ -278,7 +283,7 @@ def _snakemakes_own(settings: Any, stream: Any) -> logging.Handler:
     """Return the handler that Snakemake has without this one."""
     from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
 
-    return ColorizingTextHandler(
+    handler: logging.Handler = ColorizingTextHandler(
         nocolor=settings.nocolor,
         stream=stream,
         formatter=DefaultFormatter(settings.quiet, settings.show_failed_logs),
@@ -286,3 +291,4 @@ def _snakemakes_own(settings: Any, stream: Any) -> logging.Handler:
             settings.quiet, settings.debug_dag, settings.verbose, settings.dryrun, settings.printshellcmds
         ),
     )
+    return handler
