@@ -102,7 +102,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
         )
     all_there = f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again"
     if not _missing(raw_files) and not _is_noted(specification, root):
-        messages.say(all_there)
+        messages.note(all_there)
         return 0
 
     log = _own_log(root, specification)
@@ -110,7 +110,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
     with drive.hold():
         missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
         if not missing:
-            messages.say(all_there)
+            messages.note(all_there)
             return 0
         cell.mkdir(parents=True, exist_ok=True)
         for leftover in cell.glob(".*.partial"):
@@ -124,7 +124,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
                 _leave_out(raw, about)
                 progress.advance()
             reasons = "; ".join(step["reason"] for step in tuning_steps.not_taken(steps))
-            messages.say(f"{label}: not measured, for the drive does not take its settings: {reasons}")
+            messages.note(f"{label}: not measured, for the drive does not take its settings: {reasons}")
             return 0
         about["fio_version"] = fio.version()
         real = specification["drive"]["kind"] not in kinds.SIMULATED
@@ -134,7 +134,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
         for raw in missing:
             _execute(drive, raw, about, log, condition)
             progress.advance()
-        messages.say(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
+        messages.note(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
     return len(missing)
 
 
