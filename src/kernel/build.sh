@@ -30,7 +30,7 @@ if [ ! -e "$kept/linux" ]; then
     mkdir "$work/source" "$work/build"
     # what no setting of ours builds is half of the source
     tar --extract --xz --file="$source" --directory="$work/source" --strip-components=1 \
-        --exclude='*/drivers/gpu/*.[ch]' --exclude='*/drivers/net/*.[ch]' --exclude='*/sound/*.[ch]' --exclude='*.rst'
+        --exclude='*/drivers/gpu/*.[ch]' --exclude='*/drivers/net/*/*.[ch]' --exclude='*/sound/*.[ch]' --exclude='*.rst'
     # UML has no setting for its tick: 100 Hz, where Debian's kernels have 250. Write-back goes by ticks.
     sed -i '/^config HZ$/,/default/s/default [0-9]*/default 250/' "$work/source/arch/um/Kconfig"
     grep -A3 '^config HZ$' "$work/source/arch/um/Kconfig" | grep -q 'default 250' || {
