@@ -104,6 +104,12 @@ def test_file_systems_hold_what_is_written(file_system: str) -> None:
 
 
 @needs_kernel
+def test_mount_options_of_all_file_systems_and_of_one_go_together() -> None:
+    options = shell("grep /mnt/drive /proc/mounts", "--mount-options", "noatime,discard,nobarrier").stdout.split()[3]
+    assert {"noatime", "discard", "nobarrier"} <= set(options.split(","))
+
+
+@needs_kernel
 def test_what_is_written_is_on_the_image_that_is_kept(tmp_path: Path) -> None:
     image = tmp_path / "image"
     shell("echo kept > a", "--keep", str(image))

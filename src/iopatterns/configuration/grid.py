@@ -73,11 +73,11 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
         if kinds.is_archived(settings):
             yield from _archived(conf, study, drive, settings)
             continue
-        measured = {is_set: _measured(conf, drive, settings, is_set=is_set) for is_set in (False, True)}
         found: dict[str, tuple[str, records.Specification, list[str]]] = {}
         for experiment, point, part, drive_settings, replay in _points(conf, study, drive):
-            # a replay ends with its trace
+            # a replay ends with its trace, and uses as much of the drive as that
             runtime_ms = 0 if replay else config.runtime_ms(conf, study, experiment)
+            file_size_bytes = 0 if replay else conf.file_size_bytes
             _check_point({**point, **part}, conf, runtime_ms, f"{file}: experiments.{experiment}")
             specification: records.Specification = {
                 "protocol": PROTOCOL,
@@ -85,9 +85,7 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
                 # each execution finds a simulated drive in the same state
                 "warmup_ms": 0 if kinds.is_simulated(settings) else conf.warmup_ms,
                 "seed": conf.seed,
-                "drive": {**measured[bool(drive_settings)], "file_size_bytes": 0}
-                if replay
-                else measured[bool(drive_settings)],
+                "drive": _measured(conf, drive, settings, file_size_bytes, is_set=bool(drive_settings)),
                 "fio": {**point, **part},
             }
             if "read_iolog" in point:
@@ -107,10 +105,12 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
             yield Cell(study, drive, name, specification, tuple(experiments))
 
 
-def _measured(conf: config.Config, name: str, entry: kinds.Resolved, *, is_set: bool) -> records.Drive:
+def _measured(
+    conf: config.Config, name: str, entry: kinds.Resolved, file_size_bytes: int, *, is_set: bool
+) -> records.Drive:
     """Return a drive as a specification has it; ``is_set``: whether the cell sets anything on it."""
     about: dict[str, Any] = {key: value for key, value in entry.items() if key not in _ABOUT_A_DRIVE}
-    about |= {"name": name, "file_size_bytes": conf.file_size_bytes}
+    about |= {"name": name, "file_size_bytes": file_size_bytes}
     if kinds.of(entry).is_preconditioned and conf.precondition != "none":
         about["precondition"] = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
     if is_set and kinds.is_real(entry) and "tune" in entry:

@@ -72,7 +72,7 @@ def _of_study(root: Path, study: str) -> Iterator[Recording]:
                 study,
                 f"{name}-{level}" if level else name,
                 body["drive"],
-                content["options"],
+                {**content["options"], **body.get("options", {})},
                 body["phases"],
                 {variable: level} if variable else {},
             )
