@@ -1,5 +1,6 @@
 """Replays of traces made up for these tests, and what was copied from Kapoor's paper."""
 
+import itertools
 import json
 import os
 import re
@@ -157,7 +158,7 @@ def test_sums_that_the_contradictions_tell_are_those_of_the_tables() -> None:
 # ---- The workloads as jobs of fio
 
 JOBS = sorted(WORKLOADS.glob("*.fio"))
-SETTINGS = {"CHUNK": "1k", "THREADS": "10", "FILES": "12"}
+SETTINGS = {"CHUNK": "1k", "READS": "64", "THREADS": "10", "FILES": "12"}
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda path: path.stem)
@@ -175,7 +176,10 @@ def test_a_random_read_may_begin_at_any_byte_as_in_the_pseudo_code(tmp_path: Pat
     command = ["fio", f"--write_iolog={log}", "--section=read-0", "job.fio"]
     subprocess.run(command, cwd=tmp_path, env=os.environ | SETTINGS, capture_output=True, check=True)
     table = pd.concat(list(traces.read_pieces(log)))
-    assert len(table) == 20 * 64  # of each file as many reads as it has chunks
+    assert len(table) == 20 * 64
+    # of each file as many reads as it has chunks, a file after the other
+    names = [word for line in log.read_text().splitlines() if " read " in line for word in line.split() if "f." in word]
+    assert [len(list(run)) for _, run in itertools.groupby(names)] == [64] * 20
     assert set(table["size_bytes"]) == {1024}
     assert (table["offset_bytes"] % 512 != 0).any()
 

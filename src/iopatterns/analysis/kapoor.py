@@ -1,4 +1,4 @@
-"""Queue depths, miss ratios of the map cache and zombie curves: Kapoor's figures, drawn of replays."""
+"""Queue depths, miss ratios of the map cache and zombie curves: Kapoor's figures and tables, made of replays."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from iopatterns.analysis.plots import WIDTH_INCH, styled
 from iopatterns.analysis.replays import SHOWN, zombie_curve
-from iopatterns.analysis.tables import WORKLOAD_NAMES
+from iopatterns.analysis.study import Study
+from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, significant
 
 _GREYS = ("0.0", "0.45", "0.7")
 _DASHES = ("-", "--", ":")
@@ -85,3 +86,92 @@ def zombie_figure(replays: pd.DataFrame) -> Figure:
         axes.set_xlim(left=0)
         axes.legend()
     return figure
+
+
+def _workload(rw: str) -> str:
+    return WORKLOAD_NAMES[rw]
+
+
+def _here(name: str, head: str, unit: str = "", over: str = "") -> Column:
+    return Column((f"{name}_mean",), head, significant, unit, over)
+
+
+def _published(name: str, unit: str = "", over: str = "") -> Column:
+    return Column((f"published_{name}",), "Published", significant, unit, over)
+
+
+def scale_table(study: Study) -> Table:
+    """Return table 1 with the queue depths of figure 2; a row for each number of writes between two fsync."""
+    quartiles = ["queue depth first quartile", "queue depth median", "queue depth third quartile"]
+    data = study.comparison("scale", ["fsync"], ["workload duration", "maximum request size", *quartiles])
+    columns = [
+        Column(("fsync",), "Writes between fsync", lambda count: str(count) if count else "none", right=False),
+        _here("duration_s", "Here", "s", "Duration"),
+        _published("duration_s", "s", "Duration"),
+        _here("largest_write_kib", "Here", "KiB", "Largest write"),
+        _published("largest_write_kib", "KiB", "Largest write"),
+        _here("depth_first_quartile", "First quartile", over="Queue depth"),
+        _here("depth_median", "Median", over="Queue depth"),
+        _here("depth_third_quartile", "Third quartile", over="Queue depth"),
+    ]
+    return Table(data, tuple(columns), "study")
+
+
+def mix_table(study: Study) -> Table:
+    """Return what figure 1 shows as numbers, a row for each phase of the mix."""
+    quantities = ["workload duration", "queue depth", "largest queue depth", "times drained"]
+    parts = [study.comparison(name, ["numjobs"], quantities) for name in study.experiments if name in _MIX]
+    data = pd.concat(parts, ignore_index=True).assign(mix="mix")
+    columns = [
+        Column(("rw",), "Phase", _workload, right=False),
+        Column(("numjobs",), "Threads"),
+        _here("duration_s", "Duration", "s"),
+        _here("depth_mean", "Mean", over="Queue depth"),
+        _here("depth_largest", "Largest", over="Queue depth"),
+        _here("drained", "Emptied", "times", "Queue depth"),
+    ]
+    return Table(data, tuple(columns), "mix")
+
+
+def locality_table(study: Study) -> Table:
+    """Return the miss ratios of figure 3, a row for each workload and size, and the durations on one of the drives."""
+    cells = study.comparison("locality", of=["miss ratio", "workload duration"])
+    keys = ["rw", "bs_bytes"]
+    drives = list(dict.fromkeys(cells["drive"]))
+    data = cells[cells["drive"] == drives[0]][keys].reset_index(drop=True)
+    for drive in drives:
+        here = cells[cells["drive"] == drive]
+        data = data.merge(here[[*keys, "miss_ratio_mean"]].rename(columns={"miss_ratio_mean": drive}), on=keys)
+    timed = cells[cells["published_duration_s"].notna()]["drive"].unique()
+    wanted = cells[cells["drive"].isin(timed if len(timed) else drives[:1])]
+    data = data.merge(wanted[[*keys, "duration_s_mean", "published_duration_s"]], on=keys)
+    columns = [
+        Column(("rw",), "Workload", _workload, right=False, once=True),
+        Column(("bs_bytes",), "Size", block_label),
+        *(
+            Column((drive,), drive.rpartition("-")[2], fixed(3), over="Miss ratio, by the map in memory (%)")
+            for drive in drives
+        ),
+        _here("duration_s", "Here", "s", "Duration"),
+        _published("duration_s", "s", "Duration"),
+    ]
+    return Table(data, tuple(columns), "rw")
+
+
+def zombie_table(study: Study) -> Table:
+    """Return tables 2 and 3 with what figures 4 and 5 show as numbers, a row for each number of threads."""
+    quantities = ["workload duration", "bandwidth", "occupied space", "valid ratio", "share of zombies"]
+    names = [name for name in study.experiments if name.startswith("zombies")]
+    data = pd.concat([study.comparison(name, ["numjobs"], quantities) for name in names], ignore_index=True)
+    columns = [
+        Column(("rw",), "Workload", _workload, right=False, once=True),
+        Column(("numjobs",), "Threads"),
+        _here("duration_s", "Here", "s", "Duration"),
+        _published("duration_s", "s", "Duration"),
+        _here("bandwidth_mb_per_s", "Here", "MB/s", "Bandwidth"),
+        _published("bandwidth_mb_per_s", "MB/s", "Bandwidth"),
+        Column(("occupied_mean",), "Occupied", fixed(2), over="Blocks"),
+        Column(("mean_valid_ratio_mean",), "Valid ratio", fixed(2), over="Blocks"),
+        Column(("zombies_mean",), "Partly valid", fixed(2), over="Blocks"),
+    ]
+    return Table(data, tuple(columns), "rw")

@@ -296,7 +296,7 @@ def _of_place(point: Mapping[str, Any], conf: config.Config) -> str:
 
 def _of_pauses(point: Mapping[str, Any], runtime_ms: int) -> str:
     """Return what is wrong with a workload's pauses, or nothing."""
-    if point.get("thinktime", 0) >= runtime_ms * 1000:
+    if "thinktime" in point and point["thinktime"] >= runtime_ms * 1000:
         return (
             f"thinktime {point['thinktime']} us is no shorter than an execution ({config.CONFIG_FILE}: runtime:"
             f" {runtime_ms} ms). Take a shorter pause, or a longer runtime."
