@@ -46,7 +46,7 @@ def depth_figure(replays: pd.DataFrame) -> Figure:
     for number, replay in enumerate(each for name in _MIX for each in of(replays, name)):
         depth: Mapping[str, Any] = replay["depth"]
         seconds = end_s + np.arange(len(depth["most"])) * depth["part_ns"] / 1e9
-        axes.fill_between(seconds, depth["least"], depth["most"], step="post", color=_GREYS[number], linewidth=0)
+        axes.fill_between(seconds, depth["least"], depth["most"], step="post", color=_GREYS[number], linewidth=0.7)
         axes.text(seconds.mean(), 35, WORKLOAD_NAMES[replay["rw"]], ha="center")
         end_s = float(seconds[-1]) + depth["part_ns"] / 1e9
         axes.axvline(end_s, color="0.5", linewidth=0.5)
