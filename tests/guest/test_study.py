@@ -34,6 +34,7 @@ def little(root: Path, entry: dict[str, Any], experiments: dict[str, dict[str, A
     study["levels"] = {"patterns": PATTERNS, "reads": READS, "block_sizes": ["4k"], "small_and_usual": ["4k"]}
     for name, vary in {
         "schedulers": {"scheduler": ["none", "cfq"]},
+        "disk-schedulers": {"scheduler": ["none", "cfq"]},
         "concurrency": {"numjobs": [1, 2], "bs": ["4k"]},
     }.items():
         study["experiments"][name]["vary"] |= vary

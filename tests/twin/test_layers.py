@@ -13,7 +13,8 @@ from support import ROOT
 
 TWIN = ROOT / "src/twin"
 # CONTRIBUTING lists them in this order.
-ORDER = ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive", "scsi", "clock", "preload", "python"]
+ORDER = ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive", "scsi", "clock", "preload"]
+ORDER += ["linux", "python"]
 # What a folder may know beside itself. Less than all that come before it, where it needs less.
 KNOWS = {
     "core": [],
@@ -26,6 +27,7 @@ KNOWS = {
     "drive": ["core", "host", "link", "flash", "ftl", "controller", "disk"],
     "scsi": ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive"],
     "clock": ["core"],
+    "linux": ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive", "scsi"],
 }
 
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from support import ROOT, Project, copy_project
@@ -11,6 +12,9 @@ from iopatterns.configuration import config
 from iopatterns.workflow import ablation
 
 RECORD = "data/ablation.yaml"
+CLAIMS = "data/published/zhou/claims.yaml"
+# Of the claims about these experiments those that are told of what was fetched ahead; the first has two checks
+FLIPS = {"prefetch-not-used": ["read-ahead"], "sequential-reads-need-cache": ["read-ahead"]}
 TINY = {"drives": ["intel"], "studies": ["zhou"], "file_size": "64 MiB", "runtime": "50 ms", "repetitions": 2}
 MECHANISMS = {
     "read-ahead": {"says": "The drive reads ahead", "set": [{"read_ahead.window": 0, "read_ahead.refill": 0}]},
@@ -44,8 +48,8 @@ def study_of(project: Project) -> dict[str, Any]:
     return study
 
 
-def test_sequential_reads_with_gaps_are_slower_for_read_ahead_alone(ablated: Project) -> None:
-    assert record(ablated)["flips"] == {"zhou": {"prefetch-not-used": ["read-ahead"]}}
+def test_claims_on_what_is_fetched_ahead_rest_on_read_ahead_alone(ablated: Project) -> None:
+    assert record(ablated)["flips"] == {"zhou": FLIPS}
 
 
 def test_a_drive_without_the_mechanism_is_not_measured(ablated: Project) -> None:
@@ -67,9 +71,28 @@ def test_nothing_of_it_comes_into_the_raw_files_of_the_run(ablated: Project) -> 
 def test_the_scorecard_has_what_was_found_and_what_each_mechanism_does(ablated: Project) -> None:
     assert study_of(ablated)["ablation"] == {
         "mechanisms": [{"name": name, "says": body["says"]} for name, body in MECHANISMS.items()],
-        "flips": {"prefetch-not-used": ["read-ahead"]},
+        "flips": FLIPS,
         "stale": [],
     }
+
+
+def test_a_record_is_stale_once_one_of_several_checks_of_a_claim_has_changed(ablated: Project) -> None:
+    path = ablated.root / CLAIMS
+    before = path.read_text(encoding="utf-8")
+    content = yaml.safe_load(before)
+    (claim,) = [each for each in content["claims"] if each["id"] == "prefetch-not-used"]
+    claim["checks"][1]["check"]["at_most"] = 0.2
+    try:
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        assert ablated.snakemake("results/scorecard.json").returncode == 0
+        assert study_of(ablated)["ablation"]["stale"] == [CLAIMS]
+    finally:
+        path.write_text(before, encoding="utf-8")
+
+
+def test_what_several_checks_of_a_claim_need_is_measured(ablated: Project) -> None:
+    table = pd.read_parquet(ablated.root / "results/ablation/read-ahead/zhou.parquet")
+    assert {"alignment", "order"} <= {name for names in table["experiments"] for name in names.split()}
 
 
 def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Project) -> None:

@@ -77,7 +77,7 @@ def test_comments_and_descriptions_run_nothing(base: Project) -> None:
     [
         ("raw/tuning_steps.py", True),  # collect -> raw.sidecars -> raw.tuning_steps
         ("base/errors.py", True),
-        ("measuring/steadiness.py", False),  # which notebooks alone rest on
+        ("analysis/telling.py", False),  # which notebooks alone rest on
         ("measuring/fio.py", False),
     ],
 )

@@ -81,7 +81,7 @@ def test_another_block_size_runs_its_own_cells_alone(done: Project, disk_folder:
 def test_the_scorecard_agrees_with_what_is_expected(done: Project) -> None:
     said = done.snakemake("scorecard")
     assert said.returncode == 0, said.stdout
-    assert "checkable claims hold" in said.stdout
+    assert "independent claims hold" in said.stdout
 
 
 def test_the_scorecard_fails_and_names_a_claim_that_no_longer_holds(done: Project, disk_folder: Path) -> None:

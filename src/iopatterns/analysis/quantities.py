@@ -51,6 +51,11 @@ class Quantity:
         """The units in which a source may print it."""
         return list(_UNITS[self.unit])
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is what a twin has counted, which a real drive does not tell."""
+        return self.unit == _COUNTED
+
 
 # By the name that published values (column quantity) and claims (key of) have for them
 QUANTITIES = {
@@ -93,7 +98,8 @@ _OF_SHARES = re.compile(
 )
 _FIOS_OWN = re.compile(r"iops_(min|max|mean|stddev)|(iodepth|latency|bandwidth)_.*_percent")
 # What a twin has counted: `Counters` in src/twin/core/counters.h, without underscores
-_OF_TWINS = re.compile(r"(.+) per request")
+_COUNTED = "per request"
+_OF_TWINS = re.compile(rf"(.+) {_COUNTED}")
 
 
 def find(name: str) -> Quantity | None:
@@ -115,7 +121,7 @@ def find(name: str) -> Quantity | None:
     if match := _OF_SHARES.fullmatch(name):
         return Quantity(_share_column(match), name, "%")
     if (match := _OF_TWINS.fullmatch(name)) and match[1].replace(" ", "_") in _twin.counter_names():
-        return Quantity(f"{match[1].replace(' ', '_')}_per_request", name, "per request")
+        return Quantity(f"{match[1].replace(' ', '_')}_per_request", name, _COUNTED)
     return QUANTITIES.get(name) or _OF_REPLAYS.get(name)
 
 

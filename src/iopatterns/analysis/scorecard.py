@@ -40,6 +40,7 @@ _REASONS = {DEVIATES: "deviation", UNDECIDED: "undecided"}
 _EQUAL = 1e-9
 _SET_UP = "It describes the source's set-up, or what it tells of drives in general."
 _NOT_MEASURED = "Its drive or experiment was not measured."
+_NOT_COUNTED = "It is about what goes on in the drive, which twins count and real drives do not tell."
 
 
 class ScorecardError(IoPatternsError):
@@ -195,7 +196,8 @@ def _claim(
     worst = max(parts, key=lambda part: part.off, default=None)
     status = CONTRADICTED if claim["id"] in contradicted and parts else finding
     class_ = classifier.of_claim(claim["id"], holds=finding in _HOLDS, drive=drive) if parts else Class()
-    because = _NOT_MEASURED if not parts else "" if drive else claim.get(_REASONS.get(finding, ""), "")
+    not_there = _NOT_COUNTED if drive and check.is_of_counters else _NOT_MEASURED
+    because = not_there if not parts else "" if drive else claim.get(_REASONS.get(finding, ""), "")
     return {
         **entry,
         "status": status,

@@ -177,9 +177,10 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
     values = published.load(root / "data/published" / study)
     outcomes = {}
     for claim in claims(root, study):
-        if "check" not in claim:
+        check = checks.of_claim(claim, values)
+        if check is None:
             continue
-        parts = judge.parts(checks.parse(claim["check"], values))
+        parts = judge.parts(check)
         # a margin around 1 is judged by a test, which may leave open what lies within it
         held = [
             part.status in {REPRODUCED, WITHIN} or (not isinstance(part.value, str) and part.off <= _NOISE)
@@ -198,7 +199,7 @@ def _sums(root: Path, conf: config.Config) -> dict[str, str]:
     for file in others:
         content = yaml_schema.read_yaml(root, file)
         if file.endswith("claims.yaml"):  # what is said about a claim decides nothing
-            content = {claim["id"]: claim.get("check") for claim in content["claims"]}
+            content = {claim["id"]: [claim.get("check"), claim.get("checks")] for claim in content["claims"]}
         sums[file] = _sum(content)
     settings = {"runtime_ms": conf.runtime_ms, "file_size_bytes": conf.file_size_bytes, "seed": conf.seed}
     return {**sums, config.CONFIG_FILE: _sum(settings)}

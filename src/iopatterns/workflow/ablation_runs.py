@@ -59,7 +59,11 @@ def _experiments_of_claims(root: Path, study: str) -> set[str]:
         if isinstance(content, dict):
             if isinstance(content.get("experiment"), str):
                 yield content["experiment"]
-            for each in content.values():
+            content = list(content.values())
+        if isinstance(content, list):
+            for each in content:
                 yield from named(each)
 
-    return {name for claim in ablation.claims(root, study) for name in named(claim.get("check", {}))}
+    return {
+        name for claim in ablation.claims(root, study) for name in named([claim.get("check"), claim.get("checks")])
+    }

@@ -45,6 +45,11 @@ class Check:
         named = [self.statistic.where, *(selection.levels for selection in self.statistic.selections)]
         return {str(drive) for levels in named for drive in listed(levels.get("drive", [])) if drive != ALL}
 
+    @property
+    def is_of_counters(self) -> bool:
+        """Whether it asks for what only twins count."""
+        return self.statistic.is_of_counters
+
     def on(self, drive: str) -> "Check | None":
         """Return the check put to another drive; None for one that compares drives or is about a certain one."""
         statistic = None if isinstance(self.expectation, Equals) else self.statistic.on(drive)
@@ -111,6 +116,11 @@ class Checks:
     def drives(self) -> set[str]:
         """The drives that any of them names."""
         return {drive for check in self.each for drive in check.drives}
+
+    @property
+    def is_of_counters(self) -> bool:
+        """Whether all of them ask for what only twins count."""
+        return all(check.is_of_counters for check in self.each)
 
     def on(self, drive: str) -> "Checks | None":
         """Return those that can be put to another drive; None without any."""

@@ -86,6 +86,11 @@ class Statistic(ABC):
         return []
 
     @property
+    def is_of_counters(self) -> bool:
+        """Whether it is computed of what a twin has counted, which a real drive does not tell."""
+        return any(quantities.get(selection.of).is_counted for selection in self.selections)
+
+    @property
     def measure(self) -> quantities.Quantity | None:
         """The quantity in whose unit it is; None where it has no unit."""
         return None
