@@ -23,7 +23,7 @@ kept=${XDG_CACHE_HOME:-$HOME/.cache}/iopatterns/linux/$name-$key
 export LC_ALL=C
 
 if [ ! -e "$kept/linux" ]; then
-    say "Building $name $version as User-mode Linux (about 5 minutes of processor time and 0.9 GB, which are freed again)"
+    say "Building $name $version as User-mode Linux (more than seven minutes of processor time, and 0.9 GB, which are freed again)"
     mkdir -p "$kept"
     work=$(mktemp -d "$kept/work-XXXXXX")
     trap 'rm -rf "$work"' EXIT
