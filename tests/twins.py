@@ -1,16 +1,33 @@
-"""Runs fio on twins, for tests."""
+"""Runs the command `twin` and fio on twins, for tests."""
 
+import io
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import patience
 
+from iopatterns.twin import cli
+
 TWIN = [sys.executable, "-m", "iopatterns.twin"]
 JOB = ["fio", "--name=job", "--filename={drive}", "--size=256m", "--bs=4k", "--randrepeat=0", "--randseed=7"]
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    """Do what `twin WORDS` does: in this process, where pandas is imported once; a program that it runs in its own."""
+    if words[0] == "run":
+        return patience.run([*TWIN, *words], 120, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    status: Any = 0
+    with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
+        try:
+            cli.main(list(words))
+        except SystemExit as end:
+            status = end.code
+    return subprocess.CompletedProcess(words, status, output.getvalue(), errors.getvalue())
 
 
 def run(

@@ -1,13 +1,38 @@
 """Types of the native module (src/twin/python)."""
 
-from typing import Any
+from typing import Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 _Done = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
-def parameters() -> list[dict[str, Any]]: ...
+class _Declared(TypedDict):
+    group: str
+    name: str
+    text: str
+
+class Number(_Declared):
+    kind: Literal["number"]
+    unit: str
+    minimum: int
+    maximum: int
+
+class Ratio(_Declared):
+    kind: Literal["ratio"]
+    minimum: float
+    maximum: float
+
+class Toggle(_Declared):
+    kind: Literal["toggle"]
+
+class Choice(_Declared):
+    kind: Literal["choice"]
+    choices: list[str]
+
+Parameter = Number | Ratio | Toggle | Choice
+
+def parameters() -> list[Parameter]: ...
 def groups(kind: str, mapping: str) -> list[str]: ...
 def check(text: str, folder: str) -> None: ...
 def counter_names() -> list[str]: ...

@@ -120,7 +120,7 @@ def _job(command: str, log: Path | None, *, die_with_parent: bool) -> Iterator[N
 
     if die_with_parent:
         fio.die_with_parent(signal.SIGTERM)
-    with messages.copied_to(log):
+    with messages.copied_to(log, noted_there_alone=progress.is_counted()):
         try:
             with interruptible():
                 yield
@@ -200,7 +200,10 @@ def restore() -> None:
 @commands.command("scorecard")
 @click.option("--expect", is_flag=True, help="Make what the present scorecard says what is expected from now on.")
 def scorecard_command(expect: bool) -> None:
-    """Say what became of the sources' claims and numbers; fail where one that is expected to hold no longer does."""
+    """Say what became of the sources' claims and numbers; fail where one that is expected to hold no longer does.
+
+    A study that was run with other values than by default is not held against what is expected.
+    """
     from iopatterns.analysis import scorecard
     from iopatterns.base import files
 
@@ -213,11 +216,79 @@ def scorecard_command(expect: bool) -> None:
         return
     with files.of_this_version(scorecard.FILE):
         overview, broken = scorecard.overview(root), scorecard.regressions(root)
-    click.echo(overview)
+        others, studies = scorecard.not_judged(root), scorecard.load(root)["studies"]
+    click.echo("\n".join(filter(None, (overview, *others))))
     if broken:
         click.echo("Expected to hold, and no longer does:\n" + "\n".join(f"  {line}" for line in broken))
         sys.exit(1)
-    click.echo("Everything that is expected to hold does.")
+    if len(others) < len(studies):
+        click.echo(f"Everything {'else ' if others else ''}that is expected to hold does.")
+
+
+@commands.command("bench")
+@click.option("--drive", required=True, help="The drive, by its name in config/drives.yaml.")
+@click.option("--rw", "rw", required=True, help="Workloads, such as randread,randwrite.")
+@click.option("--bs", "bs", required=True, help="Block sizes, such as 4k,64k.")
+@click.option("--iodepth", help="I/O depths, such as 1,8,32.")
+@click.option("--numjobs", help="Numbers of jobs, such as 1,4.")
+@click.option("--repetitions", type=click.IntRange(1, 9999), help="Executions of each cell, in place of config.yaml's.")
+@click.option("--runtime", help="How long fio measures in each, such as 10s, in place of config.yaml's.")
+@click.option("--file-size", help="How much of the drive is used, such as 8GiB, in place of config.yaml's.")
+@click.argument("options", nargs=-1, metavar="[OPTION=LEVELS]...")
+def bench_command(drive: str, options: tuple[str, ...], **given: str | int | None) -> None:
+    """Measure a drive at all combinations of some levels, with no file to write; show a table and draw figures.
+
+    Each OPTION=LEVELS is a factor besides, such as thinktime=1ms,5ms or DRA=0,1: `iopatterns factors` lists them. A
+    drive is checked and kept from harm as in any study.
+    """
+    from iopatterns.workflow.bench import Bench, Request
+
+    _entry(drive)
+    values = {name: given.pop(name) for name in ("repetitions", "runtime", "file_size")}
+    levels = {name: str(text) for name, text in given.items() if text is not None}
+    for option in options:
+        name, equals, text = option.partition("=")
+        if not (equals and text):
+            raise click.BadParameter(f"'{printable(option)}' is no OPTION=LEVELS, such as thinktime=1ms,5ms.")
+        levels[name] = text
+    request = Request(
+        drive,
+        {name: [level.strip() for level in text.split(",")] for name, text in levels.items()},
+        {name: value for name, value in values.items() if value is not None},
+    )
+    bench = Bench.lay_out(Path.cwd(), request)
+    with _job("bench", None, die_with_parent=False):
+        bench.measure()
+    click.echo(bench.tell())
+
+
+@commands.command("compare")
+@click.argument("first")
+@click.argument("second")
+@click.option("--of", default="bandwidth", show_default=True, help="The quantity, such as iops, latency or 'clat p99'.")
+@click.option("--confidence", default=0.95, show_default=True, type=click.FloatRange(0.5, 0.999), help="Of intervals.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder for table and figures, by default results/compare/FIRST-SECOND.",
+)
+def compare_command(first: str, second: str, of: str, confidence: float, output: Path | None) -> None:
+    """Compare two drives of the results here, or two folders of results: which differences are told apart.
+
+    A folder is that of another run, or of `iopatterns bench`. Points are those that both have measured.
+    """
+    from iopatterns.analysis import comparison, plots, tables
+
+    compared = comparison.Comparison(*comparison.sides(Path.cwd(), first, second), of, confidence)
+    points = compared.points()
+    output = output or Path("results/compare") / f"{Path(first).name}-{Path(second).name}"
+    table = compared.table(points)
+    tables.write_table(table, output / of.replace(" ", "-"))
+    for name, figure in compared.figures():
+        plots.save(figure, output / f"{name}-{of.replace(' ', '-')}")
+    click.echo(
+        f"{tables.to_text(table)}\n{compared.told(points)}\n{output}: the table, and a figure of each experiment"
+    )
 
 
 @commands.command("study")

@@ -194,6 +194,67 @@ TEST_CASE("a read-write lock lets readers in together and a writer alone") {
   CHECK(about(now_ns() - before, 60 * kMillisecond));
 }
 
+TEST_CASE("a spin lock that is held is waited for, in virtual time") {
+  pthread_spinlock_t lock;
+  REQUIRE(pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE) == 0);
+  int holders = 0;
+  Threads threads;
+  const std::int64_t before = now_ns();
+  for (int number = 0; number < 4; ++number) {
+    threads.begin([&] {
+      pthread_spin_lock(&lock);
+      CHECK(++holders == 1);
+      sleep_ms(10);
+      --holders;
+      pthread_spin_unlock(&lock);
+    });
+  }
+  threads.join();
+  CHECK(about(now_ns() - before, 40 * kMillisecond));
+  CHECK(pthread_spin_trylock(&lock) == 0);
+  pthread_spin_unlock(&lock);
+  pthread_spin_destroy(&lock);
+}
+
+TEST_CASE("the end of a thread is waited for until its time has come, by either clock") {
+  pthread_t thread{};
+  REQUIRE(pthread_create(
+              &thread, nullptr,
+              [](void* result) {
+                sleep_ms(100);
+                return result;
+              },
+              &thread) == 0);
+  const std::int64_t before = now_ns();
+  CHECK(pthread_tryjoin_np(thread, nullptr) == EBUSY);
+  timespec until = in(20 * kMillisecond);
+  CHECK(pthread_timedjoin_np(thread, nullptr, &until) == ETIMEDOUT);
+  CHECK(about(now_ns() - before, 20 * kMillisecond));
+  until = in(30 * kMillisecond, CLOCK_MONOTONIC);
+  CHECK(pthread_clockjoin_np(thread, nullptr, CLOCK_MONOTONIC, &until) == ETIMEDOUT);
+  CHECK(about(now_ns() - before, 50 * kMillisecond));
+  until = in(kSecond);
+  void* result = nullptr;
+  CHECK(pthread_timedjoin_np(thread, &result, &until) == 0);
+  CHECK(result == &thread);
+  CHECK(about(now_ns() - before, 100 * kMillisecond));
+}
+
+TEST_CASE("a loop that tries to join a thread ends with it") {
+  pthread_t thread{};
+  REQUIRE(pthread_create(
+              &thread, nullptr,
+              [](void*) -> void* {
+                sleep_ms(5);
+                return nullptr;
+              },
+              nullptr) == 0);
+  const std::int64_t before = now_ns();
+  while (pthread_tryjoin_np(thread, nullptr) == EBUSY) {
+  }
+  CHECK(about(now_ns() - before, 5 * kMillisecond));
+}
+
 TEST_CASE("a barrier lets all threads pass when the last has come, again and again") {
   pthread_barrier_t barrier;
   REQUIRE(pthread_barrier_init(&barrier, nullptr, 4) == 0);
@@ -271,8 +332,14 @@ TEST_CASE("epoll is woken by what another thread writes") {
   });
   const std::int64_t before = now_ns();
   epoll_event found{};
-  CHECK(epoll_wait(set, &found, 1, 1000) == 1);
+  CHECK(epoll_pwait(set, &found, 1, 10, nullptr) == 0);
+  CHECK(about(now_ns() - before, 10 * kMillisecond));
+  const timespec half_a_millisecond{0, kMillisecond / 2};
+  CHECK(epoll_pwait2(set, &found, 1, &half_a_millisecond, nullptr) == 0);
+  CHECK(about(now_ns() - before, 10 * kMillisecond + kMillisecond / 2));
+  CHECK(epoll_pwait(set, &found, 1, 1000, nullptr) == 1);
   CHECK(about(now_ns() - before, 40 * kMillisecond));
+  CHECK(epoll_pwait2(set, &found, 1, nullptr, nullptr) == 1);
   threads.join();
   for (const int each : {set, ends[0], ends[1]}) close(each);
 }

@@ -140,7 +140,7 @@ def test_the_notebook_is_committed_executed_with_small_images_and_without_paths(
         output.data["image/png"] for cell in cells for output in cell.outputs if "image/png" in output.get("data", {})
     ]
     assert len(images) == len(outputs(study, "figures", (".png",)))
-    assert all(len(image) < 150_000 for image in images)
+    assert all(len(image) < 80_000 for image in images)
     # what is no text: by chance it has anything in it
     text = (ROOT / f"notebooks/{study}.ipynb").read_text(encoding="utf-8")
     text = re.sub(r'"image/png": "[^"]*"', "", text)

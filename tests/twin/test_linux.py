@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import patience
 import pytest
 from linux_kernel import FIO, SMALL, fio, linux, needs_kernel, rows, shell
 from twins import TWIN
 
 from iopatterns.twin import linux as twin_linux
+from iopatterns.twin import traces
 from iopatterns.twin.error import TwinError
 
 # Whether other users may run the Python of these tests, which may lie in someone's home
@@ -140,6 +142,38 @@ def test_the_trace_has_every_request_of_the_command(tmp_path: Path) -> None:
     assert [row[0] for row in times] == sorted(row[0] for row in times)
 
 
+HEAD = "operation,offset_bytes,size_bytes,time_ns,dispatched_ns,completed_ns\n"
+
+
+def written_as_parquet(folder: Path, rows: str) -> pd.DataFrame:
+    """Return the trace that is made of what the machine writes, of which ``rows`` are the lines behind the head."""
+    wanted = twin_linux.Options(trace=folder / "there/trace.parquet")
+    with twin_linux._outputs(wanted) as files:
+        files["trace"].write((HEAD + rows).encode())
+        files["trace"].flush()
+    assert wanted.trace is not None
+    return pd.read_parquet(wanted.trace)
+
+
+def test_a_trace_in_parquet_has_the_form_of_all_traces(tmp_path: Path) -> None:
+    rows = "write,4096,8192,1000,1200,5000\nflush,0,0,2000,,\n"
+    found = written_as_parquet(tmp_path, rows)
+    assert list(found["operation"]) == ["write", "flush"]
+    assert list(found["size_bytes"]) == [8192, 0]
+    assert list(found["time_ns"]) == [0, 1000]
+    assert list(found["completed_ns"].astype("Int64").fillna(-1)) == [4000, -1]
+    csv = tmp_path / "trace.csv"
+    csv.write_text(HEAD + rows)
+    traces.convert(csv, tmp_path / "converted.parquet")
+    assert (tmp_path / "there/trace.parquet").read_bytes() == (tmp_path / "converted.parquet").read_bytes()
+
+
+def test_a_command_without_a_request_has_an_empty_trace(tmp_path: Path) -> None:
+    found = written_as_parquet(tmp_path, "")
+    assert found.empty
+    assert list(found) == HEAD.strip().split(",")
+
+
 @needs_kernel
 def test_a_trace_can_be_replayed(tmp_path: Path) -> None:
     trace = tmp_path / "trace.parquet"
@@ -151,8 +185,6 @@ def test_a_trace_can_be_replayed(tmp_path: Path) -> None:
 
 @needs_kernel
 def test_counters_are_those_of_the_drive(tmp_path: Path) -> None:
-    import pandas as pd
-
     counters = tmp_path / "counters.parquet"
     shell(WRITES, "--counters", str(counters), "--interval", "1 ms")
     series = pd.read_parquet(counters).groupby("series", observed=True)["value"].max()

@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import ROOT
+from twins import command
 
 from iopatterns import twin
 from iopatterns.twin.fitting import published_points, read_points, simulate
@@ -135,12 +134,6 @@ def test_any_trace_is_replayed_the_same_whole_and_in_pieces(
     pieces = twin.replay(drive, [whole.iloc[:middle], whole.iloc[middle:]], depth=depth)
     pd.testing.assert_frame_equal(once.latencies, pieces.latencies)
     assert once.counters == pieces.counters
-
-
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "iopatterns.twin", *words], capture_output=True, text=True, check=False
-    )
 
 
 def test_latencies_and_counters_are_written(tmp_path: Path) -> None:

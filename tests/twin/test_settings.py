@@ -2,22 +2,16 @@
 
 import json
 import re
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from twins import command
 
 from iopatterns import twin
 
-TWIN = [sys.executable, "-m", "iopatterns.twin"]
 READ = ["fio", "--name=a", "--filename={drive}", "--size=64m", "--bs=4k", "--direct=1", "--time_based"]
 READ += ["--runtime=20ms", "--output-format=json"]
-
-
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TWIN, *words], capture_output=True, text=True, check=False)
 
 
 def mean_us(model: str, state: Path, rw: str, *options: str) -> float:

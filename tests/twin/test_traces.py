@@ -5,7 +5,6 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -14,16 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import ROOT
+from twins import command
 
 from iopatterns import twin
 from iopatterns.twin import traces
 from iopatterns.twin.traces import UNKNOWN, form
-
-
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "iopatterns.twin", *words], capture_output=True, text=True, check=False
-    )
 
 
 def test_csv_parquet_and_fio_logs_give_the_same_replay(tmp_path: Path) -> None:

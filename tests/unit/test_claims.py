@@ -4,7 +4,7 @@ import itertools
 import math
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -30,6 +30,7 @@ from iopatterns.analysis.claims import UNTESTABLE, Judge, status_of
 from iopatterns.analysis.statistics import interval
 from iopatterns.base.yaml_schema import ConfigError
 from iopatterns.configuration.factors import column_of
+from iopatterns.raw.tuning_steps import OfCell
 
 FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
 VALUES = pd.DataFrame({"id": ["table1-read", "table1-limit"], "value": [100.0, 30.0], "unit": "MB/s"})
@@ -70,9 +71,9 @@ def reads_and_random_reads(sequential: list[float], random: list[float]) -> Judg
     return judge((sequential, {}), (random, {"rw": "randread"}))
 
 
-def step(outcome: str, drive: str = "d", setting: str = "DRA", wanted: Any = 1) -> dict[str, Any]:
-    about = {"setting": setting, "wanted": wanted, "drive": drive, "outcome": outcome}
-    return {**about, "experiments": "initial refusing"}
+def step(outcome: str, drive: str = "d", setting: str = "DRA", wanted: Any = 1) -> OfCell:
+    about: Any = {"setting": setting, "wanted": wanted, "drive": drive, "outcome": outcome}
+    return cast(OfCell, {**about, "experiments": "initial refusing"})
 
 
 def statuses(parts: list[Part]) -> list[str]:
@@ -224,7 +225,7 @@ def test_each_outcome_that_came_out_is_a_part() -> None:
 @pytest.mark.parametrize(
     "other", [step("changed", drive="e"), step("changed", setting="RCD"), step("changed", wanted=0)]
 )
-def test_an_outcome_is_that_of_its_drive_setting_and_value(other: dict[str, Any]) -> None:
+def test_an_outcome_is_that_of_its_drive_setting_and_value(other: OfCell) -> None:
     judge_ = Judge(executions(([1.0], {})), [step("refused"), other])
     check = {"outcome": "DRA", "to": 1, "experiment": "initial", "where": {"drive": "d"}, "is": ["refused"]}
     assert values(parts_of(judge_, check)) == ["refused"]

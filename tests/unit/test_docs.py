@@ -38,7 +38,7 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 RAW_FILES = (ROOT / "docs/raw-files.md").read_text(encoding="utf-8")
 
 # What a page may name that is in no checkout: made by a run, or an example's
-MADE = ("data/raw", "data/scratch", "data/archives", "data/traces", "results", "data/twins/my-drive.yaml")
+MADE = ("quick", "data/raw", "data/scratch", "data/archives", "data/traces", "results", "data/twins/my-drive.yaml")
 EXAMPLE_STUDY = "gap"
 STUDIES = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))["studies"]
 

@@ -1,6 +1,8 @@
 """The table of kinds of drive: what follows from it, and that nothing else knows a kind by its name."""
 
 import ast
+import json
+import re
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -65,6 +67,29 @@ def test_only_the_table_and_the_drives_know_a_kind_by_its_name() -> None:
     modules = [path for path in PACKAGE.rglob("*.py") if path != TABLE and "drives" not in path.parts]
     assert len(modules) > 50
     assert {str(path): lines for path in modules if (lines := knows_kinds(path.read_text(encoding="utf-8")))} == {}
+
+
+# Of typst and of notebooks: the field `kind` of something beside an operator that compares, or its name in quotes
+_NAMED = "|".join(f'"{name}"' for name in kinds.KINDS)
+_COMPARED = re.compile(rf'\bkind"?\)?\s*(==|!=|in\b|not in\b)|(==|!=)\s*({_NAMED})|({_NAMED})\s*(==|!=)')
+
+
+@pytest.mark.parametrize(
+    "text", ['drive.kind == "twin"', 'if kind in ("file", "block")', '"block" == of(drive, "kind")']
+)
+def test_knowing_a_kind_is_seen_in_the_paper(text: str) -> None:
+    assert _COMPARED.search(text)
+
+
+def test_the_paper_and_the_notebooks_know_no_kind_by_its_name() -> None:
+    typst = [*(ROOT / "paper").rglob("*.typ"), *PACKAGE.rglob("*.typ")]
+    notebooks = [*(ROOT / "notebooks").glob("*.ipynb"), *PACKAGE.rglob("*.ipynb")]
+    texts = {str(path): path.read_text(encoding="utf-8") for path in typst}
+    for path in notebooks:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts[str(path)] = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert len(texts) > 8
+    assert {name: found[0] for name, text in texts.items() if (found := _COMPARED.search(text))} == {}
 
 
 @pytest.mark.parametrize("kind", kinds.KINDS.values(), ids=lambda kind: kind.name)

@@ -16,7 +16,16 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from iopatterns.analysis.plots import WIDTH_INCH, Panel, PlotError, bandwidth_figure, curves_figure, level_panels, save
+from iopatterns.analysis.plots import (
+    WIDTH_INCH,
+    Panel,
+    PlotError,
+    bandwidth_figure,
+    curves_figure,
+    heat_map,
+    level_panels,
+    save,
+)
 from iopatterns.analysis.published import load
 from iopatterns.analysis.quantities import QuantityError
 
@@ -34,6 +43,34 @@ def summary(*drives: str, half: float = 10.0, sizes: tuple[int, ...] = (4096, 28
         for rw, mean in MEANS.items()
     ]
     return pd.DataFrame(rows)
+
+
+def test_a_legend_of_long_names_fits_the_width() -> None:
+    names = ["a-drive-with-quite-a-long-name-1", "a-drive-with-quite-a-long-name-2"]
+    rows = pd.concat([summary("d").assign(variant=name) for name in names])
+    figure = curves_figure([Panel("d", rows)], "bs_bytes", columns=1)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    box, whole = legend.get_window_extent(), figure.get_window_extent()
+    assert whole.x0 <= box.x0
+    assert box.x1 <= whole.x1
+
+
+def test_a_heat_map_has_each_level_s_mean_as_text_and_a_panel_for_each_of_the_rest() -> None:
+    rows = [
+        {"drive": "d", "rw": rw, "bs_bytes": 4096, "iodepth": depth, "numjobs": jobs}
+        for rw in ("randread", "randwrite")
+        for depth in (1, 8)
+        for jobs in (1, 2)
+    ]
+    table = pd.DataFrame(rows).assign(executions=2, mean=lambda rows: 1000.0 * rows["iodepth"] * rows["numjobs"])
+    figure = heat_map(table, "iodepth", "numjobs", "iops")
+    panels = [axes for axes in figure.axes if axes.get_title(loc="left")]
+    assert [axes.get_title(loc="left") for axes in panels] == ["Rand. read", "Rand. write"]
+    for axes in panels:
+        assert sorted(text.get_text() for text in axes.texts) == ["16k", "1k", "2k", "8k"]
+    with pytest.raises(PlotError, match="nothing to draw"):
+        heat_map(table[:0], "iodepth", "numjobs", "iops")
 
 
 def xs(line: Line2D) -> list[float]:

@@ -123,7 +123,13 @@ def test_a_file_without_values_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(PublishedError, match=r"values\.csv: no such file"):
-        load(tmp_path / "none")
+        load(tmp_path)
+
+
+def test_a_study_without_a_folder_has_published_nothing(tmp_path: Path) -> None:
+    assert load(tmp_path / "none").empty
+    assert load_drives(tmp_path / "none").empty
+    assert list(load(tmp_path / "none").columns) == list(load(ROOT / "data/published/saif2020").columns)
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:

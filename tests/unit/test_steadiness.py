@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iopatterns.analysis.collect import is_steady
-from iopatterns.measuring.steadiness import doubts, has_two_levels, of_rounds, outliers, steadiness
+from iopatterns.measuring.steadiness import doubts, has_two_levels, is_steady, of_rounds, outliers, steadiness
 
 
 def test_equal_rounds_are_steady() -> None:

@@ -3,10 +3,14 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support import ROOT
+import yaml
+from support import ROOT, Project, copy_project
+
+from iopatterns.workflow.plan import Plan
 
 
 def run(root: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
@@ -54,6 +58,53 @@ def test_quick_tests_are_those_of_units_and_twins(tmp_path: Path) -> None:
 
 def test_all_tests_have_the_packages_that_some_need(tmp_path: Path) -> None:
     assert handed_to_python(tmp_path, "test", "--all", "-x") == ["envs/apt-tests.txt", *PYTEST, "-x"]
+
+
+@pytest.fixture(scope="module")
+def quick(module_disk_folder: Path) -> Project:
+    """A checkout with a little study, in which the quick report was made; nothing was installed."""
+    project = copy_project(module_disk_folder / "project")
+    project.edit("config/config.yaml", drives=["c400", "px02ssf020"], runtime="20 ms")
+    project.edit("config/quick.yaml", drives=["c400"])
+    text = (ROOT / "reproduce.sh").read_text(encoding="utf-8")
+    set_up = f'\nset_up() {{ export PATH="{Path(sys.executable).parent}:$PATH"; }}\nunused() {{'
+    (project.root / "reproduce.sh").write_text(text.replace("\nset_up() {", set_up), encoding="utf-8")
+    said = run(project.root, "quick")
+    assert said.returncode == 0, said.stderr
+    assert "saif2020 differs from the default in" not in said.stdout  # of this copy no default is recorded
+    assert "Measured: 16 executions" in said.stdout
+    return project
+
+
+def test_the_quick_report_has_its_own_results_and_leaves_the_whole_one_s_alone(quick: Project) -> None:
+    assert (quick.root / "quick/results/report.pdf").is_file()
+    assert not (quick.root / "results").exists()
+
+
+def test_what_the_quick_report_measured_is_used_by_the_whole_one(quick: Project) -> None:
+    before = quick.raw_files()
+    assert {path.split("/")[0] for path in before} == {"c400"}
+    dry = quick.snakemake("-n")
+    assert dry.returncode == 0, dry.stdout
+    assert "Measuring saif2020 on px02ssf020: " in dry.stdout
+    assert "Measuring saif2020 on c400: " not in dry.stdout
+
+
+def test_the_quick_report_can_be_made_again_and_measures_nothing_twice(quick: Project) -> None:
+    before = quick.raw_files()
+    times = {path: (quick.root / "data/raw" / path).stat().st_mtime_ns for path in before}
+    said = run(quick.root, "quick")
+    assert said.returncode == 0, said.stderr
+    assert {path: (quick.root / "data/raw" / path).stat().st_mtime_ns for path in quick.raw_files()} == times
+
+
+def test_the_quick_report_asks_for_the_very_raw_files_of_the_whole_one() -> None:
+    changes = yaml.safe_load((ROOT / "config/quick.yaml").read_text(encoding="utf-8"))
+    whole, little = Plan(ROOT), Plan(ROOT, changes)
+    assert len(little.studies) == 1
+    assert changes["repetitions"] == 2
+    for study in little.studies:
+        assert set(little.raw_files(study)) < set(whole.raw_files(study))
 
 
 def test_unknown_command_is_refused() -> None:

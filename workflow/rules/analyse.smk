@@ -28,7 +28,7 @@ for study in PLAN.studies:
             notebook=f"notebooks/{study}.ipynb",
             measurements=f"results/measurements/{study}.parquet",
             tuning=f"results/measurements/{study}.tuning.json",
-            published=multiext(f"data/published/{study}/", "values.csv", "drives.csv"),
+            published=PLAN.published(study),
             twins=PLAN.models(),
             code=PLAN.code("workflow/scripts/analyse.py", f"notebooks/{study}.ipynb"),
         output:

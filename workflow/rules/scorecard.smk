@@ -3,14 +3,13 @@ rule judge:
     input:
         measurements=expand(
             "results/measurements/{study}.{kind}",
-            study=PLAN.studies,
+            study=PLAN.judged_studies,
             kind=["parquet", "tuning.json"],
         ),
-        published=expand(
-            "data/published/{study}/{file}",
-            study=PLAN.studies,
-            file=["values.csv", "drives.csv", "claims.yaml"],
-        ),
+        published=[
+            *PLAN.claimed(),
+            *[file for study in PLAN.studies for file in PLAN.published(study)],
+        ],
         twins=PLAN.models(),
         ablation=PLAN.ablation(),
         schema="workflow/schemas/claims.schema.yaml",
@@ -20,7 +19,7 @@ rule judge:
     log:
         "results/logs/judge.log",
     params:
-        studies=PLAN.studies,
+        studies=PLAN.judged_studies,
         confidence=PLAN.config.confidence,
         method=PLAN.config.interval,
         models=PLAN.models_of(),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from iopatterns.analysis import scorecard
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import bounded
+from iopatterns.configuration import config, default
 from iopatterns.measuring import progress
 from iopatterns.workflow import ablation
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 parameters = snakemake.params
 try:
+    configured = config.load(Path.cwd(), parameters.config)
     ablated = ablation.load(Path.cwd(), parameters.config)
     judged = {
         study: scorecard.judge(
@@ -25,6 +27,7 @@ try:
             models=parameters.models,
             ablation=ablated.get(study),
         )
+        | {"configuration": default.described(configured, study)}
         for study in parameters.studies
     }
     scorecard.write(Path.cwd(), judged)

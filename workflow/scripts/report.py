@@ -15,7 +15,7 @@ from iopatterns.workflow.report import compile_report
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
-studies = {
+studies: dict[str, Any] = {
     study: {**title, **json.loads(Path(provenance).read_text(encoding="utf-8"))}
     for (study, title), provenance in zip(snakemake.params.titles.items(), snakemake.input.provenance, strict=True)
 }

@@ -1,6 +1,6 @@
 """Holds what a source states against what was measured: how each claim's check came out, and files that are refused."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from iopatterns.analysis import checks
 from iopatterns.analysis.checks.expectations import How
 from iopatterns.analysis.checks.findings import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, ClaimsError, Part
 from iopatterns.base import yaml_schema
+from iopatterns.raw.tuning_steps import OfCells
 
 SCHEMA = "workflow/schemas/claims.schema.yaml"
 
@@ -28,7 +29,7 @@ class Judge:
     """
 
     executions: pd.DataFrame
-    tuned: Sequence[Mapping[str, Any]]
+    tuned: OfCells
     confidence: float = 0.95
     method: str = "t"
     seed: int = 1

@@ -1,13 +1,12 @@
 """Turns raw files and their sidecars into what the analysis reads: a tidy table and how it came about."""
 
 import importlib.metadata
-import itertools
 import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict, TypeVar, cast
 
 import pandas as pd
 
@@ -16,13 +15,67 @@ import iopatterns
 from iopatterns.analysis import quantities, replays
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
-from iopatterns.measuring import steadiness
+from iopatterns.measuring.steadiness import is_steady
 from iopatterns.raw import archive
-from iopatterns.raw.records import Sidecar
+from iopatterns.raw.records import Identity, Machine, Sidecar
 from iopatterns.raw.sidecars import is_measured, read_sidecar
+from iopatterns.raw.tuning_steps import OfCell
 
 # The libraries whose version can change a number or a figure, named in the report's colophon; Python's own cannot
 _SOFTWARE = ("snakemake", "papermill", "pandas", "numpy", "scipy", "matplotlib", "typst")
+
+
+_Item = TypeVar("_Item")
+
+
+class Described(Identity):
+    """What a drive said of itself, by the name that it has here; the colophon adds whether it is ``simulated``."""
+
+    archive: NotRequired[archive.Origin]
+    simulated: NotRequired[bool]
+
+
+class _OfExecutions(TypedDict):
+    executions: int  # of fio
+    # Of those on real drives: how many, the wall time of all fio processes kept, begin and end of all (UTC; None
+    # without any). What a twin gives depends on neither clock nor machine, and what is said of it does not either.
+    real_executions: int
+    fio_seconds: float
+    started: str | None
+    ended: str | None
+
+
+class OfStudy(_OfExecutions):
+    """How the raw files of one study came about; a report adds the study's title and source."""
+
+    cells: int
+    left_out: int  # cells whose settings the drive did not take
+    doubts: dict[str, int]  # what makes how many executions on real drives doubtful
+    runtime_ms: int  # of most executions
+    warmup_ms: int  # the longest
+    command: str  # one real command line
+    title: NotRequired[str]
+    source: NotRequired[str]
+
+
+class Provenance(OfStudy):
+    """The same, with what studies may have in common; ``machines`` are those of real drives."""
+
+    fio_versions: list[str]
+    machines: list[Machine]
+    drives: list[Described]
+
+
+class Colophon(_OfExecutions):
+    """How a report came about: what its studies have in common once, then each; ``order`` is that of the studies."""
+
+    version: str
+    fio_versions: list[str]
+    machines: list[Machine]
+    drives: list[Described]
+    order: list[str]
+    software: dict[str, str]  # versions by name
+    studies: dict[str, OfStudy]
 
 
 class CollectError(IoPatternsError):
@@ -36,11 +89,11 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
     drive, cell, execution, experiments, drive_kind (twin, file, block), drive_model (of a twin); tuned (whether the
     cell asks for any setting) and set_<setting> for each setting that a cell asks for (missing in cells that do not);
     the cell's fio options in canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …); then the columns of
-    `fio_parser_json.jobs`; then steady (whether the execution was in a steady state, see `is_steady`) and
-    counter_<name> for each counter of a twin (of the whole execution, in each of its rows; missing on other drives).
-    Cells whose settings the drive did not take have no rows (`tuned` lists them). Raises SidecarError for a raw file
-    that is not what was measured, FioParseError for one that is no result of fio, CollectError where nothing was
-    measured.
+    `fio_parser_json.jobs`; then steady (whether the execution was in a steady state, see
+    `measuring.steadiness.is_steady`) and counter_<name> for each counter of a twin (of the whole execution, in each of
+    its rows; missing on other drives). Cells whose settings the drive did not take have no rows (`tuned` lists them).
+    Raises SidecarError for a raw file that is not what was measured, FioParseError for one that is no result of fio,
+    CollectError where nothing was measured.
     """
     rows, counted = [], []
     measured: list[Path] = []
@@ -88,39 +141,12 @@ def _parsed(of_fio: Sequence[Path], replayed: Sequence[Path]) -> pd.DataFrame:
     return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
 
 
-def is_steady(rows: pd.DataFrame) -> bool | None:
-    """Return whether an execution was in a steady state, by SNIA's limits for five rounds of it; None if unknown.
-
-    ``rows`` are those of its jobs and directions, whose extremes are added up: that can find an even rate uneven where
-    jobs take from each other, but no uneven one even. It is unknown where fio counted fewer rounds, as of a replay that
-    was over early.
-    """
-    if "iops_samples" not in rows:
-        return None
-    counted = rows.dropna(subset=["iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"])
-    counted = counted[counted["iops_samples"] > 0]
-    if counted.empty:
-        return None
-    # of jobs reported as one, fio adds up the extremes and the means, and gives the deviation that one of them has
-    jobs = counted["numjobs"].fillna(1) if "numjobs" in counted else pd.Series(1, counted.index)
-    together = jobs.where(counted["group_reporting"].fillna(0).astype(bool), 1) if "group_reporting" in counted else 1
-    found = steadiness.of_rounds(
-        float(counted["iops_min"].sum()),
-        float(counted["iops_max"].sum()),
-        float(counted["iops_mean"].sum()),
-        float((counted["iops_stddev"] * together).sum()),
-        int((counted["iops_samples"] // together).min()),
-    )
-    return None if found is None else found.steady
-
-
-def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[dict[str, Any]]:
+def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[OfCell]:
     """Return what became of each setting of each cell that asks for any: one record per cell and setting.
 
-    Keys: drive, cell, experiments (see `measurements`), measured (whether all its settings were taken), and those of
-    `tuning_steps.Step`. Raises SidecarError.
+    Raises SidecarError.
     """
-    records = []
+    records: list[OfCell] = []
     seen = set()
     for raw in raw_files:
         cell = raw.parent
@@ -131,21 +157,13 @@ def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[dic
         for step in sidecar["tuning"]:
             drive = cell.parent.parent.name
             asked_by = experiments["/".join((drive, cell.parent.name, cell.name))]
-            about = {"drive": drive, "cell": cell.name, "experiments": asked_by}
-            records.append({**about, "measured": is_measured(sidecar), **step})
+            measured = is_measured(sidecar)
+            records.append({"drive": drive, "cell": cell.name, "experiments": asked_by, "measured": measured, **step})
     return records
 
 
-def provenance(raw_files: Sequence[Path]) -> dict[str, Any]:
-    """Return how the raw files of one study came about.
-
-    Keys: cells, doubts (what makes how many executions on real drives doubtful), executions (of fio), left_out (cells
-    whose settings the drive did not take), runtime_ms (of most executions), warmup_ms (the longest), command (one real
-    command line), fio_versions, drives (what each said of itself; with ``archive`` where it was measured elsewhere, see
-    `archive.origin`); and of the executions on real drives real_executions, fio_seconds (wall time of all fio processes
-    kept), started, ended (UTC; None without any), machines: what a twin gives depends on neither clock nor machine, and
-    what is said of it does not either. Raises SidecarError or ArchiveError.
-    """
+def provenance(raw_files: Sequence[Path]) -> Provenance:
+    """Return how the raw files of one study came about. Raises SidecarError, ArchiveError, CollectError."""
     all_sidecars = [read_sidecar(raw) for raw in raw_files]
     sidecars = [sidecar for sidecar in all_sidecars if is_measured(sidecar)]
     if not sidecars:
@@ -183,42 +201,41 @@ def doubts_of(real: Iterable[Sidecar]) -> Counter[str]:
     return found
 
 
-def _identity(raw: Path, sidecar: Sidecar) -> dict[str, Any]:
+def _identity(raw: Path, sidecar: Sidecar) -> Described:
     """Return what a drive said of itself, by the name that it has here, and which archive that comes from if any."""
     folder = raw.parent.parent.parent
     elsewhere = archive.origin(folder)
-    return {**sidecar["drive"], "name": folder.name, **({"archive": elsewhere} if elsewhere else {})}
+    named = cast(Described, {**sidecar["drive"], "name": folder.name})
+    return {**named, "archive": elsewhere} if elsewhere else named
 
 
-def colophon(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return how the whole report came about, from the `provenance` of each study (title and source added).
-
-    Keys: version, executions, real_executions, fio_seconds, started, ended (None where no real drive was measured),
-    fio_versions, software (name to version), machines, drives (with ``simulated``: whether it is a twin), studies, and
-    their order.
-    """
+def colophon(studies: Mapping[str, Provenance]) -> Colophon:
+    """Return how the whole report came about, from the `provenance` of each study (title and source added)."""
     parts = list(studies.values())
-    together = ("fio_versions", "machines", "drives")
-    merged = {key: _distinct(itertools.chain.from_iterable(part[key] for part in parts)) for key in together}
-    drives = [{**drive, "simulated": drive["kind"] in kinds.SIMULATED} for drive in merged["drives"]]
+    drives = _distinct(drive for part in parts for drive in part["drives"])
     real = [part for part in parts if part["real_executions"]]
     return {
         "version": iopatterns.__version__,
         "executions": sum(part["executions"] for part in parts),
         "real_executions": sum(part["real_executions"] for part in parts),
         "fio_seconds": round(sum(part["fio_seconds"] for part in parts), 3),
-        "started": min((part["started"] for part in real), default=None),
-        "ended": max((part["ended"] for part in real), default=None),
-        **merged,
-        "drives": drives,
+        "started": min((str(part["started"]) for part in real), default=None),
+        "ended": max((str(part["ended"]) for part in real), default=None),
+        "fio_versions": _distinct(version for part in parts for version in part["fio_versions"]),
+        "machines": _distinct(machine for part in parts for machine in part["machines"]),
+        "drives": [{**drive, "simulated": drive["kind"] in kinds.SIMULATED} for drive in drives],
         "order": list(studies),
         "software": {name: importlib.metadata.version(name) for name in _SOFTWARE},
-        "studies": {
-            name: {key: value for key, value in part.items() if key not in together} for name, part in studies.items()
-        },
+        "studies": {name: _alone(part) for name, part in studies.items()},
     }
 
 
-def _distinct(items: Iterable[Any]) -> list[Any]:
+def _alone(part: Provenance) -> OfStudy:
+    """Return what is said of one study alone."""
+    shared = {"fio_versions", "machines", "drives"}
+    return cast(OfStudy, {key: value for key, value in part.items() if key not in shared})
+
+
+def _distinct(items: Iterable[_Item]) -> list[_Item]:
     """Return equal items once, in the order in which they first come."""
     return list({json.dumps(item, sort_keys=True): item for item in items}.values())

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+import PIL.Image
 from IPython.display import Image
 from matplotlib.figure import Figure
 
@@ -12,6 +13,7 @@ from iopatterns.analysis.plots import save, styled
 from iopatterns.analysis.tables import Table, printed, write_table
 
 _SHOWN_DPI = 100
+_SHOWN_COLOURS = 64
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,11 @@ class Outputs:
     def figure(self, figure: Figure, name: str) -> Image:
         """Write a figure's files, and return it as an image of few bytes, which a committed notebook holds."""
         save(figure, self.figures / name)
-        buffer = io.BytesIO()
+        drawn, shown = io.BytesIO(), io.BytesIO()
         with styled():
-            figure.savefig(buffer, format="png", dpi=_SHOWN_DPI, metadata={"Software": None})
-        return Image(buffer.getvalue())  # type: ignore[no-untyped-call]
+            figure.savefig(drawn, format="png", dpi=_SHOWN_DPI)
+        # lines and letters of few colours: a palette takes a third of the bytes
+        PIL.Image.open(drawn).convert("RGB").quantize(_SHOWN_COLOURS, dither=PIL.Image.Dither.NONE).save(
+            shown, format="png", optimize=True
+        )
+        return Image(shown.getvalue())  # type: ignore[no-untyped-call]

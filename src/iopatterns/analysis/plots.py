@@ -28,6 +28,7 @@ STYLE = Path(__file__).with_name("plots.mplstyle")
 WIDTH_INCH = 166 / 25.4  # the report's text width
 _ROW_INCH = 52 / 25.4
 _LEGEND_COLUMNS = 4  # as many as the width holds
+_LEGEND_CHARACTERS = 110  # of all names in a row
 _PANELS_PER_ROW = 4
 _NOTE_WIDTH = 44  # letters that fit into the narrowest panel
 _MARKERS = "osD^vP"
@@ -176,6 +177,51 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
     return figure
 
 
+@styled()
+def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
+    """Return a figure of a quantity over the levels of two factors, by colour and number, a panel for each of the rest.
+
+    ``summary``: as ``analysis.Study.summary`` returns it of the quantity ``of``, by ``x``, ``y`` and other factors.
+    Raises PlotError for an empty summary.
+    """
+    if summary.empty:
+        raise PlotError("there is nothing to draw")
+    measure = quantities.get(of)
+    places = {factor: {level: at for at, level in enumerate(sorted(set(summary[factor])))} for factor in (x, y)}
+    texts = {factor: scale(factor, places[factor]) for factor in (x, y)}
+    told = [name for name in summary.columns[: summary.columns.get_loc("executions")] if name not in {x, y}]
+    titles = summary[told].apply(lambda row: _panel_title(row, summary), axis="columns")
+    points = summary.assign(panel=titles, across=summary[x].map(places[x]), up=summary[y].map(places[y]))
+    points["shown"] = [f"{mean:.3g}" if mean < 1000 else f"{mean / 1000:.3g}k" for mean in points["mean"]]
+    panels = list(dict.fromkeys(titles))
+    theme = {name: value for name, value in mpl.rcParams.items() if name.partition(".")[0] in _THEME}
+    figure = Figure(figsize=(WIDTH_INCH, -(-len(panels) // 2) * 2.35 + 0.3), layout="constrained")
+    plot = so.Plot(points, x="across", y="up", color="mean", text="shown").facet("panel", order=panels, wrap=2)
+    plot = plot.add(so.Dot(marker="s", pointsize=26, edgewidth=0), legend=False).add(so.Text(color="black", fontsize=6))
+    for axis, factor in (("x", x), ("y", y)):
+        names = {float(at): texts[factor].texts[level] for level, at in places[factor].items()}
+        ticks = so.Continuous().tick(at=list(names)).label(like=lambda at, _, names=names: names.get(at, ""))
+        plot = plot.scale(**{axis: ticks})
+    plot = plot.scale(color=so.Continuous(("#f0f6fb", "#6aaed6")))
+    plot = plot.limit(x=(-0.6, len(places[x]) - 0.4), y=(-0.6, len(places[y]) - 0.4))
+    plot = plot.label(x=texts[x].label, y=texts[y].label, title=str)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"seaborn\.")
+        plot.theme(theme).on(figure).plot()
+    figure.suptitle(f"{measure.label} ({measure.unit})", fontsize=mpl.rcParams["axes.titlesize"])
+    return figure
+
+
+def _panel_title(row: pd.Series, summary: pd.DataFrame) -> str:
+    """Return what a panel is of: the workload, and the level of each other factor that has several."""
+    parts = [WORKLOAD_NAMES[row["rw"]]]
+    for name, level in row.items():
+        if name not in {"rw", "drive"} and summary[name].nunique() > 1:
+            texts = scale(str(name), [level])
+            parts.append(f"{texts.label}: {texts.texts[level]}")
+    return ", ".join(parts)
+
+
 def panel_letter(number: int) -> str:
     """Return the letter of a figure's panel: a, b … z, then aa, ab …; ``number`` counts from 0."""
     text = ""
@@ -322,7 +368,8 @@ def _drawn(
         # seaborn's own stands beside the panels, and its move_legend cannot take it from a figure's list
         beside = figure.legends.pop()
         names = [text.get_text() for text in beside.get_texts()]
-        columns_of_legend = min(len(names), _LEGEND_COLUMNS)
+        fitting = max(1, _LEGEND_CHARACTERS // max(map(len, names)))
+        columns_of_legend = min(len(names), _LEGEND_COLUMNS, fitting)
         handles = [handle for handle in beside.legend_handles if handle is not None]
         figure.legend(handles, names, loc="outside lower center", ncols=columns_of_legend)
     return figure

@@ -22,13 +22,13 @@ _WORDS = {"1": ("one", "single"), "2": ("two",), "3": ("three",), "4": ("four",)
 def load(folder: Path | str) -> pd.DataFrame:
     """Return the published values of one study.
 
-    ``folder`` holds ``values.csv`` (``data/published/README.md`` explains its columns). One row per value, in
-    the order of the file, with the columns of the file as strings ("" where the file has nothing), but
-    ``value`` is a float in ``unit``, and two more: ``printed`` (the digits as printed) and ``bs_bytes``
-    (nullable integer, bytes). Raises PublishedError naming file and line.
+    ``folder`` holds ``values.csv`` (``data/published/README.md`` explains its columns); where there is no such folder,
+    there are no values. One row per value, in the order of the file, with the columns of the file as strings ("" where
+    the file has nothing), but ``value`` is a float in ``unit``, and two more: ``printed`` (the digits as printed) and
+    ``bs_bytes`` (nullable integer, bytes). Raises PublishedError naming file and line.
     """
     path = Path(folder) / "values.csv"
-    rows = read_table(path, VALUE_COLUMNS)
+    rows = read_table(path, VALUE_COLUMNS) if path.parent.exists() else []
     seen: dict[str, int] = {}
     for line, row in rows:
         where = f"{path}, line {line}"
@@ -46,9 +46,11 @@ def load(folder: Path | str) -> pd.DataFrame:
 def load_drives(folder: Path | str) -> pd.DataFrame:
     """Return the drives that a study's source describes: ``drives.csv``, all columns as printed there.
 
-    Columns: table (its number in the source), drive, drive_key, and those that the file has besides. Raises
-    PublishedError.
+    Columns: table (its number in the source), drive, drive_key, and those that the file has besides. A study without
+    such a folder has none. Raises PublishedError.
     """
+    if not Path(folder).exists():
+        return pd.DataFrame(columns=list(DRIVE_COLUMNS), dtype="object")
     return pd.DataFrame([row for _, row in read_table(Path(folder) / "drives.csv", DRIVE_COLUMNS, more=True)])
 
 

@@ -30,8 +30,6 @@ MARGIN = 0.10
 SCHEDULER_MARGIN = 0.05
 # How many quantities of a table have room for their intervals
 _WITH_INTERVALS = 2
-# Records of `collect.tuned`
-Tuned = Sequence[Mapping[str, Any]]
 
 _BITS = factors.names(factors.Role.MODE_PAGE)  # in the order of RR-9319, section 4.4
 _VERDICTS = {"equivalent": "no effect", "different": "effect", "undecided": "undecided"}
@@ -277,7 +275,7 @@ def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str,
     return Table(data, columns, group)
 
 
-def scheduler_table(executions: pd.DataFrame, tuned: Tuned, value: str) -> Table:
+def scheduler_table(executions: pd.DataFrame, tuned: tuning_steps.OfCells, value: str) -> Table:
     """Return how far each I/O scheduler's bandwidth lies from CFQ's, over all block sizes of a workload.
 
     ``executions``: one row per execution, columns drive, rw, bs_bytes, set_scheduler and ``value``. ``tuned``: as
@@ -321,7 +319,9 @@ def _largest_difference(low: float, high: float) -> str:
     return NOTHING if pd.isna(low) else fixed(2)(100 * max(abs(low - 1), abs(high - 1)))
 
 
-def settings_table(executions: pd.DataFrame, tuned: Tuned, value: str, confidence: float, method: str) -> Table:
+def settings_table(
+    executions: pd.DataFrame, tuned: tuning_steps.OfCells, value: str, confidence: float, method: str
+) -> Table:
     """Return what each bit of the caching mode page does to the gap between random and sequential access.
 
     ``executions``: one row per execution with columns drive, rw, bs_bytes, ``value``, and set_<bit> for each bit, set
@@ -369,7 +369,7 @@ def settings_table(executions: pd.DataFrame, tuned: Tuned, value: str, confidenc
     return Table(data, columns, "setting")
 
 
-def refusal_table(tuned: Tuned) -> Table:
+def refusal_table(tuned: tuning_steps.OfCells) -> Table:
     """Return what became of each attempt to change a setting, from the recorded exchanges.
 
     ``tuned``: records as ``collect.tuned`` returns them. One row per drive, value asked for and outcome; without those
@@ -409,13 +409,13 @@ def refusal_table(tuned: Tuned) -> Table:
     return Table(data, columns, "setting")
 
 
-def reasons(tuned: Tuned, drive: str) -> str:
+def reasons(tuned: tuning_steps.OfCells, drive: str) -> str:
     """Return outcome and reason, a line each, of the first setting that a drive did not take; empty without any."""
     found = [step for step in tuning_steps.not_taken(tuned) if step["drive"] == drive]
     return f"{found[0]['outcome']}:\n{found[0]['reason']}" if found else ""
 
 
-def _left_out(tuned: Tuned, settings: set[str]) -> list[tuple[str, str, int | str, str]]:
+def _left_out(tuned: tuning_steps.OfCells, settings: set[str]) -> list[tuple[str, str, int | str, str]]:
     """Return (drive, setting, wanted, outcome) of each value that was not taken, once."""
     steps = [step for step in tuning_steps.not_taken(tuned) if step["setting"] in settings]
     steps.sort(key=lambda step: _BITS.index(step["setting"]) if step["setting"] in _BITS else 0)

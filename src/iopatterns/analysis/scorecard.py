@@ -28,7 +28,7 @@ from iopatterns.analysis.claims import CONTRADICTED, UNTESTABLE
 from iopatterns.analysis.classes import CLASSES, Class, Classifier, Making
 from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import kinds
+from iopatterns.configuration import default, kinds
 
 FILE = "results/scorecard.json"
 EXPECTATIONS = "data/expectations"
@@ -328,9 +328,12 @@ def _entries(study: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def expect(root: Path) -> list[Path]:
-    """Make what the present scorecard says what is expected from now on; return the files written."""
-    written = []
-    for name, study in load(root)["studies"].items():
+    """Make what the present scorecard says what is expected from now on; return the files written.
+
+    What its studies were configured with is the default from now on.
+    """
+    written, studies = [], load(root)["studies"]
+    for name, study in studies.items():
         path = root / EXPECTATIONS / f"{name}.yaml"
         found = {entry["id"]: entry["finding"] for entry in _entries(study) if entry["finding"] != UNTESTABLE}
         head = (
@@ -339,20 +342,44 @@ def expect(root: Path) -> list[Path]:
         text = head + yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
         files.write(path, functools.partial(_fill, text))
         written.append(path)
-    return written
+    configured = {name: study["configuration"] for name, study in studies.items() if "configuration" in study}
+    return [*written, default.record(root, configured)] if configured else written
 
 
 def _fill(text: str, temporary: Path) -> None:
     temporary.write_text(text, encoding="utf-8")
 
 
+def not_default(root: Path) -> dict[str, list[str]]:
+    """Return in what the scorecard's studies differ from the default, by study: those alone that differ.
+
+    A scorecard that does not say what it is of is taken to be of the default.
+    """
+    defaults, found = default.load(root), {}
+    for name, study in load(root)["studies"].items():
+        if "configuration" in study and name in defaults:
+            found[name] = default.differences(study["configuration"], defaults[name])
+    return {name: names for name, names in found.items() if names}
+
+
+def not_judged(root: Path) -> list[str]:
+    """Return a sentence for each study that differs from the default, and so is not held against expectations."""
+    return [
+        f"{name} differs from the default in {', '.join(names)}: expectations not judged."
+        for name, names in not_default(root).items()
+    ]
+
+
 def regressions(root: Path) -> list[str]:
     """Return a line for each claim or number that is expected to hold and no longer does.
 
-    What was not measured is passed over: a run of fewer drives shows nothing about the others. Raises ScorecardError.
+    What was not measured is passed over: a run of fewer drives shows nothing about the others. So is a study that was
+    configured otherwise than by default, see `not_default`. Raises ScorecardError.
     """
-    lines = []
+    lines, others = [], not_default(root)
     for name, study in load(root)["studies"].items():
+        if name in others:
+            continue
         path = root / EXPECTATIONS / f"{name}.yaml"
         if not path.exists():
             raise ScorecardError(f"{path.relative_to(root)}: not there. `iopatterns scorecard --expect` writes it.")
@@ -418,5 +445,6 @@ def overview(root: Path) -> str:
             if claim["status"] in {DEVIATES, UNDECIDED}:
                 on = f" on {claim['drive']}" if claim["drive"] else ""
                 lines.append(f"  {claim['status']}{on}: {claim['id']} ({claim['place']}). {claim['says']}:")
-                lines.append(f"    expected {claim['expected']}, found {claim['found']}, worst at {claim['worst']}")
+                worst = f", worst at {claim['worst']}" if claim["worst"] else ""
+                lines.append(f"    expected {claim['expected']}, found {claim['found']}{worst}")
     return "\n".join(lines)

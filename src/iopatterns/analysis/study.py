@@ -1,8 +1,9 @@
 """What a study's notebook works with: executions by experiment, summaries, published values, the report's numbers."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,7 +41,7 @@ class Study:
     """
 
     executions: pd.DataFrame
-    steps: Sequence[Mapping[str, Any]]
+    steps: tuning_steps.OfCells
     values: pd.DataFrame
     source_drives: pd.DataFrame
     confidence: float
@@ -93,7 +94,7 @@ class Study:
     def steady_note(self, *experiments: str) -> str:
         """Return a sentence on the steady state of the executions of some experiments, for a note below a table.
 
-        Empty where nothing is known of it, see `collect.is_steady`.
+        Empty where nothing is known of it, see `steadiness.is_steady`.
         """
         rows = self.rows(*experiments)
         if "steady" not in rows or rows["steady"].isna().all():
@@ -114,7 +115,7 @@ class Study:
             f" {', '.join(first[:_MOST_NAMED])}{others}."
         )
 
-    def tuned(self, *experiments: str) -> list[Mapping[str, Any]]:
+    def tuned(self, *experiments: str) -> list[tuning_steps.OfCell]:
         """Return what became of the settings that some experiments ask for."""
         wanted = set(experiments)
         return [step for step in self.steps if wanted & set(step["experiments"].split())]
@@ -251,10 +252,7 @@ class Study:
         """Return each setting that a drive did not take, once: drive, setting, wanted, outcome, reason."""
         steps = tuning_steps.not_taken(self.steps)
         keys = ("drive", "setting", "wanted", "outcome", "reason")
-        return [
-            dict(zip(keys, row, strict=True))
-            for row in dict.fromkeys(tuple(step[key] for key in keys) for step in steps)
-        ]
+        return [dict(zip(keys, row, strict=True)) for row in dict.fromkeys(map(itemgetter(*keys), steps))]
 
     def steady(self) -> dict[str, int] | None:
         """Return how many ``cells``, ``of`` all that tell it, were steady in each execution; None where none tells."""

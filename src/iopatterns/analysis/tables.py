@@ -135,6 +135,20 @@ def to_csv(table: Table) -> str:
     return text
 
 
+def to_text(table: Table) -> str:
+    """Return the table as it is printed, for a terminal: heads, a rule, and columns side by side."""
+    columns = []
+    for column, texts in zip(table.columns, (_texts(table, column) for column in table.columns), strict=True):
+        over, _, unit = column.over.partition(" (")
+        # a head above heads is said once for each column, its unit below all
+        heads = [over, column.head, _unit(column) or (f"({unit}" if unit else "")]
+        width = max(map(len, [*heads, *texts]))
+        columns.append([text.rjust(width) if column.right else text.ljust(width) for text in [*heads, *texts]])
+    lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+    heads, rows = [line for line in lines[:3] if line.strip()], lines[3:]
+    return "\n".join([*heads, "─" * max(map(len, lines)), *rows])
+
+
 def to_latex(table: Table) -> str:
     """Return the table as a LaTeX ``tabular`` with the rules of booktabs."""
     frame = printed(table)

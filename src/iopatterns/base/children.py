@@ -1,7 +1,9 @@
 """How other programs are started: in one time zone and one locale, whatever those of the user are."""
 
 import os
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 # fio writes the local time into its result, and other programs print numbers, dates and messages as the locale has them
 _FIXED = {
@@ -36,8 +38,12 @@ def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def make_uniform() -> None:
-    """Make this process's own environment uniform: all that it starts from now on has it, jobs of a workflow too."""
+    """Make this process's own environment uniform: all that it starts from now on has it, jobs of a workflow too.
+
+    Jobs call this package's programs by name: they lie beside the Python that runs, active environment or not.
+    """
     uniform = {name: value for name, value in environment().items() if name not in _DROPPED_FOR_JOBS}
     for name in os.environ.keys() - uniform.keys():
         del os.environ[name]
     os.environ.update(uniform)
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TextIO
 
 _log: TextIO | None = None
+# Whether notes are for the log alone
+_silent = False
 
 # What a message has at most. A mistake that stands ten thousand times in a file is told well enough by its first lines.
 _MOST_LINES = 40
@@ -41,26 +43,42 @@ def bounded(text: str) -> str:
 
 
 @contextlib.contextmanager
-def copied_to(path: Path | None) -> Iterator[None]:
-    """Copy all that is said while the context lasts into a new file at ``path``."""
-    global _log  # noqa: PLW0603 - a process has one standard error and one log
+def copied_to(path: Path | None, *, noted_there_alone: bool = False) -> Iterator[None]:
+    """Copy all that is said while the context lasts into a new file at ``path``.
+
+    With ``noted_there_alone`` what is only noted goes there and nowhere else.
+    """
+    global _log, _silent  # noqa: PLW0603 - a process has one standard error and one log
     if path is None:
         yield
         return
     path.parent.mkdir(parents=True, exist_ok=True)
+    _silent = noted_there_alone
     _log = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed below, whether or not the disk is full by then
     try:
         yield
     finally:
         with contextlib.suppress(OSError):
             _log.close()
-        _log = None
+        _log, _silent = None, False
 
 
 def say(text: str) -> None:
     """Print a message on standard error at once."""
     text = bounded(text)
     print(text, file=sys.stderr, flush=True)
+    _copy(text)
+
+
+def note(text: str) -> None:
+    """Say what a run of the workflow tells in its own way: there it goes into the log alone, see `copied_to`."""
+    if _silent:
+        _copy(bounded(text))
+    else:
+        say(text)
+
+
+def _copy(text: str) -> None:
     if _log is not None:
         with contextlib.suppress(OSError):  # that the disk is full is told where it matters
             print(text, file=_log, flush=True)

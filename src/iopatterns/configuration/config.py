@@ -36,9 +36,9 @@ class Study(TypedDict):
     """A file of config/studies: the fio options common to all cells, and the experiments by name."""
 
     title: str
-    source: str
     fio: dict[str, int | str]
     experiments: dict[str, Experiment]
+    source: NotRequired[str]
     drives: NotRequired[list[str]]
     repetitions: NotRequired[int]
     tables: NotRequired[list[str]]

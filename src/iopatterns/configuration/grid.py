@@ -370,14 +370,15 @@ class _Tags:
                 continue
             text = self._known.get((option, value))
             if text is None:
-                text = self._known[option, value] = f"{FACTORS[option].tag}{_level_text(option, value)}"
+                text = self._known[option, value] = f"{FACTORS[option].tag}{level_text(option, value)}"
             parts.append(text)
         parts += [f"{FACTORS[name].tag}{settings[name]}".replace(" ", "-") for name in sorted(settings)]
         return "-".join(parts)
 
 
-def _level_text(option: str, level: Any) -> str:
-    unit = FACTORS[option].unit
+def level_text(option: str, level: Any) -> str:
+    """Return a level of a factor as names have it: ``4k``, ``10us``; of what is no factor the level as it is."""
+    unit = FACTORS[option].unit if option in FACTORS else None
     if unit in {"size", "signed size"}:
         return units.format_size(level)
     if unit == "duration":

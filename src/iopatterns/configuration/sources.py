@@ -29,6 +29,7 @@ VALUE_COLUMNS = (
     "quote",
 )
 DRIVE_COLUMNS = ("table", "drive", "drive_key")
+PUBLISHED = "data/published"
 _MOST_BYTES = 16 * 2**20
 # A file of claims that has more than this beside comments has claims; their schema is for the rule that judges them
 _SHORT_CLAIMS = 1_000
@@ -61,6 +62,11 @@ def read_table(path: Path, columns: tuple[str, ...], *, more: bool = False) -> l
     if not rows:
         raise PublishedError(f"{path}, line 1: no value follows the head")
     return rows
+
+
+def has_published(root: Path, study: str) -> bool:
+    """Return whether a study's source published anything: its folder is there. All files in it are needed then."""
+    return (root / PUBLISHED / study).exists()
 
 
 def problems(root: Path, paths: Iterable[str]) -> list[str]:

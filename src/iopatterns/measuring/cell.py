@@ -6,12 +6,12 @@ Imports no pandas, and what real drives alone need only for these: so a measurem
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
+from typing import NamedTuple, cast
 
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
@@ -19,7 +19,7 @@ from iopatterns.base.signals import STOPPING
 from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import drives, fio, machine, progress
 from iopatterns.raw import cells, tuning_steps
-from iopatterns.raw.records import OfCell, OfExecution, RawFile, Sidecar, Specification
+from iopatterns.raw.records import HealthOrNot, OfCell, OfExecution, RawFile, Sidecar, Specification, WriteCache
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, write_sidecar
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
@@ -102,7 +102,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
         )
     all_there = f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again"
     if not _missing(raw_files) and not _is_noted(specification, root):
-        messages.say(all_there)
+        messages.note(all_there)
         return 0
 
     log = _own_log(root, specification)
@@ -110,7 +110,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
     with drive.hold():
         missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
         if not missing:
-            messages.say(all_there)
+            messages.note(all_there)
             return 0
         cell.mkdir(parents=True, exist_ok=True)
         for leftover in cell.glob(".*.partial"):
@@ -124,11 +124,11 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
                 _leave_out(raw, about)
                 progress.advance()
             reasons = "; ".join(step["reason"] for step in tuning_steps.not_taken(steps))
-            messages.say(f"{label}: not measured, for the drive does not take its settings: {reasons}")
+            messages.note(f"{label}: not measured, for the drive does not take its settings: {reasons}")
             return 0
         about["fio_version"] = fio.version()
         real = specification["drive"]["kind"] not in kinds.SIMULATED
-        condition = _condition(about["drive"]["device"]) if real else {}
+        condition = _condition(about["drive"]["device"]) if real else None
         started = time.monotonic()
         _warm_up(drive, specification, log, cell)
         for raw in missing:
@@ -137,7 +137,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
             else:
                 _execute(drive, raw, about, log, condition)
             progress.advance()
-        messages.say(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
+        messages.note(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
     return len(missing)
 
 
@@ -231,28 +231,34 @@ def _keep(temporary: Path, raw: Path, sidecar: OfExecution) -> None:
     files.commit(temporary, raw)
 
 
-def _condition(device: str | None) -> dict[str, Any]:
-    """Return what a real drive says of itself before its cell's first execution: health, and its write cache."""
+class _Condition(NamedTuple):
+    """What a real drive says of itself before its cell's first execution."""
+
+    health: HealthOrNot
+    write_cache: WriteCache
+
+
+def _condition(device: str | None) -> _Condition:
     from iopatterns.measuring import health
     from iopatterns.measuring.tuning import disk
 
-    seen = disk.write_cache(device) if device else {"drive": None, "kernel": None}
-    return {"health": {"before": health.read(device)}, "write_cache": seen}
+    unknown: WriteCache = {"drive": None, "kernel": None}
+    return _Condition(health.read(device), disk.write_cache(device) if device else unknown)
 
 
 def _execute(
-    drive: drives.Drive, raw: Path, about: OfCell, log: iologs.Log | None, condition: Mapping[str, Any]
+    drive: drives.Drive, raw: Path, about: OfCell, log: iologs.Log | None, condition: _Condition | None
 ) -> None:
     """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share.
 
-    ``condition`` is that of a real drive before the first of them, as `_condition` returned it; nothing for a twin. An
+    ``condition`` is that of a real drive before the first of them, as `_condition` returned it; None for a twin. An
     execution that something held up is run again, and the sidecar says why (``held_up``). Raises MeasureError where
     that happens each time.
     """
     held_up: list[str] = []
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _attempt(drive, raw, about, log, {**condition, "held_up": held_up} if condition else {})
+            return _attempt(drive, raw, about, log, condition, held_up=held_up)
         except fio.DisturbedError as error:
             held_up.append(str(error))
             if attempt < _ATTEMPTS:
@@ -264,10 +270,17 @@ def _execute(
 
 
 def _attempt(
-    drive: drives.Drive, raw: Path, about: OfCell, log: iologs.Log | None, condition: Mapping[str, Any]
+    drive: drives.Drive,
+    raw: Path,
+    about: OfCell,
+    log: iologs.Log | None,
+    condition: _Condition | None,
+    *,
+    held_up: Sequence[str],
 ) -> None:
     """Run fio for one execution, check what it wrote, and keep it with its sidecar.
 
+    ``condition`` as of `_execute`; ``held_up`` says what happened to earlier tries.
     Raises MeasureError where it is no measurement, and DisturbedError where another try may give one.
     """
     specification = about["specification"]
@@ -306,8 +319,8 @@ def _attempt(
             from iopatterns.measuring import health
 
             traffic = (traffic_bytes, machine.disk_traffic_bytes(device))
-            sidecar["health"] = {"before": condition["health"]["before"], "after": health.read(device)}
-            sidecar["write_cache"], sidecar["held_up"] = condition["write_cache"], condition["held_up"]
+            sidecar["health"] = {"before": condition.health, "after": health.read(device)}
+            sidecar["write_cache"], sidecar["held_up"] = condition.write_cache, held_up
             sidecar["others_bytes"] = _bytes_of_others(traffic, moved_bytes)
             sidecar["doubts"] = _doubts(sidecar, moved_bytes)
         _keep(temporary, raw, sidecar)

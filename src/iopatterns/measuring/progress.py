@@ -23,6 +23,11 @@ def begin(path: Path, executions: int) -> None:
     os.environ[VARIABLE] = str(path.resolve())
 
 
+def is_counted() -> bool:
+    """Return whether this process is part of a run that keeps count, and tells how far it is."""
+    return VARIABLE in os.environ
+
+
 def advance() -> None:
     """Note that one execution is done."""
     _note(_DONE)

@@ -5,6 +5,10 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # at run time this module, which measuring imports, needs no pandas
+    import pandas as pd
 
 # SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state: over five rounds, the
 # largest minus the smallest value is within 20 % of their mean, and the rise of their best linear fit within 10 %.
@@ -54,6 +58,33 @@ def of_rounds(least: float, most: float, mean: float, deviation: float, rounds: 
         return None
     rise = deviation * (rounds - 1) * math.sqrt(12 / (rounds * (rounds + 1)))
     return Steadiness((most - least) / mean, rise / mean)
+
+
+def is_steady(rows: "pd.DataFrame") -> bool | None:
+    """Return whether an execution was in a steady state, by SNIA's limits for five rounds of it; None if unknown.
+
+    ``rows`` are those of its jobs and directions, as `fio_parser_json.jobs` returns them. Their extremes are added up:
+    that can find an even rate uneven where jobs take from each other, but no uneven one even. It is unknown where fio
+    counted fewer rounds, as of a replay that was over early.
+    """
+    if "iops_samples" not in rows:  # of replays of traces alone
+        return None
+    counted = rows.dropna(subset=["iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"])
+    counted = counted[counted["iops_samples"] > 0]
+    if counted.empty:
+        return None
+    # of jobs reported as one, fio adds up the extremes and the means, and gives the deviation that one of them has
+    together: pd.Series | int = 1
+    if {"numjobs", "group_reporting"} <= set(counted):
+        together = counted["numjobs"].fillna(1).where(counted["group_reporting"].fillna(0).astype(bool), 1)
+    found = of_rounds(
+        float(counted["iops_min"].sum()),
+        float(counted["iops_max"].sum()),
+        float(counted["iops_mean"].sum()),
+        float((counted["iops_stddev"] * together).sum()),
+        int((counted["iops_samples"] // together).min()),
+    )
+    return None if found is None else found.steady
 
 
 def outliers(values: Sequence[float]) -> list[int]:

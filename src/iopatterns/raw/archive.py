@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
@@ -78,6 +78,14 @@ class Contents:
         """Return the SHA-256 of each member but the manifest, by path, in the archive's order."""
         found = {f"{cell.study}/{cell.name}/{file}": sum_ for cell in self.cells for file, sum_ in cell.sums.items()}
         return dict(sorted(found.items()))
+
+
+class Origin(TypedDict):
+    """Where the raw files of a drive come from: the archive's file name and sum, and the drive's name in it."""
+
+    archive: str
+    sha256: str
+    drive: str
 
 
 # ---- Packing
@@ -446,7 +454,7 @@ def unpack(path: Path, raw: Path, sha256: str | None = None) -> int:
             f" drive another name in config/drives.yaml, or move {raw} away."
         )
     _each(path, contents, lambda *_: None)  # the first pass finds damage, the second writes
-    about = {"archive": path.name, "sha256": contents.sha256, "drive": contents.drive}
+    about: Origin = {"archive": path.name, "sha256": contents.sha256, "drive": contents.drive}
     # first of all: whatever lies in the folder from here on was not measured here
     files.write_json(raw / UNPACKED, about)
     for leftover in raw.glob("*/*/.*.partial"):
@@ -482,13 +490,10 @@ def _lay_out(path: Path, content: bytes) -> None:
         files.write(path, lambda temporary: temporary.write_bytes(content))
 
 
-def origin(raw: Path) -> dict[str, str] | None:
-    """Return where the raw files of a drive's folder come from: archive (file name), sha256, drive (its name there).
-
-    None where they were measured here.
-    """
+def origin(raw: Path) -> Origin | None:
+    """Return where the raw files of a drive's folder come from; None where they were measured here."""
     try:
-        about: dict[str, str] = json.loads((raw / UNPACKED).read_text(encoding="utf-8"))
+        about: Origin = json.loads((raw / UNPACKED).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

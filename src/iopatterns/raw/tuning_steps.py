@@ -1,6 +1,6 @@
 """What became of the settings that a cell asks for: the steps that sidecars record."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict, TypeVar, cast
 
@@ -35,6 +35,21 @@ class Record(TypedDict):
     reason: str
     exchange: list[Answer]
 
+
+class OfCell(Record):
+    """What became of a setting in one cell; ``measured`` says whether all settings of the cell were taken.
+
+    ``experiments`` are the names of those that ask for the cell, with blanks between.
+    """
+
+    drive: str
+    cell: str
+    experiments: str
+    measured: bool
+
+
+# What became of the settings of a study's cells: what is analysed of them
+OfCells = Sequence[OfCell]
 
 # A record, or one with more in it
 _Record = TypeVar("_Record", bound=Mapping[str, Any])

@@ -198,19 +198,19 @@ def _at_bounds(
 
 
 def _bounds(model: models.Model, move: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
-    declared = {f"{each['group']}.{each['name']}": each for each in _twin.parameters()}
     start, lower, upper = [], [], []
     for name in move:
         if name not in model.values:
             raise TwinError(f"{model.name}: no parameter '{name}' to move.{models.nearest(name, model.values)}")
-        if declared[name]["kind"] != "number":
+        declared = models.declared()[name]
+        if declared["kind"] != "number":
             raise TwinError(f"{model.name}: '{name}' is no number, and cannot be moved")
         value = float(model.number(name))
         if value <= 0:
             raise TwinError(f"{model.name}: '{name}' is {value:g}: begin with a value above 0")
         start.append(value)
-        lower.append(max(value / 10, declared[name]["minimum"], 1))
-        upper.append(min(value * 10, declared[name]["maximum"]))
+        lower.append(max(value / 10, declared["minimum"], 1))
+        upper.append(min(value * 10, declared["maximum"]))
     return start, lower, upper
 
 

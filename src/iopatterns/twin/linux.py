@@ -300,23 +300,12 @@ def _outputs(options: Options) -> Iterator[Mapping[str, IO[bytes]]]:
             elif path.suffix == ".csv":
                 shutil.copyfile(source, path)
             else:
-                _to_parquet(source, path)
+                from iopatterns.twin import traces  # pandas with it, which no other run needs
+
+                traces.convert(source, path, may_be_empty=True)
     finally:
         for file in files.values():
             file.close()
-
-
-def _to_parquet(csv: Path, path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    numbers = {name: pa.int64() for name in ("time_ns", "dispatched_ns", "completed_ns")}
-    sizes = {name: pa.uint64() for name in ("offset_bytes", "size_bytes")}
-    convert = pyarrow.csv.ConvertOptions(column_types={"operation": pa.string(), **numbers, **sizes})
-    table = pyarrow.csv.read_csv(csv, convert_options=convert)
-    operation = table.column("operation").combine_chunks().dictionary_encode()
-    pyarrow.parquet.write_table(table.set_column(0, "operation", operation), path)
 
 
 def main(model: str, command: Sequence[str], options: Options) -> None:

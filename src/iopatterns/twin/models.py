@@ -149,12 +149,12 @@ def _canonical(value: Value) -> str:
 
 
 @cache
-def declared() -> dict[str, dict[str, Any]]:
+def declared() -> "dict[str, _twin.Parameter]":
     """Return what the simulated drive declares of each parameter, by ``group.name``."""
     return {f"{each['group']}.{each['name']}": each for each in _twin.parameters()}
 
 
-def hint(parameter: Mapping[str, Any]) -> str:
+def hint(parameter: "_twin.Parameter") -> str:
     """Return in words what a parameter's value may be."""
     match parameter["kind"]:
         case "toggle":
@@ -169,7 +169,7 @@ def hint(parameter: Mapping[str, Any]) -> str:
     return f"a {'whole number' if unit == 'count' else 'value with its unit'} from {low} to {high}{example}"
 
 
-def read_value(parameter: Mapping[str, Any], value: Any) -> Value:
+def read_value(parameter: "_twin.Parameter", value: Any) -> Value:
     """Return a value of a model file as the simulated drive counts. Raises ValueError with what is valid."""
     problem = f"{value!r} is not valid. Expected: {hint(parameter)}."
     match parameter["kind"]:

@@ -12,7 +12,7 @@ import yaml
 from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.configuration import config, kinds
+from iopatterns.configuration import config, kinds, sources
 from iopatterns.raw import cells
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
@@ -108,6 +108,8 @@ def studies(root: Path, conf: config.Config) -> list[str]:
 
 def claims(root: Path, study: str) -> list[dict[str, Any]]:
     """Return the claims of a study's source, as its claims.yaml has them; none where it claims nothing."""
+    if not sources.has_published(root, study):
+        return []
     found: list[dict[str, Any]] = yaml_schema.read_yaml(root, _claims_file(study)).get("claims", [])
     return found
 

@@ -64,6 +64,4 @@ def _experiments_of_claims(root: Path, study: str) -> set[str]:
             for each in content:
                 yield from named(each)
 
-    return {
-        name for claim in ablation.claims(root, study) for name in named([claim.get("check"), claim.get("checks")])
-    }
+    return {name for claim in ablation.claims(root, study) for name in named([claim.get("check"), claim.get("checks")])}

@@ -1,52 +1,61 @@
 """The manifest: which SHA-256 sums a run on twins must give, and whether this one did."""
 
 import hashlib
+import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import grid
+from iopatterns.configuration import default, grid
 from iopatterns.raw import cells
 from iopatterns.workflow.plan import Plan
 
 FOLDER = "data/manifests"
-# What is derived from raw files alone; notebooks as executed and logs hold times of day.
-_DERIVED = ("measurements", "tables", "figures", "numbers")
+# What is made of all studies together
+_OF_ALL = ("results/scorecard.json", "results/report.pdf")
 _SHOWN = 10
+_CONFIGURATION = "# configuration"
 
 
 class ManifestError(IoPatternsError):
     """The sums of this run cannot be told, or are not the committed ones; the message names files."""
 
 
-def current(root: Path) -> dict[str, str]:
-    """Return the SHA-256 of each raw file and each result of the configuration, by path.
-
-    Raises ManifestError when a file is missing: the run is not complete.
-    """
-    plan = Plan(root)
-    paths = [raw for study in plan.studies for raw in plan.raw_files(study)]
-    paths += sorted(
-        str(path.relative_to(root))
-        for name in _DERIVED
-        for path in (root / "results" / name).rglob("*")
-        if path.is_file()
-    )
-    paths += ["results/scorecard.json", "results/report.pdf"]
-    missing = [path for path in paths if not (root / path).exists()]
-    if missing:
-        raise ManifestError(f"{missing[0]}: not there; run `snakemake --cores 1` first")
-    return {path: files.sha256(root / path) for path in paths}
+def _files(root: Path, plan: Plan, study: str) -> list[str]:
+    """Return the raw files of a study, and what is derived from them alone; notebooks as executed hold times of day."""
+    derived = [
+        *(root / "results/measurements").glob(f"{study}.*"),
+        *(root / "results/numbers").glob(f"{study}.json"),
+        *(root / "results/tables" / study).rglob("*"),
+        *(root / "results/figures" / study).rglob("*"),
+    ]
+    return plan.raw_files(study) + sorted(str(path.relative_to(root)) for path in derived if path.is_file())
 
 
-def identity(root: Path) -> str:
-    """Return a digest of what the configuration asks for: two runs are comparable when it is the same."""
-    plan = Plan(root)
-    asked = hashlib.sha256()
-    for study in plan.studies:
-        asked.update(f"{study} {grid.repetitions(plan.config, study)}\n".encode())
-        for cell in grid.expand(plan.config, study):
-            asked.update(f"{cell.folder} {cells.digest(cell.specification)}\n".encode())
+def _study_of(path: str) -> str | None:
+    """Return the study that a file of a manifest belongs to; None for what is made of all."""
+    if path in _OF_ALL:
+        return None
+    parts = path.split("/")
+    return parts[3] if path.startswith("data/raw/") else parts[2].partition(".")[0]
+
+
+def _sums(root: Path, paths: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of files by path. Raises ManifestError when one is missing: the run is not complete."""
+    found = {}
+    for path in paths:
+        if not (root / path).exists():
+            raise ManifestError(f"{path}: not there; run `snakemake --cores 1` first")
+        found[path] = files.sha256(root / path)
+    return found
+
+
+def identity(plan: Plan, study: str) -> str:
+    """Return a digest of what is asked for of a study: two runs of it are comparable when it is the same."""
+    asked = hashlib.sha256(f"{grid.repetitions(plan.config, study)}\n".encode())
+    for cell in grid.expand(plan.config, study):
+        asked.update(f"{cell.folder} {cells.digest(cell.specification)}\n".encode())
     asked.update(f"{plan.analysis_parameters()}\n".encode())
     return asked.hexdigest()
 
@@ -58,9 +67,11 @@ def path_for(root: Path, fio_version: str) -> Path:
 
 def write(root: Path, fio_version: str) -> Path:
     """Write the sums of the present results as the manifest for this version of fio. Raises ManifestError."""
+    plan = Plan(root)
+    paths = [path for study in plan.studies for path in _files(root, plan, study)]
     lines = [f"# A default run with {fio_version} gives these files; `sha256sum --check` reads this list.\n"]
-    lines.append(f"# configuration {identity(root)}\n")
-    lines += [f"{digest}  {path}\n" for path, digest in current(root).items()]
+    lines += [f"{_CONFIGURATION} {study} {identity(plan, study)}\n" for study in plan.studies]
+    lines += [f"{digest}  {path}\n" for path, digest in _sums(root, [*paths, *_OF_ALL]).items()]
     path = path_for(root, fio_version)
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write(path, lambda temporary: temporary.write_text("".join(lines), encoding="utf-8"))
@@ -70,8 +81,9 @@ def write(root: Path, fio_version: str) -> Path:
 def verdict(root: Path, fio_version: str) -> tuple[bool, str]:
     """Return whether the results are those of the committed manifest, and a sentence that says so.
 
-    True also where nothing can be said: not twins alone are measured, or not here, the configuration is not the one
-    committed, or there is no manifest for this fio. Raises ManifestError when the run is not complete.
+    Each study is held against the manifest by itself, where its configuration is the manifest's. True also where
+    nothing can be said: not twins alone are measured, or not here, no study's configuration is the one committed, or
+    there is no manifest for this fio. Raises ManifestError when the run is not complete.
     """
     plan = Plan(root)
     if plan.archived_drives():
@@ -83,14 +95,43 @@ def verdict(root: Path, fio_version: str) -> tuple[bool, str]:
         known = sorted(each.stem for each in (root / FOLDER).glob("*.sha256"))
         return True, f"not compared: none is committed for {fio_version} (there: {', '.join(known) or 'none'})"
     lines = path.read_text(encoding="utf-8").splitlines()
-    if f"# configuration {identity(root)}" not in lines:
+    configured = [line.removeprefix(_CONFIGURATION).split() for line in lines if line.startswith(_CONFIGURATION)]
+    meant = {words[0]: words[-1] for words in configured}
+    was_run = [study for study in plan.studies if _was_run(root, plan, study)]
+    same = [study for study in was_run if identity(plan, study) == meant.get(study)]
+    others = [study for study in plan.studies if study not in same]
+    if not same:
         return True, "not compared: the configuration is not the one that the committed manifest is for"
-    expected = {name: digest for digest, name in (line.split("  ", 1) for line in lines if not line.startswith("#"))}
-    found = current(root)
+    # what all studies make together is the manifest's only where all of them are
+    whole = not others and list(meant) == same
+    sums = (line.split("  ", 1) for line in lines if not line.startswith("#"))
+    wanted = {*same, None} if whole else set(same)
+    expected = {name: digest for digest, name in sums if _study_of(name) in wanted}
+    paths = [name for study in same for name in _files(root, plan, study)]
+    found = _sums(root, [*paths, *_OF_ALL] if whole else paths)
     names = sorted(expected.keys() | found.keys())
     different = [name for name in names if expected.get(name) != found.get(name)]
+    what = "" if whole else f" of {', '.join(same)}"
+    rest = f"; not compared: {', '.join(others)}, of another configuration than the manifest" if others else ""
     if not different:
-        return True, f"all {len(found)} files are those of {path.relative_to(root)}, byte for byte"
+        return True, f"all {len(found)} files{what} are those of {path.relative_to(root)}, byte for byte{rest}"
     shown = "".join(f"\n  {name}" for name in different[:_SHOWN])
     more = f"\n  and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
-    return False, f"{len(different)} of {len(names)} files are not those of {path.relative_to(root)}:{shown}{more}"
+    listed = f"{len(different)} of {len(names)} files{what} are not those of {path.relative_to(root)}{rest}"
+    return False, f"{listed}:{shown}{more}"
+
+
+def _was_run(root: Path, plan: Plan, study: str) -> bool:
+    """Return whether the results are of the configuration in config/, as far as they tell: `--config` is not in it."""
+    try:
+        colophon = json.loads((root / "results/colophon.json").read_text(encoding="utf-8"))
+        cards = json.loads((root / "results/scorecard.json").read_text(encoding="utf-8"))["studies"]
+    except FileNotFoundError:
+        return True
+    if study not in colophon["order"]:
+        return False
+    measured = {drive["name"] for drive in colophon["drives"]}
+    if not measured.issuperset({cell.drive for cell in grid.expand(plan.config, study)}):
+        return False
+    told = cards.get(study, {}).get("configuration")
+    return told is None or told == default.described(plan.config, study)

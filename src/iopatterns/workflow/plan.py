@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import UNPACKED
 from iopatterns.twin.state import find_model
-from iopatterns.workflow import ablation, capture, rule_code
+from iopatterns.workflow import ablation, capture, digest, rule_code
 
 RAW = "data/raw"
 PROGRESS = f"{RAW}/.progress"
@@ -31,6 +30,10 @@ _BATCH_S, _BATCH_CHARACTERS = 8.0, 90_000
 _WRITE_RATE_BYTES_PER_S = 1e9
 # What Snakemake takes for its own wherever it stands in the path of a rule's file
 _UNUSABLE = {"{": "braces", "}": "braces", "\n": "a line break"}
+
+
+# The plan of the Snakefile that this process runs, for what Snakemake calls besides
+_current: "Plan | None" = None
 
 
 @dataclass(frozen=True)
@@ -78,11 +81,13 @@ class Plan:
     @classmethod
     def or_exit(cls, root: Path, overrides: Mapping[str, Any] | None = None) -> "Plan":
         """Return the plan, or print what is wrong with the folder or the configuration and end with exit status 2."""
+        global _current  # noqa: PLW0603 - Snakemake has one workflow a process
         try:
             _check_folder(root)
-            return cls(root, overrides)
+            _current = cls(root, overrides)
         except IoPatternsError as error:
             _end(str(error))
+        return _current
 
     def require_sources(self, files: Iterable[object]) -> None:
         """End with a message and exit status 2 unless each source among the input files of all rules can be used.
@@ -137,6 +142,23 @@ class Plan:
     def _batch(self, study: str, number: int, batch: list[grid.Cell]) -> Batch:
         raws = [f"{RAW}/{cell.folder}/{name}.json" for cell in batch for name in self.executions(study)]
         return Batch(f"measure_{study}_{number}", batch[0].drive, study, tuple(raws))
+
+    def batches_by_name(self) -> dict[str, Batch]:
+        """Return the batches of all studies by their names, which are those of their rules."""
+        return {batch.name: batch for study in self.studies for batch in self.batches(study)}
+
+    def why(self, batches: Iterable[Batch]) -> list[str]:
+        """Return for people which cells of some batches lack any raw file, and why: a line for each cell of a few, or
+        what they have in common.
+        """
+        raws = [raw for batch in batches for raw in batch.raw_files]
+        missing = self._cells_of(raw for raw in raws if not (self._root / raw).exists())
+        wanted = {study: [cell for cell in missing if cell.study == study] for study in self.studies}
+        planned = {study: list(found.values()) for study, found in self._cells.items()}
+        told = digest.lines(self._root / RAW, wanted, planned)
+        if not missing or len(missing) > digest.FEW:
+            return told
+        return [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in missing] + told
 
     def specifications(self, raw_files: Iterable[str]) -> list[str]:
         """Return the words by which the measuring command is told the specifications of the cells of some raw files."""
@@ -255,9 +277,20 @@ class Plan:
         folder = f"{capture.WORKLOADS}/{study}"
         return sorted(f"{folder}/{path.name}" for path in (self._root / folder).iterdir() if path.suffix != ".md")
 
+    @property
+    def judged_studies(self) -> list[str]:
+        """The studies whose source published what they can be held against."""
+        return [study for study in self.studies if sources.has_published(self._root, study)]
+
+    def published(self, study: str) -> list[str]:
+        """Return the files of what a study's source published of values and drives; none where it published nothing."""
+        files = ("values.csv", "drives.csv") if study in self.judged_studies else ()
+        return [f"{sources.PUBLISHED}/{study}/{file}" for file in files]
+
     def claimed(self) -> list[str]:
         """Return the files of published values and claims of the studies."""
-        return [f"data/published/{study}/{file}" for study in self.studies for file in ("values.csv", "claims.yaml")]
+        files = ("values.csv", "claims.yaml")
+        return [f"{sources.PUBLISHED}/{study}/{file}" for study in self.judged_studies for file in files]
 
     def models_of(self) -> dict[str, str]:
         """Return the name of the model of each twin that is measured, by the name of the drive."""
@@ -289,7 +322,7 @@ class Plan:
     def titles(self) -> dict[str, dict[str, str]]:
         """Return title and source of each study, for the report."""
         return {
-            study: {"title": content["title"], "source": content["source"]}
+            study: {"title": content["title"], "source": content.get("source", "measured for no source")}
             for study, content in self.config.studies.items()
         }
 
@@ -364,19 +397,22 @@ class Plan:
         """Keep other runs out of this folder, say what this one will measure, and start its progress count."""
         self._lock = _lock_folder(self._root / RAW)
         children.make_uniform()
-        # jobs call `iopatterns` by name: it lies beside the Python that runs Snakemake, active environment or not
-        os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
         forecasts = self.forecasts()
         executions, seconds = sum(each.executions for each in forecasts), sum(each.seconds for each in forecasts)
         progress.begin(self._root / PROGRESS, executions)
         if executions:
-            drives = ", ".join(self.measured_drives())
+            drives = ", ".join(each.drive for each in forecasts if each.executions)
             messages.say(f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.")
         if any(each.executions and self.is_real(each.drive) for each in forecasts) and health.tool() is None:
             messages.say(
                 "Temperature and health of drives are not recorded, for neither smartctl nor nvme is installed:"
                 " apt-get install smartmontools"
             )
+
+
+def current() -> Plan | None:
+    """Return the plan of the Snakefile that this process runs, if there is one."""
+    return _current
 
 
 def _io_seconds(cell: grid.Cell, executions: int) -> float:

@@ -45,7 +45,7 @@ def write(root: Path, study: str) -> list[Path]:
 def what_else(study: str) -> str:
     """Return what a study needs besides, for people."""
     return (
-        f"Now write config/studies/{study}.yaml (each experiment with tables and figures of its own name), and what its"
-        f" source published: values.csv, drives.csv and claims.yaml in data/published/{study}/. CONTRIBUTING.md goes"
-        " through an example."
+        f"Now write config/studies/{study}.yaml (each experiment with tables and figures of its own name), and, where"
+        f" it has a source, what that published: values.csv, drives.csv and claims.yaml in data/published/{study}/."
+        " CONTRIBUTING.md goes through an example."
     )

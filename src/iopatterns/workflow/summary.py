@@ -2,9 +2,11 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from iopatterns.analysis import scorecard
 from iopatterns.base import files, units
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import kinds
@@ -12,9 +14,11 @@ from iopatterns.measuring import progress
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
 from iopatterns.workflow.plan import PROGRESS
 
+if TYPE_CHECKING:  # it imports pandas, which a summary needs not
+    from iopatterns.analysis.collect import Colophon, Described
+
 COLOPHON = "results/colophon.json"
 REPORT = "results/report.pdf"
-SCORECARD = "results/scorecard.json"
 
 
 class SummaryError(IoPatternsError):
@@ -33,6 +37,7 @@ def summarise(root: Path, since_s: float | None) -> str:
         versions = ", ".join(colophon["fio_versions"])
         lines = [f"Measured: {colophon['executions']} executions with {versions} on {drives}"]
         lines += [f"  {name}: {study['cells']} cells, {study['title']}" for name, study in colophon["studies"].items()]
+        lines += _left_out(colophon["studies"])
     lines += _claims(root)
     lines.append(f"Report:   {REPORT}")
     if since_s is not None:
@@ -44,18 +49,35 @@ def summarise(root: Path, since_s: float | None) -> str:
     return "\n".join(lines)
 
 
-def _claims(root: Path) -> list[str]:
-    """Return a line that says how many claims hold, those first that hold although no twin was made so."""
-    try:
-        studies = json.loads((root / SCORECARD).read_text(encoding="utf-8"))["studies"].values()
-    except FileNotFoundError:
+def _left_out(studies: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a line on the cells that were planned and are not among those measured, if there are any."""
+    cells = {name: study["left_out"] for name, study in studies.items() if study["left_out"]}
+    if not cells:
         return []
+    # all cells of a study have as many executions
+    executions = sum(count * studies[name]["executions"] // studies[name]["cells"] for name, count in cells.items())
+    of = ", ".join(f"{count} of {name}" for name, count in cells.items())
+    return [f"  not applicable: {of}, {executions} executions, for their drives do not take the settings asked for"]
+
+
+def _claims(root: Path) -> list[str]:
+    """Return a line that says how many claims hold, those first that hold although no twin was made so, and a line for
+    each study that was not run as by default.
+    """
+    try:
+        studies = scorecard.load(root)["studies"].values()
+    except scorecard.ScorecardError:
+        return []
+    others = [f"          {line}" for line in scorecard.not_judged(root)]
+    if not any(study["claims"] for study in studies):
+        return others
     found = [study["by_class"]["claims"]["independent"] for study in studies]
     checkable, hold = (sum(each[key] for each in found) for key in ("checkable", "hold"))
     all_checkable, all_hold = (sum(study[key] for study in studies) for key in ("checkable", "hold"))
     return [
         f"Claims:   {hold} of {checkable} independent ones hold; {all_hold} of {all_checkable} with those that are"
-        " built into the twins or rest on fitted values alone"
+        " built into the twins or rest on fitted values alone",
+        *others,
     ]
 
 
@@ -70,15 +92,15 @@ def _parts(root: Path, since_s: float, elapsed_s: float) -> list[str]:
     return [f"  {', '.join(told)}; Snakemake itself {units.format_duration(beside_s)}"]
 
 
-def _colophon(root: Path) -> dict[str, Any]:
+def _colophon(root: Path) -> "Colophon":
     try:
-        content: dict[str, Any] = json.loads((root / COLOPHON).read_text(encoding="utf-8"))
+        content: Colophon = json.loads((root / COLOPHON).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SummaryError(f"{COLOPHON}: there are no results yet. Run `snakemake --cores 1`.") from None
     return content
 
 
-def _drive(drive: dict[str, Any]) -> str:
+def _drive(drive: "Described") -> str:
     if "archive" in drive:
         return f"{drive['name']} (archive of kind {drive['kind']}: {drive['archive']['archive']})"
     if drive["simulated"]:

@@ -39,7 +39,7 @@ TWIN_NOT_SANITIZED void set_and_wake(std::atomic<std::uint32_t>& word) {
 
 #if defined(__x86_64__)
 
-constexpr std::size_t kBedBytes = 16384;
+constexpr std::size_t kSleepingStackBytes = 16384;
 constexpr unsigned long kFsGsBase = 2;  // HWCAP2_FSGSBASE: user programs may set the thread pointer
 
 bool switches_stacks() {
@@ -98,7 +98,7 @@ void* stack_that_begins(std::byte* bottom, std::size_t size, void (*function)(Tu
 
 #else
 
-constexpr std::size_t kBedBytes = 0;
+constexpr std::size_t kSleepingStackBytes = 0;
 bool switches_stacks() { return false; }
 unsigned long own_thread_pointer() { return 0; }
 Turn* switch_stack(void**, void*, unsigned long, Turn*) { return nullptr; }
@@ -129,13 +129,13 @@ void Turn::wait_for_first() {
   system_call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, reinterpret_cast<long>(&all),
               reinterpret_cast<long>(&signal_mask_), kMaskBytes);
   thread_pointer_ = own_thread_pointer();
-  bed_ = std::make_unique<std::byte[]>(kBedBytes);
+  sleeping_stack_ = std::make_unique<std::byte[]>(kSleepingStackBytes);
   given_.store(0, std::memory_order_release);  // precedes what the first to hand over to this one does
-  void* const bed = stack_that_begins(bed_.get(), kBedBytes, &sleep_until_called);
-  arrive(switch_stack(&stack_, bed, thread_pointer_, this));
+  void* const begin = stack_that_begins(sleeping_stack_.get(), kSleepingStackBytes, &sleep_until_called);
+  arrive(switch_stack(&stack_, begin, thread_pointer_, this));
 }
 
-// What a home does, on its bed, until it is called.
+// What a home runs on its small stack until it is called.
 TWIN_NOT_SANITIZED void Turn::sleep_until_called(Turn* self) {
   set_and_wake(self->parked_);
   wait_until_set(self->called_);

@@ -54,8 +54,8 @@ class Turn {
   std::atomic<std::uint32_t> called_{0};  // 1 once its home is to go on with it
   std::atomic<pid_t> runs_on_{0};
   pid_t home_ = 0;
-  std::uint64_t signal_mask_ = 0;     // of its home
-  std::unique_ptr<std::byte[]> bed_;  // the stack on which its home sleeps
+  std::uint64_t signal_mask_ = 0;                // of its home
+  std::unique_ptr<std::byte[]> sleeping_stack_;  // the stack on which its home sleeps
 };
 
 }  // namespace twin

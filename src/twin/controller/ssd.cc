@@ -11,7 +11,7 @@ namespace {
 enum : std::uint64_t { kDecoded, kAcknowledge, kDestage, kIdle };
 constexpr unsigned kWhatBits = 2;
 
-// Tokens that the FTL hands back say in their highest bits whose data they are about.
+// The highest bits of a token, which the FTL hands back, say what the data are for.
 enum : std::uint64_t {
   kDemand = 0ULL << 60,    // a read command: the piece of its data
   kPrefetch = 1ULL << 60,  // read-ahead: a token of ReadAhead below
@@ -116,7 +116,7 @@ void Ssd::begin_read(Nanoseconds now, Command& command) {
   const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
   State& state = states_[command.index];
   state.passing_until = now;
-  command.pending = 1;  // this function itself, until it has started all parts
+  command.pending = 1;  // counts this function itself, until it has started all parts
   state.stream = read_ahead_.observe(request);
   state.covered_bytes = std::min(read_ahead_.covered_bytes(state.stream, request.offset_bytes), request.size_bytes);
   if (state.covered_bytes > 0) {
@@ -296,7 +296,7 @@ void Ssd::begin_write(Nanoseconds now, Command& command) {
     read_cache_.insert(unit);
   }
   // units of which the command has only a part need the rest from flash
-  command.pending = 1;  // this function itself, until it has started the reads of what is missing
+  command.pending = 1;  // counts this function itself, until it has started the reads of what is missing
   if (request.offset_bytes % unit_bytes_ != 0) fill(now, command, first_unit(request.offset_bytes));
   if (end_bytes % unit_bytes_ != 0 &&
       (request.offset_bytes % unit_bytes_ == 0 || first_unit(request.offset_bytes) != first_unit(end_bytes))) {
@@ -337,7 +337,7 @@ bool Ssd::accept(Nanoseconds now, Command& command) {
   Nanoseconds done =
       now + transfer_ns(request.size_bytes, controller_.write_memory_rate) + buffer_parameters_.acknowledge_time;
   if (!buffer_.continues_stream(request.offset_bytes, request.size_bytes)) {
-    // the search began with the command; its data have followed over the link since
+    // the search began when the command arrived, and went on while its data came over the link
     const Nanoseconds hidden = link_.data_ns(request.size_bytes);
     done +=
         buffer_parameters_.new_segment_time + std::max<Nanoseconds>(buffer_parameters_.segment_search_time - hidden, 0);

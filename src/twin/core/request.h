@@ -21,7 +21,7 @@ struct Request {
 // remember until then.
 struct Command {
   Request request;
-  std::uint64_t ticket = 0;         // the caller's own name for the request
+  std::uint64_t ticket = 0;         // chosen by the caller, who is told it when the request is complete
   Nanoseconds submitted_ns = 0;     // when the host handed it to the block layer
   std::uint32_t index = 0;          // its slot in the host's pool; events refer to the command by it
   std::uint32_t pending = 0;        // how many parts (flash pages, buffer slots) it still waits for

@@ -21,7 +21,7 @@ struct FlashPage {
   std::uint32_t row = 0;
 };
 
-// Whether somebody outside the drive waits for a read. Such a read may interrupt other work of the die.
+// Whether a read is for the host or for the drive itself. A read for the host may interrupt other work of the die.
 enum class ReadFor : std::uint8_t { kHost, kDrive };
 
 class Flash {

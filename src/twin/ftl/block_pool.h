@@ -25,7 +25,7 @@ class BlockPool {
 
   // Takes out the block that is to be collected next. It is of the die that has the fewest free blocks among those
   // where a block has `least_garbage` units that are not valid, and there the one that the policy chooses; kNoBlock
-  // where no die has such a block. It is the caller's until erased().
+  // where no die has such a block. It belongs to the caller until erased().
   std::uint32_t take_victim(std::uint32_t least_garbage);
 
   // Its valid units have been moved and it has been erased: it is free.

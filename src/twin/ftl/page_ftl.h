@@ -116,7 +116,7 @@ class PageFtl final : public Ftl, private EventHandler {
   std::uint32_t victim_ = BlockPool::kNoBlock;
   std::uint32_t victim_page_ = 0;       // the next of its pages to be looked at
   std::uint32_t victim_valid_ = 0;      // its valid units when it was chosen
-  std::int64_t debt_ = 0;               // what garbage collection owes for the host's writes, in 1/1024 units
+  std::int64_t debt_ = 0;               // units that foreground GC has still to reclaim, in 1/1024 units
   std::vector<std::uint32_t> moving_;   // units on their way to another block
   std::vector<std::uint32_t> emptied_;  // blocks to be erased then
   bool background_ = false;

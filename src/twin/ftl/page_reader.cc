@@ -44,7 +44,7 @@ void PageReader::on_event(Nanoseconds now, std::uint64_t what) {
 void PageReader::end(Nanoseconds now, std::uint32_t operation) {
   if (--operations_[operation].pending > 0) return;
   const std::uint64_t token = operations_[operation].token;
-  operations_.release(operation);  // the client may start further reads while it is told
+  operations_.release(operation);  // the client may start further reads from within the call that tells it
   client_.read_done(now, token);
 }
 

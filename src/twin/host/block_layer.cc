@@ -42,7 +42,7 @@ void BlockLayer::submit(Nanoseconds now, const Request& request, std::uint64_t t
   }
 }
 
-// A command has had the lock.
+// The lock of the block layer has been held for this command, which now goes on.
 void BlockLayer::on_event(Nanoseconds now, std::uint64_t what) { arrive(now, commands_[what]); }
 
 void BlockLayer::arrive(Nanoseconds now, Command& command) {

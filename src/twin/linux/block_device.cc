@@ -152,9 +152,9 @@ void BlockDevice::map_memory(const Message& message) {
   regions_.clear();
   if (count > descriptors_.size()) throw std::runtime_error("the guest shares memory without a descriptor");
   for (std::uint32_t i = 0; i < count; ++i) {
-    const std::size_t place = 8 + std::size_t{32} * i;
-    Region region{message.at<std::uint64_t>(place), message.at<std::uint64_t>(place + 8),
-                  message.at<std::uint64_t>(place + 16), message.at<std::uint64_t>(place + 24), nullptr};
+    const std::size_t offset = 8 + std::size_t{32} * i;
+    Region region{message.at<std::uint64_t>(offset), message.at<std::uint64_t>(offset + 8),
+                  message.at<std::uint64_t>(offset + 16), message.at<std::uint64_t>(offset + 24), nullptr};
     void* const mapped = mmap(nullptr, region.size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors_[i],
                               static_cast<off_t>(region.offset));
     if (mapped == MAP_FAILED) throw std::runtime_error(std::string("the guest's memory: ") + std::strerror(errno));
@@ -237,7 +237,8 @@ void BlockDevice::serve() {
       break;
     case kKick:
       take_requests();
-      // It must know before it goes on that it will be interrupted; it reads this socket first, hence before the reply.
+      // The guest must know before it continues that an interrupt will come. It reads the calendar's socket first, so
+      // the new limit reaches it before the reply to its kick.
       if (calendar_.is_virtual() && !calendar_.guest_waits()) calendar_.shorten(requests_.next_event_ns());
       break;
     default:

@@ -45,7 +45,7 @@ class BlockDevice {
   // Reads and answers one message. Throws GuestGone, std::runtime_error for one that makes no sense.
   void serve();
 
-  // Tells the guest that these are over.
+  // Tells the guest that the requests with these tickets are complete.
   void complete(const std::vector<std::uint64_t>& tickets);
 
  private:

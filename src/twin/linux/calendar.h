@@ -1,9 +1,9 @@
 // The guest's clock: User-mode Linux's external time travel, of which this is the calendar.
 //
-// The guest runs, or waits; while it waits, time is here. It asks to be run at its own next event, and is run then, or
-// when the drive has interrupted it before. While it runs it advances its clock itself, up to a limit that it is told:
-// the earliest time at which the drive may have something for it. All is synchronous, so a run depends on its input
-// alone. Protocol: include/uapi/linux/um_timetravel.h of the kernel's source.
+// The guest runs, or waits; while it waits, this process keeps the time. The guest asks to be run at its own next
+// event, and is run then, or when the drive has interrupted it before. While it runs it advances its clock itself, up
+// to a limit that it is told: the earliest time at which the drive may have something for it. All is synchronous, so a
+// run depends on its input alone. Protocol: include/uapi/linux/um_timetravel.h of the kernel's source.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class Calendar {
   [[nodiscard]] Nanoseconds now() const { return now_; }
   [[nodiscard]] bool guest_waits() const { return waits_; }
 
-  // Whether time is here at all: a kernel without time travel goes by the host's clock, and has no socket (-1).
+  // Whether this process keeps the guest's time. A kernel without time travel goes by the host's clock, and has no
+  // socket (-1).
   [[nodiscard]] bool is_virtual() const { return socket_ >= 0; }
 
   // When the guest wants to run next; kNever when nothing but the drive would ever wake it.

@@ -18,7 +18,7 @@ class Contents {
   // Both must lie within the drive.
   void read(std::uint64_t offset, void* to, std::size_t size_bytes) const;
   void write(std::uint64_t offset, const void* from, std::size_t size_bytes);
-  // Reads give zeros afterwards; the memory, or the place in the file, is given back.
+  // Reads give zeros afterwards; the memory, or the space in the file, is freed.
   void discard(std::uint64_t offset, std::uint64_t size_bytes);
 
  private:

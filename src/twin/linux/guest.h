@@ -41,7 +41,7 @@ pid_t start_guest(const Plan& plan, const Workplace& workplace);
 // Ends the guest's group at SIGINT, SIGTERM and SIGHUP, when the wall limit is reached, and when its kernel has ended.
 void end_on_signals(pid_t group, std::int64_t wall_limit_s);
 
-// The signal that has ended the guest so: SIGALRM for the wall limit; 0 when none has.
+// The signal at which the guest was ended, SIGALRM for the wall limit; 0 when it was not ended by one.
 int ending_signal();
 
 }  // namespace twin

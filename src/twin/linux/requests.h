@@ -13,7 +13,7 @@
 
 namespace twin {
 
-// Writes a row for each request, in the order in which the guest queued them , as a table that traces are read from.
+// Writes a row for each request, in the order in which the guest queued them, as a table that traces are read from.
 class TraceWriter {
  public:
   // Throws std::runtime_error when the file cannot be made.
@@ -22,12 +22,12 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // Returns the row's number.
+  // Adds a request; returns the number of its row.
   std::uint64_t queued(Nanoseconds now, const Request& request);
   void dispatched(Nanoseconds now, std::uint64_t row) { rows_[row - written_].dispatched_ns = now; }
   void completed(Nanoseconds now, std::uint64_t row);
 
-  // Writes what is still open, those rows without the times that they do not have. Throws std::runtime_error.
+  // Writes the requests that are not complete, without the times that are not known of them. Throws std::runtime_error.
   void finish();
 
  private:
@@ -55,13 +55,13 @@ class Requests {
   // From now on writes a trace. The writer must outlive the requests.
   void record_to(TraceWriter& trace) { trace_ = &trace; }
 
-  // Takes a request at `now`; `ticket` is the caller's name for it.
+  // Takes a request at `now`. The caller chooses `ticket`, and is told it when the request is complete.
   void submit(Nanoseconds now, const Request& request, std::uint64_t ticket);
 
-  // The same for what the drive itself has no part in: it is over at once.
+  // Answers at once a request that the drive itself does not serve.
   void answer(Nanoseconds now, std::uint64_t ticket);
 
-  // Nothing ends before this time.
+  // No request ends before this time.
   [[nodiscard]] Nanoseconds next_event_ns() const;
 
   // Lets time pass until `until`, or until the guest is to be told of requests that are over: then returns that time,

@@ -74,6 +74,15 @@ int wait_on(pthread_cond_t* condition, pthread_mutex_t* mutex, Nanoseconds until
   return woken ? 0 : ETIMEDOUT;
 }
 
+// Waits for the end of a thread. Returns EBUSY if it has not ended by `until`, in virtual time.
+int wait_for_end(pthread_t thread, Nanoseconds until) {
+  while (timeline().has(thread)) {
+    if (self->now() >= until) return EBUSY;
+    timeline().wait(*self, key_of(thread), until);
+  }
+  return 0;
+}
+
 Nanoseconds deadline(clockid_t clock, const timespec* time) {
   const Nanoseconds until = time->tv_sec * kSecond + time->tv_nsec;
   return clock == CLOCK_REALTIME ? until - kRealtimeStart + kMonotonicStart : until;
@@ -101,8 +110,28 @@ TWIN_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attribut
 }
 
 TWIN_EXPORT int pthread_join(pthread_t thread, void** result) {
-  if (self != nullptr) {
-    while (twin::timeline().has(thread)) twin::timeline().wait(*self, twin::key_of(thread), twin::kNever);
+  if (self != nullptr) twin::wait_for_end(thread, twin::kNever);
+  return TWIN_REAL(pthread_join)(thread, result);
+}
+
+TWIN_EXPORT int pthread_timedjoin_np(pthread_t thread, void** result, const timespec* time) {
+  if (self == nullptr) return TWIN_REAL(pthread_timedjoin_np)(thread, result, time);
+  return pthread_clockjoin_np(thread, result, CLOCK_REALTIME, time);
+}
+
+TWIN_EXPORT int pthread_clockjoin_np(pthread_t thread, void** result, clockid_t clock, const timespec* time) {
+  if (self == nullptr) return TWIN_REAL(pthread_clockjoin_np)(thread, result, clock, time);
+  const twin::Nanoseconds until = time == nullptr ? twin::kNever : twin::deadline(clock, time);
+  if (twin::wait_for_end(thread, until) != 0) return ETIMEDOUT;
+  return TWIN_REAL(pthread_join)(thread, result);
+}
+
+// A call that finds the thread still running takes time, so that a loop that polls for its end comes to it.
+TWIN_EXPORT int pthread_tryjoin_np(pthread_t thread, void** result) noexcept {
+  if (self == nullptr) return TWIN_REAL(pthread_tryjoin_np)(thread, result);
+  if (twin::wait_for_end(thread, self->now()) != 0) {
+    twin::spend(twin::kSleepCall);
+    return EBUSY;
   }
   return TWIN_REAL(pthread_join)(thread, result);
 }
@@ -159,21 +188,24 @@ TWIN_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
   return 0;
 }
 
-// ---- read-write locks
+// ---- read-write locks and spin locks
 
 namespace twin {
 namespace {
 
-// Takes a read-write lock with `attempt`, which must not block. Returns ETIMEDOUT if it is not free by `until`.
+// Takes a lock with `attempt`, which must not block; `key` is what its unlocking wakes. Returns ETIMEDOUT if the lock
+// is not free by `until`.
 template <class Attempt>
-int lock_by(pthread_rwlock_t* lock, Nanoseconds until, Attempt attempt) {
+int lock_by(const void* key, Nanoseconds until, Attempt attempt) {
   for (;;) {
     const int result = attempt();
     if (result != EBUSY) return result;
     if (self->now() >= until) return ETIMEDOUT;
-    timeline().wait(*self, lock, until);
+    timeline().wait(*self, key, until);
   }
 }
+
+const void* key_of(const pthread_spinlock_t* lock) { return const_cast<const int*>(lock); }
 
 int lock_for_reading(pthread_rwlock_t* lock, Nanoseconds until) {
   return lock_by(lock, until, [lock] { return TWIN_REAL(pthread_rwlock_tryrdlock)(lock); });
@@ -235,6 +267,18 @@ TWIN_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* __restrict lock, cl
 TWIN_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
   const int result = TWIN_REAL(pthread_rwlock_unlock)(lock);
   if (self != nullptr) twin::timeline().wake_all(*self, lock);
+  return result;
+}
+
+// In virtual time a thread that spins would keep the turn for ever, and the lock would never be free.
+TWIN_EXPORT int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
+  if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(pthread_spin_lock)(lock);
+  return twin::lock_by(twin::key_of(lock), twin::kNever, [lock] { return pthread_spin_trylock(lock); });
+}
+
+TWIN_EXPORT int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
+  const int result = TWIN_REAL(pthread_spin_unlock)(lock);
+  if (self != nullptr) twin::timeline().wake_one(*self, twin::key_of(lock));
   return result;
 }
 

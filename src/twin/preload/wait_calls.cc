@@ -1,4 +1,4 @@
-// select(), poll(), epoll_wait() and timerfd: their timeouts and timers run in virtual time, and a write by another
+// select(), poll(), epoll and timerfd: their timeouts and timers run in virtual time, and a write by another
 // thread makes them check their descriptors again.
 #include <errno.h>
 #include <poll.h>
@@ -135,6 +135,22 @@ TWIN_EXPORT int epoll_wait(int set, epoll_event* events, int room, int timeout_m
   return twin::wait_for(
       until, [&] { return TWIN_REAL(epoll_wait)(set, events, room, 0); },
       [&] { return TWIN_REAL(epoll_wait)(set, events, room, -1); });
+}
+
+TWIN_EXPORT int epoll_pwait(int set, epoll_event* events, int room, int timeout_ms, const sigset_t* signals) {
+  if (self == nullptr) return TWIN_REAL(epoll_pwait)(set, events, room, timeout_ms, signals);
+  const twin::Nanoseconds until = timeout_ms < 0 ? twin::kNever : twin::after(timeout_ms * twin::kMillisecond);
+  return twin::wait_for(
+      until, [&] { return TWIN_REAL(epoll_wait)(set, events, room, 0); },
+      [&] { return TWIN_REAL(epoll_pwait)(set, events, room, -1, signals); });
+}
+
+TWIN_EXPORT int epoll_pwait2(int set, epoll_event* events, int room, const timespec* timeout, const sigset_t* signals) {
+  if (self == nullptr) return TWIN_REAL(epoll_pwait2)(set, events, room, timeout, signals);
+  const twin::Nanoseconds until = timeout == nullptr ? twin::kNever : twin::after(twin::to_ns(*timeout));
+  return twin::wait_for(
+      until, [&] { return TWIN_REAL(epoll_wait)(set, events, room, 0); },
+      [&] { return TWIN_REAL(epoll_pwait)(set, events, room, -1, signals); });
 }
 
 TWIN_EXPORT int timerfd_create(clockid_t clock, int flags) noexcept {

@@ -32,9 +32,9 @@ from iopatterns.analysis.checks.selections import (
 from iopatterns.analysis.formulas import Formula, FormulaError
 from iopatterns.base.yaml_schema import nearest
 from iopatterns.configuration import factors
+from iopatterns.raw.tuning_steps import OfCells
 
 Written = Mapping[str, Any]
-Steps = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Statistic(ABC):
     def describe_own(self) -> str:
         """Return it in words without ``where``."""
 
-    def observe(self, executions: pd.DataFrame, _steps: Steps) -> Iterator[tuple[str, Estimate | Observed]]:
+    def observe(self, executions: pd.DataFrame, _steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
         """Yield (label, what was found) for each part for which there are measurements.
 
         ``executions``: as ``quantities.read_executions`` returns it. ``steps``: as ``collect.tuned`` returns it.
@@ -424,7 +424,7 @@ class Outcome(Statistic):
         """Return the setting and the value asked for."""
         return f"outcome of setting {self.setting} to {self.to}"
 
-    def observe(self, _executions: pd.DataFrame, steps: Steps) -> Iterator[tuple[str, Estimate | Observed]]:
+    def observe(self, _executions: pd.DataFrame, steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
         """Yield each outcome that came out, once for each drive."""
         for levels in combinations({name: listed(level) for name, level in self.where.items()}):
             outcomes = {

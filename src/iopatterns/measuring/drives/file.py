@@ -9,7 +9,7 @@ import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TypedDict, cast, get_type_hints
 
 from iopatterns.base import messages
 from iopatterns.measuring import fio, machine, tuning
@@ -32,6 +32,21 @@ _MARK_TEXT = "Made by iopatterns, which measures the drive under this file and o
 # What an earlier version of this package put beside its file
 _EARLIER_MARK = ".made-by-iopatterns"
 _RENAME_NOREPLACE = 1  # renameat2(2)
+
+
+class _Mark(TypedDict, total=False):
+    """The note beside the file: what tells it from any other; nothing while there is none.
+
+    ``file_size_bytes`` is what fio uses of it, ``laid_out_bytes`` what is in front of the block with the identity,
+    ``size_bytes`` its whole size. ``ctime_ns`` is None while it is being written.
+    """
+
+    identity: str
+    file_size_bytes: int
+    inode: int
+    size_bytes: int
+    ctime_ns: int | None
+    laid_out_bytes: int
 
 
 class FileDrive:
@@ -63,7 +78,7 @@ class FileDrive:
         self._folder: int | None = None
         self._own: OwnFolder | None = None
         self._file: int | None = None
-        self._mark: dict[str, Any] = {}
+        self._mark: _Mark = {}
 
     @property
     def target(self) -> str:
@@ -240,15 +255,8 @@ class FileDrive:
         assert self._own is not None
         self._check_kind(state)
         mark = self._own.read_json(self._note)
-        keys: dict[str, Any] = {
-            "identity": str,
-            "file_size_bytes": int,
-            "inode": int,
-            "size_bytes": int,
-            "ctime_ns": (int, type(None)),
-            "laid_out_bytes": int,
-        }
-        if not isinstance(mark, dict) or not all(isinstance(mark.get(key), kind) for key, kind in keys.items()):
+        kinds = get_type_hints(_Mark)
+        if not isinstance(mark, dict) or not all(isinstance(mark.get(key), kind) for key, kind in kinds.items()):
             raise self._somebody_elses()
         if (state.st_ino, state.st_size) != (mark["inode"], mark["size_bytes"]):
             raise self._somebody_elses(" (it has another inode or size than the one that was)")
@@ -258,7 +266,7 @@ class FileDrive:
             )
         if used := use.of_file(state.st_dev, state.st_ino):
             raise self._refusal(f"the file is in use: {used}", "Give another path, or end that use.")
-        self._mark = mark
+        self._mark = cast(_Mark, mark)
 
     def _check_mark(self) -> None:
         """Raise DriveError unless the open file bears its mark, and is as this package has left it."""
@@ -289,7 +297,7 @@ class FileDrive:
             what = "replaced, renamed or linked" if not same else "changed"
             raise self._refusal(f"the file was {what} while it was measured", "Find out by what, and run again.")
 
-    def _write_note(self, **changes: Any) -> None:
+    def _write_note(self, changes: _Mark) -> None:
         assert self._own is not None
         self._mark |= changes
         self._own.write_json(self._note, self._mark)
@@ -301,7 +309,7 @@ class FileDrive:
             if self._file is not None and self._mark.get("ctime_ns", 0) is None:
                 self.verify()
                 os.fsync(self._file)  # some file systems write times later than data
-                self._write_note(ctime_ns=os.fstat(self._file).st_ctime_ns)
+                self._write_note({"ctime_ns": os.fstat(self._file).st_ctime_ns})
 
     def _try_direct_io(self) -> None:
         """Write one aligned block past the page cache: some file systems accept O_DIRECT only at open()."""
@@ -339,7 +347,7 @@ class FileDrive:
         if not self._is_laid_out():
             self._lay_out()
         elif self._writing and self._mark["ctime_ns"] is not None:
-            self._write_note(ctime_ns=None)
+            self._write_note({"ctime_ns": None})
 
     def _is_laid_out(self) -> bool:
         if self._file is None:
@@ -364,10 +372,15 @@ class FileDrive:
             os.pwrite(file, _mark_block(identity), laid_out_bytes)
             os.fsync(file)
             state = os.fstat(file)
-            about = {"file_size_bytes": self._size_bytes, "laid_out_bytes": laid_out_bytes, "identity": identity}
             # the note goes first: a file without one is refused as somebody else's
-            self._mark = {}
-            self._write_note(**about, inode=state.st_ino, size_bytes=state.st_size, ctime_ns=None)
+            self._mark = {
+                "file_size_bytes": self._size_bytes,
+                "laid_out_bytes": laid_out_bytes,
+                "identity": identity,
+                "inode": state.st_ino,
+                "size_bytes": state.st_size,
+            }
+            self._write_note({"ctime_ns": None})
             self._rename(part, inwards=False)
             self._file = opened.for_programs(opened.reopened(file, os.O_RDONLY))
         except FileExistsError:

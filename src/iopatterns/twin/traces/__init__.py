@@ -128,8 +128,13 @@ class Converted:
     duration_ns: int | None
 
 
-def convert(path: Path, output: Path, *, skipped: Skipped | None = None, issued: bool = False) -> Converted:
-    """Write a trace of any form to ``output`` in our own, Parquet; see `read_pieces`. Raises TwinError."""
+def convert(
+    path: Path, output: Path, *, skipped: Skipped | None = None, issued: bool = False, may_be_empty: bool = False
+) -> Converted:
+    """Write a trace of any form to ``output`` in our own, Parquet; see `read_pieces`.
+
+    Raises TwinError, also for a trace without a request unless it ``may_be_empty``.
+    """
     if output.suffix != ".parquet":
         raise TwinError(f"{form.shown(output)}: traces are written as .parquet; give the file this ending")
     if output.exists() and path.exists() and path.samefile(output):
@@ -151,7 +156,9 @@ def convert(path: Path, output: Path, *, skipped: Skipped | None = None, issued:
     pieces = in_order(read_pieces(path, skipped=skipped, issued=issued))
     first = next((piece for piece in pieces if len(piece)), None)
     if first is None:
-        raise TwinError(f"{form.shown(path)}: no request in it")
+        if not may_be_empty:
+            raise TwinError(f"{form.shown(path)}: no request in it")
+        first = form.no_requests()
     its_form = tell_form(path).name
     files.write(output, lambda temporary: parquet.write(temporary, itertools.chain([first], pieces), its_form))
     return Converted(its_form, requests, arrived)

@@ -115,6 +115,13 @@ def tables(requests: Requests, times: Iterable[str]) -> Iterator[pd.DataFrame]:
         yield pd.DataFrame(piece)
 
 
+def no_requests() -> pd.DataFrame:
+    """Return a table of no requests that has all columns."""
+    sizes = {name: np.empty(0, np.uint64) for name in COLUMNS[1:]}
+    times = {name: np.empty(0, np.int64) for name in TIMES}
+    return pd.DataFrame({"operation": np.empty(0, np.uint8), **sizes, **times})
+
+
 def from_start(piece: dict[str, np.ndarray], start_ns: int | None) -> int:
     """Make the times of a piece count from the first arrival, which is returned; ``start_ns`` is that once known."""
     start = int(piece["arrival_ns"][0]) if start_ns is None else start_ns

@@ -83,13 +83,13 @@ void write_to(const std::string& path, const std::string& value) {
   close(file);
 }
 
-// hostfs has taken its folder as it stands since Linux 2.6, and as `hostfs=` since 6.12.
-void mount_host(const char* folder, const char* place) {
-  mkdir(place, 0755);
+// Kernels take the folder of hostfs as it stands since Linux 2.6, and as `hostfs=` since 6.12.
+void mount_host(const char* folder, const char* mount_point) {
+  mkdir(mount_point, 0755);
   const std::string named = std::string("hostfs=") + folder;
   constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV;
-  if (mount("none", place, "hostfs", kFlags, named.c_str()) == 0) return;
-  if (mount("none", place, "hostfs", kFlags, folder) != 0) _exit(1);  // the host sees that nothing was reported
+  if (mount("none", mount_point, "hostfs", kFlags, named.c_str()) == 0) return;
+  if (mount("none", mount_point, "hostfs", kFlags, folder) != 0) _exit(1);  // the host sees that nothing was reported
 }
 
 // What mount(8) is given: flags, which all file systems have, and what is left to this one's own reading.
@@ -121,9 +121,9 @@ MountOptions mount_options(const std::string& text) {
   return found;
 }
 
-void mount_at(const char* type, const char* place, const char* options) {
-  mkdir(place, 0755);
-  mount("none", place, type, MS_NOSUID, options);
+void mount_at(const char* type, const char* mount_point, const char* options) {
+  mkdir(mount_point, 0755);
+  mount("none", mount_point, type, MS_NOSUID, options);
 }
 
 Job read_job() {

@@ -41,7 +41,8 @@
 namespace twin {
 namespace {
 
-// As timeout(1) and env(1) have them: what is our own failure differs from what commands commonly end with.
+// The exit statuses of timeout(1) and env(1): commands seldom end with these, so a failure of this program differs from
+// one of the command.
 constexpr int kBadInput = 2;
 constexpr int kWallLimit = 124;
 constexpr int kFailed = 125;

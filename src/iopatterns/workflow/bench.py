@@ -1,0 +1,173 @@
+"""Measures a drive at some levels of some factors with no file to write: a study for it, in a folder of its own."""
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from iopatterns.base import children, files, messages, yaml_schema
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import config, factors, grid, sources
+from iopatterns.measuring import progress
+from iopatterns.measuring.cell import measure_all
+
+FOLDER = "results/bench"
+STUDY = "bench"
+# Asynchronous, so that iodepth is what is asked for, and past the page cache
+_FIO = {"ioengine": "libaio", "direct": 1, "group_reporting": 1}
+_QUANTITIES = ("iops", "bandwidth", "latency", "clat p99")
+_OF_FIGURES = ("iops", "latency")
+_DIGITS = 8
+
+
+class BenchError(IoPatternsError):
+    """A factor or level that cannot be measured; the message names it."""
+
+    exit_status = 2
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for: a drive, the levels of each factor as they were typed, and values other than config.yaml's."""
+
+    drive: str
+    levels: Mapping[str, Sequence[str]]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A study made for one request, below ``folder``: its configuration, raw files and results."""
+
+    root: Path
+    folder: Path
+    request: Request
+    conf: config.Config
+    cells: Sequence[grid.Cell]
+
+    @classmethod
+    def lay_out(cls, root: Path, request: Request) -> "Bench":
+        """Write the configuration of a request below ``root``/results/bench, and expand it.
+
+        The same request has the same folder, so that what it measured is there when it is made again. Raises
+        BenchError, ConfigError or GridError.
+        """
+        main = {**yaml_schema.read_yaml(root, config.CONFIG_FILE), **request.values}
+        main |= {"drives": [request.drive], "studies": [STUDY], "independent_drives": []}
+        vary = {name: [_level(name, text) for text in texts] for name, texts in request.levels.items()}
+        study = {
+            "title": f"Measurements of {request.drive}",
+            "drives": [request.drive],
+            "repetitions": main["repetitions"],
+            "fio": {name: level for name, level in _FIO.items() if name not in vary},
+            "experiments": {STUDY: {"runtime": main["runtime"], "vary": vary, "tables": [STUDY], "figures": [STUDY]}},
+        }
+        asked = hashlib.sha256(json.dumps([main, study], sort_keys=True).encode()).hexdigest()
+        folder = root / FOLDER / f"{request.drive}-{asked[:_DIGITS]}"
+        drives = config.read_drives(root)
+        written = {
+            config.CONFIG_FILE: main,
+            config.DRIVES_FILE: {request.drive: drives[request.drive]},
+            f"{config.STUDIES_FOLDER}/{STUDY}.yaml": study,
+        }
+        for file, content in written.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            _write(folder / file, content)
+        shutil.copytree(root / config.SCHEMAS_FOLDER, folder / config.SCHEMAS_FOLDER, dirs_exist_ok=True)
+        try:
+            conf = config.load(folder)
+            return cls(root, folder, request, conf, list(grid.expand(conf, STUDY)))
+        except yaml_schema.ConfigError as error:
+            raise BenchError(_as_typed(str(error))) from None
+
+    def raw_files(self) -> list[Path]:
+        """Return the paths of all raw files, from where the command was started."""
+        names = grid.execution_names(self.conf.repetitions)
+        raw = Path(os.path.relpath(self.folder / "raw", self.root))
+        return [raw / cell.folder / f"{name}.json" for cell in self.cells for name in names]
+
+    def measure(self) -> int:
+        """Measure what is not there yet, as a study's cells are measured; return how many executions that were."""
+        raws = self.raw_files()
+        missing = sum(not (self.root / raw).exists() for raw in raws)
+        children.make_uniform()
+        progress.begin(self.folder / "raw/.progress", missing)
+        cells = f"{len(self.cells)} cell{'' if len(self.cells) == 1 else 's'}"
+        messages.say(f"{self.request.drive}: {cells}, {missing} of {len(raws)} executions to measure")
+        return measure_all(self.root, [cell.specification for cell in self.cells], raws) if missing else 0
+
+    def tell(self) -> str:
+        """Write the table and figures of what was measured, and return the table and what is where, for a terminal."""
+        from iopatterns.analysis import collect, plots, report_tables, study, tables
+
+        experiments = {cell.folder: STUDY for cell in self.cells}
+        raws = [self.root / raw for raw in self.raw_files()]
+        place = self.folder / "measurements" / STUDY
+        table = collect.measurements(raws, experiments)
+        files.write(place.with_suffix(".parquet"), lambda temporary: table.to_parquet(temporary, index=False))
+        files.write_json(place.with_suffix(".tuning.json"), collect.tuned(raws, experiments))
+        found = study.Study.load(
+            measurements=place.with_suffix(".parquet"),
+            tuning=place.with_suffix(".tuning.json"),
+            published=self.folder / sources.PUBLISHED / STUDY,
+            twins=self.root / "data/twins",
+            confidence=self.conf.confidence,
+            method=self.conf.interval,
+        )
+        by = found.factors(STUDY)
+        shown = report_tables.level_table(found.comparison(STUDY, by, _QUANTITIES), by, _QUANTITIES)
+        tables.write_table(shown, self.folder / "tables" / STUDY)
+        for name in _OF_FIGURES:
+            x, panels = plots.level_panels(found.summary(STUDY, by, name), by, name, found.published(STUDY, of=name))
+            plots.save(plots.curves_figure(panels, x, columns=2), self.folder / "figures" / name.replace(" ", "-"))
+        depths = found.summary(STUDY, by, "iops")
+        if {"iodepth", "numjobs"} <= set(by):
+            plots.save(plots.heat_map(depths, "iodepth", "numjobs", "iops"), self.folder / "figures/iodepth-numjobs")
+        refused = "\n".join(f"not measured: {found.why_not(STUDY, each['drive'])}" for each in found.left_out())
+        return "\n".join(filter(None, (tables.to_text(shown), refused, "", self._where())))
+
+    def _where(self) -> str:
+        place = os.path.relpath(self.folder, self.root)
+        drive = self.request.drive
+        overrides = [f"studies=[{STUDY}]", f"drives=[{drive}]", *(f"{k}={v}" for k, v in self.request.values.items())]
+        return (
+            f"{place}: tables, figures, raw (raw files and sidecars, kept: the same command measures nothing twice)\n"
+            f"To keep it as a study of the report, under any name in place of {STUDY}:\n"
+            f"  cp {place}/{config.STUDIES_FOLDER}/{STUDY}.yaml {config.STUDIES_FOLDER}/\n"
+            f"  mkdir -p data/raw/{drive} && cp -r {place}/raw/{drive}/{STUDY} data/raw/{drive}/\n"
+            f"  iopatterns study {STUDY}\n"
+            f"  {shlex.join(['snakemake', '--cores', '1', '--config', *overrides])}"
+        )
+
+
+def _write(path: Path, content: Any) -> None:
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _level(name: str, text: str) -> int | str:
+    """Return a level as a study's file has it. Raises BenchError for one that is no number where one is needed."""
+    try:
+        factor = factors.get(name)
+    except factors.FactorError as error:
+        raise BenchError(f"{name}={messages.printable(text)}: {error}") from None
+    if factor.kind in {"number", "percent"}:
+        try:
+            return int(text)
+        except ValueError:
+            raise BenchError(f"{name}: '{messages.printable(text)}' is not {factor.hint}") from None
+    return text
+
+
+def _as_typed(message: str) -> str:
+    """Return a message on the study's file in the words of the command line."""
+    begin = f"{config.STUDIES_FOLDER}/{STUDY}.yaml: "
+    lines = [line.removeprefix(begin).removeprefix(f"experiments.{STUDY}") for line in message.splitlines()]
+    return "\n".join(line.removeprefix(".vary.").lstrip(": ") for line in lines)

@@ -1,0 +1,294 @@
+"""What a run says on the terminal: why it measures, a line for each finished batch, and, where it ends early, what is
+kept and how it goes on. Snakemake's own words go to its log file.
+
+Snakemake's interface for loggers hands over each of its log records; `snakemake_logger_plugin_iopatterns` names the
+class here. With --verbose, --printshellcmds or --debug-dag Snakemake speaks for itself.
+"""
+
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from iopatterns.base import units
+from iopatterns.measuring import progress
+
+if TYPE_CHECKING:
+    from iopatterns.workflow.plan import Plan
+
+# With these begin messages of Snakemake's that tell its own business
+_OF_SNAKEMAKE = (
+    "Assuming unrestricted shared filesystem usage",
+    "Building DAG of jobs",
+    "Cannot restore data/raw/",  # of a raw file that was not there before its job
+    "Complete log",
+    "Conda environments: ignored",
+    "Elapsed time",
+    "Exiting because a job execution failed",
+    "Group jobs: inactive",
+    "Rules with ",
+    "Select jobs to execute",
+    "Shutting down, this might take some time",
+    "Singularity containers: ignored",
+    "Some jobs were triggered by provenance information",
+    "This was a dry-run",
+    "Using shell",
+    "Will exit after finishing currently running jobs",
+    "--keep-incomplete mode is set",
+)
+_METADATA = re.compile(r"\d+ jobs have (missing|outdated) provenance/metadata")
+_REASONS = "Reasons:"
+_BY_USER = ("Terminating processes on user request", "Cancelling snakemake on user request")
+# How Snakemake tells that a job's command has failed, whose own message has been said
+_COMMAND_FAILED = re.compile(
+    r"RuleException:\s+CalledProcessError in file .*"
+    r"(?P<how>died with <Signals\.\w+: \d+>|returned non-zero exit status \d+)",
+    re.DOTALL,
+)
+_FAILED = "At least one job did not complete successfully"
+# Events that say nothing to a user that is not said otherwise
+_SILENT = frozenset(
+    {
+        LogEvent.WORKFLOW_STARTED,
+        LogEvent.SHELLCMD,
+        LogEvent.JOB_STARTED,
+        LogEvent.RESOURCES_INFO,
+        LogEvent.DEBUG_DAG,
+        LogEvent.PROGRESS,
+        LogEvent.RULEGRAPH,
+        LogEvent.GROUP_INFO,
+        LogEvent.GROUP_ERROR,
+    }
+)
+_MEASURING = re.compile(r"Measuring (?P<study>\S+) on (?P<drive>\S+): \S+")
+# By which a script that calls Snakemake says how it was called itself
+COMMAND = "IOPATTERNS_COMMAND"
+_LONGEST_REASON = 100
+_MOST_FILES = 2
+
+
+@dataclass
+class _Job:
+    """A job that was begun: its rule, its message, its log, and when it began (by the monotonic clock)."""
+
+    rule: str
+    message: str
+    log: list[str]
+    began_s: float
+
+
+@dataclass
+class _Run:
+    """How far a run is: its jobs by Snakemake's number, those that failed, how the last of their commands ended, and
+    whether the run was asked to stop.
+    """
+
+    jobs: dict[int, _Job] = field(default_factory=dict)
+    failed: list[_Job] = field(default_factory=list)
+    how: str = ""
+    stopped: bool = False
+    told_plan: bool = False
+
+
+class RunLog(LogHandlerBase):
+    """Turns Snakemake's log records into what a user wants to read."""
+
+    def __post_init__(self) -> None:
+        """Decide whether Snakemake is to speak for itself, and where to."""
+        settings = self.common_settings
+        self._run = _Run()
+        self._stream = sys.stdout if settings.stdout else sys.stderr
+        self._quiet = any(getattr(each, "name", "") == "ALL" for each in settings.quiet or ())
+        self._own: logging.Handler | None = None
+        if settings.verbose or settings.printshellcmds or settings.debug_dag:
+            self._own = _snakemakes_own(settings, self._stream)
+
+    @property
+    def writes_to_stream(self) -> bool:
+        """Say that this takes the place of Snakemake's own handler."""
+        return True
+
+    @property
+    def writes_to_file(self) -> bool:
+        """Say that this writes no file."""
+        return False
+
+    @property
+    def has_filter(self) -> bool:
+        """Say that what is left out is decided here."""
+        return True
+
+    @property
+    def has_formatter(self) -> bool:
+        """Say that the words are chosen here."""
+        return True
+
+    @property
+    def needs_rulegraph(self) -> bool:
+        """Say that the graph of rules is of no use here."""
+        return False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say what a record of Snakemake's comes to, if it comes to anything."""
+        if self._own is not None:
+            if self._own.filter(record):
+                self._own.emit(record)
+            return
+        try:
+            self._take(record)
+        except BrokenPipeError:
+            raise
+        except Exception:  # a fault here must not end the run that it tells of
+            self.handleError(record)
+
+    def _take(self, record: logging.LogRecord) -> None:
+        event = getattr(record, "event", None)
+        text = str(record.msg or "")
+        if event in _SILENT:
+            return
+        if event == LogEvent.RUN_INFO:
+            self._begin(getattr(record, "stats", {}))
+        elif event == LogEvent.JOB_INFO:
+            self._job_begins(record)
+        elif event == LogEvent.JOB_FINISHED:
+            self._job_ends(self._run.jobs.get(getattr(record, "job_id", -1)))
+        elif event == LogEvent.JOB_ERROR:
+            job = self._run.jobs.get(getattr(record, "jobid", -1))
+            if job is not None:
+                self._run.failed.append(job)
+        elif text.startswith(_BY_USER):
+            self._run.stopped = True
+            if event == LogEvent.ERROR:
+                self._end()
+        elif found := _COMMAND_FAILED.match(text):
+            self._run.how = found["how"]
+        elif event == LogEvent.ERROR and _FAILED in text:
+            self._end()
+        elif not (text.startswith((*_OF_SNAKEMAKE, _REASONS)) or _METADATA.match(text)):
+            self._say(text, error=record.levelno >= logging.ERROR)
+
+    def _say(self, text: str, *, error: bool = False) -> None:
+        if text.strip() and (error or not self._quiet):
+            print(text.strip("\n"), file=self._stream, flush=True)
+
+    def _begin(self, stats: Mapping[str, Any]) -> None:
+        """Say which cells are measured, and why. Of a dry run Snakemake tells the jobs twice."""
+        if self._run.told_plan:
+            return
+        self._run.told_plan = True
+        measured, others = [], 0
+        plan = _plan()
+        batches = plan.batches_by_name() if plan else {}
+        for rule, count in stats.items():
+            if rule in batches:
+                measured.append(batches[rule])
+            elif rule not in {"total", "all"} and not rule.startswith("measure_"):
+                others += int(count)
+        if plan and measured:
+            for line in plan.why(measured):
+                self._say(line)
+        if self.common_settings.dryrun and others:
+            self._say(f"{'Then' if measured else 'To do:'} {others} step{'' if others == 1 else 's'}:")
+
+    def _job_begins(self, record: logging.LogRecord) -> None:
+        about = record.__dict__
+        message = str(about.get("rule_msg") or about.get("rule_name") or "").strip()
+        job = _Job(str(about.get("rule_name")), message, list(about.get("log") or ()), time.monotonic())
+        self._run.jobs[about.get("jobid", -1)] = job
+        if _is_measuring(job) or job.rule.startswith("measure_"):
+            return
+        if not self.common_settings.dryrun:
+            self._say(message)
+        elif job.rule != "all":
+            self._say(f"  {message}{_because(str(about.get('reason') or ''))}")
+
+    def _job_ends(self, job: _Job | None) -> None:
+        if job is None or not (found := _MEASURING.match(job.message)):
+            return
+        cells = len(job.message.splitlines())
+        took = units.format_duration(time.monotonic() - job.began_s)
+        of = f"{found['study']} on {found['drive']}: {cells} cell{'' if cells == 1 else 's'} in {took}"
+        self._say(f"{of}{progress.outlook()}")
+
+    def _end(self) -> None:
+        """Say why the run ends before its end, what is kept, and how it goes on."""
+        if self._run.stopped:
+            self._say("Stopped.", error=True)
+        for job in [] if self._run.stopped else self._run.failed:
+            what = job.message.splitlines()[0] if job.message else job.rule
+            if _is_measuring(job) and "\n" in job.message:
+                what = what.partition(":")[0]
+            logs = [path for path in job.log if Path(path).is_file() and Path(path).stat().st_size]
+            log = f" Its messages are in {', '.join(logs)}." if logs else ""
+            # a command that was killed has said nothing itself
+            how = f" ({self._run.how})" if "died" in self._run.how else ""
+            self._say(f"Failed{how}: {what}.{log}", error=True)
+        done = progress.outlook().removeprefix(" - ").partition(",")[0]
+        kept = f"What is finished is kept: {done}." if done and " of 0 " not in done else "What is finished is kept."
+        self._say(f"{kept} This goes on from there: {_command()}", error=True)
+
+
+def _is_measuring(job: _Job) -> bool:
+    return _MEASURING.match(job.message) is not None
+
+
+def _plan() -> "Plan | None":
+    """Return the plan that the Snakefile has made, if it has."""
+    from iopatterns.workflow import plan
+
+    return plan.current()
+
+
+def _because(reason: str) -> str:
+    """Return why a step is taken, unless that is only that what it is made of is made first."""
+    told = []
+    for part in reason.split("; "):
+        kind, _, files = part.partition(": ")
+        named = [name for name in files.split(", ") if name]
+        if kind.startswith("Input files updated by another job"):
+            continue
+        if kind.startswith("Updated input files"):
+            more = f" and {len(named) - _MOST_FILES} more" if len(named) > _MOST_FILES else ""
+            told.append(f"newer: {', '.join(named[:_MOST_FILES])}{more}")
+        elif kind.startswith("Missing output files"):
+            told.append("not there yet")
+        elif kind.startswith(("Params have changed", "Code has changed", "Set of input files has changed")):
+            told.append(kind.lower().removesuffix(" since last execution"))
+        elif part and part != "Rules with neither input nor output files are always executed":
+            told.append(part if len(part) <= _LONGEST_REASON else f"{part[:_LONGEST_REASON]} …")
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _command() -> str:
+    """Return the command line that this run was started with: Snakemake's own, or that of the script that called it."""
+    import shlex
+
+    if script := os.environ.get(COMMAND):
+        return script
+    words = ["snakemake", *sys.argv[1:]]
+    if not any(word.startswith(("--cores", "-c", "--jobs", "-j")) for word in words):
+        words[1:1] = ["--cores", "1"]
+    return shlex.join(words)
+
+
+def _snakemakes_own(settings: Any, stream: Any) -> logging.Handler:
+    """Return the handler that Snakemake has without this one."""
+    from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
+
+    handler: logging.Handler = ColorizingTextHandler(
+        nocolor=settings.nocolor,
+        stream=stream,
+        formatter=DefaultFormatter(settings.quiet, settings.show_failed_logs),
+        filter=DefaultFilter(
+            settings.quiet, settings.debug_dag, settings.verbose, settings.dryrun, settings.printshellcmds
+        ),
+    )
+    return handler

@@ -1,0 +1,138 @@
+"""`iopatterns bench`: a drive measured at some levels with no file to write, and kept as a study if that is wanted."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from support import Project, copy_project
+
+from iopatterns.raw.sidecars import read_sidecar
+
+LEVELS = ("--rw", "randread,randwrite", "--bs", "4k,64k", "--iodepth", "1,8", "--numjobs", "1,2")
+LITTLE = ("--repetitions", "2", "--runtime", "20ms", "--file-size", "64MiB")
+
+
+@pytest.fixture(scope="module")
+def benched(module_disk_folder: Path) -> tuple[Project, str]:
+    """A project in which a twin was measured so, and what was said."""
+    project = copy_project(module_disk_folder / "project")
+    said = project.iopatterns("bench", "--drive", "c400", *LEVELS, *LITTLE)
+    assert said.returncode == 0, said.stdout
+    return project, said.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(benched: tuple[Project, str]) -> Path:
+    (found,) = (benched[0].root / "results/bench").iterdir()
+    return found
+
+
+def raw_files(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.glob("raw/*/*/*/[0-9][0-9].json")}
+
+
+def test_each_combination_of_levels_is_measured_as_often_as_asked(folder: Path) -> None:
+    sidecars = [read_sidecar(raw) for raw in raw_files(folder)]
+    asked = [
+        (fio["rw"], fio["bs"], fio["iodepth"], fio["numjobs"])
+        for fio in (each["specification"]["fio"] for each in sidecars)
+    ]
+    assert len(asked) == 2 * len(set(asked)) == 2 * 16
+    assert {each["specification"]["runtime_ms"] for each in sidecars} == {20}
+
+
+def test_the_table_on_the_terminal_has_a_row_for_each(benched: tuple[Project, str], folder: Path) -> None:
+    written = pd.read_csv(folder / "tables/bench.csv")
+    assert len(written) == 16
+    head = benched[1].index("Largest CV (%)")
+    rows = benched[1][head:].splitlines()[3:19]
+    rates = [float(re.split(r"\s{2,}", row.strip())[-5]) for row in rows]
+    assert rates == pytest.approx(written["iops_mean"].tolist(), rel=0.01)
+
+
+def test_figures_are_drawn_and_a_map_of_depths_and_jobs(folder: Path) -> None:
+    assert {path.stem for path in (folder / "figures").glob("*.svg")} == {"iops", "latency", "iodepth-numjobs"}
+    assert {path.stem for path in (folder / "figures").glob("*.png")} == {"iops", "latency", "iodepth-numjobs"}
+
+
+def test_nothing_of_the_project_is_touched(benched: tuple[Project, str]) -> None:
+    assert benched[0].raw_files() == {}
+    assert not (benched[0].root / "config/studies/bench.yaml").exists()
+
+
+def test_the_same_command_measures_nothing_twice(benched: tuple[Project, str], folder: Path) -> None:
+    before = raw_files(folder)
+    again = benched[0].iopatterns("bench", "--drive", "c400", *LEVELS, *LITTLE)
+    assert again.returncode == 0, again.stdout
+    assert "0 of 32 executions to measure" in again.stdout
+    assert raw_files(folder) == before
+
+
+def test_it_is_kept_as_a_study_by_the_commands_that_it_tells(benched: tuple[Project, str], disk_folder: Path) -> None:
+    project = Project(disk_folder / "copy")
+    shutil.copytree(benched[0].root, project.root)
+    commands = [line for line in benched[1].splitlines() if line.startswith("  ")][-4:]
+    assert [line.split()[0] for line in commands] == ["cp", "mkdir", "iopatterns", "snakemake"]
+    run = f'export PATH="{Path(sys.executable).parent}:$PATH"\n' + "\n".join(commands)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", run], cwd=project.root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "To measure" not in done.stderr
+    assert json.loads((project.root / "results/scorecard.json").read_text()) == {"studies": {}}
+    assert (project.root / "results/report.pdf").is_file()
+
+
+def test_any_factor_may_be_given_besides(project: Project) -> None:
+    words = ("--rw", "randread", "--bs", "4k", "DRA=0,1", "thinktime=100us,1ms")
+    said = project.iopatterns("bench", "--drive", "px05smb040", *words, *LITTLE)
+    assert said.returncode == 0, said.stdout
+    (found,) = (project.root / "results/bench").iterdir()
+    written = pd.read_csv(found / "tables/bench.csv")
+    assert set(zip(written["set_DRA"], written["thinktime"], strict=True)) == {(0, 100), (0, 1000), (1, 100), (1, 1000)}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--drive", "c40", "--rw", "read", "--bs", "4k"), "has no drive 'c40'. Did you mean 'c400'?"),
+        (("--drive", "c400", "--rw", "raed", "--bs", "4k"), "rw[0]: 'raed'"),
+        (("--drive", "c400", "--rw", "read", "--bs", "4q"), "bs[0]"),
+        (
+            ("--drive", "c400", "--rw", "read", "--bs", "4k", "--iodepth", "many"),
+            "'many' is not a whole number",
+        ),
+        (("--drive", "c400", "--rw", "read", "--bs", "4k", "thinktme=1ms"), "did you mean 'thinktime'?"),
+        (("--drive", "c400", "--rw", "read", "--bs", "4k", "thinktime"), "is no OPTION=LEVELS"),
+        (("--drive", "c400", "--rw", "read", "--bs", "4k", "--runtime", "soon"), "runtime"),
+        (("--drive", "c400", "--rw", "read"), "Missing option '--bs'"),
+    ],
+)
+def test_a_mistake_is_one_message_and_measures_nothing(project: Project, words: tuple[str, ...], told: str) -> None:
+    said = project.iopatterns("bench", *words)
+    assert said.returncode == 2, said.stdout
+    assert told in said.stdout
+    assert "Traceback" not in said.stdout
+    assert not list((project.root).glob("results/bench/*/raw"))
+
+
+def test_a_file_on_a_disk_is_written_before_it_is_read(project: Project) -> None:
+    said = project.iopatterns("bench", "--drive", "scratch", "--rw", "read", "--bs", "64k", *LITTLE[:4])
+    assert said.returncode == 0, said.stdout
+    assert "drive 'scratch': writing 0.01 GiB of data" in said.stdout
+
+
+def test_writing_without_consent_is_refused_as_in_a_study(project: Project) -> None:
+    drives = yaml.safe_load((project.root / "config/drives.yaml").read_text())
+    drives["disk"] = {"kind": "block", "path": "/dev/no-such-disk", "serial": "none"}
+    (project.root / "config/drives.yaml").write_text(yaml.safe_dump(drives))
+    said = project.iopatterns("bench", "--drive", "disk", "--rw", "randwrite", "--bs", "4k")
+    assert said.returncode == 1, said.stdout
+    assert "no-such-disk" in said.stdout
+    assert "Traceback" not in said.stdout

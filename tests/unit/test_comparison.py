@@ -1,0 +1,97 @@
+"""Two drives or two runs held against each other: which points are compared, and which differences are told apart."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from recorded import RECORDED
+from support import ROOT
+
+from iopatterns.analysis import plots, quantities, tables
+from iopatterns.analysis.comparison import Comparison, ComparisonError, sides
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recorded measurement as its results."""
+    root = tmp_path_factory.mktemp("run")
+    (root / "results/measurements").mkdir(parents=True)
+    shutil.copy(RECORDED / "saif2020.parquet", root / "results/measurements")
+    return root
+
+
+@pytest.fixture(scope="module")
+def faster(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with random reads a tenth faster."""
+    root = tmp_path_factory.mktemp("faster")
+    (root / "results/measurements").mkdir(parents=True)
+    table = pd.read_parquet(run / "results/measurements/saif2020.parquet")
+    rate = table["bandwidth_bytes_per_s"].astype("float64")
+    table["bandwidth_bytes_per_s"] = rate.where(table["rw"] != "randread", 1.1 * rate)
+    table.to_parquet(root / "results/measurements/saif2020.parquet", index=False)
+    return root
+
+
+def test_two_drives_are_compared_at_the_points_that_both_have(run: Path) -> None:
+    points = Comparison(*sides(run, "c400", "px02ssf020"), of="bandwidth").points()
+    assert set(points["experiment"]) == {"initial"}
+    rows = quantities.read_executions(run / "results/measurements/saif2020.parquet")
+    for point in points.to_dict("records"):
+        size = int(str(point["point"]).rsplit(" ", 1)[1]) * 1024
+        here = rows[(rows["rw"] == point["rw"]) & (rows["bs_bytes"] == size)]
+        here = here[here["experiments"].str.split().map(lambda names: "initial" in names)]
+        means = here.groupby("drive")["bandwidth_mb_per_s"].mean()
+        assert point["ratio"] == pytest.approx(means["px02ssf020"] / means["c400"])
+    assert len(points) == 8
+
+
+def test_a_run_against_itself_is_told_apart_nowhere(run: Path) -> None:
+    points = Comparison(*sides(ROOT, str(run), str(run)), of="bandwidth").points()
+    assert set(points["verdict"]) == {"not told apart"}
+    assert np.allclose(points["ratio"], 1)
+
+
+def test_a_run_in_which_random_reads_are_faster_is_told_apart_there_alone(run: Path, faster: Path) -> None:
+    compared = Comparison(*sides(ROOT, str(run), str(faster)), of="bandwidth")
+    points = compared.points()
+    assert set(points.loc[points["rw"] == "randread", "verdict"]) == {"higher"}
+    assert set(points.loc[points["rw"] != "randread", "verdict"]) == {"not told apart"}
+    back = Comparison(*sides(ROOT, str(faster), str(run)), of="bandwidth").points()
+    assert set(back.loc[back["rw"] == "randread", "verdict"]) == {"lower"}
+    said = compared.told(points)
+    assert f"{(points['rw'] == 'randread').sum()} higher" in said
+    assert f"about {0.05 * len(points):.2g} of so many" in said
+
+
+def test_single_executions_have_no_interval_and_no_verdict(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "measurements").mkdir()
+    table = pd.read_parquet(run / "results/measurements/saif2020.parquet")
+    table[table["execution"] == 1].to_parquet(tmp_path / "measurements/saif2020.parquet", index=False)
+    points = Comparison(*sides(ROOT, str(tmp_path), str(run)), of="iops").points()
+    assert set(points["verdict"]) == {"no interval"}
+
+
+def test_the_table_and_the_figures_show_both_sides(run: Path, tmp_path: Path) -> None:
+    compared = Comparison(*sides(run, "c400", "px02ssf020"), of="latency")
+    text = tables.to_text(compared.table(compared.points()))
+    assert re.search(r"^Experiment .* c400 +px02ssf020 +Ratio +95 % interval +Second is$", text, re.MULTILINE)
+    ((name, figure),) = compared.figures()
+    assert name == "saif2020-initial"
+    labels = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
+    assert {"Read, c400", "Read, px02ssf020"} <= labels
+    assert all(path.stat().st_size for path in plots.save(figure, tmp_path / name))
+
+
+def test_a_side_that_is_neither_drive_nor_folder_is_told(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ComparisonError, match="'c40' is no drive of results/measurements, and no folder of results"):
+        sides(run, "c400", "c40")
+    with pytest.raises(ComparisonError, match="nothing is measured yet"):
+        sides(tmp_path, "c400", "px02ssf020")
+
+
+def test_drives_with_nothing_in_common_are_told(run: Path) -> None:
+    with pytest.raises(ComparisonError, match="have no point in common"):
+        Comparison(*sides(run, "c400", "mz7km240"), of="bandwidth").points()

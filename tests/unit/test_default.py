@@ -1,0 +1,105 @@
+"""What is not the default is not judged as it: which values differ, and what is then not held against expectations."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support import ROOT, lay_out_recorded
+
+from iopatterns.analysis import scorecard
+from iopatterns.configuration import config, default
+
+STUDY = "saif2020"
+CONFIGURED = config.load(ROOT)
+
+
+def described(overrides: dict[str, Any] | None = None, *, study: str = STUDY) -> dict[str, Any]:
+    return default.described(config.load(ROOT, overrides) if overrides else CONFIGURED, study)
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Path:
+    """A project with the recorded measurement, of which nothing that was found is expected."""
+    root = lay_out_recorded(tmp_path / "project")
+    shutil.copy(ROOT / default.FILE, root / default.FILE)
+    for entry in (content := scorecard.load(root))["studies"][STUDY]["claims"]:
+        entry["finding"] = "deviates"
+    content["studies"][STUDY]["configuration"] = described()
+    scorecard.write(root, content["studies"])
+    (root / scorecard.EXPECTATIONS).mkdir()
+    shutil.copy(ROOT / scorecard.EXPECTATIONS / f"{STUDY}.yaml", root / scorecard.EXPECTATIONS)
+    return root
+
+
+def configure(root: Path, **changes: Any) -> None:
+    """Have the scorecard say that its study was configured otherwise."""
+    studies = json.loads((root / scorecard.FILE).read_text())["studies"]
+    studies[STUDY]["configuration"] |= changes
+    scorecard.write(root, studies)
+
+
+@pytest.mark.parametrize("study", CONFIGURED.studies)
+def test_the_default_recorded_is_the_committed_configuration(study: str) -> None:
+    assert default.load(ROOT)[study] == described(study=study), "iopatterns scorecard --expect renews it"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        ({"repetitions": 2}, ["repetitions"]),
+        ({"runtime": "200ms", "repetitions": 2}, ["repetitions", "runtime"]),
+        ({"runtime": "3 s"}, ["runtime"]),
+        ({"file_size": "64 MiB", "seed": 1}, ["file_size", "seed"]),
+        ({"interval": "bca", "confidence": 0.9}, ["interval", "confidence"]),
+        ({"drives": ["c400"], "warmup": "0 s"}, []),
+    ],
+)
+def test_what_differs_is_named_as_the_configuration_has_it(overrides: dict[str, Any], named: list[str]) -> None:
+    assert default.differences(described(overrides), described()) == named
+
+
+def test_another_level_differs_and_a_missing_or_new_experiment_does_not() -> None:
+    found = described()
+    found["experiments"] = {**found["experiments"], "initial": "00000000", "of-my-own": "11111111"}
+    del found["experiments"]["read-ahead"]
+    assert default.differences(found, described()) == ["the levels or options of initial"]
+
+
+def test_a_changed_level_is_another_digest(tmp_path: Path) -> None:
+    for folder in ("config", "workflow/schemas", "data/twins"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    path = tmp_path / f"config/studies/{STUDY}.yaml"
+    content = yaml.safe_load(path.read_text())
+    content["experiments"]["initial"]["vary"]["bs"] = ["4k", "12k"]
+    content["experiments"]["initial"]["description"] = "another"
+    path.write_text(yaml.safe_dump(content))
+    found = default.described(config.load(tmp_path), STUDY)
+    assert default.differences(found, described()) == ["the levels or options of initial"]
+
+
+def test_a_run_of_the_default_is_judged(judged: Path) -> None:
+    assert scorecard.regressions(judged)
+    assert scorecard.not_judged(judged) == []
+
+
+def test_a_run_of_other_values_is_not_judged_and_says_why(judged: Path) -> None:
+    configure(judged, repetitions=2, seed=1)
+    assert scorecard.regressions(judged) == []
+    (said,) = scorecard.not_judged(judged)
+    assert said == "saif2020 differs from the default in repetitions, seed: expectations not judged."
+
+
+def test_what_is_made_the_default_is_judged_from_then_on(judged: Path) -> None:
+    configure(judged, repetitions=2)
+    assert scorecard.expect(judged)[-1] == judged / default.FILE
+    assert scorecard.not_judged(judged) == []
+    kept = default.load(ROOT)
+    assert default.load(judged) == {**kept, STUDY: {**kept[STUDY], "repetitions": 2}}
+
+
+def test_the_overview_names_no_worst_place_where_there_is_none(judged: Path) -> None:
+    assert "worst at" in scorecard.overview(judged)
+    assert "None" not in scorecard.overview(judged)

@@ -1,0 +1,103 @@
+"""A manifest is held against a run study by study, and what all of them make where all are as the manifest has them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from support import Project, copy_project
+
+from iopatterns.workflow import manifest
+from iopatterns.workflow.plan import Plan
+
+STUDIES, FIO = ["one", "two"], "fio-0"
+SHARED = ("results/scorecard.json", "results/report.pdf")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Project:
+    """A project whose two studies on a twin have their files, and a manifest of them."""
+    project = copy_project(tmp_path / "project")
+    project.edit("config/config.yaml", studies=STUDIES, drives=["c400"], repetitions=1)
+    for number, study in enumerate(STUDIES):
+        content = yaml.safe_load((project.root / "config/studies/saif2020.yaml").read_text())
+        vary = {"rw": ["read"], "bs": ["4k", f"{8 << number}k"]}
+        content["experiments"] = {"reads": {"vary": vary, "drives": ["c400"]}}
+        (project.root / f"config/studies/{study}.yaml").write_text(yaml.safe_dump(content))
+    fill(project)
+    manifest.write(project.root, FIO)
+    return project
+
+
+def fill(project: Project) -> None:
+    """Have all files of the studies there, and of the run what it says of itself."""
+    plan = Plan(project.root)
+    of_each = ("results/tables/{}/t.csv", "results/measurements/{}.parquet")
+    derived = [path.format(study) for study in STUDIES for path in of_each]
+    for path in (*(raw for study in plan.studies for raw in plan.raw_files(study)), *derived, *SHARED):
+        (project.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (project.root / path).write_text(path)
+    (project.root / SHARED[0]).write_text(json.dumps({"studies": {}}))
+    colophon = {"order": plan.studies, "drives": [{"name": "c400"}]}
+    (project.root / "results/colophon.json").write_text(json.dumps(colophon))
+
+
+def test_the_same_run_agrees(run: Project) -> None:
+    same, text = manifest.verdict(run.root, FIO)
+    assert same
+    assert text == f"all {2 * 2 + 2 * 2 + 2} files are those of data/manifests/{FIO}.sha256, byte for byte"
+
+
+def test_a_study_of_another_configuration_is_not_compared_and_the_other_is(run: Project) -> None:
+    run.edit("config/studies/two.yaml", repetitions=2)
+    fill(run)
+    for path in SHARED[1:]:
+        (run.root / path).write_text("another")
+    same, text = manifest.verdict(run.root, FIO)
+    assert same
+    assert text.startswith("all 4 files of one are those of")
+    assert text.endswith("not compared: two, of another configuration than the manifest")
+
+
+def test_a_file_of_a_study_that_differs_is_named_whatever_the_others_are(run: Project) -> None:
+    run.edit("config/studies/two.yaml", repetitions=2)
+    fill(run)
+    (run.root / "results/tables/one/t.csv").write_text("another")
+    same, text = manifest.verdict(run.root, FIO)
+    assert not same
+    assert text.splitlines()[1:] == ["  results/tables/one/t.csv"]
+
+
+def test_a_report_that_differs_is_named_where_all_studies_are_compared(run: Project) -> None:
+    (run.root / SHARED[1]).write_text("another")
+    same, text = manifest.verdict(run.root, FIO)
+    assert not same
+    assert text.splitlines()[1:] == ["  results/report.pdf"]
+
+
+def test_a_run_of_fewer_studies_is_compared_by_those(run: Project) -> None:
+    run.edit("config/config.yaml", studies=["two"])
+    same, text = manifest.verdict(run.root, FIO)
+    assert same
+    assert text.startswith("all 4 files of two are those of")
+
+
+def test_a_study_that_was_left_out_on_the_command_line_is_not_missed(run: Project) -> None:
+    (run.root / "results/colophon.json").write_text(json.dumps({"order": ["one"], "drives": [{"name": "c400"}]}))
+    same, text = manifest.verdict(run.root, FIO)
+    assert same
+    assert "of one are those of" in text
+
+
+def test_values_given_on_the_command_line_are_another_configuration(run: Project) -> None:
+    card = {"studies": {study: {"configuration": {"repetitions": 3}} for study in STUDIES}}
+    (run.root / SHARED[0]).write_text(json.dumps(card))
+    same, text = manifest.verdict(run.root, FIO)
+    assert same
+    assert "the configuration is not the one" in text
+
+
+def test_a_missing_file_says_that_the_run_is_not_complete(run: Project) -> None:
+    (run.root / SHARED[1]).unlink()
+    with pytest.raises(manifest.ManifestError, match=r"results/report\.pdf: not there"):
+        manifest.verdict(run.root, FIO)
