@@ -12,6 +12,7 @@ include: "workflow/rules/scorecard.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/ablate.smk"
+include: "workflow/rules/capture.smk"
 include: "workflow/rules/benchmarks.smk"
 
 

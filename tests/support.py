@@ -88,7 +88,7 @@ def copy_project(root: Path) -> Project:
         else:
             root.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, root / name)
-    for data in ("data/published", "data/twins"):
+    for data in ("data/published", "data/traces", "data/twins", "data/workloads"):
         shutil.copytree(ROOT / data, root / data)
     project = Project(root)
     project.edit("config/config.yaml", **TINY)

@@ -1,6 +1,7 @@
 """The grid: what a cell's name and hash depend on, and what they do not."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -347,3 +348,44 @@ def test_a_drive_of_any_source_runs_only_where_it_is_named_and_your_own_everywhe
         ["theirs", "others", "own"],
         ["own"],
     ]
+
+
+# ---- Replays of traces
+
+TWINS = config.load(ROOT, {"drives": ["c400"]})
+
+
+def replays(root: Path, trace: str, vary: dict[str, list[Any]], base: config.Config = TWINS) -> list[grid.Cell]:
+    experiment: config.Experiment = {"vary": vary, "replay": {"trace": trace, "phase": "run"}, "drives": [*base.drives]}
+    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
+    return list(grid.expand(replace(base, root=root, studies={"study": study}), "study"))
+
+
+def test_a_cell_replays_the_trace_of_its_levels_and_lasts_as_long_as_that(tmp_path: Path) -> None:
+    for name in ("read-512", "write-512"):
+        (tmp_path / name).write_text(name)
+    cells_of = replays(tmp_path, "{rw}-{bs}", {"rw": ["read", "write"], "bs": ["512"]})
+    asked = [cell.specification["replay"] for cell in cells_of]
+    assert [each["trace"] for each in asked] == ["read-512", "write-512"]
+    assert len({each["sha256"] for each in asked}) == 2
+    assert {cell.specification["runtime_ms"] for cell in cells_of} == {0}
+    assert {cell.specification["drive"]["file_size_bytes"] for cell in cells_of} == {0}
+
+
+def test_another_trace_is_another_cell(tmp_path: Path) -> None:
+    names_of = set()
+    for content in ("one", "two"):
+        (tmp_path / "trace").write_text(content)
+        names_of |= {cell.name for cell in replays(tmp_path, "trace", {"rw": ["read"], "bs": ["4k"]})}
+    assert len(names_of) == 2
+
+
+@pytest.mark.parametrize(("trace", "told"), [("no", "No such file"), ("{iodepth}", "Valid are {rw}, {bs}")])
+def test_a_trace_that_is_not_there_is_told(trace: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(grid.GridError, match=told):
+        replays(tmp_path, trace, {"rw": ["read"], "bs": ["4k"]})
+
+
+def test_a_real_drive_of_yours_replays_nothing() -> None:
+    conf = config.load(ROOT, {"drives": ["scratch", "kapoor-512m"], "studies": ["kapoor"]})
+    assert {cell.drive for cell in grid.expand(conf, "kapoor")} == {"kapoor-512m"}

@@ -1,5 +1,7 @@
-"""Kapoor's measures on small traces made up for these tests, and what was copied from the paper."""
+"""Replays of traces made up for these tests, and what was copied from Kapoor's paper."""
 
+import itertools
+import json
 import os
 import re
 import subprocess
@@ -12,10 +14,11 @@ import yaml
 from support import ROOT
 
 from iopatterns import twin
-from iopatterns.analysis import kapoor, published
-from iopatterns.base import yaml_schema
+from iopatterns.analysis import published, replays
+from iopatterns.base import files, yaml_schema
+from iopatterns.measuring import replays as replaying
 from iopatterns.twin import traces
-from iopatterns.twin.traces import UNKNOWN
+from iopatterns.twin.traces import parquet
 
 READ, WRITE = traces.OPERATIONS["read"], traces.OPERATIONS["write"]
 FOLDER = ROOT / "data/published/kapoor"
@@ -23,99 +26,97 @@ WORKLOADS = ROOT / "data/workloads/kapoor"
 CONTENT = yaml.safe_load((FOLDER / "claims.yaml").read_text(encoding="utf-8"))
 
 
-def requests(*rows: tuple[int, int, int, int]) -> pd.DataFrame:
-    """Return a made-up trace of operations, sizes in bytes, dispatches and completions in ns."""
-    table = pd.DataFrame(rows, columns=["operation", "size_bytes", "dispatched_ns", "completed_ns"])
-    return table.assign(offset_bytes=np.uint64(0), arrival_ns=table["dispatched_ns"].clip(lower=0))
-
-
-def test_a_dispatch_deepens_the_queue_and_a_completion_frees_its_slot_first() -> None:
-    depth = kapoor.queue_depth(requests((WRITE, 1, 0, 10), (READ, 1, 5, 20), (WRITE, 1, 10, 30), (READ, 1, 7, UNKNOWN)))
-    assert list(depth["time_ns"]) == [0, 5, 10, 10, 20, 30]
-    assert list(depth["depth"]) == [1, 2, 1, 2, 1, 0]
-    assert list(depth["before"]) == [0, 1, 2, 1, 2, 1]
-    assert list(depth["operation"]) == [WRITE, READ, WRITE, WRITE, READ, WRITE]
-
-
-def test_no_queue_is_ever_less_than_empty() -> None:
-    depth = kapoor.queue_depth(requests((WRITE, 1, 0, 10), (WRITE, 1, 10, 10), (WRITE, 1, 10, 20)))
-    assert (depth["depth"].min(), depth["depth"].iloc[-1]) == (0, 0)
-
-
-def test_a_box_has_quartiles_and_whiskers_within_one_and_a_half_times_their_distance() -> None:
-    assert kapoor.box([1, 2, 3, 4, 5, 100]) == {
-        "low_whisker": 1,
-        "first_quartile": 2.25,
-        "median": 3.5,
-        "third_quartile": 4.75,
-        "high_whisker": 5,
-    }
-    with pytest.raises(ValueError, match="no queue depth"):
-        kapoor.box([])
-
-
-def test_a_workload_lasts_from_its_first_dispatch_to_its_last_completion() -> None:
-    trace = requests((WRITE, 40960, 1_000, 51_000), (READ, 2**20, 2_000, 101_000), (WRITE, 4096, 3_000, UNKNOWN))
-    assert kapoor.workload(trace) == {"duration_s": 1e-4, "max_request_bytes": 40960, "write_mb_per_s": 409.6}
-    with pytest.raises(ValueError, match="no request was completed"):
-        kapoor.workload(trace.iloc[2:])
-
-
-def replayed(tmp_path: Path, operations: list[int], offsets: list[int], size: int, *overridden: str) -> pd.DataFrame:
-    """Return what the model records of a made-up trace, a request a millisecond, then a read long after."""
+def recorded(path: Path, operations: list[int], offsets: list[int], size: int, first: int) -> dict[str, str]:
+    """Write a made-up trace, a request a millisecond: up to the ``first`` one it prepares, then it runs."""
     count = len(operations)
-    trace = pd.DataFrame({"operation": [*operations, READ], "offset_bytes": [*offsets, 0], "size_bytes": size})
+    trace = pd.DataFrame({"operation": operations, "offset_bytes": offsets, "size_bytes": size})
     trace = trace.astype({"operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"})
-    trace["arrival_ns"] = [*(number * 10**6 for number in range(count)), (count + 500) * 10**6]
-    file = tmp_path / "counters.parquet"
-    twin.replay(twin.load("wiscsim").overridden(list(overridden)), trace, counters_file=file)
-    return pd.read_parquet(file)
+    trace["arrival_ns"] = np.arange(count, dtype="int64") * 10**6
+    phases_ns = {"prepare": 0, "run": first * 10**6, "end": (count + 500) * 10**6}
+    parquet.write(path, [trace], "made up", phases_ns)
+    return {"trace": path.name, "phase": "run", "sha256": files.sha256(path)}
+
+
+def replayed(
+    tmp_path: Path, operations: list[int], offsets: list[int], size: int, *overridden: str, first: int = 0
+) -> dict[str, float]:
+    """Return the measures of what runs of such a trace on the model."""
+    path = tmp_path / "trace.parquet"
+    asked = recorded(path, operations, offsets, size, first)
+    content, _ = replaying.measure(twin.load("wiscsim").overridden(list(overridden)), path, asked)  # type: ignore[arg-type]
+    return replays.measures(json.loads(json.dumps(content)))
 
 
 SMALL = ("capacity.size=128 MiB", "ftl.over_provisioning=1", "page_mapping.gc_reserve=13")
+MAP = ("capacity.size=256 MiB", "page_mapping.gc_reserve=16")
+
+
+def test_a_phase_alone_is_told_and_what_was_before_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "trace.parquet"
+    asked = recorded(path, [WRITE] * 8 + [READ] * 4, [number * 2**15 for number in range(12)], 2**15, 8)
+    content, totals = replaying.measure(twin.load("wiscsim"), path, asked)  # type: ignore[arg-type]
+    assert {name: each["count"] for name, each in content["requests"].items()} == {"read": 4}
+    assert (totals["write_commands"], content["counters"]["write_commands"]) == (8, 0)
+    assert content["counters"]["read_commands"] == 4
+    assert 3e6 < content["duration_ns"] < 4e6
+    assert content["depth"]["events"] == [4, 4]  # each goes to an idle drive
+
+
+@pytest.mark.parametrize(("change", "told"), [({"phase": "walk"}, "no phase 'walk'"), ({"sha256": "0"}, "has changed")])
+def test_a_trace_that_is_not_as_planned_is_refused(change: dict[str, str], told: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.parquet"
+    asked = recorded(path, [WRITE], [0], 4096, 0) | change
+    with pytest.raises(replaying.ReplayError, match=told):
+        replaying.measure(twin.load("wiscsim"), path, asked)  # type: ignore[arg-type]
+
+
+def test_quartiles_count_each_event_once() -> None:
+    content = {
+        "requests": {"write": {"largest_bytes": 40960, "median_bytes": 4096.0}},
+        "duration_ns": 5 * 10**8,
+        "depth": {"events": [3, 1, 0, 0, 1]},
+        "counters": {f"map_{user}_{what}": int(what == "misses") for user in ("read", "write", "discard")
+                     for what in ("hits", "misses")},
+        "blocks": {"block_bytes": 4, "capacity_bytes": 16, "by_valid_pages": [7, 1, 2]},
+    }  # fmt: skip
+    found = replays.measures(content)
+    assert (found["duration_s"], found["largest_write_kib"], found["miss_ratio"]) == (0.5, 40, 1)
+    assert (found["depth_median"], found["depth_third_quartile"], found["depth_largest"], found["drained"]) == (
+        0,
+        1,
+        4,
+        3,
+    )
+    assert (found["occupied"], found["area"]) == (0.75, 0.625)
+    assert found["zombies"] == pytest.approx(1 / 3)
+    assert list(replays.zombie_curve(content["blocks"])["valid_ratio"]) == [1, 1, 0.5]  # type: ignore[arg-type]
 
 
 def test_a_drive_that_is_written_once_in_order_has_no_zombies(tmp_path: Path) -> None:
     once = [number * 2**17 for number in range(512)]
-    series = replayed(tmp_path, [WRITE] * 512, once, 2**17, *SMALL)
-    last = kapoor.zombies(kapoor.zombie_curves(series, 2**17, 2**27)).iloc[-1]
-    assert (last["area"], last["space"], last["mean_valid_ratio"], last["zombie_share"]) == (0.5, 0.5, 1, 0)
-
-
-def test_what_was_written_together_and_dies_together_leaves_no_zombies(tmp_path: Path) -> None:
-    once = [number * 2**17 for number in range(512)]
-    series = replayed(tmp_path, [WRITE] * 512 + [WRITE] * 1024, once + [n * 2**16 for n in range(1024)], 2**15, *SMALL)
-    curves = kapoor.zombie_curves(series, 2**17, 2**27)
-    assert (curves["valid_ratio"] > 0).all()
-    assert all((np.diff(curve["valid_ratio"]) <= 0).all() for _, curve in curves.groupby("time_ns"))
-    last = kapoor.zombies(curves).iloc[-1]
-    # 512 requests of 32 KiB were written, then 1,024, of which each second one overwrote one of these
-    assert last["area"] == last["space"] == 1024 * 2**15 / 2**27
-    assert last["zombie_share"] == 0
+    found = replayed(tmp_path, [WRITE] * 512, once, 2**17, *SMALL)
+    assert found["zombies"] == 0
+    assert found["area"] == found["occupied"] == 0.5
 
 
 def test_what_is_overwritten_here_and_there_leaves_zombies(tmp_path: Path) -> None:
     once = [number * 2**15 for number in range(1024)]
     chosen = [number for number in once if number // 2**15 * 40_503 % 7 == 0]
-    series = replayed(tmp_path, [WRITE] * (1024 + len(chosen)), once + chosen, 2**15, *SMALL)
-    last = kapoor.zombies(kapoor.zombie_curves(series, 2**17, 2**27)).iloc[-1]
-    assert last["area"] == pytest.approx(1024 * 2**15 / 2**27)
-    assert last["space"] > last["area"]
-    assert last["zombie_share"] > 0.5
+    found = replayed(tmp_path, [WRITE] * (1024 + len(chosen)), once + chosen, 2**15, *SMALL)
+    assert found["occupied"] > found["area"]
+    assert found["zombies"] > 0.5
 
 
 def test_a_map_cache_that_covers_less_misses_more_and_none_that_covers_all(tmp_path: Path) -> None:
     written = [number * 2**15 for number in range(2**13)]
     read = [number * 40_503 % 2**13 * 2**15 for number in range(4096)]
-    ratios = []
-    for coverage in (0.01, 0.05, 1):
-        setting = f"page_mapping.map_cache_coverage={coverage}"
-        series = replayed(
-            tmp_path, [WRITE] * len(written) + [READ] * 4096, written + read, 2048,
-            "capacity.size=256 MiB", "page_mapping.gc_reserve=16", setting,
-        )  # fmt: skip
-        writes = series[(series["series"] == "write_commands") & (series["value"] == len(written))]
-        ratios.append(kapoor.miss_ratio_of_phase(series, int(writes["time_ns"].iloc[0])))
+    ratios = [
+        replayed(
+            tmp_path, [WRITE] * len(written) + [READ] * 4096, written + read, 2048, *MAP,
+            f"page_mapping.map_cache_coverage={coverage}", first=len(written),
+        )["miss_ratio"]
+        for coverage in (0.01, 0.05, 1)
+    ]  # fmt: skip
     assert 1 >= ratios[0] > ratios[1] > ratios[2] == 0
 
 
@@ -157,7 +158,7 @@ def test_sums_that_the_contradictions_tell_are_those_of_the_tables() -> None:
 # ---- The workloads as jobs of fio
 
 JOBS = sorted(WORKLOADS.glob("*.fio"))
-SETTINGS = {"CHUNK": "1k", "THREADS": "10", "FILES": "12"}
+SETTINGS = {"CHUNK": "1k", "READS": "64", "THREADS": "10", "FILES": "12"}
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda path: path.stem)
@@ -175,7 +176,10 @@ def test_a_random_read_may_begin_at_any_byte_as_in_the_pseudo_code(tmp_path: Pat
     command = ["fio", f"--write_iolog={log}", "--section=read-0", "job.fio"]
     subprocess.run(command, cwd=tmp_path, env=os.environ | SETTINGS, capture_output=True, check=True)
     table = pd.concat(list(traces.read_pieces(log)))
-    assert len(table) == 20 * 64  # of each file as many reads as it has chunks
+    assert len(table) == 20 * 64
+    # of each file as many reads as it has chunks, a file after the other
+    names = [word for line in log.read_text().splitlines() if " read " in line for word in line.split() if "f." in word]
+    assert [len(list(run)) for _, run in itertools.groupby(names)] == [64] * 20
     assert set(table["size_bytes"]) == {1024}
     assert (table["offset_bytes"] % 512 != 0).any()
 

@@ -118,7 +118,7 @@ def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> Non
     fresh.edit("config/drives.yaml", **{"my-c400": {"kind": "twin", "model": "c400"}})
     overrides = {
         "drives": ["my-c400"],
-        "studies": ["saif2020", "zhou", "clarke2024", "datasheets"],
+        "studies": ["saif2020", "zhou", "clarke2024", "datasheets", "kapoor"],
         "file_size": "1 GiB",
     }
     plan = Plan(fresh.root, {**overrides, "runtime": "1 s"})
@@ -128,7 +128,9 @@ def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> Non
         assert asked == set(content["experiments"])
 
 
-@pytest.mark.parametrize(("study", "most_cells"), [("zhou", 80), ("clarke2024", 15), ("datasheets", 24)])
+@pytest.mark.parametrize(
+    ("study", "most_cells"), [("zhou", 80), ("clarke2024", 15), ("datasheets", 24), ("kapoor", 71)]
+)
 def test_cells_of_a_study_are_as_few_as_the_run_can_afford(fresh: Project, study: str, most_cells: int) -> None:
     fresh.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
     plan = Plan(fresh.root, {"drives": ["mine"], "studies": [study], "file_size": "1 GiB", "runtime": "1 s"})

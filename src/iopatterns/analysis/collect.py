@@ -12,7 +12,7 @@ import pandas as pd
 
 import fio_parser_json
 import iopatterns
-from iopatterns.analysis import quantities
+from iopatterns.analysis import quantities, replays
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
 from iopatterns.measuring.steadiness import is_steady
@@ -95,13 +95,15 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
     Raises SidecarError for a raw file that is not what was measured, FioParseError for one that is no result of fio,
     CollectError where nothing was measured.
     """
-    rows, measured, counted = [], [], []
+    rows, counted = [], []
+    measured: list[Path] = []
+    replayed: list[Path] = []
     for raw in raw_files:
         cell = raw.parent
         sidecar = read_sidecar(raw)
         if not is_measured(sidecar):
             continue
-        measured.append(raw)
+        (replayed if "replay" in sidecar["specification"] else measured).append(raw)
         settings = sidecar["specification"].get("settings", {})
         options = dict(sidecar["specification"]["fio"])
         options[factors.column_of("bs")] = options.pop("bs")
@@ -118,15 +120,25 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
         )
     if not rows:
         raise CollectError("nothing was measured: no drive took the settings that its cells ask for")
-    parsed = fio_parser_json.jobs(measured)
-    # fio's own rendering of the options is in the raw files; here the canonical ones stand for them
-    parsed = parsed[[column for column in parsed.columns if not column.startswith("option_")]]
+    parsed = _parsed(measured, replayed)
     table = pd.DataFrame(rows).convert_dtypes(convert_string=False, convert_floating=False)
     table = table.merge(parsed, on="source", validate="one_to_many")
     steady = {source: is_steady(rows) for source, rows in table.groupby("source")}
     table = table.assign(steady=table["source"].map(steady).astype("boolean"))
     of_twins = pd.DataFrame(counted).convert_dtypes(convert_string=False)
     return table.merge(of_twins, on="source", validate="many_to_one").drop(columns="source")
+
+
+def _parsed(of_fio: Sequence[Path], replayed: Sequence[Path]) -> pd.DataFrame:
+    """Return what raw files of fio and of replays tell, in rows by source and direction."""
+    found = []
+    if of_fio:
+        parsed = fio_parser_json.jobs(of_fio)
+        # fio's own rendering of the options is in the raw files; the canonical ones stand for them
+        found.append(parsed[[column for column in parsed.columns if not column.startswith("option_")]])
+    if replayed:
+        found.append(replays.rows(replayed))
+    return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
 
 
 def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[OfCell]:

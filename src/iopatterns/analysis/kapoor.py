@@ -1,145 +1,177 @@
-"""Queue depths, miss ratios of the map cache and zombie curves: what Kapoor's figures and tables show of a trace."""
+"""Queue depths, miss ratios of the map cache and zombie curves: Kapoor's figures and tables, made of replays."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
-from iopatterns.twin.traces import OPERATIONS, UNKNOWN
+from iopatterns.analysis.plots import WIDTH_INCH, styled
+from iopatterns.analysis.replays import SHOWN, zombie_curve
+from iopatterns.analysis.study import Study
+from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, significant
 
-_MAP_USERS = ("read", "write", "discard")
+_GREYS = ("0.0", "0.45", "0.7")
+_DASHES = ("-", "--", ":")
+_MIX = ("mix-random-write", "mix-random-read", "mix-sequential-write")
+_HEIGHT_INCH = 2.3
 
 
-def queue_depth(requests: pd.DataFrame) -> pd.DataFrame:
-    """Return the drive's queue depth over time (figure 1) from a trace with its completions.
+def shown(measurements: Path) -> pd.DataFrame:
+    """Return what figures are drawn of: a row for each replay with what was asked, ``depth`` and ``blocks``.
 
-    ``requests`` has the columns of `iopatterns.twin.traces.read_pieces`; those that were not seen to go to the drive
-    and to end are left out. The result has a row for each dispatch and completion in order of time: ``time_ns``,
-    ``before`` and ``depth`` (requests at the drive before and after it), and ``operation`` of the request. Of events at
-    the same time, completions are first: a slot must be free before it is taken again.
+    These two are those of a raw file, see `measuring.replays.measure`.
     """
-    seen = requests[(requests["dispatched_ns"] != UNKNOWN) & (requests["completed_ns"] != UNKNOWN)]
-    # a request that took no time at all is dispatched before it is completed
-    instant = (seen["dispatched_ns"] == seen["completed_ns"]).to_numpy()
-    events = pd.DataFrame(
-        {
-            "time_ns": np.concatenate([seen["dispatched_ns"], seen["completed_ns"]]),
-            "step": np.repeat([1, -1], len(seen)),
-            "order": np.concatenate([np.ones(len(seen)), np.where(instant, 2, 0)]),
-            "operation": np.tile(seen["operation"], 2),
-        }
+    table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"]).reset_index(drop=True)
+    content = table.pop(SHOWN).map(json.loads)
+    return table.assign(depth=content.map(lambda each: each["depth"]), blocks=content.map(lambda each: each["blocks"]))
+
+
+def of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
+    """Return the replays of an experiment, by the number of jobs and then by that of writes between two fsync."""
+    rows = replays[replays["experiments"].map(lambda names: experiment in names.split())]
+    rows = rows.sort_values([name for name in ("numjobs", "fsync") if name in rows], kind="stable")
+    return [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
+
+
+@styled()
+def depth_figure(replays: pd.DataFrame) -> Figure:
+    """Return figure 1: the extremes of the queue depth over time in the three phases of the mix, one after another."""
+    figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH), layout="constrained")
+    axes = figure.add_subplot()
+    end_s = 0.0
+    for number, replay in enumerate(each for name in _MIX for each in of(replays, name)):
+        depth: Mapping[str, Any] = replay["depth"]
+        seconds = end_s + np.arange(len(depth["most"])) * depth["part_ns"] / 1e9
+        axes.fill_between(seconds, depth["least"], depth["most"], step="post", color=_GREYS[number], linewidth=0.7)
+        axes.text(seconds.mean(), 35, WORKLOAD_NAMES[replay["rw"]], ha="center")
+        end_s = float(seconds[-1]) + depth["part_ns"] / 1e9
+        axes.axvline(end_s, color="0.5", linewidth=0.5)
+    axes.set(xlim=(0, end_s), ylim=(0, 39), xlabel="Time (s), phases put one after another", ylabel="Queue depth")
+    return figure
+
+
+@styled()
+def box_figure(replays: pd.DataFrame) -> Figure:
+    """Return figure 2: the queue depths with and without fsync, each event counting once; whiskers as J. W. Tukey's."""
+    figure = Figure(figsize=(WIDTH_INCH, 1.7), layout="constrained")
+    axes = figure.add_subplot()
+    rows = of(replays, "scale")
+    depths = [np.repeat(np.arange(len(row["depth"]["events"])), row["depth"]["events"]) for row in rows]
+    axes.boxplot(depths, orientation="horizontal", showfliers=False, medianprops={"color": "0.0", "linewidth": 2.5})
+    labels = [f"fsync after {row['fsync']}" if row["fsync"] else "no fsync" for row in rows]
+    axes.set_yticks(range(1, len(rows) + 1), labels)
+    axes.set(xlabel="Queue depth", xlim=(-1, 33))
+    return figure
+
+
+@styled()
+def zombie_figure(replays: pd.DataFrame) -> Figure:
+    """Return figures 4 and 5: the zombie curves after large sequential and small random writes, by threads."""
+    figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH), layout="constrained")
+    panels: Sequence[tuple[str, str]] = (
+        ("zombies-large", "Large sequential writes"),
+        ("zombies-small", "Small random writes"),
     )
-    events = events.sort_values(["time_ns", "order"], kind="stable", ignore_index=True)
-    depth = events["step"].cumsum()
-    return pd.DataFrame(
-        {
-            "time_ns": events["time_ns"],
-            "before": depth - events["step"],
-            "depth": depth,
-            "operation": events["operation"],
-        }
-    )
+    for number, (experiment, title) in enumerate(panels):
+        axes = figure.add_subplot(1, 2, number + 1)
+        for replay, colour, dashes in zip(of(replays, experiment), _GREYS, _DASHES, strict=True):
+            curve = zombie_curve(replay["blocks"])
+            threads = f"{replay['numjobs']} thread{'s' if replay['numjobs'] > 1 else ''}"
+            axes.step(curve["space"], curve["valid_ratio"], where="pre", color=colour, linestyle=dashes, label=threads)
+        axes.set(title=title, xlabel="Blocks, by size over that of the drive", ylabel="Valid ratio", ylim=(0, 1.05))
+        axes.set_xlim(left=0)
+        axes.legend()
+    return figure
 
 
-def box(depths: Sequence[int] | pd.Series) -> dict[str, float]:
-    """Return what a box plot of queue depths shows (figure 2), each event counting once as in WiscSee.
-
-    Quartiles are linear between the two nearest values. Whiskers end at the outermost value within 1.5 times the
-    distance of the quartiles (J. W. Tukey, Exploratory Data Analysis, 1977). Raises ValueError where there is none.
-    """
-    values = np.asarray(depths, dtype=float)
-    if not len(values):
-        raise ValueError("a box plot of no queue depth")
-    first, median, third = np.quantile(values, [0.25, 0.5, 0.75])
-    reach = 1.5 * (third - first)
-    inside = values[(values >= first - reach) & (values <= third + reach)]
-    return {
-        "low_whisker": float(inside.min()),
-        "first_quartile": float(first),
-        "median": float(median),
-        "third_quartile": float(third),
-        "high_whisker": float(inside.max()),
-    }
+def _workload(rw: str) -> str:
+    return WORKLOAD_NAMES[rw]
 
 
-def workload(requests: pd.DataFrame) -> dict[str, float]:
-    """Return of a trace with its completions what tables 1, 2 and 3 have.
-
-    ``duration_s`` from the first dispatch to the last completion, ``max_request_bytes`` of its writes, and
-    ``write_mb_per_s``, bytes written to the drive over the duration in 10⁶ bytes per second. Raises ValueError where no
-    request ended.
-    """
-    ended = requests[requests["completed_ns"] != UNKNOWN]
-    if not len(ended):
-        raise ValueError("a trace in which no request was completed has no duration")
-    begun = ended["dispatched_ns"].where(ended["dispatched_ns"] != UNKNOWN, ended["arrival_ns"])
-    duration_ns = int(ended["completed_ns"].max() - begun.min())
-    written = ended.loc[ended["operation"] == OPERATIONS["write"], "size_bytes"].astype(np.int64)
-    return {
-        "duration_s": duration_ns / 1e9,
-        "max_request_bytes": int(written.max()) if len(written) else 0,
-        "write_mb_per_s": int(written.sum()) / duration_ns * 1e3 if duration_ns else 0.0,
-    }
+def _here(name: str, head: str, unit: str = "", over: str = "") -> Column:
+    return Column((f"{name}_mean",), head, significant, unit, over)
 
 
-def miss_ratio(counters: Mapping[str, int]) -> float:
-    """Return misses over lookups of the map cache (figure 3), a lookup for each page of a read, write or discard.
-
-    ``counters`` are the drive's totals by name. A drive with its whole map in memory looks nothing up, and misses
-    nothing.
-    """
-    misses = sum(counters[f"map_{user}_misses"] for user in _MAP_USERS)
-    lookups = misses + sum(counters[f"map_{user}_hits"] for user in _MAP_USERS)
-    return misses / lookups if lookups else 0.0
+def _published(name: str, unit: str = "", over: str = "") -> Column:
+    return Column((f"published_{name}",), "Published", significant, unit, over)
 
 
-def miss_ratio_of_phase(series: pd.DataFrame, begin_ns: int) -> float:
-    """Return the miss ratio from a time on, without that of the preparation before.
-
-    ``series`` is what `twin replay --counters` writes. The last snapshot at ``begin_ns`` or earlier is where the phase
-    begins; without one it is the beginning.
-    """
-    names = [f"map_{user}_{outcome}" for user in _MAP_USERS for outcome in ("hits", "misses")]
-    own = series[series["series"].isin(names)]
-    last = own.groupby("series", observed=True)["value"].last()
-    before = own[own["time_ns"] <= begin_ns].groupby("series", observed=True)["value"].last()
-    gained = last.sub(before, fill_value=0)
-    return miss_ratio({name: int(gained.get(name, 0)) for name in names})
-
-
-def zombie_curves(series: pd.DataFrame, block_bytes: int, capacity_bytes: int) -> pd.DataFrame:
-    """Return the zombie curve of each snapshot (figures 4 and 5): the valid ratios of used blocks, the highest first.
-
-    ``series`` is what `twin replay --counters` writes. The result has, by ``time_ns``, a row for each block with a
-    valid page: ``space``, the size of that block and those before it as a share of the capacity, and ``valid_ratio``,
-    its valid pages over its pages. Blocks without any are dropped, as they are free but for their erase.
-    """
-    blocks = series[(series["series"] == "valid_ratio") & (series["value"] > 0)]
-    blocks = blocks.sort_values(["time_ns", "value", "index"], ascending=[True, False, True], ignore_index=True)
-    rank = blocks.groupby("time_ns").cumcount() + 1
-    return pd.DataFrame(
-        {
-            "time_ns": blocks["time_ns"],
-            "space": rank * block_bytes / capacity_bytes,
-            "valid_ratio": blocks["value"],
-        }
-    )
+def scale_table(study: Study) -> Table:
+    """Return table 1 with the queue depths of figure 2; a row for each number of writes between two fsync."""
+    quartiles = ["queue depth first quartile", "queue depth median", "queue depth third quartile"]
+    data = study.comparison("scale", ["fsync"], ["workload duration", "maximum request size", *quartiles])
+    columns = [
+        Column(("fsync",), "Writes between fsync", lambda count: str(count) if count else "none", right=False),
+        _here("duration_s", "Here", "s", "Duration"),
+        _published("duration_s", "s", "Duration"),
+        _here("largest_write_kib", "Here", "KiB", "Largest write"),
+        _published("largest_write_kib", "KiB", "Largest write"),
+        _here("depth_first_quartile", "First quartile", over="Queue depth"),
+        _here("depth_median", "Median", over="Queue depth"),
+        _here("depth_third_quartile", "Third quartile", over="Queue depth"),
+    ]
+    return Table(data, tuple(columns), "study")
 
 
-def zombies(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return of each snapshot of `zombie_curves` what the text says of its curve.
+def mix_table(study: Study) -> Table:
+    """Return what figure 1 shows as numbers, a row for each phase of the mix."""
+    quantities = ["workload duration", "queue depth", "largest queue depth", "times drained"]
+    parts = [study.comparison(name, ["numjobs"], quantities) for name in study.experiments if name in _MIX]
+    data = pd.concat(parts, ignore_index=True).assign(mix="mix")
+    columns = [
+        Column(("rw",), "Phase", _workload, right=False),
+        Column(("numjobs",), "Threads"),
+        _here("duration_s", "Duration", "s"),
+        _here("depth_mean", "Mean", over="Queue depth"),
+        _here("depth_largest", "Largest", over="Queue depth"),
+        _here("drained", "Emptied", "times", "Queue depth"),
+    ]
+    return Table(data, tuple(columns), "mix")
 
-    By ``time_ns``: ``space`` where the curve ends, ``area`` below it (valid data over the capacity),
-    ``mean_valid_ratio``, and ``zombie_share``, the share of used blocks that are partly valid.
-    """
-    step = curves.groupby("time_ns")["space"].min().rename("step")  # the first block's own space
-    by_time = curves.groupby("time_ns")
-    found = pd.DataFrame(
-        {
-            "space": by_time["space"].max(),
-            "area": by_time["valid_ratio"].sum() * step,
-            "mean_valid_ratio": by_time["valid_ratio"].mean(),
-            "zombie_share": (curves["valid_ratio"] < 1).groupby(curves["time_ns"]).mean(),
-        }
-    )
-    return found.reset_index()
+
+def locality_table(study: Study) -> Table:
+    """Return the miss ratios of figure 3, a row for each workload and size, and the durations on one of the drives."""
+    cells = study.comparison("locality", of=["miss ratio", "workload duration"])
+    keys = ["rw", "bs_bytes"]
+    drives = list(dict.fromkeys(cells["drive"]))
+    data = cells[cells["drive"] == drives[0]][keys].reset_index(drop=True)
+    for drive in drives:
+        here = cells[cells["drive"] == drive]
+        data = data.merge(here[[*keys, "miss_ratio_mean"]].rename(columns={"miss_ratio_mean": drive}), on=keys)
+    timed = cells[cells["published_duration_s"].notna()]["drive"].unique()
+    wanted = cells[cells["drive"].isin(timed if len(timed) else drives[:1])]
+    data = data.merge(wanted[[*keys, "duration_s_mean", "published_duration_s"]], on=keys)
+    columns = [
+        Column(("rw",), "Workload", _workload, right=False, once=True),
+        Column(("bs_bytes",), "Size", block_label),
+        *(
+            Column((drive,), drive.rpartition("-")[2], fixed(3), over="Miss ratio, by the map in memory (%)")
+            for drive in drives
+        ),
+        _here("duration_s", "Here", "s", "Duration"),
+        _published("duration_s", "s", "Duration"),
+    ]
+    return Table(data, tuple(columns), "rw")
+
+
+def zombie_table(study: Study) -> Table:
+    """Return tables 2 and 3 with what figures 4 and 5 show as numbers, a row for each number of threads."""
+    quantities = ["workload duration", "bandwidth", "occupied space", "valid ratio", "share of zombies"]
+    names = [name for name in study.experiments if name.startswith("zombies")]
+    data = pd.concat([study.comparison(name, ["numjobs"], quantities) for name in names], ignore_index=True)
+    columns = [
+        Column(("rw",), "Workload", _workload, right=False, once=True),
+        Column(("numjobs",), "Threads"),
+        _here("duration_s", "Here", "s", "Duration"),
+        _published("duration_s", "s", "Duration"),
+        _here("bandwidth_mb_per_s", "Here", "MB/s", "Bandwidth"),
+        _published("bandwidth_mb_per_s", "MB/s", "Bandwidth"),
+        Column(("occupied_mean",), "Occupied", fixed(2), over="Blocks"),
+        Column(("mean_valid_ratio_mean",), "Valid ratio", fixed(2), over="Blocks"),
+        Column(("zombies_mean",), "Partly valid", fixed(2), over="Blocks"),
+    ]
+    return Table(data, tuple(columns), "rw")

@@ -169,7 +169,7 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
             axes.set_ylim(0, tops.get(panel.of))
         if number % columns == 0 or panel.of != panels[number - 1].of:
             measure = quantities.get(panel.of)
-            axes.set_ylabel(f"{measure.label} ({measure.unit})", visible=True)
+            axes.set_ylabel(f"{measure.label} ({measure.unit})" if measure.unit else measure.label, visible=True)
         if panel.rows.empty:
             width = max(12, 2 * _NOTE_WIDTH // columns) if columns > 1 else _NOTE_WIDTH
             note = "\n".join(textwrap.fill(line, width) for line in panel.note.splitlines())

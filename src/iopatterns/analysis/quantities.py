@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from iopatterns import _twin
+from iopatterns.analysis import replays
 from iopatterns.base.errors import IoPatternsError
 
 # With this begins the name of a column that holds a counter of a twin
@@ -26,6 +27,10 @@ _UNITS = {
     "requests": {"requests": 1.0},
     "%": {"%": 1.0},
     "per request": {"per request": 1.0},
+    "s": {"s": 1.0, "ms": 1e-3},
+    "KiB": {"KB": 1.0, "MB": 1024.0, "B": 1 / 1024},
+    "times": {"times": 1.0},
+    "": {"": 1.0},
 }
 
 
@@ -64,6 +69,23 @@ QUANTITIES = {
     # by Little's law: the rate times the time that a request takes
     "requests under way": Quantity("under_way", "Requests under way", "requests"),
 }
+# Of replays of traces, see `replays.measures`
+_OF_REPLAYS = {
+    "workload duration": Quantity("duration_s", "Duration", "s"),
+    "maximum request size": Quantity("largest_write_kib", "Largest write request", "KiB"),
+    "median write": Quantity("median_write_kib", "Median write request", "KiB"),
+    "queue depth": Quantity("depth_mean", "Mean queue depth", "requests"),
+    "queue depth first quartile": Quantity("depth_first_quartile", "First quartile of the queue depth", "requests"),
+    "queue depth median": Quantity("depth_median", "Median queue depth", "requests"),
+    "queue depth third quartile": Quantity("depth_third_quartile", "Third quartile of the queue depth", "requests"),
+    "largest queue depth": Quantity("depth_largest", "Largest queue depth", "requests"),
+    "times drained": Quantity("drained", "Times that the queue was emptied", "times"),
+    "miss ratio": Quantity("miss_ratio", "Miss ratio", ""),
+    "occupied space": Quantity("occupied", "Blocks with valid data, of the drive", ""),
+    "valid space": Quantity("area", "Valid data, of the drive", ""),
+    "valid ratio": Quantity("mean_valid_ratio", "Mean valid ratio", ""),
+    "share of zombies": Quantity("zombies", "Share of partly valid blocks", ""),
+}
 # What fio tells of the time that submitting takes (slat), of the time from then on (clat), and of both together (lat)
 _OF_FIO = re.compile(r"(slat|clat|lat) (min|max|mean|stddev|p[0-9.]+)")
 # What fio tells of the half seconds, by default, into which it divides an execution
@@ -100,7 +122,7 @@ def find(name: str) -> Quantity | None:
         return Quantity(_share_column(match), name, "%")
     if (match := _OF_TWINS.fullmatch(name)) and match[1].replace(" ", "_") in _twin.counter_names():
         return Quantity(f"{match[1].replace(' ', '_')}_per_request", name, _COUNTED)
-    return QUANTITIES.get(name)
+    return QUANTITIES.get(name) or _OF_REPLAYS.get(name)
 
 
 def _share_column(match: re.Match[str]) -> str:
@@ -116,7 +138,7 @@ def get(name: str) -> Quantity:
     """Return the quantity of that name, see `find`. Raises QuantityError."""
     measure = find(name)
     if measure is None:
-        near = get_close_matches(name, QUANTITIES, n=1)
+        near = get_close_matches(name, [*QUANTITIES, *_OF_REPLAYS], n=1)
         valid = f"valid are {', '.join(QUANTITIES)}, as in 'clat p99.9', and of twins as in 'block erases per request'"
         hint = f"did you mean '{near[0]}'?" if near else valid
         raise QuantityError(f"there is no quantity '{name}'; {hint}")
@@ -179,7 +201,9 @@ def read_executions(path: Path) -> pd.DataFrame:
     own = {name: first[name].astype("float64") for name in told} | in_mb
     fios = pd.DataFrame({name: column.where(alone) for name, column in own.items()}, index=first.index)
     asked = first[list(first.columns[: first.columns.get_loc("document")])]
-    return pd.concat([asked, outcome, in_ms, fios, _counted(first)], axis=1).reset_index()
+    replayed = first[[name for name in rows.columns if name.startswith(replays.COLUMN) and name != replays.SHOWN]]
+    replayed.columns = replayed.columns.str.removeprefix(replays.COLUMN)
+    return pd.concat([asked, outcome, in_ms, fios, replayed, _counted(first)], axis=1).reset_index()
 
 
 def _counted(first: pd.DataFrame) -> pd.DataFrame:

@@ -29,6 +29,7 @@ class Experiment(TypedDict):
     runtime: NotRequired[str]
     regions: NotRequired[int]
     fio: NotRequired[dict[str, int | str]]
+    replay: NotRequired[dict[str, str]]
 
 
 class Study(TypedDict):
@@ -47,7 +48,7 @@ class Study(TypedDict):
 
 @dataclass(frozen=True)
 class Config:
-    """All of config/, checked, with units resolved.
+    """All of config/ below ``root``, checked, with units resolved.
 
     ``drives`` and ``studies`` hold the entries that the configuration names, in its order; each experiment of a study
     has the drives that it names, or else those that its study does. ``independent_drives`` are those of the drives that
@@ -55,6 +56,7 @@ class Config:
     configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path.
     """
 
+    root: Path
     drives: Mapping[str, kinds.Resolved]
     independent_drives: Sequence[str]
     source_drives: frozenset[str]
@@ -109,6 +111,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
                 body.setdefault("drives", study["drives"])
 
     return Config(
+        root=root,
         drives={name: _resolved_drive(root, name, drives[name]) for name in main["drives"]},
         independent_drives=[name for name in main["independent_drives"] if name in main["drives"]],
         source_drives=frozenset(_source_drives(root, known, studies)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, cast
 
-from iopatterns.base import units, yaml_schema
+from iopatterns.base import files, units, yaml_schema
 from iopatterns.configuration import config, kinds
 from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
 from iopatterns.raw import cells, records
@@ -73,10 +73,11 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
         if kinds.is_archived(settings):
             yield from _archived(conf, study, drive, settings)
             continue
-        measured = {is_set: _measured(conf, drive, settings, is_set=is_set) for is_set in (False, True)}
         found: dict[str, tuple[str, records.Specification, list[str]]] = {}
-        for experiment, point, part, drive_settings in _points(conf, study, drive):
-            runtime_ms = config.runtime_ms(conf, study, experiment)
+        for experiment, point, part, drive_settings, replay in _points(conf, study, drive):
+            # a replay ends with its trace, and uses as much of the drive as that
+            runtime_ms = 0 if replay else config.runtime_ms(conf, study, experiment)
+            file_size_bytes = 0 if replay else conf.file_size_bytes
             _check_point({**point, **part}, conf, runtime_ms, f"{file}: experiments.{experiment}")
             specification: records.Specification = {
                 "protocol": PROTOCOL,
@@ -84,11 +85,13 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
                 # each execution finds a simulated drive in the same state
                 "warmup_ms": 0 if kinds.is_simulated(settings) else conf.warmup_ms,
                 "seed": conf.seed,
-                "drive": measured[bool(drive_settings)],
+                "drive": _measured(conf, drive, settings, file_size_bytes, is_set=bool(drive_settings)),
                 "fio": {**point, **part},
             }
             if "read_iolog" in point:
                 specification["iolog"] = {"sha256": conf.iologs[point["read_iolog"]].sha256}
+            if replay:
+                specification["replay"] = replay
             if drive_settings:
                 specification["settings"] = drive_settings
             digest = cells.digest(specification)
@@ -102,10 +105,12 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
             yield Cell(study, drive, name, specification, tuple(experiments))
 
 
-def _measured(conf: config.Config, name: str, entry: kinds.Resolved, *, is_set: bool) -> records.Drive:
+def _measured(
+    conf: config.Config, name: str, entry: kinds.Resolved, file_size_bytes: int, *, is_set: bool
+) -> records.Drive:
     """Return a drive as a specification has it; ``is_set``: whether the cell sets anything on it."""
     about: dict[str, Any] = {key: value for key, value in entry.items() if key not in _ABOUT_A_DRIVE}
-    about |= {"name": name, "file_size_bytes": conf.file_size_bytes}
+    about |= {"name": name, "file_size_bytes": file_size_bytes}
     if kinds.of(entry).is_preconditioned and conf.precondition != "none":
         about["precondition"] = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
     if is_set and kinds.is_real(entry) and "tune" in entry:
@@ -131,9 +136,17 @@ def drives_of(conf: config.Config, study: str, experiment: str) -> list[str]:
         if (
             any(experiment in cell.experiments for cell in _held(conf, study, drive, settings))
             if kinds.is_archived(settings)
-            else drive in named or drive not in conf.source_drives
+            else drive in named
+            or (
+                drive not in conf.source_drives
+                and not (_is_replayed(conf, study, experiment) and kinds.is_real(settings))
+            )
         )
     ]
+
+
+def _is_replayed(conf: config.Config, study: str, experiment: str) -> bool:
+    return "replay" in conf.studies[study]["experiments"][experiment]
 
 
 def _held(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
@@ -174,10 +187,11 @@ def execution_names(count: int) -> list[str]:
 
 def _points(
     conf: config.Config, study: str, drive: str
-) -> Iterator[tuple[str, dict[str, Any], dict[str, int], dict[str, Any]]]:
-    """Yield (experiment, fio options in canonical units, size, settings) for each combination of levels on a drive.
+) -> Iterator[tuple[str, dict[str, Any], dict[str, int], dict[str, Any], records.Replay | None]]:
+    """Yield (experiment, options in canonical units, size, settings, replay) for each combination of levels on a drive.
 
     The size is that of the part of the file that a job uses, as ``{"size": …}``, where it follows from other options.
+    Where there is a replay, the options say what the traced program did.
     """
     content = conf.studies[study]
     for experiment, body in content["experiments"].items():
@@ -192,15 +206,37 @@ def _points(
                 raise GridError(f"{place}: regions says already how much of the file a job uses. Leave out size.")
             # whole MiB, so that every block size of a study divides it or its remainder is small
             fixed["offset_increment"] = conf.file_size_bytes // regions // _MIB * _MIB
-        levels = [[FACTORS[name].read(level) for level in given] for name, given in body["vary"].items()]
-        for combination in itertools.product(*levels):
-            varied = dict(zip(body["vary"], combination, strict=True))
+        for combination in itertools.product(*body["vary"].values()):
+            written = dict(zip(body["vary"], combination, strict=True))
+            varied = {name: FACTORS[name].read(level) for name, level in written.items()}
             settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTINGS}
             point = {**fixed, **{name: value for name, value in varied.items() if name not in settings}}
             if "read_iolog" in point:
                 log = conf.iologs[point["read_iolog"]]
                 point |= {"rw": log.rw, "bs": log.largest_bytes}
-            yield experiment, point, _part(point, conf.file_size_bytes, by_regions=regions is not None), settings
+            replay = _replay(conf, study, experiment, written) if "replay" in body else None
+            yield (
+                experiment,
+                point,
+                _part(point, conf.file_size_bytes, by_regions=regions is not None),
+                settings,
+                replay,
+            )
+
+
+def _replay(conf: config.Config, study: str, experiment: str, levels: Mapping[str, int | str]) -> records.Replay:
+    """Return what a cell replays. Raises GridError where there is no such trace."""
+    asked = conf.studies[study]["experiments"][experiment]["replay"]
+    place = f"{config.STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: replay"
+    try:
+        path = asked["trace"].format(**levels)
+    except (KeyError, IndexError, ValueError):
+        names = ", ".join(f"{{{name}}}" for name in levels)
+        raise GridError(f"{place}: trace '{asked['trace']}' names what is not varied. Valid are {names}.") from None
+    try:
+        return {"trace": path, "phase": asked["phase"], "sha256": files.sha256(conf.root / path)}
+    except OSError as error:
+        raise GridError(f"{place}: {path}: {error.strerror}. Name a trace that is there.") from None
 
 
 def _part(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -> dict[str, int]:
@@ -260,7 +296,7 @@ def _of_place(point: Mapping[str, Any], conf: config.Config) -> str:
 
 def _of_pauses(point: Mapping[str, Any], runtime_ms: int) -> str:
     """Return what is wrong with a workload's pauses, or nothing."""
-    if point.get("thinktime", 0) >= runtime_ms * 1000:
+    if "thinktime" in point and point["thinktime"] >= runtime_ms * 1000:
         return (
             f"thinktime {point['thinktime']} us is no shorter than an execution ({config.CONFIG_FILE}: runtime:"
             f" {runtime_ms} ms). Take a shorter pause, or a longer runtime."

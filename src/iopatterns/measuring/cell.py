@@ -132,7 +132,10 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
         started = time.monotonic()
         _warm_up(drive, specification, log, cell)
         for raw in missing:
-            _execute(drive, raw, about, log, condition)
+            if "replay" in specification:
+                _replay(root, drive, raw, about)
+            else:
+                _execute(drive, raw, about, log, condition)
             progress.advance()
         messages.note(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
     return len(missing)
@@ -320,6 +323,31 @@ def _attempt(
             sidecar["write_cache"], sidecar["held_up"] = condition.write_cache, held_up
             sidecar["others_bytes"] = _bytes_of_others(traffic, moved_bytes)
             sidecar["doubts"] = _doubts(sidecar, moved_bytes)
+        _keep(temporary, raw, sidecar)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _replay(root: Path, drive: drives.Drive, raw: Path, about: OfCell) -> None:
+    """Replay a phase of a trace into a raw file and its sidecar, on a drive of the cell's model."""
+    from iopatterns.measuring import replays
+    from iopatterns.measuring.drives.twin import TwinDrive
+
+    assert isinstance(drive, TwinDrive)  # a grid gives no others such cells
+    specification = about["specification"]
+    asked = specification["replay"]
+    before, started_s, clock = machine.moment(), time.time(), time.monotonic()
+    content, counters = replays.measure(drive.model(), root / asked["trace"], asked)
+    temporary = files.partial(raw)
+    try:
+        files.write_json(temporary, content)
+        sidecar = _of_execution(about, raw)
+        sidecar["randseed"] = cells.randseed(specification, sidecar["execution"])
+        sidecar["command"] = [*drive.prefix[:1], "replay", *drive.prefix[2:3], asked["trace"]]
+        sidecar["machine"], sidecar["before"] = machine.machine(), before
+        sidecar["started"], sidecar["ended"] = _timestamp(started_s), _timestamp(time.time())
+        sidecar["wall_s"] = round(time.monotonic() - clock, 6)
+        sidecar["counters"] = counters
         _keep(temporary, raw, sidecar)
     finally:
         temporary.unlink(missing_ok=True)

@@ -67,6 +67,8 @@ def is_steady(rows: "pd.DataFrame") -> bool | None:
     that can find an even rate uneven where jobs take from each other, but no uneven one even. It is unknown where fio
     counted fewer rounds, as of a replay that was over early.
     """
+    if "iops_samples" not in rows:  # of replays of traces alone
+        return None
     counted = rows.dropna(subset=["iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"])
     counted = counted[counted["iops_samples"] > 0]
     if counted.empty:

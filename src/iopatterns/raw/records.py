@@ -66,6 +66,14 @@ class Iolog(TypedDict):
     sha256: str
 
 
+class Replay(TypedDict):
+    """The phase of a trace that a cell replays in place of running fio, by the trace's path and SHA-256."""
+
+    trace: str
+    phase: str
+    sha256: str
+
+
 class Specification(TypedDict):
     """All that can change what is measured in a cell, in canonical units, and nothing else."""
 
@@ -76,6 +84,7 @@ class Specification(TypedDict):
     drive: Drive
     fio: Options
     iolog: NotRequired[Iolog]
+    replay: NotRequired[Replay]
     settings: NotRequired[Settings]
 
 

@@ -15,7 +15,7 @@ from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import UNPACKED
 from iopatterns.twin.state import find_model
-from iopatterns.workflow import ablation, digest, rule_code
+from iopatterns.workflow import ablation, capture, digest, rule_code
 
 RAW = "data/raw"
 PROGRESS = f"{RAW}/.progress"
@@ -267,6 +267,15 @@ class Plan:
     def ablation(self) -> list[str]:
         """Return the files that say what an ablation found, if there has been one."""
         return [file for file in (ablation.DECLARED, ablation.RECORD) if (self._root / ablation.RECORD).exists()]
+
+    def recordings(self) -> list[str]:
+        """Return the traces that are recorded for studies, ``study/name`` each."""
+        return [f"{each.study}/{each.name}" for each in capture.recordings(self._root)]
+
+    def workloads(self, study: str) -> list[str]:
+        """Return the files that say what is recorded for a study."""
+        folder = f"{capture.WORKLOADS}/{study}"
+        return sorted(f"{folder}/{path.name}" for path in (self._root / folder).iterdir() if path.suffix != ".md")
 
     @property
     def judged_studies(self) -> list[str]:

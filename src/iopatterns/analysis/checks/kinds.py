@@ -98,7 +98,7 @@ class Statistic(ABC):
     @property
     def unit(self) -> str:
         """Its unit, with a space before it; empty without any."""
-        return f" {self.measure.unit}" if self.measure else ""
+        return f" {self.measure.unit}" if self.measure and self.measure.unit else ""
 
     def printed(self, value: float) -> str:
         """Return a value of it as text, without unit: a ratio with three decimals, an amount with four digits."""

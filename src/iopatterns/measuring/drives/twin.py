@@ -64,7 +64,7 @@ class TwinDrive:
     def guard(self) -> None:
         """Raise DriveError when the model is no longer the one that the cell was planned for, or too small."""
         self.verify()
-        model = self._model()
+        model = self.model()
         if model.size_bytes < self._drive["file_size_bytes"]:
             raise DriveError(
                 f"{self._name}: holds {model.size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
@@ -90,7 +90,7 @@ class TwinDrive:
         except (OSError, TwinError) as error:
             raise DriveError(f"{self._name}: {error}") from None
         seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-        if seen != self._verified and self._model().digest != self._drive["model_digest"]:
+        if seen != self._verified and self.model().digest != self._drive["model_digest"]:
             raise DriveError(f"{self._name}: its model file has changed since the run was planned. Run again.")
         self._verified = seen
 
@@ -105,7 +105,7 @@ class TwinDrive:
             if setting in mode_page.BITS:
                 steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, int(wanted)))
             elif (name := f"host.{setting}") in models.declared():
-                before = self._model().values[name]
+                before = self.model().values[name]
                 outcome = tuning_steps.ALREADY if str(wanted) == str(before) else tuning_steps.CHANGED
                 self._parameters.append(f"{name}={wanted}")
                 found = before if isinstance(before, int) else str(before)
@@ -149,7 +149,7 @@ class TwinDrive:
 
     def identify(self) -> records.Identity:
         """Return name, kind, model file, and what the drive says it is: model, serial, size_bytes, rotational."""
-        model = self._model()
+        model = self.model()
         identity: records.Identity = {
             "name": self._drive["name"],
             "kind": "twin",
@@ -168,7 +168,8 @@ class TwinDrive:
             identity["set"] = self._drive["set"]
         return identity
 
-    def _model(self) -> models.Model:
+    def model(self) -> models.Model:
+        """Return the drive's model, with what its entry sets. Raises DriveError."""
         try:
             model = models.load(self._drive["model"])
             return model.overridden(self._own) if self._own else model

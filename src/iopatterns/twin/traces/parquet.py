@@ -1,6 +1,7 @@
 """Our own form of traces as Parquet: read and written piece by piece."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from iopatterns.twin.traces.form import (
 )
 
 _VERSION = "1"
+_PHASES = "iopatterns.trace.phases"
 
 
 def read(source: Source) -> Iterator[pd.DataFrame]:
@@ -119,10 +121,22 @@ def _numbers(
     return np.where(null, UNKNOWN, numbers) if may_be_unknown else numbers
 
 
-def write(path: Path, pieces: Iterable[pd.DataFrame], form: str) -> None:
+def phases(path: Path) -> dict[str, int]:
+    """Return when each phase of a trace begins, in nanoseconds from its first request, in order of time.
+
+    The last is its end. Nothing is returned of a trace without phases.
+    """
+    import pyarrow.parquet
+
+    about = pyarrow.parquet.read_schema(path).metadata or {}
+    found: dict[str, int] = json.loads(about.get(_PHASES.encode(), b"{}"))
+    return found
+
+
+def write(path: Path, pieces: Iterable[pd.DataFrame], form: str, phases_ns: Mapping[str, int] | None = None) -> None:
     """Write pieces of a trace (columns as of `read_pieces`) to a new file. ``form`` is the one that they came in.
 
-    The same trace gives the same bytes.
+    ``phases_ns``: see `phases`. The same trace gives the same bytes.
     """
     import pyarrow as pa
     import pyarrow.parquet
@@ -142,6 +156,8 @@ def write(path: Path, pieces: Iterable[pd.DataFrame], form: str) -> None:
             table = pa.table(columns)
             if writer is None:
                 about = {"iopatterns.trace": _VERSION, "iopatterns.trace.source": form}
+                if phases_ns:
+                    about[_PHASES] = json.dumps(dict(phases_ns))
                 writer = pyarrow.parquet.ParquetWriter(
                     path,
                     table.schema.with_metadata(about),

@@ -14,11 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +90,35 @@ void mount_host(const char* folder, const char* mount_point) {
   constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV;
   if (mount("none", mount_point, "hostfs", kFlags, named.c_str()) == 0) return;
   if (mount("none", mount_point, "hostfs", kFlags, folder) != 0) _exit(1);  // the host sees that nothing was reported
+}
+
+// What mount(8) is given: flags, which all file systems have, and what is left to this one's own reading.
+struct MountOptions {
+  unsigned long flags = 0;  // NOLINT(google-runtime-int): mount(2)'s type
+  std::string own;
+};
+
+MountOptions mount_options(const std::string& text) {
+  constexpr struct {
+    std::string_view name;
+    unsigned long flag;  // NOLINT(google-runtime-int)
+  } kFlags[] = {{"noatime", MS_NOATIME},         {"nodiratime", MS_NODIRATIME}, {"relatime", MS_RELATIME},
+                {"strictatime", MS_STRICTATIME}, {"lazytime", MS_LAZYTIME},     {"sync", MS_SYNCHRONOUS},
+                {"dirsync", MS_DIRSYNC}};
+  MountOptions found;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view name = std::string_view(text).substr(begin, end - begin);
+    const auto* flag =
+        std::find_if(std::begin(kFlags), std::end(kFlags), [&](const auto& each) { return each.name == name; });
+    if (flag != std::end(kFlags)) {
+      found.flags |= flag->flag;
+    } else {
+      found.own.append(found.own.empty() ? "" : ",").append(name);
+    }
+    begin = end + 1;
+  }
+  return found;
 }
 
 void mount_at(const char* type, const char* mount_point, const char* options) {
@@ -181,8 +212,9 @@ void prepare_drive(const Job& job) {
     fail(kFailed, job.mkfs[0] + " has failed: " + content_of("/mnt/.mkfs"));
   }
   mkdir(kMount, 0755);
-  const char* const options = job.mount_options.empty() ? nullptr : job.mount_options.c_str();
-  if (mount(kDrive, kMount, job.file_system.c_str(), MS_NOSUID | MS_NODEV, options) != 0) {
+  const MountOptions given = mount_options(job.mount_options);
+  const char* const options = given.own.empty() ? nullptr : given.own.c_str();
+  if (mount(kDrive, kMount, job.file_system.c_str(), MS_NOSUID | MS_NODEV | given.flags, options) != 0) {
     fail(kFailed, with_reason("the drive cannot be mounted as " + job.file_system + " with the options '" +
                               job.mount_options + "'"));
   }

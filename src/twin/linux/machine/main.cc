@@ -146,6 +146,9 @@ class Machine {
     copy_into(workplace_, plan_.init, "init");
     copy_into(workplace_, plan_.library, "library.so");
     std::ofstream(workplace_.path("job"), std::ios::binary) << plan_.guest;
+    // started by root, the guest is another user, and the umask may be any
+    if (chmod(workplace_.path("job").c_str(), 0644) != 0)
+      throw std::runtime_error("job: " + std::string(std::strerror(errno)));
     if (!plan_.folder.empty() && symlink(plan_.folder.c_str(), workplace_.path("folder").c_str()) != 0) {
       throw std::runtime_error(workplace_.path("folder") + ": " + std::strerror(errno));
     }

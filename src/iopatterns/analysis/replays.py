@@ -1,0 +1,104 @@
+"""What replays of traces give, as rows of the measurements: beside what fio tells, depths, misses and valid blocks."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+# With this begins the name of a column that a replay alone has; SHOWN is JSON, what figures are drawn of
+COLUMN = "replay_"
+SHOWN = f"{COLUMN}shown"
+_MAP_USERS = ("read", "write", "discard")
+_KIB = 1024
+
+
+def rows(raw_files: Sequence[Path]) -> pd.DataFrame:
+    """Return a row for each raw file of a replay and each direction in which data went, as `fio_parser_json.jobs` does.
+
+    Columns: source, document, direction, total_ios, io_bytes, bandwidth_bytes_per_s, iops, lat_mean_ns,
+    iodepth_reached, and replay_*: see `measures`.
+    """
+    found = []
+    for raw in raw_files:
+        content = json.loads(raw.read_text(encoding="utf-8"))
+        seconds = content["duration_ns"] / 1e9
+        of_all = {f"{COLUMN}{name}": value for name, value in measures(content).items()}
+        shown = json.dumps({"depth": content["depth"], "blocks": content["blocks"]})
+        for direction in ("read", "write"):
+            done = content["requests"].get(direction)
+            if done is None:
+                continue
+            found.append(
+                {
+                    "source": str(raw),
+                    "document": 0,
+                    "direction": direction,
+                    "io_bytes": done["bytes"],
+                    "total_ios": done["count"],
+                    "bandwidth_bytes_per_s": round(done["bytes"] / seconds),
+                    "iops": done["count"] / seconds,
+                    "lat_mean_ns": done["latency_mean_ns"],
+                    "iodepth_reached": len(content["depth"]["events"]) - 1,
+                    **of_all,
+                    SHOWN: shown,
+                }
+            )
+    return pd.DataFrame(found).convert_dtypes(convert_string=False, convert_floating=False)
+
+
+def measures(content: Mapping[str, Any]) -> dict[str, float]:
+    """Return what a replayed phase (`measuring.replays.measure`) came to, missing where it has none of the kind.
+
+    Sizes of write requests in KiB; what a box plot of the queue depths shows, each event counting once as in WiscSee,
+    and how often the queue was emptied; of the map's cache the misses over its lookups, one for each page of a read,
+    write or discard; and of the blocks with a valid page their size over that of the drive (``occupied``), the
+    valid data over it (``area``), their mean valid ratio, and the share that is partly valid (``zombies``).
+    """
+    counters, blocks = content["counters"], content["blocks"]
+    writes = content["requests"].get("write", {})
+    depths = np.repeat(np.arange(len(content["depth"]["events"])), content["depth"]["events"])
+    quartiles = np.quantile(depths, [0.25, 0.5, 0.75]) if len(depths) else [np.nan] * 3
+    misses = sum(counters[f"map_{user}_misses"] for user in _MAP_USERS)
+    lookups = misses + sum(counters[f"map_{user}_hits"] for user in _MAP_USERS)
+    return {
+        "duration_s": content["duration_ns"] / 1e9,
+        "largest_write_kib": writes.get("largest_bytes", np.nan) / _KIB,
+        "median_write_kib": writes.get("median_bytes", np.nan) / _KIB,
+        "depth_mean": float(depths.mean()) if len(depths) else np.nan,
+        "depth_first_quartile": float(quartiles[0]),
+        "depth_median": float(quartiles[1]),
+        "depth_third_quartile": float(quartiles[2]),
+        "depth_largest": float(len(content["depth"]["events"]) - 1),
+        "drained": float(content["depth"]["events"][0]) if content["depth"]["events"] else 0.0,
+        # a drive with its whole map in memory looks nothing up, and misses nothing
+        "miss_ratio": misses / lookups if lookups else 0.0,
+        **_of_blocks(blocks),
+    }
+
+
+def _of_blocks(blocks: Mapping[str, Any]) -> dict[str, float]:
+    curve = zombie_curve(blocks)
+    if curve.empty:
+        return dict.fromkeys(("occupied", "area", "mean_valid_ratio", "zombies"), np.nan)
+    return {
+        "occupied": float(curve["space"].iloc[-1]),
+        "area": float(curve["valid_ratio"].sum() * blocks["block_bytes"] / blocks["capacity_bytes"]),
+        "mean_valid_ratio": float(curve["valid_ratio"].mean()),
+        "zombies": float((curve["valid_ratio"] < 1).mean()),
+    }
+
+
+def zombie_curve(blocks: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the valid ratios of the blocks with a valid page, the highest first: a zombie curve (figures 4 and 5).
+
+    ``blocks``: block_bytes, capacity_bytes, and by_valid_pages, how many blocks have 0, 1, … valid pages. Columns:
+    ``space``, the size of the block and those before it as a share of the capacity, and ``valid_ratio``.
+    """
+    counts = np.array(blocks["by_valid_pages"])
+    pages = len(counts) - 1
+    valid = np.repeat(np.arange(pages, 0, -1), counts[:0:-1])
+    space = np.arange(1, len(valid) + 1) * blocks["block_bytes"] / blocks["capacity_bytes"]
+    return pd.DataFrame({"space": space, "valid_ratio": valid / pages})

@@ -1,0 +1,133 @@
+"""Replays a phase of a trace on a simulated drive: what the cells give of which the program ran before, in a guest."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from iopatterns.base import files
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.raw.records import Replay
+from iopatterns.twin import traces
+from iopatterns.twin.models import Model
+from iopatterns.twin.replaying import Replayed, replay
+from iopatterns.twin.traces import parquet
+
+# The queue depth over time is kept as its extremes in so many equal parts of the phase
+_PARTS = 250
+# The blocks are looked at so often; what they are like at the end is kept
+_SNAPSHOTS = 4
+
+
+class ReplayError(IoPatternsError):
+    """A trace is not the one that was planned, or has no such phase."""
+
+
+def phase_bounds(path: Path, phase: str) -> tuple[int, int]:
+    """Return begin and end of a phase of a trace in nanoseconds. Raises ReplayError, or TwinError for no trace."""
+    marks = parquet.phases(path)
+    names = list(marks)
+    if phase not in names[:-1]:
+        raise ReplayError(f"{path}: has no phase '{phase}'. It has {', '.join(names[:-1]) or 'none'}.")
+    return marks[phase], marks[names[names.index(phase) + 1]]
+
+
+def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return what a phase of a trace gives on a new drive of a model, and what the drive has counted in all.
+
+    Each request is submitted at its time in the trace. The phases before bring the drive into its state and are no part
+    of what is told. Keys: replay (what was asked for), requests (by operation), duration_ns (from the first request
+    to the end of the last), depth (of the drive's queue: how often it became each depth, and its extremes over
+    time), counters (of the phase alone), blocks (how many have how many valid pages at its end). Raises ReplayError
+    and TwinError.
+    """
+    if files.sha256(path) != asked["sha256"]:
+        raise ReplayError(f"{path}: has changed since the run was planned. Run again.")
+    begin_ns, end_ns = phase_bounds(path, asked["phase"])
+    trace = pd.concat(list(traces.read_pieces(path)), ignore_index=True)
+    trace = trace[trace["arrival_ns"] < end_ns]
+    before = trace[trace["arrival_ns"] < begin_ns]
+    if len(before) == len(trace):
+        raise ReplayError(f"{path}: has no request in the phase '{asked['phase']}'.")
+    earlier = replay(model, before).counters if len(before) else {}
+    whole, series = _recorded(model, trace, end_ns)
+    done = whole.latencies[whole.latencies["request"].between(len(before), len(trace) - 1)]
+    began_ns = int(done["issue_ns"].min())
+    ended_ns = int((done["issue_ns"] + done["latency_ns"]).max())
+    content = {
+        "replay": dict(asked),
+        "requests": _requests(trace, whole, len(before)),
+        "duration_ns": ended_ns - began_ns,
+        "depth": _depth(series, began_ns, ended_ns),
+        "counters": {name: number - earlier.get(name, 0) for name, number in whole.counters.items()},
+        "blocks": _blocks(series, model),
+    }
+    return content, whole.counters
+
+
+def _recorded(model: Model, trace: pd.DataFrame, end_ns: int) -> tuple[Replayed, pd.DataFrame]:
+    """Replay a trace; return what came of it, and the drive's series, the last snapshot after ``end_ns``.
+
+    A flush long after the end sees to that; it is not counted.
+    """
+    interval_ns = max(1, end_ns // _SNAPSHOTS)
+    late = trace.iloc[:1].assign(operation=traces.OPERATIONS["flush"], offset_bytes=0, size_bytes=0)
+    late = late.assign(arrival_ns=max(end_ns, int(trace["arrival_ns"].iloc[-1])) + 2 * interval_ns).astype(trace.dtypes)
+    with tempfile.TemporaryDirectory(prefix="replay-") as folder:
+        file = Path(folder) / "series.parquet"
+        whole = replay(model, pd.concat([trace, late], ignore_index=True), counters_file=file, interval_ns=interval_ns)
+        series = pd.read_parquet(file)
+    whole.counters["flush_commands"] -= 1
+    return whole, series
+
+
+def _requests(trace: pd.DataFrame, whole: Replayed, first: int) -> dict[str, dict[str, float]]:
+    """Return by operation how many requests from the ``first`` on there were, their sizes, and their mean latency."""
+    latency = pd.Series(whole.latencies["latency_ns"].to_numpy(), index=whole.latencies["request"].to_numpy())
+    found = {}
+    for name, number in traces.OPERATIONS.items():
+        rows = trace.iloc[first:]
+        sizes = rows.loc[rows["operation"] == number, "size_bytes"].astype("int64")
+        if len(sizes):
+            found[name] = {
+                "count": len(sizes),
+                "bytes": int(sizes.sum()),
+                "largest_bytes": int(sizes.max()),
+                "median_bytes": float(sizes.median()),
+                "latency_mean_ns": float(latency.loc[sizes.index].mean()),
+            }
+    return found
+
+
+def _depth(series: pd.DataFrame, began_ns: int, ended_ns: int) -> Mapping[str, Any]:
+    depths = series[(series["series"] == "queue_depth") & series["time_ns"].between(began_ns, ended_ns)]
+    values = depths["value"].to_numpy().astype(np.int64)
+    part_ns = max(1, -(-(ended_ns - began_ns + 1) // _PARTS))
+    part = (depths["time_ns"].to_numpy() - began_ns) // part_ns
+    groups = pd.Series(values).groupby(part)
+    # where nothing happened, the depth is the one before
+    last = groups.last().reindex(range(_PARTS)).ffill().fillna(0).astype(int)
+    carried = last.shift(fill_value=0)
+    least = groups.min().reindex(range(_PARTS)).fillna(carried).astype(int)
+    most = groups.max().reindex(range(_PARTS)).fillna(carried).astype(int)
+    return {
+        "events": np.bincount(values).tolist(),
+        "began_ns": began_ns,
+        "part_ns": int(part_ns),
+        "least": least.tolist(),
+        "most": most.tolist(),
+    }
+
+
+def _blocks(series: pd.DataFrame, model: Model) -> dict[str, Any]:
+    pages = int(model.number("flash.pages_per_block"))
+    ratios = series[series["series"] == "valid_ratio"]
+    last = ratios[ratios["time_ns"] == ratios["time_ns"].max()]["value"].to_numpy()
+    return {
+        "block_bytes": pages * int(model.number("flash.page")),
+        "capacity_bytes": model.size_bytes,
+        "by_valid_pages": np.bincount(np.rint(last * pages).astype(np.int64), minlength=pages + 1).tolist(),
+    }

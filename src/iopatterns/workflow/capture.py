@@ -1,0 +1,172 @@
+"""Records the traces that a study replays: its workloads in a real kernel on a twin (`snakemake --cores 1 capture`)."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iopatterns.base import children, files, yaml_schema
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import config, kinds
+from iopatterns.twin import linux, traces
+from iopatterns.twin.traces import parquet
+
+WORKLOADS = "data/workloads"
+SHIPPED = "data/traces"
+MADE = "results/traces"
+PROVENANCE = "provenance.json"
+_FILE = "recordings.yaml"
+# Kernel and drive are as old as the machine's calendar has it (src/twin/linux/machine/main.cc)
+_TIME_OF_DAY_NS = 1_767_225_600 * 10**9
+_MARK = re.compile(r"^phase (\S+) (\d+)$", re.MULTILINE)
+_WALL_LIMIT_S = 3600
+_COPIED = ("*.fio", "*.sh")
+
+
+class CaptureError(IoPatternsError):
+    """A trace could not be recorded; the message says which, and holds the guest's own words."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is recorded under a ``name``: shell lines by phase on a drive of config/drives.yaml, at one level."""
+
+    study: str
+    name: str
+    drive: str
+    options: Mapping[str, Any]
+    phases: Mapping[str, str]
+    level: Mapping[str, str]
+
+    def script(self) -> str:
+        """Return what the guest's shell is given: each phase, told by the guest's clock before it begins."""
+        lines = [f"export JOBS={linux.FOLDER}", *(f"export {name}={level}" for name, level in self.level.items())]
+        for name, line in self.phases.items():
+            lines += [
+                f"echo phase {name} $(date +%s%N)",
+                f"{{ {line}; }} > {linux.FOLDER}/said 2>&1",
+                "sync",
+                "sleep 1",
+            ]
+        return "\n".join(["set -e", *lines, "echo phase end $(date +%s%N)"])
+
+
+def recordings(root: Path, study: str | None = None) -> list[Recording]:
+    """Return the recordings of a study, or of all that have any. Raises ConfigError."""
+    found = sorted((root / WORKLOADS).glob(f"*/{_FILE}"))
+    return [each for path in found if study in {None, path.parent.name} for each in _of_study(root, path.parent.name)]
+
+
+def _of_study(root: Path, study: str) -> Iterator[Recording]:
+    content = yaml_schema.read_yaml(root, f"{WORKLOADS}/{study}/{_FILE}")
+    for name, body in content["recordings"].items():
+        ((variable, levels),) = body.get("vary", {"": [""]}).items()
+        for level in levels:
+            yield Recording(
+                study,
+                f"{name}-{level}" if level else name,
+                body["drive"],
+                {**content["options"], **body.get("options", {})},
+                body["phases"],
+                {variable: level} if variable else {},
+            )
+
+
+def record(root: Path, study: str, name: str, output: Path) -> None:
+    """Record a trace to ``output``, Parquet of our own form with the phases in its metadata. Raises CaptureError."""
+    recording = next(each for each in recordings(root, study) if each.name == name)
+    entry = config.read_drives(root)[recording.drive]
+    if not kinds.is_simulated(entry):
+        raise CaptureError(f"{study}/{name}: {recording.drive} is no twin")
+    with tempfile.TemporaryDirectory(prefix="capture-") as temporary:
+        folder, trace = Path(temporary) / "jobs", Path(temporary) / "trace.parquet"
+        folder.mkdir(mode=0o777)
+        folder.chmod(0o777)  # whoever runs this, the guest's user is to write what fio says
+        Path(temporary).chmod(0o755)
+        for pattern in _COPIED:
+            for path in (root / WORKLOADS / study).glob(pattern):
+                shutil.copy(path, folder)
+                (folder / path.name).chmod(0o644)
+        options = linux.Options(
+            **recording.options,
+            trace=trace,
+            folder=folder,
+            state=Path(temporary) / "state",
+            settings=[f"{key}={value}" for key, value in entry.get("set", {}).items()],
+            wall_limit_s=_WALL_LIMIT_S,
+            kernel=root / ".linux/linux",
+        )
+        done = linux.run(
+            entry["model"], ["sh", "-c", recording.script()], options, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        if done.returncode:
+            said = (folder / "said").read_text(errors="replace") if (folder / "said").exists() else ""
+            words = "\n".join(filter(None, (done.stderr.decode(errors="replace").strip(), said.strip())))
+            raise CaptureError(f"{study}/{name}: not recorded, exit status {done.returncode}: {words[-2000:]}")
+        marks = {phase: int(at) - _TIME_OF_DAY_NS for phase, at in _MARK.findall(done.stdout.decode())}
+        write(trace, output, marks)
+
+
+def write(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
+    """Write a trace of `twin linux` as it is shipped; ``marks``: where each phase begins on the trace's own clock."""
+    import pandas as pd  # the plan of a run, which names the recordings, can do without
+
+    start_ns = int(pd.read_parquet(trace, columns=["time_ns"])["time_ns"].iloc[0])
+    phases = {name: max(0, at - start_ns) for name, at in marks.items()}
+    pieces = traces.read_pieces(trace)
+    files.write(output, lambda temporary: parquet.write(temporary, pieces, "twin linux", phases))
+
+
+def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
+    """Return how the traces of a study came about: kernel, programs, what was run, and their SHA-256 sums."""
+    built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
+    traced = {path.stem: path for path in made}
+    return {
+        "kernel": dict(line.rsplit(" ", 1) if "sha256" in line else line.split(" ", 1) for line in built),
+        "programs": {"fio": _version("fio", "--version"), "mkfs.ext4": _version("mkfs.ext4", "-V")},
+        "traces": {
+            each.name: {
+                "drive": each.drive,
+                "options": dict(each.options),
+                "script": each.script().splitlines(),
+                "requests": sum(len(piece) for piece in traces.read_pieces(traced[each.name])),
+                "phases_ns": parquet.phases(traced[each.name]),
+                "sha256": files.sha256(traced[each.name]),
+            }
+            for each in recordings(root, study)
+        },
+    }
+
+
+def _version(program: str, option: str) -> str:
+    path = shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
+    if path is None:
+        return "not installed"
+    done = subprocess.run(
+        [path, option], capture_output=True, text=True, check=False, env=children.environment(os.environ)
+    )
+    return (done.stdout + done.stderr).splitlines()[0].strip()
+
+
+def compare(root: Path, made: Mapping[str, Any], study: str) -> tuple[bool, str]:
+    """Return whether what was recorded is what is shipped, and a line that says so."""
+    path = root / SHIPPED / study / PROVENANCE
+    if not path.exists():
+        return False, f"{study}: no traces are shipped. Copy {MADE}/{study} to {SHIPPED}/{study} to ship these."
+    shipped = json.loads(path.read_text(encoding="utf-8"))
+    known, found = shipped["traces"], made["traces"]
+    different = [name for name in sorted({*known, *found}) if known.get(name) != found.get(name)]
+    if not different:
+        return True, f"{study}: {len(found)} traces, identical to those in {SHIPPED}/{study}"
+    others = [key for key in ("kernel", "programs") if shipped[key] != made[key]]
+    why = f" ({' and '.join(others)} are others than those in {path.relative_to(root)})" if others else ""
+    return (
+        False,
+        f"{study}: {len(different)} of {len(found)} traces differ from those shipped{why}: {', '.join(different)}",
+    )

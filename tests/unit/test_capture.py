@@ -1,0 +1,80 @@
+"""Recordings of traces: what the guest is given, what is written of it, and what is said where it differs."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from support import ROOT
+
+from iopatterns.twin import traces
+from iopatterns.twin.traces import parquet
+from iopatterns.workflow import capture
+from iopatterns.workflow.plan import Plan
+
+SHIPPED = sorted((ROOT / capture.SHIPPED).glob("*/*.parquet"))
+
+
+def test_each_level_of_what_is_varied_is_a_recording() -> None:
+    found = {each.name: each for each in capture.recordings(ROOT, "kapoor")}
+    assert {"locality-read-512", "locality-read-64k", "mix", "zombies-small-20"} <= set(found)
+    assert "export CHUNK=512\n" in found["locality-read-512"].script()
+    assert "mount_options" in found["mix"].options
+
+
+@pytest.mark.parametrize("recording", capture.recordings(ROOT), ids=lambda each: each.name)
+def test_the_shell_takes_each_script(recording: capture.Recording) -> None:
+    done = subprocess.run(["sh", "-n"], input=recording.script(), text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_phases_are_told_on_the_clock_of_the_trace(tmp_path: Path) -> None:
+    table = pd.DataFrame({"operation": ["write", "read"], "offset_bytes": [0, 0], "size_bytes": [512, 512]})
+    times = {"time_ns": [1000, 5000], "dispatched_ns": [1000, 5000], "completed_ns": [2000, 6000]}
+    table.assign(**times).to_parquet(tmp_path / "trace.parquet")
+    capture.write(tmp_path / "trace.parquet", tmp_path / "out.parquet", {"prepare": 500, "run": 4000, "end": 7000})
+    assert parquet.phases(tmp_path / "out.parquet") == {"prepare": 0, "run": 3000, "end": 6000}
+    (piece,) = traces.read_pieces(tmp_path / "out.parquet")
+    assert list(piece["arrival_ns"]) == [0, 4000]
+
+
+def made(**changes: Any) -> dict[str, Any]:
+    return {"kernel": {"gcc": "12"}, "programs": {"fio": "3"}, "traces": {"a": {"sha256": "0"}}} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "1 traces, identical"),
+        ({"traces": {"a": {"sha256": "1"}}}, "1 of 1 traces differ from those shipped: a"),
+        ({"traces": {"a": {"sha256": "1"}}, "kernel": {"gcc": "14"}}, "kernel are others"),
+    ],
+)
+def test_what_was_recorded_is_held_against_what_is_shipped(changes: Any, told: str, tmp_path: Path) -> None:
+    folder = tmp_path / capture.SHIPPED / "study"
+    folder.mkdir(parents=True)
+    (folder / capture.PROVENANCE).write_text(json.dumps(made()))
+    same, line = capture.compare(tmp_path, made(**changes), "study")
+    assert told in line
+    assert same == (not changes)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_trace_is_the_one_that_its_provenance_tells_of(path: Path) -> None:
+    from iopatterns.base import files
+
+    told = json.loads((path.parent / capture.PROVENANCE).read_text())["traces"][path.stem]
+    assert told["sha256"] == files.sha256(path)
+    assert told["phases_ns"] == parquet.phases(path)
+    assert told["requests"] == sum(len(piece) for piece in traces.read_pieces(path))
+
+
+def test_each_recording_is_shipped() -> None:
+    assert {f"{path.parent.name}/{path.stem}" for path in SHIPPED} == set(Plan(ROOT).recordings())
+
+
+def test_nothing_of_this_machine_is_in_what_the_guest_is_given() -> None:
+    for each in capture.recordings(ROOT):
+        assert str(ROOT) not in each.script()

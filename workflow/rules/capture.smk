@@ -1,0 +1,30 @@
+# Records the traces that studies replay anew: `snakemake --cores 1 capture` runs their workloads in a real kernel on twins,
+# and says whether the same traces came out as are committed. Copy results/traces to data/traces where others are meant.
+# It needs `./reproduce.sh linux`; a default run makes nothing of this.
+rule capture:
+    input:
+        expand("results/traces/{trace}.parquet", trace=PLAN.recordings()),
+        code=PLAN.code("workflow/scripts/capture.py"),
+    log:
+        "results/logs/capture.log",
+    message:
+        "Holding the recorded traces against those in data/traces"
+    script:
+        "../scripts/capture.py"
+
+
+rule record:
+    input:
+        workloads=lambda wildcards: PLAN.workloads(wildcards.study),
+        # without it, the recording says how to build it
+        kernel=lambda wildcards: [kernel for kernel in [".linux/linux"] if Path(kernel).exists()],
+    output:
+        "results/traces/{study}/{recording}.parquet",
+    log:
+        "results/logs/capture/{study}/{recording}.log",
+    wildcard_constraints:
+        recording="[a-z0-9][a-z0-9_-]*",
+    message:
+        "Recording {wildcards.study}/{wildcards.recording} in a guest"
+    script:
+        "../scripts/record.py"
