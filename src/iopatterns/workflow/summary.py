@@ -15,7 +15,7 @@ from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
 from iopatterns.workflow.plan import PROGRESS
 
 if TYPE_CHECKING:  # it imports pandas, which a summary needs not
-    from iopatterns.analysis.collect import Colophon, Described
+    from iopatterns.analysis.collect import Colophon, Described, OfStudy
 
 COLOPHON = "results/colophon.json"
 REPORT = "results/report.pdf"
@@ -49,7 +49,7 @@ def summarise(root: Path, since_s: float | None) -> str:
     return "\n".join(lines)
 
 
-def _left_out(studies: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _left_out(studies: "Mapping[str, OfStudy]") -> list[str]:
     """Return a line on the cells that were planned and are not among those measured, if there are any."""
     cells = {name: study["left_out"] for name, study in studies.items() if study["left_out"]}
     if not cells:
