@@ -17,7 +17,9 @@ rule record:
     input:
         workloads=lambda wildcards: PLAN.workloads(wildcards.study),
         # without it, the recording says how to build it
-        kernel=lambda wildcards: [kernel for kernel in [".linux/linux"] if Path(kernel).exists()],
+        kernel=lambda wildcards: [
+            kernel for kernel in [".linux/linux"] if Path(kernel).exists()
+        ],
     output:
         "results/traces/{study}/{recording}.parquet",
     log:
