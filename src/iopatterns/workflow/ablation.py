@@ -159,12 +159,14 @@ def _fill(path: Path, text: str) -> None:
 def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool]:
     """Return whether each claim of a study holds by the means of what was measured; unmeasured ones are left out.
 
+    A claim whose statistic does not exist, for a mean in it is zero, does not hold.
+
     A drive's measurement is that of the first folder that has it.
     """
     import pandas as pd
 
     from iopatterns.analysis import checks, published, quantities
-    from iopatterns.analysis.checks.findings import REPRODUCED, WITHIN
+    from iopatterns.analysis.checks.findings import REPRODUCED, WITHIN, ClaimsError
     from iopatterns.analysis.claims import Judge
 
     tables, steps = [], []
@@ -182,7 +184,11 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
         check = checks.of_claim(claim, values)
         if check is None:
             continue
-        parts = judge.parts(check)
+        try:
+            parts = judge.parts(check)
+        except ClaimsError:  # with a mechanism off a mean may be zero, by which the statistic divides
+            outcomes[claim["id"]] = False
+            continue
         # a margin around 1 is judged by a test, which may leave open what lies within it
         held = [
             part.status in {REPRODUCED, WITHIN} or (not isinstance(part.value, str) and part.off <= _NOISE)
