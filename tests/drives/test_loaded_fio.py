@@ -40,6 +40,8 @@ def sample() -> list[grid.Cell]:
     chosen: dict[tuple[str, str], list[grid.Cell]] = {}
     for study in conf.studies:
         for cell in grid.expand(conf, study):
+            if "replay" in cell.specification:  # of a trace, without fio
+                continue
             chosen.setdefault((study, cell.experiments[0]), []).append(cell)
     return [found[(7 * number) % len(found)] for number, found in enumerate(chosen.values())]
 
