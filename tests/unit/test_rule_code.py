@@ -10,6 +10,8 @@ from iopatterns.workflow import rule_code
 
 SCRIPTS = sorted((ROOT / "workflow/scripts").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+ABLATION = {"ablate.py", "ablate_mechanism.py"}
+CAPTURE = {"capture.py", "record.py"}
 
 
 def behind(*files: Path) -> list[str]:
@@ -45,8 +47,8 @@ def test_what_decides_that_an_execution_stands_apart_is_behind_each_study() -> N
     [
         ("measuring/cell.py", {"ablate_mechanism.py"}, False),
         ("measuring/steadiness.py", {"ablate_mechanism.py", "collect.py", "report.py"}, True),
-        ("raw/tuning_steps.py", {"ablate.py", "ablate_mechanism.py", "collect.py", "judge.py", "report.py"}, True),
-        ("analysis/formulas.py", {"ablate.py", "ablate_mechanism.py", "judge.py"}, True),
+        ("raw/tuning_steps.py", {*ABLATION, *CAPTURE, "collect.py", "judge.py", "report.py"}, True),
+        ("analysis/formulas.py", {*ABLATION, "judge.py"}, True),
         ("workflow/report.py", {"report.py"}, False),
     ],
 )

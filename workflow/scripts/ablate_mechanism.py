@@ -1,5 +1,6 @@
 """Rule `ablate_mechanism`: what the claims are computed of, measured with one mechanism off."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from iopatterns.base import messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import bounded
-from iopatterns.measuring import fio
+from iopatterns.measuring import fio, progress
 from iopatterns.measuring.cell import Interrupted
 from iopatterns.workflow import ablation_runs
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 fio.die_with_parent(signal.SIGTERM)
+# The run's count is of the executions of the plan, and these are none of them
+os.environ.pop(progress.VARIABLE, None)
 try:
     with messages.copied_to(Path(snakemake.log[0])):
         output = Path(snakemake.output[0])
