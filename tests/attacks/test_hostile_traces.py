@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from twins import TWIN
 
+from iopatterns.measuring.replays import phase_bounds
 from iopatterns.twin import TwinError
 from iopatterns.twin.cli import main
 from iopatterns.twin.traces import convert
@@ -226,6 +227,14 @@ def test_a_conversion_that_fails_leaves_nothing_and_overwrites_nothing(tmp_path:
     with pytest.raises(TwinError, match="is the trace that is to be read"):
         convert(output, output)
     assert output.read_bytes() == was
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(1000) + b"PAR1", b"no trace at all"])
+def test_a_damaged_trace_of_a_study_is_named_before_its_phases_are_looked_for(content: bytes, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.parquet"
+    trace.write_bytes(content)
+    with pytest.raises(TwinError, match=r"trace\.parquet: not readable as a trace: "):
+        phase_bounds(trace, "run")
 
 
 def test_a_sound_trace_is_replayed(tmp_path: Path) -> None:

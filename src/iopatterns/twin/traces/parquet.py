@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces.form import (
     COLUMNS,
     MOST,
@@ -124,12 +125,15 @@ def _numbers(
 def phases(path: Path) -> dict[str, int]:
     """Return when each phase of a trace begins, in nanoseconds from its first request, in order of time.
 
-    The last is its end. Nothing is returned of a trace without phases.
+    The last is its end. Nothing is returned of a trace without phases. Raises TwinError for a file that is no trace.
     """
     import pyarrow.parquet
 
-    about = pyarrow.parquet.read_schema(path).metadata or {}
-    found: dict[str, int] = json.loads(about.get(_PHASES.encode(), b"{}"))
+    try:
+        about = pyarrow.parquet.read_schema(path).metadata or {}
+        found: dict[str, int] = json.loads(about.get(_PHASES.encode(), b"{}"))
+    except (OSError, ValueError) as error:  # pyarrow's own are of the latter
+        raise TwinError(f"{path}: not readable as a trace: {shown(error)}") from None
     return found
 
 
