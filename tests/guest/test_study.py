@@ -134,7 +134,7 @@ state() {
   sdparm --get=WCE "$A" | awk "/^WCE/ {print \$1, \$2}"
 }
 state >/run/before
-"$PYTHON" -m snakemake --cores 1 --quiet host reason progress measure_saif2020 || exit 1
+"$PYTHON" -m snakemake --cores 1 measure_saif2020 || exit 1
 state | diff - /run/before && echo SETTINGS AS BEFORE
 "$PYTHON" -m iopatterns archive labdisk --output "$SHARE/labdisk.tar.xz"
 """
