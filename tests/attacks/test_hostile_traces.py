@@ -148,6 +148,13 @@ def test_what_is_no_regular_file_or_no_trace_ends_at_once(suffix: str, tmp_path:
     assert replay(folder).returncode == 2
 
 
+@pytest.mark.parametrize("content", ['operation"\rb,size\n', f'{HEAD}read"\rb,0,4096,5\n'])
+def test_quotation_marks_that_fit_no_csv_are_told(content: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_bytes(content.encode())
+    assert_told(replay(trace), trace.name)
+
+
 def test_names_with_line_ends_and_escapes_stay_in_one_line(tmp_path: Path) -> None:
     trace = tmp_path / "a\n\x1b[31mb.csv"
     trace.write_text("operation,\x1b[31m\n")

@@ -29,7 +29,13 @@ _IOLOG_FILES = frozenset({"add", "open", "close"})
 
 
 def _split(line: str) -> list[str]:
-    return next(csv.reader([line])) if '"' in line else line.rstrip("\r\n").split(",")
+    """Return the fields of a line. Raises ValueError where its quotation marks fit no CSV."""
+    if '"' not in line:
+        return line.rstrip("\r\n").split(",")
+    try:
+        return next(csv.reader([line]))
+    except csv.Error as error:  # a carriage return among the fields, for one
+        raise ValueError(f"no line of CSV: {error}") from None
 
 
 def table(source: Source) -> Iterator[pd.DataFrame]:
