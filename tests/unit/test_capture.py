@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from linux_kernel import needs_kernel
 from support import ROOT
 
 from iopatterns.twin import traces
@@ -33,11 +34,21 @@ def test_the_shell_takes_each_script(recording: capture.Recording) -> None:
 def test_phases_are_told_on_the_clock_of_the_trace(tmp_path: Path) -> None:
     table = pd.DataFrame({"operation": ["write", "read"], "offset_bytes": [0, 0], "size_bytes": [512, 512]})
     times = {"time_ns": [1000, 5000], "dispatched_ns": [1000, 5000], "completed_ns": [2000, 6000]}
-    table.assign(**times).to_parquet(tmp_path / "trace.parquet")
-    capture.write(tmp_path / "trace.parquet", tmp_path / "out.parquet", {"prepare": 500, "run": 4000, "end": 7000})
+    table.assign(**times).to_csv(tmp_path / "trace.csv", index=False)
+    capture.write(tmp_path / "trace.csv", tmp_path / "out.parquet", {"prepare": 500, "run": 4000, "end": 7000})
     assert parquet.phases(tmp_path / "out.parquet") == {"prepare": 0, "run": 3000, "end": 6000}
     (piece,) = traces.read_pieces(tmp_path / "out.parquet")
     assert list(piece["arrival_ns"]) == [0, 4000]
+
+
+@needs_kernel
+def test_what_a_guest_tells_of_its_phases_fits_its_trace(tmp_path: Path) -> None:
+    made, shipped = tmp_path / "trace.parquet", ROOT / capture.SHIPPED / "kapoor/zombies-large-1.parquet"
+    capture.record(ROOT, "kapoor", "zombies-large-1", made)
+    assert parquet.phases(made)["run"] == parquet.phases(shipped)["run"] == 0
+    (piece,) = traces.read_pieces(made)
+    # what comes after the end is written as the file system is unmounted
+    assert piece["arrival_ns"].iloc[0] < parquet.phases(made)["end"] < piece["arrival_ns"].iloc[-1]
 
 
 def made(**changes: Any) -> dict[str, Any]:

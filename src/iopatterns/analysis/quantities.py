@@ -19,6 +19,8 @@ class QuantityError(IoPatternsError):
     """No quantity has the name that a claim, a published value or a notebook gives."""
 
 
+# The unit of what a twin has counted
+_COUNTED = "per request"
 # How many of a quantity's own unit one of a unit is that a source may print
 _UNITS = {
     "MB/s": {"MB/s": 1.0, "MiB/s": 2**20 / 1e6, "KiB/s": 2**10 / 1e6},
@@ -26,7 +28,7 @@ _UNITS = {
     "ms": {"ms": 1.0, "us": 1e-3, "µs": 1e-3, "s": 1e3},
     "requests": {"requests": 1.0},
     "%": {"%": 1.0},
-    "per request": {"per request": 1.0},
+    _COUNTED: {_COUNTED: 1.0},
     "s": {"s": 1.0, "ms": 1e-3},
     "KiB": {"KB": 1.0, "MB": 1024.0, "B": 1 / 1024},
     "times": {"times": 1.0},
@@ -98,7 +100,6 @@ _OF_SHARES = re.compile(
 )
 _FIOS_OWN = re.compile(r"iops_(min|max|mean|stddev)|(iodepth|latency|bandwidth)_.*_percent")
 # What a twin has counted: `Counters` in src/twin/core/counters.h, without underscores
-_COUNTED = "per request"
 _OF_TWINS = re.compile(rf"(.+) {_COUNTED}")
 
 

@@ -85,7 +85,7 @@ def record(root: Path, study: str, name: str, output: Path) -> None:
     if not kinds.is_simulated(entry):
         raise CaptureError(f"{study}/{name}: {recording.drive} is no twin")
     with tempfile.TemporaryDirectory(prefix="capture-") as temporary:
-        folder, trace = Path(temporary) / "jobs", Path(temporary) / "trace.parquet"
+        folder, trace = Path(temporary) / "jobs", Path(temporary) / "trace.csv"
         folder.mkdir(mode=0o777)
         folder.chmod(0o777)  # whoever runs this, the guest's user is to write what fio says
         Path(temporary).chmod(0o755)
@@ -114,10 +114,13 @@ def record(root: Path, study: str, name: str, output: Path) -> None:
 
 
 def write(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
-    """Write a trace of `twin linux` as it is shipped; ``marks``: where each phase begins on the trace's own clock."""
+    """Write a trace of `twin linux` as it is shipped; ``marks``: where each phase begins on the guest's clock.
+
+    ``trace`` is CSV, which has the guest's time; as Parquet it would have that from its first request.
+    """
     import pandas as pd  # the plan of a run, which names the recordings, can do without
 
-    start_ns = int(pd.read_parquet(trace, columns=["time_ns"])["time_ns"].iloc[0])
+    start_ns = int(pd.read_csv(trace, usecols=["time_ns"], nrows=1)["time_ns"].iloc[0])
     phases = {name: max(0, at - start_ns) for name, at in marks.items()}
     pieces = traces.read_pieces(trace)
     files.write(output, lambda temporary: parquet.write(temporary, pieces, "twin linux", phases))
