@@ -236,9 +236,12 @@ def _keep(copy: Path, executed: Path) -> None:
 
     node = _read(copy)
     node.metadata.pop("papermill", None)
+    node.metadata.pop("widgets", None)  # bears random names, and what sliders show is the kernel's
     node.metadata.get("language_info", {}).pop("version", None)
     for number, cell in enumerate(node.cells):
         cell.metadata.pop("papermill", None)
+        for output in cell.get("outputs", ()):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
         tags = cell.metadata.get("tags", [])
         if not tags:
             cell.metadata.pop("tags", None)  # papermill adds an empty list to each cell
