@@ -173,8 +173,7 @@ lab)
     shift
     set_up
     options=(--ServerApp.root_dir="$PWD" --LabApp.default_url=/lab/tree/notebooks/explore.ipynb)
-    # it would ask another host for news and newer versions, and its user whether it may
-    options+=(--LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate)
+    options+=(--LabApp.app_settings_dir="$PWD/envs/jupyterlab") # it asks no other host for news or newer versions
     [ "$(id -u)" -ne 0 ] || options+=(--allow-root)
     exec jupyter lab "${options[@]}" "$@"
     ;;

@@ -17,13 +17,16 @@ from typing import Any
 
 import pytest
 import websocket
-from patience import stretched
+from patience import Limit
 
 _OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions"),
     *("--remote-debugging-port=0", "--window-size=1500,1150", "--force-color-profile=srgb"),
 )
+
+
+_MOST_S = 900  # what a browser does not answer in, it never does
 
 
 class PageError(AssertionError):
@@ -34,11 +37,12 @@ class Page:
     """One page. ``errors`` has what its console and its scripts complained of, in order."""
 
     def __init__(self, address: str) -> None:
-        self._socket = websocket.create_connection(address, timeout=stretched(120), suppress_origin=True)
+        self._socket = websocket.create_connection(address, timeout=_MOST_S, suppress_origin=True)
         self._numbers = itertools.count(1)
         self.errors: list[str] = []
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)  # else nothing in the page is the current thing
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send a command, and return its result."""
@@ -56,7 +60,9 @@ class Page:
         parameters = message.get("params", {})
         match message.get("method"):
             case "Runtime.consoleAPICalled" if parameters["type"] in {"error", "assert"}:
-                self.errors.append(" ".join(str(one.get("value", one.get("description"))) for one in parameters["args"]))
+                self.errors.append(
+                    " ".join(str(one.get("value", one.get("description"))) for one in parameters["args"])
+                )
             case "Runtime.exceptionThrown":
                 details = parameters["exceptionDetails"]
                 self.errors.append(str(details.get("exception", {}).get("description", details["text"])))
@@ -76,9 +82,9 @@ class Page:
 
     def wait_for(self, script: str, limit_s: float = 60) -> Any:
         """Return the value of an expression as soon as it is true."""
-        end = time.monotonic() + stretched(limit_s)
+        limit = Limit(limit_s)
         while not (value := self.evaluate(script)):
-            if time.monotonic() > end:
+            if limit.expired():
                 raise PageError(f"not in {limit_s} s of an idle machine: {script}; errors: {self.errors}")
             time.sleep(0.05)
         return value
@@ -115,13 +121,13 @@ def opened_page() -> Iterator[Page]:
 
 
 def _address_of_its_page(folder: Path, process: "subprocess.Popen[bytes]") -> str:
-    told, end = folder / "DevToolsActivePort", time.monotonic() + stretched(30)
+    told, limit = folder / "DevToolsActivePort", Limit(30)
     while True:
         assert process.poll() is None, "chromium has ended"
-        assert time.monotonic() < end, "chromium does not tell its port"
+        assert not limit.expired(), "chromium does not tell its port"
         with contextlib.suppress(OSError, ValueError):
             port = int(told.read_text(encoding="utf-8").splitlines()[0])
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=stretched(10)) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=_MOST_S) as answer:
                 pages = [each for each in json.load(answer) if each["type"] == "page"]
             if pages:
                 return str(pages[0]["webSocketDebuggerUrl"])

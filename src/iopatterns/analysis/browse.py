@@ -17,8 +17,8 @@ from iopatterns.base.errors import IoPatternsError
 # Where the commands put what they have measured: the whole report, the quick one, `iopatterns bench`
 _RESULTS = ("results", "quick/results", "results/bench/*")
 NOTHING = (
-    "No run has finished yet, so there is nothing to look at: run `./reproduce.sh quick` or `snakemake --cores 1` in the"
-    " project's folder, then this cell again."
+    "No run has finished yet, so there is nothing to look at: run `./reproduce.sh quick` or `snakemake --cores 1` in"
+    " the project's folder, then this cell again."
 )
 
 
@@ -64,6 +64,7 @@ class Executions:
         experiment: str,
         of: str,
         x: str,
+        *,
         curve: str | None = None,
         panel: str | None = None,
         at: Mapping[str, Any] | None = None,

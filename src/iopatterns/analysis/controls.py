@@ -1,4 +1,4 @@
-"""The sliders and menus of notebooks/explore.ipynb: what they are set to is simulated, or selected, and drawn at once."""
+"""The sliders and menus of notebooks/explore.ipynb: what they are set to is drawn at once."""
 
 import html
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class TwinControls(widgets.HBox):
         self._picture = explore.Picture()
         self._twin = _menu("Twin", models.names(), twin, self._another_twin)
         self._workload = self._workload_controls()
-        self._group = _menu("Parameters of", self._groups(), self._groups()[0], self._another_group)
+        self._group = _menu("Parameters of", self._groups(), None, self._another_group)
         self._parameters = widgets.VBox()
         self._image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%", object_fit="contain"))
         self._said = widgets.HTML()
@@ -90,7 +90,9 @@ class TwinControls(widgets.HBox):
         }
 
     def _groups(self) -> list[str]:
-        return list(dict.fromkeys(name.partition(".")[0] for name in self._model.values))
+        """Return the parts of the drive that have parameters; of its size as a whole little is to be learnt first."""
+        groups = dict.fromkeys(name.partition(".")[0] for name in self._model.values)
+        return sorted(groups, key=lambda group: (group not in {"read_ahead", "disk"}, group == "capacity"))
 
     def _another_twin(self, _: object) -> None:
         self._model, self._settings = models.load(self._twin.value), {}
@@ -268,7 +270,12 @@ class RunControls(widgets.VBox):
         at = {name: menu.value for name, menu in self._levels.items()}
         try:
             figure = self._executions.figure(
-                self._experiment.value, self._quantity.value, self._x.value, self._curve.value, self._panel.value, at
+                self._experiment.value,
+                self._quantity.value,
+                self._x.value,
+                curve=self._curve.value,
+                panel=self._panel.value,
+                at=at,
             )
         except IoPatternsError as error:
             self._said.value = f"<b>{html.escape(str(error))}</b>"

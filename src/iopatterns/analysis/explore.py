@@ -270,7 +270,7 @@ class Picture:
 
     @styled()
     def png(self, outcome: Outcome, kept: Outcome | None = None) -> bytes:
-        """Return the figure of an outcome as PNG, with ``kept`` in grey behind it. The same outcomes, the same bytes."""
+        """Return the figure of an outcome as PNG, ``kept`` in grey behind it. The same outcomes give the same bytes."""
         rate = f"{outcome.iops:,.0f}" if outcome.iops >= 100 else f"{outcome.iops:.3g}"
         of_both = [(outcome, False)] if kept is None else [(kept, True), (outcome, False)]
         shares = outcome.depth_shares()
@@ -301,7 +301,7 @@ class Picture:
 
 
 def _latencies(outcome: Outcome) -> list[tuple[int, tuple[Floats, Floats]]]:
-    """Return the latencies in µs, and the percentage within them, of reads (0) and of writes (1), where there are any."""
+    """Return latencies in µs and the percentage within them, of reads (0) and of writes (1), where there are any."""
     shares = np.linspace(0, 1, _POINTS)
     chosen = [(number, rows) for number, rows in enumerate((outcome.is_read, ~outcome.is_read)) if rows.any()]
     return [(number, (np.quantile(outcome.latency_ns[rows], shares) / 1e3, 100 * shares)) for number, rows in chosen]
@@ -362,6 +362,7 @@ class _Panel:
         for key, line in self._lines.items():
             line.set_data(*given.get(key, ([], [])))
         if not given:
+            self._axes.set(xlim=(0, 1), ylim=(0, 1))
             return
         all_x, all_y = (np.concatenate(parts) for parts in zip(*given.values(), strict=True))
         low, high = float(all_x.min()), float(all_x.max())
