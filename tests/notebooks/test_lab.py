@@ -148,7 +148,7 @@ def test_a_moved_slider_redraws_the_figure(page: Page, tmp_path: Path) -> None:
 
 
 def test_the_menus_show_what_a_run_has_measured(page: Page, tmp_path: Path) -> None:
-    page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 1e6")
+    page.evaluate("[...document.querySelectorAll('img.widget-image')].at(-1).scrollIntoView({block: 'center'})")
     page.wait_for(f"[...document.querySelectorAll('option')].some((each) => each.innerText === 'results/{STUDY}')")
     page.wait_for("[...document.querySelectorAll('img.widget-image')].at(-1).naturalWidth > 100")
     page.screenshot(pictures(Path("explore-runs.png")) or tmp_path / "runs.png")

@@ -74,7 +74,8 @@ def test_what_was_overwritten_at_random_amplifies_writes() -> None:
     used = simulate(DRIVE, workload, {"ftl.initial_state": "random"}).write_amplification
     roomy = simulate(DRIVE, workload, {"ftl.initial_state": "random", "ftl.over_provisioning": 1.0}).write_amplification
     assert fresh == pytest.approx(1, abs=0.1)
-    assert used is not None and roomy is not None
+    assert used is not None
+    assert roomy is not None
     assert used > roomy > 1
     assert simulate(DRIVE, Workload()).write_amplification is None
 
@@ -225,15 +226,28 @@ def test_every_group_of_every_twin_has_controls() -> None:
 
 def test_a_drive_that_cannot_be_is_told_and_the_figure_stays() -> None:
     shown = controls.TwinControls()
-    control(shown, "Parameters of").value = "capacity"
     before = shown.png
-    size = control(shown, "size")
-    size.value = size.options[0][1]
-    if "<b>" in shown.said:
-        assert shown.png == before
-    control(shown, "Jobs").value = 16
-    control(shown, "I/O depth").value = 256
-    assert "<b>" not in shown.said or shown.png == before
+    window = control(shown, "window")
+    window.value = "32 KiB"
+    assert "read_ahead.window: must not be less than refill" in shown.said
+    assert shown.png == before
+    window.value = "1 MiB"
+    assert "<b>" not in shown.said
+
+
+@pytest.mark.parametrize("twin", ["px05smb040", "hard-disk"])
+def test_every_level_that_a_slider_offers_is_one_of_a_model_file(twin: str) -> None:
+    shown = controls.TwinControls(twin)
+    control(shown, "Requests").value = 1000
+    for group in control(shown, "Parameters of").options:
+        control(shown, "Parameters of").value = group
+        for each in list(shown._parameters.children):
+            if isinstance(each, controls.widgets.SelectionSlider):
+                for _, level in (each.options[0], each.options[-1]):
+                    each.value = level
+                    assert "is not valid" not in shown.said, each.description
+                control(shown, "As in the model").click()
+                break
 
 
 def test_menus_show_a_finished_run_and_each_choice_is_drawn(tmp_path: Path) -> None:

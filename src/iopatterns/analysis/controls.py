@@ -169,9 +169,10 @@ class TwinControls(widgets.HBox):
 
 
 def _written(name: str, value: models.Value) -> Any:
-    """Return a parameter's value as a model file has it, its sizes and times with their units."""
+    """Return a parameter's value as a model file has it, sizes and times with their units, other than 0."""
     declared = models.declared()[name]
-    return models.format_value(name, value) if declared["kind"] == "number" and declared["unit"] != "count" else value
+    with_unit = declared["kind"] == "number" and declared["unit"] != "count" and value != 0
+    return models.format_value(name, value) if with_unit else value
 
 
 def _summary(outcome: explore.Outcome, settings: dict[str, Any]) -> str:
