@@ -25,12 +25,15 @@ def main() -> None:
     picture = explore.Picture()
     drives = [models.load(name) for name in models.names()]
     took_ms: dict[str, list[float]] = {}
+    busy = time.process_time()
     for name, workload in WORKLOADS.items():
         for model in drives:
             begin = time.perf_counter()
             picture.png(explore.simulate(model, workload, {}))
             took_ms.setdefault(name, []).append(1e3 * (time.perf_counter() - begin))
     everything = [one for each in took_ms.values() for one in each]
+    busy_ms = 1e3 * (time.process_time() - busy) / len(everything)
+    print(f"a redraw takes {busy_ms:.0f} ms of CPU in the mean, whatever else the machine does")
     for name, each in {f"{len(drives)} twins, {len(WORKLOADS)} workloads": everything, **took_ms}.items():
         median, high = np.quantile(each, [0.5, 0.95])
         print(f"{name}: {median:.0f} ms, 95 % within {high:.0f} ms, of {len(each)} redraws")
