@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/first-changes.md from what its commands measured: `python docs/images/draw_first_changes.py`.
+"""Draws the pictures of docs/first-changes.md from what was measured: `python docs/images/draw_first_changes.py`.
 
 `first-changes/` holds the table that the page's study had after each of its runs; tests/workflow/test_first_changes.py
 types the page's commands and holds the tables against what comes out.
@@ -23,8 +23,8 @@ def draw(number: int, path: Path) -> None:
     panels = []
     for title, run in (("before", number), ("after", number + 1)):
         table = pd.read_csv(FOLDER / f"run-{run}.csv")
-        rows = table.rename(columns={f"bandwidth_mb_per_s_{stat}": stat for stat in ("mean", "low", "high")})
-        panels.append(Panel(title, rows))
+        rows = table.rename(columns={f"iops_{stat}": stat for stat in ("mean", "low", "high")})
+        panels.append(Panel(title, rows, of="iops"))
     figure = curves_figure(panels, "bs_bytes", 2, height_inch=2.0)
     files.write(path, lambda temporary: temporary.write_bytes(small_png(figure)))
 

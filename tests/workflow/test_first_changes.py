@@ -1,4 +1,4 @@
-"""What docs/first-changes.md tells, typed word by word: three one-line changes, what runs again, how the figure moves."""
+"""What docs/first-changes.md tells, typed word by word: three changes of a line, and what runs again after each."""
 
 import os
 import re
