@@ -246,12 +246,12 @@ def test_strace_of_a_real_program_gives_its_calls(options: list[str], tmp_path: 
     assert mine["process"].nunique() == 2
     assert (mine["duration_ns"] > 0).all()
     assert mine["time_ns"].is_monotonic_increasing
-    assert table["time_ns"].iloc[0] == 0
+    assert 0 <= table["time_ns"].iloc[0] < 10**9
 
 
 @needs_strace
 def test_threads_that_interrupt_each_other_are_put_together(tmp_path: Path) -> None:
-    """Of calls at the same time strace prints each in two parts, and threads act before the end of their clone is told."""
+    """strace prints calls at the same time in two parts, and threads act before the end of their clone is told."""
     program = """
 import os, threading
 f = os.open('f', os.O_CREAT | os.O_RDWR)
@@ -435,7 +435,7 @@ def test_files_of_lanl_trace_that_do_not_fit_are_told(tmp_path: Path) -> None:
     with pytest.raises(CallsError, match="no line 'RANK: HOST"):
         lanl.skews_ns(tmp_path / "a.1")
     (tmp_path / "a.1").write_text(_RANK + "10:59:48.0 SYS_write(5, 0x1, 10) 10\n")
-    with pytest.raises(CallsError, match="a.1, line 14: no result behind the call of 'SYS_write'"):
+    with pytest.raises(CallsError, match=r"a.1, line 14: no result behind the call of 'write'"):
         calls.open_trace([tmp_path / "a.1"]).table()
 
 
@@ -541,7 +541,7 @@ def test_a_class_of_the_users_reads_what_is_not_known_here(tmp_path: Path) -> No
     trace = calls.open_trace([tmp_path / "trace"], adapter=f"{tmp_path}/mine.py:Mine")
     assert made_of(trace.table()) == [("open", UNKNOWN, 0), ("write", 0, 10), ("write", 10, 10)]
     (tmp_path / "trace").write_text("5 0 open /out 3\n6 0 write 3 ten\n")
-    with pytest.raises(CallsError, match="line 2: .*ten"):
+    with pytest.raises(CallsError, match=r"line 2: .*ten"):
         trace.table()
 
 
@@ -657,7 +657,7 @@ def test_a_conversion_never_overwrites_its_input_nor_writes_an_empty_trace(tmp_p
     calls.convert(trace_of([Call(0, 0, "open", "f")]), path)
     with pytest.raises(CallsError, match="is the trace that is to be read"):
         calls.convert(calls.open_trace([path]), path, [path])
-    with pytest.raises(CallsError, match="as .parquet"):
+    with pytest.raises(CallsError, match=r"as .parquet"):
         calls.convert(calls.open_trace([path]), tmp_path / "t.csv")
     with pytest.raises(CallsError, match="no call on a file in it"):
         calls.convert(trace_of([]), tmp_path / "empty.parquet")

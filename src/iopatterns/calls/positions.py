@@ -24,8 +24,8 @@ class Event(NamedTuple):
     on. ``descriptor``: the one it was given; of iowait the number that iread or iwrite returned. ``result``: the
     descriptor that is new then (open, dup), the number of an iread or iwrite, the child of a fork, the last
     descriptor of a close_range. ``file``: of an open. ``size_bytes``: what was read or written. ``offset_bytes``:
-    where, if the call says so; of a seek how far from its ``whence``; of ftruncate the new length. ``flags``: of an open
-    (O_APPEND, O_TRUNC, O_CLOEXEC), or of a fork whose descriptors are shared (CLONE_FILES).
+    where, if the call says so; of a seek how far from its ``whence``; of ftruncate the new length. ``flags``: of an
+    open (O_APPEND, O_TRUNC, O_CLOEXEC), or of a fork whose descriptors are shared (CLONE_FILES).
     """
 
     process: int

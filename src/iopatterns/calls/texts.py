@@ -21,7 +21,7 @@ _RESULT = re.compile(
     r"(.*)\)\s+= (-?\d{1,20}|0x[0-9a-f]{1,16}|\?)(?:<.*?>)?(?: (E[A-Z0-9]+|[A-Z][A-Z0-9_]+)?[^<]*)?"
     r"(?:\s*<(\d{1,9})\.(\d{1,9})>)?\s*$"
 )
-_DESCRIPTOR = re.compile(r"(-?\d{1,10})(?:<(.*?)>)?(?:,|$|\s)")
+_DESCRIPTOR = re.compile(r"(-?\d{1,10})(?:<(.*?)>)?(?:\(deleted\))?(?:,|$|\s)")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{1,3})|(.))")
 _ESCAPED = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7, "b": 8, "e": 27}
@@ -73,7 +73,7 @@ def event_of(process: int, time_ns: int, call: Printed) -> Event | None:
     name, arguments, result, failed, duration_ns = call
     if name in _EXITS:
         return Event(process, time_ns, EXIT)
-    if failed or result is None:
+    if failed or result is None or name not in _WATCHED:
         return None
     if name in _FORKS:
         flags = frozenset({"CLONE_FILES"} if "CLONE_FILES" in arguments else ())
@@ -153,8 +153,7 @@ def _descriptor(arguments: str) -> tuple[int, str]:
     found = _DESCRIPTOR.match(arguments)
     if found is None:
         raise ValueError(f"no descriptor: '{shown(arguments[:60])}'")
-    # a file deleted meanwhile keeps its name
-    return int(found[1]), _unescaped((found[2] or "").removesuffix("(deleted)"))
+    return int(found[1]), _unescaped(found[2] or "")
 
 
 def _number(arguments: str, from_end: int) -> int:
