@@ -19,6 +19,7 @@ PACKAGES = {
     "smartctl": "smartmontools",
     "blkparse": "blktrace",
     "chromium": "chromium",
+    "strace": "strace",
 }
 
 
