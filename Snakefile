@@ -13,6 +13,7 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/ablate.smk"
 include: "workflow/rules/capture.smk"
+include: "workflow/rules/twin_of.smk"
 include: "workflow/rules/benchmarks.smk"
 
 

@@ -15,7 +15,7 @@ from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import UNPACKED
 from iopatterns.twin.state import find_model
-from iopatterns.workflow import ablation, capture, digest, rule_code
+from iopatterns.workflow import ablation, capture, digest, own_twin, rule_code
 
 RAW = "data/raw"
 PROGRESS = f"{RAW}/.progress"
@@ -271,6 +271,13 @@ class Plan:
     def recordings(self) -> list[str]:
         """Return the traces that are recorded for studies, ``study/name`` each."""
         return [f"{each.study}/{each.name}" for each in capture.recordings(self._root)]
+
+    def own_drives(self) -> list[str]:
+        """Return the drives of which a twin can be made, or end with a message where another one is asked for."""
+        try:
+            return own_twin.drives(self._root)
+        except IoPatternsError as error:
+            _end(str(error))
 
     def workloads(self, study: str) -> list[str]:
         """Return the files that say what is recorded for a study."""
