@@ -30,5 +30,9 @@ onstart:
     PLAN.begin()
 
 
+onsuccess:
+    PLAN.end()
+
+
 # Of all rules above: it must stand below them.
 PLAN.require_sources(file for rule in workflow.rules for file in rule.input)

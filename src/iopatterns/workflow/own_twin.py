@@ -9,6 +9,7 @@ import functools
 import io
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
 
 TARGET = "twin_of_"
 MODEL, FOUND, REPORT = "model.yaml", "found.json", "report.pdf"
-_TEMPLATES = Path(__file__).with_name("templates")
-_NOTEBOOK, _PAPER = _TEMPLATES / "twin_of.ipynb", _TEMPLATES / "twin_of.typ"
+NOTEBOOK, _SECTION = "notebook.ipynb", "report.typ"
+_TEMPLATES = {
+    Path(__file__).with_name("templates") / name: copy
+    for name, copy in (("twin_of.ipynb", NOTEBOOK), ("twin_of.typ", _SECTION))
+}
 # Sizes from the least to what a drive splits, depths from one request to what SATA queues. Of each combination the
 # executions are few, for a point's own noise is small beside what a model leaves.
 LEVELS = {"rw": ("randread", "read"), "bs": ("4k", "16k", "64k", "128k"), "iodepth": ("1", "4", "32")}
@@ -132,8 +136,10 @@ def make(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
     _write(folder, drive, _best(points, STARTS[_is_rotational(bench)]), points)
     here = folder_of(drive)
     parameters = {"found": str(here / FOUND), "tables": str(here / "tables"), "figures": str(here / "figures")}
-    notebooks.execute(_NOTEBOOK, folder / "notebook.ipynb", parameters)
-    compile_report(_PAPER, folder / REPORT, root, inputs={"results": f"/{here}"})
+    for template, name in _TEMPLATES.items():
+        shutil.copyfile(template, folder / name)
+    notebooks.execute(folder / NOTEBOOK, folder / NOTEBOOK, parameters)
+    compile_report(folder / _SECTION, folder / REPORT, root, inputs={"results": f"/{here}"})
     return _told(drive, json.loads((folder / FOUND).read_text(encoding="utf-8")))
 
 
@@ -275,7 +281,7 @@ def _told(drive: str, found: Mapping[str, Any]) -> str:
     told = (
         f"{drive}: the twin, begun from {found['start']}, is {found['fitted_error_percent']:.1f} % off the fitted"
         f" points in the mean, and {found['held_out_error_percent']:.1f} % off those held out (at most"
-        f" {found['held_out_largest_error_percent']:.1f} %).\n{here}/{REPORT}: the figures; {here}/notebook.ipynb: how"
+        f" {found['held_out_largest_error_percent']:.1f} %).\n{here}/{REPORT}: the figures; {here}/{NOTEBOOK}: how"
         " they came about"
     )
     if found["fits"]:
