@@ -10,7 +10,7 @@ from typing import Any
 from iopatterns.base import files
 
 FILE = "results/.durations.json"
-# Before any run: what a step took for the default configuration on two processors of 2021, its own start included, and
+# Before any run: what a step takes of the default configuration on two processors, its own start included, and
 # what a run takes beside its jobs
 _STEP_S = {"collect": 3.0, "analyse": 9.0, "judge": 4.0, "report": 4.0}
 _ANY_STEP_S, _BESIDE_S = 4.0, 8.0
@@ -19,7 +19,7 @@ _LEAST_FACTOR, _MOST_FACTOR = 0.1, 100.0
 
 @dataclass(frozen=True)
 class Durations:
-    """What is known: how much longer measuring takes than was forecast, by drive and by kind of drive (`_kind`); seconds
+    """What is known: how much longer measuring takes than was forecast, by drive and by kind of drive; seconds
     of each step by its rule; and seconds that a run takes beside its jobs.
     """
 
