@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from fio_parser_json.options import NUMBERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fio_parser_json
-from fio_parser_json.options import NUMBERS
 from iopatterns.analysis.quantities import QUANTITIES, QuantityError, find, get, read_executions
 
 DATA = Path(__file__).parent / "fio_parser_json/data"

@@ -1,4 +1,4 @@
-"""What fio keeps of executions beside their means, drawn: bars of all cells, histograms of latencies, rates over time."""
+"""What fio keeps of executions beside their means, drawn: bars of cells, histograms of latencies, rates over time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +25,7 @@ _MARKERS = {"o": "circle", "s": "square", "^": "triangle"}
 # A class of a histogram is so much wider than the one before: about a tenth
 _CLASS_RATIO = 1.1
 _PANELS_A_ROW, _ROW_INCH, _BAR_INCH = 2, 2.1, 0.16
+_LEGEND_CHARACTERS = 110  # of all names in a row
 _KEYS = ["drive", "rw", "bs_bytes"]
 
 
@@ -36,20 +37,35 @@ def latencies(raws: Sequence[Path]) -> pd.DataFrame:
 
 
 def over_time(logs: Sequence[Path]) -> pd.DataFrame:
-    """Return the rate in each interval of logs of latencies: source, time_s (where it ends) and iops, jobs added up."""
+    """Return the rate in each interval of logs of latencies: source, time_s (where it ends) and iops, jobs added up.
+
+    A log has the lines of one job after those of another, each job with intervals of its own, which the rates are
+    read from at the middle of common ones. What a job did after its last line is in no log.
+    """
     bins = fio_parser_json.log_bins(logs)
-    # the jobs of an execution write their lines at about the same times
     parts = []
     for source, rows in bins.groupby("source", sort=False):
-        times = sorted({int(each) for each in rows["time_ms"]})
-        step_ms = min(np.diff([0, *times]), default=0)
-        if not times or step_ms <= 0:
-            continue
-        interval = (rows["time_ms"].astype("float64") / step_ms).round()
-        counts = rows.groupby(interval)["count"].sum().astype("float64")
-        ends = counts.index.to_numpy("float64") * step_ms
-        parts.append(pd.DataFrame({"source": source, "time_s": ends / 1e3, "iops": counts.to_numpy() / step_ms * 1e3}))
+        jobs = [job for _, of in rows.groupby("direction", sort=False) for job in _jobs(of)]
+        step_s = float(np.median(np.concatenate([np.diff(ends_s, prepend=0.0) for ends_s, _ in jobs])))
+        last_s = min(ends_s[-1] for ends_s, _ in jobs)
+        ends = np.arange(1, max(1, int(last_s / step_s + 0.5)) + 1) * step_s
+        middles = np.minimum(ends - step_s / 2, last_s)
+        iops = sum(rates[np.searchsorted(ends_s, middles)] for ends_s, rates in jobs)
+        parts.append(pd.DataFrame({"source": source, "time_s": ends, "iops": iops}))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["source", "time_s", "iops"])
+
+
+def _jobs(rows: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return of each job of a log where its intervals end, in seconds, and its rate in each of them."""
+    job = (rows["time_ms"].diff().fillna(0) < 0).cumsum()
+    found = []
+    for _, of_job in rows.groupby(job):
+        counts = of_job.groupby("time_ms")["count"].sum().astype("float64")
+        ends_s = counts.index.to_numpy("float64") / 1e3
+        lengths_s = np.diff(ends_s, prepend=0.0)
+        if (lengths_s > 0).all():
+            found.append((ends_s, counts.to_numpy() / lengths_s))
+    return found
 
 
 @styled()
@@ -108,8 +124,9 @@ def histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str])
         share = counts.to_numpy("float64") / counts.sum()
         class_ = np.floor(np.log(latency_us) / np.log(_CLASS_RATIO))
         shares = pd.Series(share).groupby(class_).sum()
+        shares = shares.reindex(np.arange(class_.min() - 1, class_.max() + 2), fill_value=0.0)
         middle = _CLASS_RATIO ** (shares.index.to_numpy() + 0.5)
-        axes.plot(middle, 100 * shares.to_numpy(), **look)
+        axes.plot(middle, 100 * shares.to_numpy(), drawstyle="steps-mid", **look)
         for percentile, marker in PERCENTILES.items():
             at = int(min(np.searchsorted(share.cumsum(), percentile / 100 - 1e-12), len(share) - 1))
             axes.plot(latency_us[at], 100 * shares[class_[at]], marker, color=look["color"], markersize=3.5)
@@ -120,7 +137,7 @@ def histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str])
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _latency_text(value)))
         axes.set_ylim(bottom=0)
-    figure.supxlabel("Completion latency (classes of a tenth)", fontsize=mpl.rcParams["axes.labelsize"])
+        axes.set_xlabel("Completion latency, in classes of a tenth")
     figure.supylabel("Requests (%)", fontsize=mpl.rcParams["axes.labelsize"])
     marks = ", ".join(f"{_MARKERS[marker]} {percentile:g} %" for percentile, marker in PERCENTILES.items())
     figure.suptitle(f"Percentiles: {marks}", fontsize=mpl.rcParams["axes.titlesize"])
@@ -144,7 +161,7 @@ def curves_over_time(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    figure.supxlabel("Time (s)", fontsize=mpl.rcParams["axes.labelsize"])
+        axes.set_xlabel("Time (s)")
     figure.supylabel("Rate (IOPS)", fontsize=mpl.rcParams["axes.labelsize"])
     return figure
 
@@ -184,7 +201,8 @@ def _of_levels(executions: pd.DataFrame, by: Sequence[str], draw: Any, found: pd
             for key in looks
         ]
         lines = [Line2D([], [], **look) for look in looks.values()]
-        figure.legend(lines, names, loc="outside lower center", ncols=min(4, len(names)))
+        fitting = max(1, _LEGEND_CHARACTERS // max(map(len, names)))
+        figure.legend(lines, names, loc="outside lower center", ncols=min(len(names), fitting))
     return figure
 
 
@@ -210,7 +228,7 @@ def _names(summary: pd.DataFrame, by: Sequence[str]) -> list[str]:
         ", ".join(
             [
                 f"{WORKLOAD_NAMES[row['rw']]} {block_label(int(row['bs_bytes']))}",
-                *(f"{texts[name].label.lower()} {texts[name].texts[row[name]]}" for name in others),
+                *(f"{texts[name].label} {texts[name].texts[row[name]]}" for name in others),
             ]
         )
         for row in summary.to_dict("records")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from iopatterns.base import files
+from iopatterns.measuring import progress
 
 FILE = "results/.durations.json"
 # Before any run: what a step takes of the default configuration on two processors, its own start included, and
@@ -49,9 +50,9 @@ class Durations:
 
 @dataclass
 class Run:
-    """What a run takes, noted as its jobs end."""
+    """What a run takes since its process began, noted as its jobs end."""
 
-    began_s: float = field(default_factory=time.monotonic)
+    began_s: float = field(default_factory=lambda: time.monotonic() - progress.lived_s())
     jobs_s: float = 0.0
     steps_s: dict[str, float] = field(default_factory=dict)
     measured: dict[str, tuple[float, float, bool]] = field(default_factory=dict)
