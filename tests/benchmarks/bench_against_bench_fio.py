@@ -93,15 +93,20 @@ def main() -> None:
         project = copy_project(folder / "project")
         project.edit("config/config.yaml", warmup="0 s")
         written_s = ours(project, SIZES[:1], DEPTHS[:1], JOBS[:1], "100ms")
+        # bench-fio before and after, so that what a machine warms up to favours neither
+        before, after = folder / "before", folder / "after"
+        before.mkdir()
+        after.mkdir()
+        theirs_s = theirs(programs, project.root / FILE, before)
         ours_s = ours(project, SIZES, DEPTHS, JOBS, f"{RUNTIME_S}s")
-        (folder / "of-written").mkdir()
-        theirs_s = theirs(programs, project.root / FILE, folder / "of-written")
+        theirs_s = (theirs_s + theirs(programs, project.root / FILE, after)) / 2
         unwritten = folder / "unwritten.bin"
         with open(unwritten, "wb") as file:
             file.truncate(FILE_MIB * 2**20)
         (folder / "of-unwritten").mkdir()
         theirs(programs, unwritten, folder / "of-unwritten")
-        here, there = rates_of_ours(project), rates_of_bench_fio(folder / "of-written")
+        here, first, second = rates_of_ours(project), rates_of_bench_fio(before), rates_of_bench_fio(after)
+        there = {cell: (first[cell] + second[cell]) / 2 for cell in first.keys() & second.keys()}
         nothing = rates_of_bench_fio(folder / "of-unwritten")
     cells = sorted(here.keys() & there.keys(), key=lambda cell: (len(cell[0]), *cell))
     if len(cells) != len(SIZES) * len(DEPTHS) * len(JOBS):
@@ -109,7 +114,7 @@ def main() -> None:
     print(f"{len(cells)} cells of {RUNTIME_S} s each on the same file of {FILE_MIB} MiB")
     print(f"writing that file, and its first cell: {written_s:.1f} s")
     print(f"iopatterns bench: {ours_s:.1f} s, with its table and figures")
-    print(f"bench-fio and fio-plot: {theirs_s:.1f} s")
+    print(f"bench-fio and fio-plot: {theirs_s:.1f} s, the mean of one run before and one after")
     print(f"iopatterns bench against bench-fio: {ours_s / theirs_s:.2f} x the time")
     for cell in cells:
         rates = f"{here[cell]:,.0f} IOPS, bench-fio {there[cell]:,.0f}, on a file never written {nothing[cell]:,.0f}"
