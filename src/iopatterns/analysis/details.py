@@ -128,7 +128,7 @@ def histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str])
         middle = _CLASS_RATIO ** (shares.index.to_numpy() + 0.5)
         axes.plot(middle, 100 * shares.to_numpy(), drawstyle="steps-mid", **look)
         for percentile, marker in PERCENTILES.items():
-            at = int(min(np.searchsorted(share.cumsum(), percentile / 100 - 1e-12), len(share) - 1))
+            at = min(int(np.searchsorted(share.cumsum(), percentile / 100 - 1e-12)), len(share) - 1)
             axes.plot(latency_us[at], 100 * shares[class_[at]], marker, color=look["color"], markersize=3.5)
 
     figure = _of_levels(executions, by, draw, found)
@@ -176,7 +176,7 @@ def _of_levels(executions: pd.DataFrame, by: Sequence[str], draw: Any, found: pd
     if executions.empty or found.empty:
         raise PlotError("there is nothing to draw")
     others = [name for name in by if name not in _KEYS]
-    panels = list(executions.groupby(["rw", "bs_bytes"], sort=False))
+    panels: list[tuple[Any, pd.DataFrame]] = list(executions.groupby(["rw", "bs_bytes"], sort=False))
     columns = min(_PANELS_A_ROW, len(panels))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(WIDTH_INCH, rows * _ROW_INCH + 0.6), layout="constrained")
