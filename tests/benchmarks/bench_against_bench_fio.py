@@ -52,7 +52,7 @@ def ours(project: Project, sizes: Sequence[str], depths: Sequence[str], jobs: Se
 def theirs(programs: Path, file: Path, output: Path) -> float:
     """Measure the same with bench-fio and draw it with fio-plot; return how long that took."""
     grid = ("--mode", "randread", "--block-size", *SIZES, "--iodepth", *DEPTHS, "--numjobs", *JOBS)
-    about = ("--target", file, "--type", "file", "--size", f"{FILE_MIB}m", "--runtime", RUNTIME_S, "--time-based")
+    about = ("--target", file, "--type", "file", "--size", f"{FILE_MIB}m", "--runtime", str(RUNTIME_S), "--time-based")
     took_s = run((programs / "bench-fio", *about, *grid, "--output", output, "--quiet"), output.parent)
     for size in SIZES:
         results = next(output.glob(f"**/{size}"))

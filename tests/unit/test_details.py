@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.patches import Rectangle
 
 from iopatterns.analysis import details
 from iopatterns.analysis.plots import PlotError
@@ -60,7 +62,8 @@ def test_there_is_a_bar_for_each_cell_and_a_panel_for_each_quantity() -> None:
     )
     figure = details.bars({"iops": rows, "latency": rows}, ["iodepth"])
     assert [axes.get_xlabel() for axes in figure.axes] == ["Rate (IOPS)", "Mean latency (ms)"]
-    assert [patch.get_width() for patch in figure.axes[0].patches] == [100, 700, 50]
+    bars = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+    assert [bar.get_width() for bar in bars] == [100, 700, 50]
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert names == ["Rand. read 4 KiB, I/O depth 1", "Rand. read 4 KiB, I/O depth 8", "Write 4 KiB, I/O depth 1"]
 
@@ -70,7 +73,8 @@ def test_percentiles_stand_where_so_much_of_the_requests_is_below() -> None:
     found = pd.DataFrame({"source": "a", "latency_ns": [100_000, 1_000_000], "count": [98, 2]})
     figure = details.histograms(executions, found, [])
     (axes,) = figure.axes
-    marks = {line.get_marker(): line.get_xdata()[0] for line in axes.get_lines() if line.get_marker() in "os^"}
+    lines = {str(line.get_marker()): list(np.asarray(line.get_xdata())) for line in axes.get_lines()}
+    marks = {marker: at[0] for marker, at in lines.items() if marker in details.PERCENTILES.values()}
     assert marks == {"o": 100.0, "s": 1000.0, "^": 1000.0}
     assert axes.get_xlabel().startswith("Completion latency")
 

@@ -151,11 +151,8 @@ class Bench:
         if rows.empty:
             return
         raw = self.folder / "raw"
-        cells = rows[["drive", "study", "cell", "execution"]].astype(str)
-        names = [f"{int(each):02}.json" for each in rows["execution"]]
-        sources = [
-            raw / row.drive / row.study / row.cell / name for row, name in zip(cells.itertuples(), names, strict=True)
-        ]
+        keys = rows[["drive", "study", "cell", "execution"]].to_dict("records")
+        sources = [raw / "/".join(str(each[k]) for k in ("drive", "study", "cell")) / _file(each) for each in keys]
         figures = self.folder / "figures"
         summaries = {name: found.summary(STUDY, by, name) for name in _OF_FIGURES}
         plots.save(details.bars(summaries, by), figures / "bars")
@@ -182,6 +179,11 @@ class Bench:
             f"  iopatterns study {STUDY}\n"
             f"  {shlex.join(['snakemake', '--cores', '1', '--config', *overrides])}"
         )
+
+
+def _file(row: Mapping[Any, Any]) -> str:
+    """Return the name of the raw file of an execution."""
+    return f"{int(row['execution']):02}.json"
 
 
 def _write(path: Path, content: Any) -> None:

@@ -197,9 +197,7 @@ class _Best:
     errors: Mapping[str, float]
 
 
-def _best(
-    points: "Mapping[Point, OfPoint]", starts: Mapping[str, Sequence[str]]
-) -> "tuple[Fit, str, dict[str, float]]":
+def _best(points: "Mapping[Point, OfPoint]", starts: Mapping[str, Sequence[str]]) -> "_Best":
     """Return the fit that is nearest to the fitted points, the model from which it began, and the errors of all."""
     from iopatterns.twin import fitting, models
 
@@ -217,7 +215,7 @@ def _write(folder: Path, drive: str, best: _Best, points: "Mapping[Point, OfPoin
     from iopatterns.twin import fitting, models
 
     fitted, start = best.fitted, best.start
-    rows = []
+    rows: list[dict[str, Any]] = []
     for (point, of_point), value in zip(points.items(), fitted.values, strict=True):
         rows.append({**of_point, "model_iops": value, "error_percent": 100 * (value / point.value - 1)})
     files.write(folder / "points.csv", lambda path: path.write_text(_csv(points), encoding="utf-8"))
@@ -357,8 +355,8 @@ class Found:
         from iopatterns.analysis.tables import block_label
 
         names = {"mean": "measured_iops", "low": "low_iops", "high": "high_iops"}
-        for size, rows in self.points.sort_values(["bs_bytes", "rw", "iodepth"]).groupby("bs_bytes", sort=True):
+        for _, rows in self.points.sort_values(["bs_bytes", "rw", "iodepth"]).groupby("bs_bytes", sort=True):
             drive = rows.assign(variant="drive", **{name: rows[column] for name, column in names.items()})
             twin = rows.assign(variant="twin", mean=rows["model_iops"], low=float("nan"), high=float("nan"))
             both = pd.concat([drive, twin], ignore_index=True)
-            yield Panel(block_label(int(size)), both, of="iops", logarithmic=True)
+            yield Panel(block_label(int(rows["bs_bytes"].iloc[0])), both, of="iops", logarithmic=True)
