@@ -56,11 +56,12 @@ _SOLID = (
     "link.rate",
     "host.wakeup_time",
 )
-_DISK = ("disk.command_time", "disk.outer_rate", "disk.average_seek", "disk.full_seek", "link.rate")
+_DISK = ("disk.command_time", "link.rate", "host.wakeup_time")
 # From which models a fit begins, and what of each may move. The one that comes nearest to the fitted points is taken.
 STARTS: Mapping[bool, Mapping[str, Sequence[str]]] = {
     False: {"ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
-    True: {"hard-disk": _DISK},
+    # virtual disks say that they turn, whatever they lie on
+    True: {"hard-disk": _DISK, "ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
 }
 
 
@@ -204,7 +205,12 @@ def _best(points: "Mapping[Point, OfPoint]", starts: Mapping[str, Sequence[str]]
     fits = {}
     for name, move in starts.items():
         messages.say(f"Fitting {name}: {len(move)} parameters to {sum(not each.predicted for each in points)} points")
-        fits[name] = fitting.fit(models.load(name), list(points), move, seconds=_SECONDS)
+        try:
+            fits[name] = fitting.fit(models.load(name), list(points), move, seconds=_SECONDS)
+        except ValueError as error:  # values that fit no drive of that model, which the search came upon
+            messages.say(f"{name} is left out: {error}")
+    if not fits:
+        raise OwnTwinError("no model could be fitted to what was measured")
     errors = {name: each.mean_absolute_error(predicted=False) for name, each in fits.items()}
     best = min(errors, key=errors.__getitem__)
     return _Best(fits[best], best, errors)
