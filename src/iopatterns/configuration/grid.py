@@ -214,7 +214,7 @@ def _points(
             if "read_iolog" in point:
                 log = conf.iologs[point["read_iolog"]]
                 point |= {"rw": log.rw, "bs": log.largest_bytes}
-            replay = _replay(conf, study, experiment, written) if "replay" in body else None
+            replay = _replay(conf, study, experiment, drive, written) if "replay" in body else None
             yield (
                 experiment,
                 point,
@@ -224,19 +224,31 @@ def _points(
             )
 
 
-def _replay(conf: config.Config, study: str, experiment: str, levels: Mapping[str, int | str]) -> records.Replay:
-    """Return what a cell replays. Raises GridError where there is no such trace."""
+def _replay(
+    conf: config.Config, study: str, experiment: str, drive: str, levels: Mapping[str, int | str]
+) -> records.Replay:
+    """Return what a cell replays. Raises GridError where there is no such trace.
+
+    A drive of the user's own has no recording, and gets that of the drive that the experiment names for it.
+    """
     asked = conf.studies[study]["experiments"][experiment]["replay"]
     place = f"{config.STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: replay"
+    of_drive = drive if drive in conf.source_drives else str(asked.get("others", drive))
+    known = {**levels, "drive": of_drive}
     try:
-        path = asked["trace"].format(**levels)
+        path, phase = (str(asked[key]).format(**known) for key in ("trace", "phase"))
     except (KeyError, IndexError, ValueError):
-        names = ", ".join(f"{{{name}}}" for name in levels)
-        raise GridError(f"{place}: trace '{asked['trace']}' names what is not varied. Valid are {names}.") from None
+        names = ", ".join(f"{{{name}}}" for name in known)
+        raise GridError(
+            f"{place}: '{asked['trace']}' or '{asked['phase']}' names what is not varied. Valid are {names}."
+        ) from None
     try:
-        return {"trace": path, "phase": asked["phase"], "sha256": files.sha256(conf.root / path)}
+        found: records.Replay = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
     except OSError as error:
         raise GridError(f"{place}: {path}: {error.strerror}. Name a trace that is there.") from None
+    if asked.get("latencies"):
+        found["latencies"] = True
+    return found
 
 
 def _part(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -> dict[str, int]:
