@@ -130,7 +130,7 @@ def record(root: Path, study: str, name: str, output: Path) -> None:
         )
         if done.returncode:
             said = (folder / "said").read_text(errors="replace") if (folder / "said").exists() else ""
-            words = "\n".join(filter(None, (done.stderr.decode(errors="replace").strip(), said.strip())))
+            words = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
             raise CaptureError(f"{study}/{name}: not recorded, exit status {done.returncode}: {words[-2000:]}")
         marks = {phase: int(at) - _TIME_OF_DAY_NS for phase, at in _MARK.findall(done.stdout.decode())}
         write(trace, output, marks)
