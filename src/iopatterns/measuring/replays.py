@@ -30,9 +30,9 @@ class ReplayError(IoPatternsError):
 
 
 def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
-    """Return begin and end of a phase of a trace in nanoseconds; of each that begins so, where ``phase`` ends with ``*``.
+    """Return begin and end of a phase of a trace in nanoseconds.
 
-    Raises ReplayError, or TwinError for no trace.
+    Where ``phase`` ends with ``*`` they are those of each phase that begins so, in their order. Raises ReplayError, or TwinError for no trace.
     """
     marks = parquet.phases(path)
     names = list(marks)

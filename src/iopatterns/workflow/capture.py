@@ -161,6 +161,7 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
                 "drive": each.drive,
                 "options": dict(each.options),
                 "script": each.script().splitlines(),
+                **({} if each.replay is None else {"processes": each.replay.told()}),
                 "requests": sum(len(piece) for piece in traces.read_pieces(traced[each.name])),
                 "phases_ns": parquet.phases(traced[each.name]),
                 "sha256": files.sha256(traced[each.name]),

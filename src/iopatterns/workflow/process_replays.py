@@ -1,8 +1,8 @@
 """Traces of applications replayed in a guest: one job of fio for each process, and what the guest does between runs.
 
-One fio does all runs of a recording, since it takes seconds to start in a guest. A job that moves nothing begins each: before it
-the guest's shell brings files and caches into the state that a run begins in, and says so on the guest's clock. A run ends when
-all that its processes have left in the page cache is on the drive.
+One fio does all runs of a recording, since it takes seconds to start in a guest. A job that moves nothing begins each:
+before it the guest's shell brings files and caches into the state that a run begins in, and says so on the guest's
+clock. A run ends when all that its processes have left in the page cache is on the drive.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _JOBS, _BETWEEN, _FILES = "replay.fio", "between.sh", "files"
 # The starts of processes that run at once lie apart by less than this, each run's in another way: some turns of a disk
 _APART_MS = 20
 
-_HEAD = f"""; Replays processes of a trace, each as a job
+_HEAD = """; Replays processes of a trace, each as a job
 [global]
 ioengine=psync
 thread=1
@@ -109,6 +109,11 @@ class ProcessReplay:
                 lines.append(f"exec_prerun=sleep 0.{delay_ms:03}")
             lines.append("exec_postrun=sync")
         return "\n".join(lines) + "\n"
+
+    def told(self) -> dict[str, object]:
+        """Return for the provenance what is replayed: a stand-in, and of each run how many of its processes."""
+        runs = {run.name: len(run.processes) for run in self.runs}
+        return {"of": self.workload, "origin": "stand-in", "runs": runs}
 
     def script(self) -> str:
         """Return what the guest's shell is given; it tells of each run by the guest's clock."""
