@@ -62,7 +62,8 @@ def _piece(batch: Any) -> tuple[pd.DataFrame, dict[int, str]]:
         if name in {"call", "file"}:
             texts = column.cast(pa.string()).to_pandas()
             bad = ~texts.isin(list(KINDS)) if name == "call" else texts.isna()
-            columns[name] = pd.Categorical(texts, dtype=CALL_TYPE) if name == "call" else texts.astype(object)
+            kept = pd.Categorical(texts.mask(bad), dtype=CALL_TYPE) if name == "call" else texts.astype(object)
+            columns[name] = kept
             given, what = texts, "call that is kept" if name == "call" else "name"
         else:
             given = column.to_pandas()

@@ -16,6 +16,7 @@ What fio 3.33 makes of such logs was tried, and is why they are written as they 
 
 import bisect
 import contextlib
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,8 +30,8 @@ from iopatterns.base.reading import shown
 from iopatterns.calls.form import KINDS, CallsError, Trace
 
 _SYNCS = {"fsync": "sync", "fdatasync": "datasync"}
-_LONGEST_NAME = 250  # fio reads names of up to 256 characters
-_LONGEST_FILE = 100
+_LONGEST_FILE = 100  # fio reads names of up to 256 characters
+_FILL_BYTES = 2**20
 # The name in a log on a bare drive. fio puts the drive in its place (replay_redirect).
 _DRIVE = "drive"
 
@@ -103,6 +104,40 @@ def to_drive_iologs(
         end += -(-its_end // alignment_bytes) * alignment_bytes
     logs = _write(trace, folder, processes, _Jobs(lambda _: _OnDrive(starts, alignment_bytes), timed))
     return Iologs(logs, {_DRIVE: end}, dict.fromkeys(starts, _DRIVE))
+
+
+def lay_out(
+    trace: Trace, folder: Path, *, processes: Collection[int] | None = None, timed: bool = False, drive: bool = False
+) -> Path:
+    """Make a new folder with all that fio needs to replay a trace, and return the job file in it, ``replay.fio``.
+
+    The logs are in ``logs``; the files that they use, as large as they must be before, in ``files``. For a bare
+    ``drive`` there are none: the job file takes it from the environment, as `twin run` says it (TWIN_DRIVE). Raises CallsError.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise CallsError(f"{shown(folder)}: is not empty. Give a new folder.")
+    whole = folder.absolute()
+    options: dict[str, object] = {"ioengine": "psync", "thread": 1}
+    if drive:
+        made = to_drive_iologs(trace, whole / "logs", processes=processes, timed=timed)
+        options |= {"replay_redirect": "${TWIN_DRIVE}", "direct": 1}
+    else:
+        within = f"{whole / 'files'}/"
+        made = to_iologs(trace, whole / "logs", processes=processes, within=within, timed=timed)
+        for name, size in made.sizes_bytes.items():
+            _fill(Path(name), size)
+    job_file = folder / "replay.fio"
+    files.write(job_file, lambda path: path.write_text(made.job_file(options), encoding="utf-8"))
+    return job_file
+
+
+def _fill(path: Path, size_bytes: int) -> None:
+    """Write a file of so many bytes, which no drive can compress away or leave out."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = hashlib.shake_256(path.name.encode()).digest(_FILL_BYTES)
+    with open(path, "wb") as file:
+        for begin in range(0, size_bytes, _FILL_BYTES):
+            file.write(part[: size_bytes - begin])
 
 
 class _Row(NamedTuple):
