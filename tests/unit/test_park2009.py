@@ -17,7 +17,7 @@ from iopatterns import twin
 from iopatterns.analysis import park2009, published, replays
 from iopatterns.base import files, yaml_schema
 from iopatterns.calls import stand_ins
-from iopatterns.configuration import config, grid
+from iopatterns.configuration import config, factors, grid, iologs
 from iopatterns.measuring import replays as replaying
 from iopatterns.twin import linux, traces
 from iopatterns.twin.traces import parquet
@@ -100,13 +100,9 @@ def test_latencies_that_stand_out_are_told_with_their_places(tmp_path: Path) -> 
 
 
 def test_cleaning_in_the_background_leaves_what_a_later_burst_of_writes_needs() -> None:
-    # with its gains as a credit on what writes have to collect, the drive ran out of erased blocks
-    count, pause = 60_000, 4096
-    places = np.random.Generator(np.random.PCG64(1)).integers(0, 2**17, count).astype("uint64") * np.uint64(4096)
-    arrival = np.arange(count) * 20_000 + np.arange(count) // pause * 3 * 10**9
-    trace = pd.DataFrame({"arrival_ns": arrival, "operation": WRITE, "offset_bytes": places, "size_bytes": 4096})
-    types = {"arrival_ns": "int64", "operation": "uint8", "size_bytes": "uint64"}
-    counters = twin.replay(twin.load("x25-m").overridden(["capacity.size=512 MiB"]), trace.astype(types)).counters
+    # with its gains as a credit on what writes have to collect, the drive ran out of erased blocks on this trace
+    model = twin.load("x25-m").overridden(["capacity.size=4 GiB"])
+    counters = twin.replay(model, ROOT / capture.SHIPPED / "park2009/parallel-sandia-cth-x25-m.parquet").counters
     assert counters["gc_runs_background"] > 0
     assert counters["gc_runs_foreground"] > 0
     assert counters["units_programmed"] == sum(counters[f"units_{what}"] for what in ("host", "moved", "padding"))
@@ -135,6 +131,25 @@ def test_each_phase_that_the_study_asks_for_is_in_its_trace() -> None:
     assert {Path(replay["trace"]).stem for replay in asked} == {
         each.name for each in capture.recordings(ROOT, "park2009")
     }
+
+
+def test_the_stand_ins_that_a_grid_may_name_are_those_that_there_are() -> None:
+    assert set(factors.get("stand_in").choices) == set(stand_ins.WORKLOADS)
+
+
+@pytest.mark.parametrize("workload", stand_ins.WORKLOADS)
+def test_the_first_process_of_a_stand_in_is_a_log_for_a_bare_drive(workload: str) -> None:
+    specification: Any = {"fio": {"stand_in": workload, "bs": 4096}, "runtime_ms": 1000,
+                          "drive": {"file_size_bytes": 2**30}}  # fmt: skip
+    found = iologs.requests_of(specification, None, 1, 1000)
+    assert found is not None
+    moved = [request for request in found if request.action in {"read", "write"}]
+    table = stand_ins.stand_in(workload).table()
+    asked = table[(table["process"] == 0) & (table["size_bytes"] > 0)]
+    assert len(moved) == len(asked)
+    assert all(request.offset_bytes % 4096 == request.length_bytes % 4096 == 0 for request in moved)
+    assert max(request.offset_bytes + request.length_bytes for request in moved) <= 16 * 2**20
+    assert sum(request.length_bytes for request in moved) >= asked["size_bytes"].sum()
 
 
 # ---- What is recorded

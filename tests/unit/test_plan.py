@@ -129,7 +129,7 @@ def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> Non
 
 
 @pytest.mark.parametrize(
-    ("study", "most_cells"), [("zhou", 80), ("clarke2024", 15), ("datasheets", 24), ("kapoor", 71), ("park2009", 138)]
+    ("study", "most_cells"), [("zhou", 80), ("clarke2024", 15), ("datasheets", 24), ("kapoor", 71), ("park2009", 47)]
 )
 def test_cells_of_a_study_are_as_few_as_the_run_can_afford(fresh: Project, study: str, most_cells: int) -> None:
     fresh.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})

@@ -21,6 +21,8 @@ from iopatterns.calls import stand_ins
 
 # Against it all times are held
 DISK = "caviar-se"
+# Times within this share of each other are told as the same
+_SAME = 0.01
 _FILLS = ("0.15", "0.55", "0.85", "0.95", "1.0")
 _HATCHES = ("", "", "", "//", "..")
 
@@ -141,6 +143,41 @@ def latency_figure(replays: pd.DataFrame) -> Figure:
     return figure
 
 
+def told(found: pd.DataFrame) -> str:
+    """Return the range of each drive's times over those of the disk, in words; ``found`` is that of `times`."""
+    sentences = []
+    for drive, rows in found[found["drive"] != DISK].dropna(subset=["over_disk"]).groupby("drive", sort=False):
+        least, most = rows.loc[rows["over_disk"].idxmin()], rows.loc[rows["over_disk"].idxmax()]
+        ends = [f"{row['over_disk']:.2f} ({_named(row)})" for row in (least, most)]
+        behind = f", and is behind it in {int((rows['over_disk'] > 1).sum())} of {len(rows)}"
+        sentences.append(f"{drive} takes {ends[0]} to {ends[1]} of the disk's time{behind}.")
+    return " ".join(sentences)
+
+
+def told_of_peaks(table: Table) -> str:
+    """Return how latencies stand out, in words; ``table`` is `cleaning_table`."""
+    return " ".join(
+        f"On {row['drive']} {significant(row['peaks_per_thousand_mean'])} of a thousand writes take"
+        f" {significant(row['peak_latency_ms_mean'] / row['median_latency_ms_mean'])} times as long as the median in the mean."
+        for _, row in table.data.iterrows()
+    )
+
+
+def told_of_journals(table: Table) -> str:
+    """Return what a journal costs, in words; ``table`` is `journal_table`."""
+    rows = table.data
+    same = int((abs(rows["writeback"] / rows["ordered"] - 1) < _SAME).sum())
+    least, most = rows["ordered_over_none"].min(), rows["ordered_over_none"].max()
+    return (
+        f"With ordered data a process takes {least:.2f} to {most:.2f} times as long as without a journal; writeback takes"
+        f" as long as ordered in {same} of {len(rows)} cases, since each process ends by writing all to the drive."
+    )
+
+
+def _named(row: pd.Series) -> str:
+    return f"{row['workload']}, {row['numjobs']} at once" if row["numjobs"] > 1 else str(row["workload"])
+
+
 def _over(drive: str) -> str:
     return f"{drive}_over_disk"
 
@@ -207,6 +244,23 @@ def transfer_table(study: Study) -> Table:
         Column(("bandwidth_mb_per_s_mean",), "Here", significant, "MB/s"),
         Column(("published_bandwidth_mb_per_s",), "Table II", significant, "MB/s"),
         Column(("use",), "Class", right=False),
+    ]
+    return Table(data, tuple(columns), "group")
+
+
+def bare_table(study: Study) -> Table:
+    """Return the rates of the first process of each stand-in on the bare drives, and those over the disk's."""
+    parts = [study.comparison(name, ["stand_in"], ["bandwidth"]) for name in ("bare", "bare-writes")]
+    found = pd.concat(parts, ignore_index=True).rename(columns={"bandwidth_mb_per_s_mean": "mb_per_s"})
+    found["workload"] = found["stand_in"] + " (stand-in)"
+    disk = found[found["drive"] == DISK].set_index("workload")["mb_per_s"]
+    found["over_disk"] = found["mb_per_s"] / found["workload"].map(disk)
+    data = _pivoted(found, ["workload"], ["mb_per_s", "over_disk"]).assign(group="bare")
+    drives = list(dict.fromkeys(found["drive"]))
+    columns = [
+        Column(("workload",), "Workload", right=False),
+        *(Column((f"{drive}_mb_per_s",), drive, significant, "MB/s", "Bare drive") for drive in drives),
+        *(Column((_over(drive),), drive, fixed(2), "", "Over the disk") for drive in drives if drive != DISK),
     ]
     return Table(data, tuple(columns), "group")
 

@@ -19,6 +19,8 @@ PROTOCOL = 2
 # Their queue depth is what iodepth says; a synchronous engine has one request in flight whatever it says.
 ASYNCHRONOUS_ENGINES = frozenset({"libaio", "io_uring"})
 _MIB = 2**20
+# In so much of a drive lies all that the first process of any stand-in reads and writes
+_STAND_IN_BYTES = 16 * _MIB
 # What fio makes of these is the order of requests, which a log has already
 _OF_FIOS_OWN_ORDER = (
     "skip",
@@ -334,10 +336,10 @@ def _of_order(point: Mapping[str, Any], conf: config.Config) -> str:
 
 def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
     """Return what is wrong with a workload that is replayed from a log, or nothing."""
-    logs = [option for option in ("partitions", "replay", "read_iolog") if option in point]
+    logs = [option for option in ("partitions", "replay", "read_iolog", "stand_in") if option in point]
     if not logs:
         return ""
-    places = ("offset", "size") if "read_iolog" in point else ()
+    places = ("offset", "size") if {"read_iolog", "stand_in"} & set(point) else ()
     others = [option for option in (*_OF_FIOS_OWN_ORDER, *places) if option in point] + logs[1:]
     if others:
         return f"{logs[0]} and {others[0]} do not go together: a log says which requests are made. Leave one out."
@@ -352,6 +354,11 @@ def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
         part_bytes = point.get("size", conf.file_size_bytes) // point["partitions"]
         if part_bytes < point["bs"]:
             return f"a part of {part_bytes} bytes holds no request of {point['bs']}. Take fewer partitions."
+    if "stand_in" in point and conf.file_size_bytes < _STAND_IN_BYTES:
+        needed, size = units.format_size(_STAND_IN_BYTES), units.format_size(conf.file_size_bytes)
+        return (
+            f"stand_in needs {needed}, and the file ({config.CONFIG_FILE}: file_size) has {size}. Take a larger file."
+        )
     if "read_iolog" in point:
         end_bytes = conf.iologs[point["read_iolog"]].end_bytes
         if end_bytes > conf.file_size_bytes:
