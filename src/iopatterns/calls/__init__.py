@@ -3,7 +3,6 @@
 docs/application-traces.md describes the form.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -156,16 +155,9 @@ def _about(source: Source) -> tuple[str, Origin]:
 
 
 def _followed(events: Iterable[Event], notes: Notes) -> Iterator[pd.DataFrame]:
-    """Yield the calls that events make, with the first event at time 0."""
+    """Yield the calls that events make."""
     positions = Positions()
-    stream = iter(events)
-    first = next(stream, None)
-    if first is not None:
-        start_ns = first.time_ns
-        shifted = (
-            event._replace(time_ns=max(0, event.time_ns - start_ns)) for event in itertools.chain([first], stream)
-        )
-        yield from form.tables(positions.follow(shifted))
+    yield from form.tables(positions.follow(events))
     notes.left_out = positions.left_out
 
 

@@ -64,13 +64,16 @@ class Positions:
 
     def __init__(self) -> None:
         self.left_out = 0
+        self._start_ns: int | None = None
         self._tables: dict[int, dict[int, _Descriptor]] = {}
         self._sizes: dict[str, int] = {}
         self._asynchronous: dict[tuple[int, int], str] = {}
 
     def follow(self, events: Iterable[Event]) -> Iterator[Call]:
-        """Yield the calls on files, with file and offset, times as of the events."""
+        """Yield the calls on files, with file and offset, times from the first event on."""
         for event in events:
+            if self._start_ns is None:
+                self._start_ns = event.time_ns
             call = self._call(event)
             if call is not None and not call.file.startswith(_NO_FILES):
                 yield call
@@ -108,9 +111,10 @@ class Positions:
             return self._moved(event, kind, opened)
         return self._told(event, opened.file)
 
-    @staticmethod
-    def _told(event: Event, file: str, offset_bytes: int = UNKNOWN, size_bytes: int = 0) -> Call:
-        return Call(event.process, event.time_ns, event.call, file, offset_bytes, size_bytes, event.duration_ns)
+    def _told(self, event: Event, file: str, offset_bytes: int = UNKNOWN, size_bytes: int = 0) -> Call:
+        # of calls in two parts one that began earlier may be told later
+        time_ns = max(0, event.time_ns - (self._start_ns or 0))
+        return Call(event.process, time_ns, event.call, file, offset_bytes, size_bytes, event.duration_ns)
 
     @staticmethod
     def _descriptor(event: Event, table: dict[int, _Descriptor]) -> _Descriptor | None:

@@ -112,7 +112,9 @@ def lay_out(
     """Make a new folder with all that fio needs to replay a trace, and return the job file in it, ``replay.fio``.
 
     The logs are in ``logs``; the files that they use, as large as they must be before, in ``files``. For a bare
-    ``drive`` there are none: the job file takes it from the environment, as `twin run` says it (TWIN_DRIVE). Raises CallsError.
+    ``drive`` there are none: the job file takes it from the environment, as `twin run` says it (TWIN_DRIVE).
+
+    Raises CallsError.
     """
     if folder.exists() and any(folder.iterdir()):
         raise CallsError(f"{shown(folder)}: is not empty. Give a new folder.")

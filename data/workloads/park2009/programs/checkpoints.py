@@ -1,4 +1,4 @@
-"""A kernel in the manner of S3D's checkpoints: a grid in blocks, 16 variables, written collectively into one file each time."""
+"""Checkpoints in the manner of S3D's: a grid in blocks, 16 variables, written collectively into one file each time."""
 
 import numpy as np
 from mpi4py import MPI

@@ -1,8 +1,8 @@
 """Records what the MPI programs beside this file call, with strace, and writes data/traces/park2009/calls anew.
 
-Run it with the project's Python, from its folder: `.venv/bin/python data/workloads/park2009/programs/record.py`. It needs
-the Debian packages strace, openmpi-bin, python3-mpi4py and python3-h5py-mpi, and runs the programs in /tmp/run, so that
-no trace has names of the machine or of a user.
+Run it with the project's Python: `.venv/bin/python data/workloads/park2009/programs/record.py`. It needs the Debian
+packages strace, openmpi-bin, python3-mpi4py and python3-h5py-mpi, and runs the programs in /tmp/run, so that no trace
+has names of the machine or of a user.
 """
 
 import json
