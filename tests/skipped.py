@@ -18,6 +18,7 @@ PACKAGES = {
     "nvme": "nvme-cli",
     "smartctl": "smartmontools",
     "blkparse": "blktrace",
+    "chromium": "chromium",
     "strace": "strace",
 }
 

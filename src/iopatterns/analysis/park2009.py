@@ -156,11 +156,12 @@ def told(found: pd.DataFrame) -> str:
 
 def told_of_peaks(table: Table) -> str:
     """Return how latencies stand out, in words; ``table`` is `cleaning_table`."""
-    return " ".join(
-        f"On {row['drive']} {significant(row['peaks_per_thousand_mean'])} of a thousand writes take"
-        f" {significant(row['peak_latency_ms_mean'] / row['median_latency_ms_mean'])} times as long as the median in the mean."
-        for _, row in table.data.iterrows()
-    )
+    sentences = []
+    for _, row in table.data.iterrows():
+        times = significant(row["peak_latency_ms_mean"] / row["median_latency_ms_mean"])
+        share = significant(row["peaks_per_thousand_mean"])
+        sentences.append(f"On {row['drive']} {share} of a thousand writes take {times} times as long as the median.")
+    return " ".join(sentences)
 
 
 def told_of_journals(table: Table) -> str:

@@ -15,7 +15,7 @@ from fio_parser_json.documents import FioParseError, read_documents
 
 from iopatterns import _twin
 from iopatterns.base import files, units
-from iopatterns.twin import models
+from iopatterns.twin import models, streams
 from iopatterns.twin.error import TwinError
 
 _WORKLOADS = ("read", "randread", "write", "randwrite", "randrw")
@@ -121,19 +121,19 @@ def simulate(model: models.Model, point: Point, seed: int = 1) -> float:
     region = min(_REGION_BYTES, model.size_bytes) // point.bs_bytes
     if region < point.numjobs:
         raise TwinError(f"{model.name}: point '{point.id}': the drive holds no {point.bs_bytes} bytes for each job")
-    if point.rw.startswith("rand"):
-        blocks = numbers.integers(0, region, requests, dtype=np.uint64)
-    else:  # each job in a part of its own, one request of each in turn
-        part = region // point.numjobs
-        step = np.arange(requests, dtype=np.uint64)
-        jobs = np.uint64(point.numjobs)
-        blocks = step % jobs * np.uint64(part) + step // jobs % np.uint64(part)
-    operation = (numbers.random(requests) >= point.read_share).astype(np.uint8)
-    size = np.full(requests, point.bs_bytes, dtype=np.uint64)
+    columns = streams.requests(
+        numbers,
+        requests,
+        bs_bytes=point.bs_bytes,
+        region_bytes=region * point.bs_bytes,
+        at_random=point.rw.startswith("rand"),
+        read_share=point.read_share,
+        numjobs=point.numjobs,
+    )
     native = _twin.Replay(model.text, point.numjobs, point.iodepth, seed)
-    columns = [native.feed(np.empty(0, np.int64), operation, blocks * np.uint64(point.bs_bytes), size), native.finish()]
+    done = [native.feed(np.empty(0, np.int64), *columns), native.finish()]
     if point.unit == "us":
-        return float(np.concatenate([latency_ns for _, _, latency_ns in columns]).mean() / 1e3)
+        return float(np.concatenate([latency_ns for _, _, latency_ns in done]).mean() / 1e3)
     return requests / native.end_ns * 1e9 * point.counted_share * _in_unit(point)
 
 
