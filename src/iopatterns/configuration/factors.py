@@ -236,8 +236,8 @@ _TABLE = (
         _STAND_INS,
         tag="",
         label="Stand-in",
-        about="the first process of a stand-in for an application's trace, replayed on the bare drive without its pauses,"
-        " its files one after another (a replay made for the cell)",
+        about="the first process of a stand-in for an application's trace, replayed on the bare drive without its"
+        " pauses, its files one after another (a replay made for the cell)",
     ),
     Factor(
         "replay_no_stall",
