@@ -150,8 +150,8 @@ void PageFtl::on_event(Nanoseconds now, std::uint64_t what) {
     case kBackground: {
       background_ = false;
       if (touched_ || erased_units() >= stop_collecting_) return;
-      // What is reclaimed here counts as erased units, which put foreground collection off. As a credit on its debt, too, it would
-      // put that off until nothing is left.
+      // What is reclaimed here counts as erased units, which put foreground collection off. As a credit on its debt,
+      // too, it would put that off until nothing is left.
       const std::int64_t debt = debt_;
       // a block with less garbage than a row has gains nothing
       const bool collected = collect_row(now, shape_.row_units);

@@ -198,8 +198,9 @@ int run(std::vector<std::string> words, std::vector<std::string> environment, in
   return status;
 }
 
-// Who reads this file is answered with its end once everything has been written to the drive, and the kernel has forgotten all that
-// it can read again: pages, inodes and directory entries. That takes root, which the command has not.
+// Who reads this file is answered with its end once everything has been written to the drive, and the kernel has
+// forgotten all that it can read again: pages, inodes and directory entries. That takes root, which the command has
+// not.
 void offer_to_drop_caches() {
   constexpr char kRequest[] = "/mnt/drop-caches";
   if (mkfifo(kRequest, 0444) != 0 || chmod(kRequest, 0444) != 0) fail(kFailed, with_reason(kRequest));
