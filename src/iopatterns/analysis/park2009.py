@@ -147,8 +147,8 @@ def told(found: pd.DataFrame) -> str:
     """Return the range of each drive's times over those of the disk, in words; ``found`` is that of `times`."""
     sentences = []
     for drive, rows in found[found["drive"] != DISK].dropna(subset=["over_disk"]).groupby("drive", sort=False):
-        least, most = rows.loc[rows["over_disk"].idxmin()], rows.loc[rows["over_disk"].idxmax()]
-        ends = [f"{row['over_disk']:.2f} ({_named(row)})" for row in (least, most)]
+        ordered = rows.sort_values("over_disk", kind="stable")
+        ends = [f"{row['over_disk']:.2f} ({_named(row)})" for row in (ordered.iloc[0], ordered.iloc[-1])]
         behind = f", and is behind it in {int((rows['over_disk'] > 1).sum())} of {len(rows)}"
         sentences.append(f"{drive} takes {ends[0]} to {ends[1]} of the disk's time{behind}.")
     return " ".join(sentences)
