@@ -13,6 +13,7 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/ablate.smk"
 include: "workflow/rules/capture.smk"
+include: "workflow/rules/twin_of.smk"
 include: "workflow/rules/benchmarks.smk"
 
 
@@ -27,6 +28,10 @@ rule all:
 
 onstart:
     PLAN.begin()
+
+
+onsuccess:
+    PLAN.end()
 
 
 # Of all rules above: it must stand below them.

@@ -274,9 +274,10 @@ def bench_command(drive: str, options: tuple[str, ...], **given: str | int | Non
     help="The folder for table and figures, by default results/compare/FIRST-SECOND.",
 )
 def compare_command(first: str, second: str, of: str, confidence: float, output: Path | None) -> None:
-    """Compare two drives of the results here, or two folders of results: which differences are told apart.
+    """Compare two drives of the results here, two levels of a factor, or two folders: which differences are told apart.
 
-    A folder is that of another run, or of `iopatterns bench`. Points are those that both have measured.
+    A level is such as DRA=0 or iodepth=8. A folder is that of another run, with another configuration or version of
+    fio, or of `iopatterns bench`. Points are those that both have measured.
     """
     from iopatterns.analysis import comparison, plots, tables
 

@@ -47,7 +47,8 @@ def said(module_disk_folder: Path) -> list[tuple[str, str]]:
 
 
 def test_what_a_dry_run_says_is_what_the_page_shows(said: list[tuple[str, str]]) -> None:
-    shown = re.findall(r"^```\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+    shown = [text for language, text in blocks if not language]
     told = [text for block, text in said if "snakemake -n" in block]
     assert len(shown) == len(told) == 3
     for wanted, text in zip(shown, told, strict=True):
