@@ -170,8 +170,9 @@ def told_of_journals(table: Table) -> str:
     same = int((abs(rows["writeback"] / rows["ordered"] - 1) < _SAME).sum())
     least, most = rows["ordered_over_none"].min(), rows["ordered_over_none"].max()
     return (
-        f"With ordered data a process takes {least:.2f} to {most:.2f} times as long as without a journal; writeback"
-        f" takes as long as ordered in {same} of {len(rows)} cases, since each process ends by writing all to the drive."
+        f"With ordered data a process takes {least:.2f} to {most:.2f} times as long as without a journal."
+        f" Writeback takes as long as ordered in {same} of {len(rows)} cases, since each process ends by writing all to"
+        " the drive."
     )
 
 

@@ -32,7 +32,8 @@ class ReplayError(IoPatternsError):
 def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
     """Return begin and end of a phase of a trace in nanoseconds.
 
-    Where ``phase`` ends with ``*`` they are those of each phase that begins so, in their order. Raises ReplayError, or TwinError for no trace.
+    Where ``phase`` ends with ``*`` they are those of each phase that begins so, in their order. Raises ReplayError, or
+    TwinError for no trace.
     """
     marks = parquet.phases(path)
     names = list(marks)
