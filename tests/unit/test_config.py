@@ -13,7 +13,7 @@ MAIN, DRIVES, STUDY = config.CONFIG_FILE, config.DRIVES_FILE, "config/studies/sa
 
 
 def test_shipped_configuration_is_valid() -> None:
-    assert list(config.load(ROOT).studies) == ["saif2020", "clarke2024", "zhou", "datasheets", "kapoor"]
+    assert list(config.load(ROOT).studies) == ["saif2020", "clarke2024", "zhou", "datasheets", "kapoor", "park2009"]
 
 
 def test_every_key_of_the_schema_stands_in_the_shipped_file_under_a_comment() -> None:

@@ -119,7 +119,7 @@ def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> Non
     fresh.edit("config/drives.yaml", **{"my-c400": {"kind": "twin", "model": "c400"}})
     overrides = {
         "drives": ["my-c400"],
-        "studies": ["saif2020", "zhou", "clarke2024", "datasheets", "kapoor"],
+        "studies": ["saif2020", "zhou", "clarke2024", "datasheets", "kapoor", "park2009"],
         "file_size": "1 GiB",
     }
     plan = Plan(fresh.root, {**overrides, "runtime": "1 s"})
@@ -130,7 +130,7 @@ def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> Non
 
 
 @pytest.mark.parametrize(
-    ("study", "most_cells"), [("zhou", 80), ("clarke2024", 15), ("datasheets", 24), ("kapoor", 71)]
+    ("study", "most_cells"), [("zhou", 80), ("clarke2024", 15), ("datasheets", 24), ("kapoor", 71), ("park2009", 47)]
 )
 def test_cells_of_a_study_are_as_few_as_the_run_can_afford(fresh: Project, study: str, most_cells: int) -> None:
     fresh.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})

@@ -28,7 +28,7 @@ def test_a_specification_has_a_type_for_each_kind_of_drive_that_is_measured_here
         assert drive_type(name)
 
 
-@pytest.mark.parametrize("study", ["saif2020", "clarke2024", "zhou", "datasheets", "kapoor"])
+@pytest.mark.parametrize("study", ["saif2020", "clarke2024", "zhou", "datasheets", "kapoor", "park2009"])
 def test_what_the_grid_makes_is_a_specification(study: str) -> None:
     overrides = {"drives": ["scratch", *config.load(ROOT).source_drives], "studies": [study]}
     found = list(grid.expand(config.load(ROOT, overrides), study))

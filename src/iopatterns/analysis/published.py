@@ -16,7 +16,7 @@ WORKLOADS = tuple(map(str, factors.get("rw").choices))
 RELATIONS = ("=", "<", "<=", ">", ">=", "~")
 _REQUIRED = ("id", "place", "quantity", "relation", "value", "quote")
 # Small numbers that a source may print as a word
-_WORDS = {"1": ("one", "single"), "2": ("two",), "3": ("three",), "4": ("four",), "10": ("ten",)}
+_WORDS = {"1": ("one", "single"), "2": ("two", "twice"), "3": ("three",), "4": ("four",), "10": ("ten",)}
 
 
 def load(folder: Path | str) -> pd.DataFrame:

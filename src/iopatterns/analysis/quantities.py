@@ -87,6 +87,14 @@ _OF_REPLAYS = {
     "valid space": Quantity("area", "Valid data, of the drive", ""),
     "valid ratio": Quantity("mean_valid_ratio", "Mean valid ratio", ""),
     "share of zombies": Quantity("zombies", "Share of partly valid blocks", ""),
+    "longest run": Quantity("longest_run_s", "Longest run", "s"),
+    "mean run": Quantity("mean_run_s", "Mean of the runs", "s"),
+    "spread of runs": Quantity("spread_of_runs", "Longest less shortest run, over the mean", ""),
+    "median latency": Quantity("median_latency_ms", "Median latency", "ms"),
+    "largest latency": Quantity("largest_latency_ms", "Largest latency", "ms"),
+    "latency of peaks": Quantity("peak_latency_ms", "Mean latency of the peaks", "ms"),
+    "peaks per thousand": Quantity("peaks_per_thousand", "Peaks in a thousand requests", ""),
+    "irregularity of peaks": Quantity("irregularity_of_peaks", "Deviation of the distances between peaks", ""),
 }
 # What fio tells of the time that submitting takes (slat), of the time from then on (clat), and of both together (lat)
 _OF_FIO = re.compile(r"(slat|clat|lat) (min|max|mean|stddev|p[0-9.]+)")

@@ -11,6 +11,7 @@ import pandas as pd
 # With this begins the name of a column that a replay alone has; SHOWN is JSON, what figures are drawn of
 COLUMN = "replay_"
 SHOWN = f"{COLUMN}shown"
+_SHOWN = ("depth", "blocks", "runs_ns", "latency")
 _MAP_USERS = ("read", "write", "discard")
 _KIB = 1024
 
@@ -26,7 +27,7 @@ def rows(raw_files: Sequence[Path]) -> pd.DataFrame:
         content = json.loads(raw.read_text(encoding="utf-8"))
         seconds = content["duration_ns"] / 1e9
         of_all = {f"{COLUMN}{name}": value for name, value in measures(content).items()}
-        shown = json.dumps({"depth": content["depth"], "blocks": content["blocks"]})
+        shown = json.dumps({name: content[name] for name in _SHOWN if name in content})
         for direction in ("read", "write"):
             done = content["requests"].get(direction)
             if done is None:
@@ -55,7 +56,9 @@ def measures(content: Mapping[str, Any]) -> dict[str, float]:
     Sizes of write requests in KiB; what a box plot of the queue depths shows, each event counting once as in WiscSee,
     and how often the queue was emptied; of the map's cache the misses over its lookups, one for each page of a read,
     write or discard; and of the blocks with a valid page their size over that of the drive (``occupied``), the
-    valid data over it (``area``), their mean valid ratio, and the share that is partly valid (``zombies``).
+    valid data over it (``area``), their mean valid ratio, and the share that is partly valid (``zombies``). Of several
+    runs their longest and mean duration, and by how much the longest is longer than the shortest, over the mean. Where
+    latencies were kept, see `_of_latency`.
     """
     counters, blocks = content["counters"], content["blocks"]
     writes = content["requests"].get("write", {})
@@ -76,6 +79,36 @@ def measures(content: Mapping[str, Any]) -> dict[str, float]:
         # a drive with its whole map in memory looks nothing up, and misses nothing
         "miss_ratio": misses / lookups if lookups else 0.0,
         **_of_blocks(blocks),
+        **(_of_runs(content["runs_ns"]) if "runs_ns" in content else {}),
+        **(_of_latency(content) if "latency" in content else {}),
+    }
+
+
+def _of_runs(runs_ns: Sequence[int]) -> dict[str, float]:
+    mean_s = float(np.mean(runs_ns)) / 1e9
+    return {
+        "longest_run_s": max(runs_ns) / 1e9,
+        "mean_run_s": mean_s,
+        "spread_of_runs": (max(runs_ns) - min(runs_ns)) / 1e9 / mean_s,
+    }
+
+
+def _of_latency(content: Mapping[str, Any]) -> dict[str, float]:
+    """Return the median of the latencies, and what stands out of them (`measuring.replays`).
+
+    That is the mean and the largest of the latencies that do, how many of a thousand requests do, and how irregular
+    the distances between them are: standard deviation over mean, 0 for a clock's and 1 for chance.
+    """
+    standing_out = content["latency"]["standing_out"]
+    latencies_ns = np.array(standing_out["largest_ns"], dtype=float)
+    distances = np.diff(standing_out["request"]).astype(float)
+    requests = sum(each["count"] for each in content["requests"].values())
+    return {
+        "median_latency_ms": content["latency"]["median_ns"] / 1e6,
+        "largest_latency_ms": max(content["latency"]["largest_ns"]) / 1e6,
+        "peak_latency_ms": float(latencies_ns.mean()) / 1e6 if len(latencies_ns) else np.nan,
+        "peaks_per_thousand": 1000 * len(latencies_ns) / requests,
+        "irregularity_of_peaks": float(distances.std() / distances.mean()) if len(distances) else np.nan,
     }
 
 

@@ -29,7 +29,7 @@ class Experiment(TypedDict):
     runtime: NotRequired[str]
     regions: NotRequired[int]
     fio: NotRequired[dict[str, int | str]]
-    replay: NotRequired[dict[str, str]]
+    replay: NotRequired[dict[str, str | bool]]
 
 
 class Study(TypedDict):

@@ -121,6 +121,8 @@ def setting_column(name: str) -> str:
 _PATTERNS = ("read", "randread", "write", "randwrite", "readwrite", "randrw")
 _ENGINES = ("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring")
 _REPLAYS = ("write-read", "read-write", "read-read", "write-write")
+# As in `calls.stand_ins`, which takes half a second to import
+_STAND_INS = ("LANL-64KB", "LANL-1024KB", "Sandia-alegra", "Sandia-cth", "Sandia-s3d", "web-server")
 _SWITCH = (0, 1)
 _PERCENT: dict[str, Any] = {"kind": "percent", "least": 0, "most": 100}
 
@@ -226,6 +228,16 @@ _TABLE = (
         hint="the path of a log of fio's, version 2 or 3, such as data/traces/x.iolog",
         about="a log of fio's own format that is replayed on the drive, whatever file it names; `rw` and `bs` of the"
         " cell then say what it does",
+    ),
+    Factor(
+        "stand_in",
+        Role.OURS,
+        "text",
+        _STAND_INS,
+        tag="",
+        label="Stand-in",
+        about="the first process of a stand-in for an application's trace, replayed on the bare drive without its"
+        " pauses, its files one after another (a replay made for the cell)",
     ),
     Factor(
         "replay_no_stall",

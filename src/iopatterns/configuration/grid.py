@@ -19,6 +19,8 @@ PROTOCOL = 2
 # Their queue depth is what iodepth says; a synchronous engine has one request in flight whatever it says.
 ASYNCHRONOUS_ENGINES = frozenset({"libaio", "io_uring"})
 _MIB = 2**20
+# In so much of a drive lies all that the first process of any stand-in reads and writes
+_STAND_IN_BYTES = 16 * _MIB
 # What fio makes of these is the order of requests, which a log has already
 _OF_FIOS_OWN_ORDER = (
     "skip",
@@ -214,7 +216,7 @@ def _points(
             if "read_iolog" in point:
                 log = conf.iologs[point["read_iolog"]]
                 point |= {"rw": log.rw, "bs": log.largest_bytes}
-            replay = _replay(conf, study, experiment, written) if "replay" in body else None
+            replay = _replay(conf, study, experiment, drive, written) if "replay" in body else None
             yield (
                 experiment,
                 point,
@@ -224,19 +226,31 @@ def _points(
             )
 
 
-def _replay(conf: config.Config, study: str, experiment: str, levels: Mapping[str, int | str]) -> records.Replay:
-    """Return what a cell replays. Raises GridError where there is no such trace."""
+def _replay(
+    conf: config.Config, study: str, experiment: str, drive: str, levels: Mapping[str, int | str]
+) -> records.Replay:
+    """Return what a cell replays. Raises GridError where there is no such trace.
+
+    A drive of the user's own has no recording, and gets that of the drive that the experiment names for it.
+    """
     asked = conf.studies[study]["experiments"][experiment]["replay"]
     place = f"{config.STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: replay"
+    of_drive = drive if drive in conf.source_drives else str(asked.get("others", drive))
+    known = {**levels, "drive": of_drive}
     try:
-        path = asked["trace"].format(**levels)
+        path, phase = (str(asked[key]).format(**known) for key in ("trace", "phase"))
     except (KeyError, IndexError, ValueError):
-        names = ", ".join(f"{{{name}}}" for name in levels)
-        raise GridError(f"{place}: trace '{asked['trace']}' names what is not varied. Valid are {names}.") from None
+        names = ", ".join(f"{{{name}}}" for name in known)
+        raise GridError(
+            f"{place}: '{asked['trace']}' or '{asked['phase']}' names what is not varied. Valid are {names}."
+        ) from None
     try:
-        return {"trace": path, "phase": asked["phase"], "sha256": files.sha256(conf.root / path)}
+        found: records.Replay = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
     except OSError as error:
         raise GridError(f"{place}: {path}: {error.strerror}. Name a trace that is there.") from None
+    if asked.get("latencies"):
+        found["latencies"] = True
+    return found
 
 
 def _part(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -> dict[str, int]:
@@ -322,10 +336,10 @@ def _of_order(point: Mapping[str, Any], conf: config.Config) -> str:
 
 def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
     """Return what is wrong with a workload that is replayed from a log, or nothing."""
-    logs = [option for option in ("partitions", "replay", "read_iolog") if option in point]
+    logs = [option for option in ("partitions", "replay", "read_iolog", "stand_in") if option in point]
     if not logs:
         return ""
-    places = ("offset", "size") if "read_iolog" in point else ()
+    places = ("offset", "size") if {"read_iolog", "stand_in"} & set(point) else ()
     others = [option for option in (*_OF_FIOS_OWN_ORDER, *places) if option in point] + logs[1:]
     if others:
         return f"{logs[0]} and {others[0]} do not go together: a log says which requests are made. Leave one out."
@@ -340,6 +354,11 @@ def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
         part_bytes = point.get("size", conf.file_size_bytes) // point["partitions"]
         if part_bytes < point["bs"]:
             return f"a part of {part_bytes} bytes holds no request of {point['bs']}. Take fewer partitions."
+    if "stand_in" in point and conf.file_size_bytes < _STAND_IN_BYTES:
+        needed, size = units.format_size(_STAND_IN_BYTES), units.format_size(conf.file_size_bytes)
+        return (
+            f"stand_in needs {needed}, and the file ({config.CONFIG_FILE}: file_size) has {size}. Take a larger file."
+        )
     if "read_iolog" in point:
         end_bytes = conf.iologs[point["read_iolog"]].end_bytes
         if end_bytes > conf.file_size_bytes:

@@ -4,6 +4,7 @@ import hashlib
 import io
 import itertools
 import random
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ class Log:
 
 def is_replay(options: Options) -> bool:
     """Return whether a cell's requests come from a log."""
-    return not {"partitions", "replay", "read_iolog"}.isdisjoint(options)
+    return not {"partitions", "replay", "read_iolog", "stand_in"}.isdisjoint(options)
 
 
 def requests_of(
@@ -94,6 +95,8 @@ def requests_of(
         if options.get("replay_no_stall"):
             return own.requests
         return [request for request in own.requests if request.time_us < runtime_ms * 1000]
+    if "stand_in" in options:
+        return _of_stand_in(options["stand_in"])
     size_bytes = options.get("size", specification["drive"]["file_size_bytes"])
     blocks = _in_partitions if "partitions" in options else _in_turns
     length_bytes, base_bytes = options["bs"], options.get("offset", 0)
@@ -103,6 +106,15 @@ def requests_of(
         Request(0, action, base_bytes + block * length_bytes, length_bytes)
         for action, block in itertools.islice(found, count)
     ]
+
+
+def _of_stand_in(workload: str) -> Sequence[Request]:
+    """Return what the first process of a stand-in reads and writes, its files one after another on the drive."""
+    from iopatterns.calls import replaying, stand_ins  # pandas with it, which no other cell needs
+
+    with tempfile.TemporaryDirectory(prefix="stand-in-") as folder:
+        made = replaying.to_drive_iologs(stand_ins.stand_in(workload), Path(folder), processes=[0])
+        return read(made.logs[0]).requests
 
 
 def _in_partitions(

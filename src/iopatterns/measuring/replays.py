@@ -1,5 +1,6 @@
-"""Replays a phase of a trace on a simulated drive: what the cells give of which the program ran before, in a guest."""
+"""Replays phases of a trace on a simulated drive: what the cells give of which the program ran before, in a guest."""
 
+import itertools
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,52 +21,106 @@ from iopatterns.twin.traces import parquet
 _PARTS = 250
 # The blocks are looked at so often; what they are like at the end is kept
 _SNAPSHOTS = 4
+# A request that takes so many times as long as the median one stands out
+_STANDS_OUT = 5
 
 
 class ReplayError(IoPatternsError):
     """A trace is not the one that was planned, or has no such phase."""
 
 
-def phase_bounds(path: Path, phase: str) -> tuple[int, int]:
-    """Return begin and end of a phase of a trace in nanoseconds. Raises ReplayError, or TwinError for no trace."""
+def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
+    """Return begin and end of a phase of a trace in nanoseconds.
+
+    Where ``phase`` ends with ``*`` they are those of each phase that begins so, in their order. Raises ReplayError, or
+    TwinError for no trace.
+    """
     marks = parquet.phases(path)
     names = list(marks)
-    if phase not in names[:-1]:
+    found = [
+        (marks[name], marks[after])
+        for name, after in itertools.pairwise(names)
+        if name == phase or (phase.endswith("*") and name.startswith(phase[:-1]))
+    ]
+    if not found:
         raise ReplayError(f"{path}: has no phase '{phase}'. It has {', '.join(names[:-1]) or 'none'}.")
-    return marks[phase], marks[names[names.index(phase) + 1]]
+    return found
 
 
 def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], dict[str, int]]:
     """Return what a phase of a trace gives on a new drive of a model, and what the drive has counted in all.
 
-    Each request is submitted at its time in the trace. The phases before bring the drive into its state and are no part
-    of what is told. Keys: replay (what was asked for), requests (by operation), duration_ns (from the first request
-    to the end of the last), depth (of the drive's queue: how often it became each depth, and its extremes over
-    time), counters (of the phase alone), blocks (how many have how many valid pages at its end). Raises ReplayError
-    and TwinError.
+    Each request is submitted at its time in the trace. What is before and between the phases brings the drive into its
+    state and is no part of what is told. Keys: replay (what was asked for), requests (by operation), duration_ns (from
+    the first request to the end of the last), depth (of the drive's queue: how often it became each depth, and its
+    extremes over time), counters (of the phase alone), blocks (how many have how many valid pages at its end).
+
+    Where several phases are asked for, each is a run: runs_ns has their durations, duration_ns is their sum, and
+    depth and counters are of all from the first to the end of the last. With ``latencies`` there is latency, too: see
+    `_latency`. Raises ReplayError and TwinError.
     """
     if files.sha256(path) != asked["sha256"]:
         raise ReplayError(f"{path}: has changed since the run was planned. Run again.")
-    begin_ns, end_ns = phase_bounds(path, asked["phase"])
+    bounds = phase_bounds(path, asked["phase"])
+    begin_ns, end_ns = bounds[0][0], bounds[-1][1]
     trace = pd.concat(list(traces.read_pieces(path)), ignore_index=True)
     trace = trace[trace["arrival_ns"] < end_ns]
     before = trace[trace["arrival_ns"] < begin_ns]
-    if len(before) == len(trace):
+    runs = [
+        np.flatnonzero(((trace["arrival_ns"] >= begin) & (trace["arrival_ns"] < end)).to_numpy())
+        for begin, end in bounds
+    ]
+    if not all(map(len, runs)):
         raise ReplayError(f"{path}: has no request in the phase '{asked['phase']}'.")
     earlier = replay(model, before).counters if len(before) else {}
     whole, series = _recorded(model, trace, end_ns)
-    done = whole.latencies[whole.latencies["request"].between(len(before), len(trace) - 1)]
-    began_ns = int(done["issue_ns"].min())
-    ended_ns = int((done["issue_ns"] + done["latency_ns"]).max())
+    done = whole.latencies.set_index("request").sort_index()
+    spans_ns = [_span(done.loc[run]) for run in runs]
+    began_ns, ended_ns = spans_ns[0][0], max(ended for _, ended in spans_ns)
     content = {
         "replay": dict(asked),
-        "requests": _requests(trace, whole, len(before)),
-        "duration_ns": ended_ns - began_ns,
+        "requests": _requests(trace, whole, np.concatenate(runs)),
+        "duration_ns": sum(ended - began for began, ended in spans_ns),
         "depth": _depth(series, began_ns, ended_ns),
         "counters": {name: number - earlier.get(name, 0) for name, number in whole.counters.items()},
         "blocks": _blocks(series, model),
     }
+    if asked["phase"].endswith("*"):
+        content["runs_ns"] = [ended - began for began, ended in spans_ns]
+    if asked.get("latencies"):
+        content["latency"] = _latency(done.loc[np.concatenate(runs)], began_ns, ended_ns)
     return content, whole.counters
+
+
+def _span(done: pd.DataFrame) -> tuple[int, int]:
+    """Return when the first of some requests was submitted, and when the last of them was over."""
+    return int(done["issue_ns"].min()), int((done["issue_ns"] + done["latency_ns"]).max())
+
+
+def _latency(done: pd.DataFrame, began_ns: int, ended_ns: int) -> dict[str, Any]:
+    """Return what the latencies of requests were over time, in the order of the requests.
+
+    Keys: began_ns and part_ns; largest_ns, by part; median_ns; standing_out: of the requests that took `_STANDS_OUT`
+    times as long as that, adjacent ones taken together, the latency (``largest_ns``) and the place of the first
+    (``request``).
+    """
+    part_ns = max(1, -(-(ended_ns - began_ns + 1) // _PARTS))
+    part = (done["issue_ns"] - began_ns) // part_ns
+    largest = done["latency_ns"].groupby(part).max().reindex(range(_PARTS), fill_value=0)
+    latency_ns = done["latency_ns"].to_numpy()
+    median_ns = float(np.median(latency_ns))
+    places = np.flatnonzero(latency_ns >= _STANDS_OUT * median_ns)
+    groups = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1) if len(places) else []
+    return {
+        "began_ns": began_ns,
+        "part_ns": int(part_ns),
+        "largest_ns": largest.astype(int).tolist(),
+        "median_ns": median_ns,
+        "standing_out": {
+            "request": [int(group[0]) for group in groups],
+            "largest_ns": [int(latency_ns[group].max()) for group in groups],
+        },
+    }
 
 
 def _recorded(model: Model, trace: pd.DataFrame, end_ns: int) -> tuple[Replayed, pd.DataFrame]:
@@ -84,12 +139,12 @@ def _recorded(model: Model, trace: pd.DataFrame, end_ns: int) -> tuple[Replayed,
     return whole, series
 
 
-def _requests(trace: pd.DataFrame, whole: Replayed, first: int) -> dict[str, dict[str, float]]:
-    """Return by operation how many requests from the ``first`` on there were, their sizes, and their mean latency."""
+def _requests(trace: pd.DataFrame, whole: Replayed, wanted: np.ndarray) -> dict[str, dict[str, float]]:
+    """Return by operation how many of the requests ``wanted`` there were, their sizes, and their mean latency."""
     latency = pd.Series(whole.latencies["latency_ns"].to_numpy(), index=whole.latencies["request"].to_numpy())
     found = {}
     for name, number in traces.OPERATIONS.items():
-        rows = trace.iloc[first:]
+        rows = trace.iloc[wanted]
         sizes = rows.loc[rows["operation"] == number, "size_bytes"].astype("int64")
         if len(sizes):
             found[name] = {
@@ -123,6 +178,8 @@ def _depth(series: pd.DataFrame, began_ns: int, ended_ns: int) -> Mapping[str, A
 
 
 def _blocks(series: pd.DataFrame, model: Model) -> dict[str, Any]:
+    if model.kind == "hard_disk":
+        return {"block_bytes": 0, "capacity_bytes": model.size_bytes, "by_valid_pages": [0]}
     pages = int(model.number("flash.pages_per_block"))
     ratios = series[series["series"] == "valid_ratio"]
     last = ratios[ratios["time_ns"] == ratios["time_ns"].max()]["value"].to_numpy()

@@ -67,11 +67,15 @@ class Iolog(TypedDict):
 
 
 class Replay(TypedDict):
-    """The phase of a trace that a cell replays in place of running fio, by the trace's path and SHA-256."""
+    """The phase of a trace that a cell replays in place of running fio, by the trace's path and SHA-256.
+
+    A ``phase`` that ends with ``*`` is each that begins so. With ``latencies`` what became of them over time is kept.
+    """
 
     trace: str
     phase: str
     sha256: str
+    latencies: NotRequired[bool]
 
 
 class Specification(TypedDict):

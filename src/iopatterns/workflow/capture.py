@@ -16,6 +16,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, kinds
 from iopatterns.twin import linux, traces
 from iopatterns.twin.traces import parquet
+from iopatterns.workflow import process_replays
 
 WORKLOADS = "data/workloads"
 SHIPPED = "data/traces"
@@ -35,7 +36,10 @@ class CaptureError(IoPatternsError):
 
 @dataclass(frozen=True)
 class Recording:
-    """What is recorded under a ``name``: shell lines by phase on a drive of config/drives.yaml, at one level."""
+    """What is recorded under a ``name`` on a drive of config/drives.yaml.
+
+    That is shell lines by phase, at one level, or processes of a trace that are replayed.
+    """
 
     study: str
     name: str
@@ -43,9 +47,12 @@ class Recording:
     options: Mapping[str, Any]
     phases: Mapping[str, str]
     level: Mapping[str, str]
+    replay: process_replays.ProcessReplay | None = None
 
     def script(self) -> str:
         """Return what the guest's shell is given: each phase, told by the guest's clock before it begins."""
+        if self.replay is not None:
+            return self.replay.script()
         lines = [f"export JOBS={linux.FOLDER}", *(f"export {name}={level}" for name, level in self.level.items())]
         for name, line in self.phases.items():
             lines += [
@@ -65,17 +72,31 @@ def recordings(root: Path, study: str | None = None) -> list[Recording]:
 
 def _of_study(root: Path, study: str) -> Iterator[Recording]:
     content = yaml_schema.read_yaml(root, f"{WORKLOADS}/{study}/{_FILE}")
-    for name, body in content["recordings"].items():
-        ((variable, levels),) = body.get("vary", {"": [""]}).items()
-        for level in levels:
-            yield Recording(
-                study,
-                f"{name}-{level}" if level else name,
-                body["drive"],
-                {**content["options"], **body.get("options", {})},
-                body["phases"],
-                {variable: level} if variable else {},
-            )
+    for group, body in content["recordings"].items():
+        options = {**content["options"], **body.get("options", {})}
+        for drive in body.get("drives", [body.get("drive")]):
+            # of one drive alone, its name says nothing
+            ending = f"-{drive}" if "drives" in body else ""
+            if "processes" in body:
+                for name, replay in _replays(group, body["processes"]):
+                    yield Recording(study, f"{name}{ending}", drive, options, {}, {}, replay)
+                continue
+            ((variable, levels),) = body.get("vary", {"": [""]}).items()
+            for level in levels:
+                name = f"{group}-{level}" if level else group
+                yield Recording(
+                    study, f"{name}{ending}", drive, options, body["phases"], {variable: level} if variable else {}
+                )
+
+
+def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, process_replays.ProcessReplay]]:
+    """Yield what is replayed of each workload, with the name of its recording."""
+    for workload in processes["of"]:
+        if "one_by_one" in processes:
+            replay = process_replays.ProcessReplay.one_by_one(workload, processes["one_by_one"])
+        else:
+            replay = process_replays.ProcessReplay.at_once(workload, processes["at_once"], processes["runs"])
+        yield f"{group}-{workload.lower()}", replay
 
 
 def record(root: Path, study: str, name: str, output: Path) -> None:
@@ -93,6 +114,8 @@ def record(root: Path, study: str, name: str, output: Path) -> None:
             for path in (root / WORKLOADS / study).glob(pattern):
                 shutil.copy(path, folder)
                 (folder / path.name).chmod(0o644)
+        if recording.replay is not None:
+            recording.replay.write(folder)
         options = linux.Options(
             **recording.options,
             trace=trace,
@@ -107,7 +130,7 @@ def record(root: Path, study: str, name: str, output: Path) -> None:
         )
         if done.returncode:
             said = (folder / "said").read_text(errors="replace") if (folder / "said").exists() else ""
-            words = "\n".join(filter(None, (done.stderr.decode(errors="replace").strip(), said.strip())))
+            words = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
             raise CaptureError(f"{study}/{name}: not recorded, exit status {done.returncode}: {words[-2000:]}")
         marks = {phase: int(at) - _TIME_OF_DAY_NS for phase, at in _MARK.findall(done.stdout.decode())}
         write(trace, output, marks)
@@ -138,6 +161,7 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
                 "drive": each.drive,
                 "options": dict(each.options),
                 "script": each.script().splitlines(),
+                **({} if each.replay is None else {"processes": each.replay.told()}),
                 "requests": sum(len(piece) for piece in traces.read_pieces(traced[each.name])),
                 "phases_ns": parquet.phases(traced[each.name]),
                 "sha256": files.sha256(traced[each.name]),

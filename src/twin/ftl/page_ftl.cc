@@ -147,14 +147,20 @@ void PageFtl::on_event(Nanoseconds now, std::uint64_t what) {
       programs_.release(number);
       return client_.write_done(now, program.token, program.count);
     }
-    case kBackground:
+    case kBackground: {
       background_ = false;
       if (touched_ || erased_units() >= stop_collecting_) return;
+      // What is reclaimed here counts as erased units, which put foreground collection off. As a credit on its debt,
+      // too, it would put that off until nothing is left.
+      const std::int64_t debt = debt_;
       // a block with less garbage than a row has gains nothing
-      if (!collect_row(now, shape_.row_units)) return;
+      const bool collected = collect_row(now, shape_.row_units);
+      debt_ = debt;
+      if (!collected) return;
       background_ = true;
       events_.schedule(std::max(gc_until_, now + 1), *this, kBackground);
       return;
+    }
     default:
       assert(false);  // no other kind of event is scheduled
   }
