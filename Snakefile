@@ -26,7 +26,7 @@ rule all:
 
 
 onstart:
-    PLAN.begin()
+    PLAN.begin(submission(workflow))
 
 
 # Of all rules above: it must stand below them.
