@@ -334,6 +334,34 @@ def compare_command(first: str, second: str, of: str, confidence: float, output:
     )
 
 
+@commands.command("spread")
+@click.argument("drives", nargs=-1, required=True)
+@click.option("--of", default="bandwidth", show_default=True, help="The quantity, such as iops, latency or 'clat p99'.")
+@click.option("--confidence", default=0.95, show_default=True, type=click.FloatRange(0.5, 0.999), help="Of intervals.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results/spread"),
+    show_default=True,
+    help="The folder for table and figures.",
+)
+def spread_command(drives: tuple[str, ...], of: str, confidence: float, output: Path) -> None:
+    """Say how much DRIVES of the results here differ, beside how much the executions on one of them do.
+
+    They are best of one model: many drives of a lab, or one drive of each student, out of archives.
+    """
+    from iopatterns.analysis import plots, tables
+    from iopatterns.analysis.spread import Spread
+
+    spread = Spread.of_drives(Path.cwd(), drives, of, confidence)
+    points = spread.points()
+    table = spread.table(points)
+    tables.write_table(table, output / of.replace(" ", "-"))
+    for name, figure in spread.figures(points):
+        plots.save(figure, output / f"{name}-{of.replace(' ', '-')}")
+    click.echo(f"{tables.to_text(table)}\n{spread.told(points)}\n{output}: the table, and a figure of each experiment")
+
+
 @commands.command("study")
 @click.argument("name")
 def study_command(name: str) -> None:

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,13 @@ import slurm
 import yaml
 from loops import Loop, loop_device, undone
 from patience import communicate, wait_for
+from patience import run as run_patiently
 from support import Project, copy_project
 
 A, B = slurm.NODES
 TWIN = "px05smb040"
+# One of a name that no study has, so that any cell is measured on it
+MINE = {"kind": "twin", "model": TWIN}
 STUDY = "config/studies/saif2020.yaml"
 # As a user calls it, but that the end of a job is seen sooner
 SNAKEMAKE = (sys.executable, "-m", "snakemake", "--profile", "profiles/slurm")
@@ -44,6 +47,15 @@ def disk(module_disk_folder: Path) -> Iterator[Loop]:
 
 def entry(loop: Loop, host: str, **more: Any) -> dict[str, Any]:
     return {"kind": "block", "path": str(loop.device), "serial": loop.serial, "host": host, **more}
+
+
+def little(root: Path, drives: dict[str, dict[str, Any]], **values: Any) -> Project:
+    """Return a project with some drives and one cell on each of them."""
+    project = copy_project(root)
+    project.edit("config/drives.yaml", **drives)
+    project.edit("config/config.yaml", drives=list(drives), **values)
+    few_cells(project)
+    return project
 
 
 def few_cells(project: Project, **vary: list[Any]) -> None:
@@ -77,6 +89,20 @@ def running(cluster: slurm.Cluster, project: Project, *words: str) -> Iterator["
                 communicate(process, 120)
 
 
+def until(
+    condition: Callable[[], object], process: "subprocess.Popen[str]", cluster: slurm.Cluster, limit_s: float = 180
+) -> None:
+    """Wait for a condition while a run goes on."""
+
+    def holds() -> bool:
+        if condition():
+            return True
+        assert process.poll() is None, f"{communicate(process, 10)[0]}\n{cluster.logs()}"
+        return False
+
+    wait_for(holds, limit_s, otherwise=cluster.logs())
+
+
 def sidecars(project: Project, drive: str) -> list[dict[str, Any]]:
     paths = sorted((project.root / "data/raw" / drive).glob("*/*/*.sidecar.json"))
     return [json.loads(path.read_text()) for path in paths]
@@ -101,7 +127,7 @@ def reported(cluster: slurm.Cluster, disk: Loop, module_disk_folder: Path) -> tu
     """A project with a real drive on either node and a twin, and what its run said."""
     project = copy_project(module_disk_folder / "reported")
     here = yaml.safe_load((project.root / "config/drives.yaml").read_text())["scratch"]
-    project.edit("config/drives.yaml", disk=entry(disk, B), scratch={**here, "host": A})
+    project.edit("config/drives.yaml", disk=entry(disk, B, destroy=disk.serial), scratch={**here, "host": A})
     project.edit("config/config.yaml", drives=["scratch", "disk", TWIN])
     done = run(cluster, project, "--config", "runtime=100 ms")
     assert done.returncode == 0, f"{done.stdout}\n{cluster.logs()}"
@@ -111,11 +137,8 @@ def reported(cluster: slurm.Cluster, disk: Loop, module_disk_folder: Path) -> tu
 def test_the_report_is_made(reported: tuple[Project, str]) -> None:
     project, _ = reported
     assert (project.root / "results/report.pdf").stat().st_size > 10_000
-    assert {drive: len(sidecars(project, drive)) for drive in ("scratch", "disk", TWIN)} == {
-        "scratch": 16,
-        "disk": 8,
-        TWIN: 16,
-    }
+    drives = ("scratch", "disk", TWIN)
+    assert {drive: len(sidecars(project, drive)) for drive in drives} == dict.fromkeys(drives, 16)
 
 
 def test_the_run_is_told_as_on_one_machine(reported: tuple[Project, str]) -> None:
@@ -167,37 +190,27 @@ def intervals(*projects: Project) -> list[tuple[str, str]]:
 def test_jobs_of_two_checkouts_and_somebody_logged_in_never_measure_one_drive_at_the_same_time(
     cluster: slurm.Cluster, disk: Loop, disk_folder: Path
 ) -> None:
-    projects = [copy_project(disk_folder / name) for name in ("first", "second", "logged-in")]
-    for project in projects:
-        # independent, so that Slurm itself would run all of them at once
-        project.edit("config/drives.yaml", disk=entry(disk, B))
-        project.edit(
-            "config/config.yaml", drives=["disk"], independent_drives=["disk"], repetitions=6, runtime="400 ms"
-        )
-        few_cells(project, bs=["4k", "8k"])
-    *queued, logged_in = projects
-    with (
-        running(cluster, queued[0], "measure_saif2020") as one,
-        running(cluster, queued[1], "measure_saif2020") as other,
-    ):
-        wait_for(lambda: sidecars(queued[0], "disk") or sidecars(queued[1], "disk"), 120, otherwise=cluster.logs())
+    # independent, so that Slurm itself would run both jobs at once
+    values: dict[str, Any] = {"independent_drives": ["disk"], "repetitions": 12, "runtime": "500 ms"}
+    first, second, logged_in = (
+        little(disk_folder / name, {"disk": entry(disk, B)}, **values) for name in ("first", "second", "logged-in")
+    )
+    with running(cluster, first, "measure_saif2020") as one, running(cluster, second, "measure_saif2020") as other:
+        until(lambda: sidecars(first, "disk") or sidecars(second, "disk"), one, cluster)
         # on the node itself, whose name it bears there
-        local = [sys.executable, "-m", "snakemake", "--cores", "1", "measure_saif2020"]
-        by_hand = subprocess.run(
-            local,
-            cwd=logged_in.root,
-            env={**environment(), "SLURMD_NODENAME": B},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert by_hand.returncode == 0, by_hand.stderr
+        node = {**environment(), "SLURMD_NODENAME": B}
+        command = [sys.executable, "-m", "snakemake", "--cores", "1", "measure_saif2020"]
+        by_hand = run_patiently(command, 300, cwd=logged_in.root, env=node, stdout=subprocess.PIPE, text=True)
+        assert by_hand.returncode == 0, by_hand.stdout
         for each in (one, other):
             said, _ = communicate(each, 300)
             assert each.returncode == 0, said
-    ran = intervals(*projects)
-    assert len(ran) == 3 * 2 * 6
+    ran = intervals(first, second, logged_in)
+    assert len(ran) == 3 * 12
     assert all(ended <= started for (_, ended), (started, _) in itertools.pairwise(ran))
+    told = (first.root / "results/logs/measure/disk/measure_saif2020_1.log").read_text()
+    told += (second.root / "results/logs/measure/disk/measure_saif2020_1.log").read_text()
+    assert "drive 'disk' is being measured by " in told
 
 
 # ---- What hosts lack, told before anything is queued
@@ -235,11 +248,7 @@ def ready(cluster: slurm.Cluster, node: str) -> None:
 
 @pytest.fixture
 def ready_made(disk: Loop, disk_folder: Path) -> Project:
-    project = copy_project(disk_folder / "project")
-    project.edit("config/drives.yaml", disk=entry(disk, B))
-    project.edit("config/config.yaml", drives=["disk", TWIN])
-    few_cells(project)
-    return project
+    return little(disk_folder / "project", {"disk": entry(disk, B), "mine": MINE})
 
 
 def test_hosts_that_have_all_are_ready(cluster: slurm.Cluster, ready_made: Project) -> None:
@@ -301,29 +310,32 @@ def test_where_slurm_does_not_answer_that_is_told(ready_made: Project) -> None:
 # ---- Faults
 
 
+def other_scheduler(disk: Loop) -> str:
+    return "mq-deadline" if disk.present_scheduler() == "none" else "none"
+
+
 def test_a_node_that_dies_loses_its_batch_which_is_measured_once_it_is_back(
     cluster: slurm.Cluster, disk: Loop, disk_folder: Path
 ) -> None:
-    project = copy_project(disk_folder / "project")
-    project.edit("config/drives.yaml", disk=entry(disk, B, tune=["scheduler"]))
-    project.edit("config/config.yaml", drives=["disk", TWIN], repetitions=8, runtime="1 s")
-    few_cells(project, scheduler=["none", "mq-deadline"])
-    before = disk.present_scheduler()
-    other = "none" if before != "none" else "mq-deadline"
-    few_cells(project, scheduler=[other])
+    drives = {"disk": entry(disk, B, tune=["scheduler"]), "mine": MINE}
+    project = little(disk_folder / "project", drives, repetitions=8, runtime="1 s")
+    before, wanted = disk.present_scheduler(), other_scheduler(disk)
+    few_cells(project, scheduler=[wanted])
     journals = Path(os.environ["IOPATTERNS_STATE"]) / "journal"
     with running(cluster, project, "measure_saif2020") as process:
-        wait_for(lambda: len(sidecars(project, "disk")) >= 2, 180, otherwise=cluster.logs())
+        until(lambda: len(sidecars(project, "disk")) >= 2, process, cluster)
         cluster.kill_node(B)
-        assert disk.present_scheduler() == other  # nobody was left to put it back
-        assert len(list(journals.glob("*.json"))) == 1
-        kept = project.raw_files()
-        assert every_raw_file_is_whole(project)
-        wait_for(lambda: cluster.states()[B].startswith("down"), 120, otherwise=cluster.logs())
-        wait_for(lambda: len(sidecars(project, TWIN)) == 8, 180, otherwise=cluster.logs())  # goes on meanwhile
-        assert len(sidecars(project, "disk")) < 8
-        cluster.start_node(B)
-        said, _ = communicate(process, 400)
+        try:
+            assert disk.present_scheduler() == wanted  # nobody was left to put it back
+            assert len(list(journals.glob("*.json"))) == 1
+            kept = project.raw_files()
+            assert every_raw_file_is_whole(project)
+            until(lambda: cluster.states()[B].startswith("down"), process, cluster)
+            until(lambda: len(sidecars(project, "mine")) == 8, process, cluster)  # the others go on meanwhile
+            assert len(sidecars(project, "disk")) < 8
+        finally:
+            cluster.start_node(B)
+        said, _ = communicate(process, 300)
     assert process.returncode == 0, f"{said}\n{cluster.logs()}"
     assert len(sidecars(project, "disk")) == 8
     assert every_raw_file_is_whole(project)
@@ -337,14 +349,11 @@ def test_a_node_that_dies_loses_its_batch_which_is_measured_once_it_is_back(
 def test_a_host_that_is_down_holds_up_its_own_drives_alone(
     cluster: slurm.Cluster, disk: Loop, disk_folder: Path
 ) -> None:
-    project = copy_project(disk_folder / "project")
-    project.edit("config/drives.yaml", disk=entry(disk, B))
-    project.edit("config/config.yaml", drives=["disk", TWIN])
-    few_cells(project)
+    project = little(disk_folder / "project", {"disk": entry(disk, B), "mine": MINE})
     cluster.run("scontrol", "update", f"nodename={B}", "state=down", "reason=tests")
     try:
         with running(cluster, project, "measure_saif2020") as process:
-            wait_for(lambda: len(sidecars(project, TWIN)) == 2, 180, otherwise=cluster.logs())
+            until(lambda: len(sidecars(project, "mine")) == 2, process, cluster)
             assert sidecars(project, "disk") == []
             cluster.run("scontrol", "update", f"nodename={B}", "state=resume")
             said, _ = communicate(process, 300)
@@ -358,25 +367,24 @@ def test_a_host_that_is_down_holds_up_its_own_drives_alone(
 def test_a_job_at_its_time_limit_keeps_what_it_has_and_is_begun_again(
     cluster: slurm.Cluster, disk: Loop, disk_folder: Path
 ) -> None:
-    project = copy_project(disk_folder / "project")
-    project.edit("config/drives.yaml", disk=entry(disk, B, tune=["scheduler"]))
-    before = disk.present_scheduler()
-    other = "none" if before != "none" else "mq-deadline"
     # one cell that takes longer than a minute, which is the shortest limit that Slurm has
-    project.edit("config/config.yaml", drives=["disk"], repetitions=45, runtime="2 s")
-    few_cells(project, scheduler=[other])
-    done = run(cluster, project, "measure_saif2020", "--set-resources", "measure_saif2020_1:runtime=1")
+    drives = {"disk": entry(disk, B, tune=["scheduler"])}
+    project = little(disk_folder / "project", drives, repetitions=8, runtime="10 s")
+    before = disk.present_scheduler()
+    few_cells(project, scheduler=[other_scheduler(disk)])
+    done = run(
+        cluster, project, "measure_saif2020", "--set-resources", "measure_saif2020_1:runtime=1", "--retries", "6"
+    )
     assert done.returncode == 0, f"{done.stdout}\n{cluster.logs()}"
     assert "Failed (it reached its time limit): Measuring saif2020 on disk: " in done.stdout
     assert "It is begun again." in done.stdout
-    assert len(sidecars(project, "disk")) == 45
+    assert len(sidecars(project, "disk")) == 8
     assert every_raw_file_is_whole(project)
     assert disk.present_scheduler() == before
 
 
 def test_a_full_shared_disk_loses_what_is_not_written_and_no_more(cluster: slurm.Cluster, disk_folder: Path) -> None:
-    project = copy_project(disk_folder / "project")
-    project.edit("config/config.yaml", drives=[TWIN], repetitions=5)
+    project = little(disk_folder / "project", {"mine": MINE}, repetitions=5)
     few_cells(project, bs=[f"{size}k" for size in range(4, 68, 4)], rw=["read", "randread"])
     raw = project.root / "data/raw"
     raw.mkdir(parents=True)
