@@ -142,7 +142,7 @@ class Cluster:
     def logs(self) -> str:
         """Return the ends of the daemons' logs."""
         logs = sorted(self.folder.glob("*.log"))
-        return "\n".join(f"{path.name}:\n{path.read_text(errors='replace')[-2000:]}" for path in logs)
+        return "\n".join(f"{path.name}:\n{path.read_text(errors='replace')[-600:]}" for path in logs)
 
     def run(
         self, *words: str | Path, timeout_s: float = 120, cwd: Path | None = None, env: Mapping[str, str] | None = None

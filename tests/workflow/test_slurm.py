@@ -20,6 +20,8 @@ from patience import communicate, wait_for
 from patience import run as run_patiently
 from support import Project, copy_project
 
+from iopatterns.base import files
+
 A, B = slurm.NODES
 TWIN = "px05smb040"
 # One of a name that no study has, so that any cell is measured on it
@@ -115,8 +117,10 @@ def node_of(cluster: slurm.Cluster, project: Project, drive: str) -> set[str]:
 
 
 def every_raw_file_is_whole(project: Project) -> bool:
-    raws = project.raw_files()
-    return bool(raws) and all(json.loads(content)["jobs"] for content in raws.values())
+    raw = project.root / "data/raw"
+    raws = [raw / path for path in project.raw_files()]
+    sums = [json.loads(path.with_suffix(".sidecar.json").read_text())["raw"]["sha256"] for path in raws]
+    return bool(raws) and sums == [files.sha256(path) for path in raws]
 
 
 # ---- What runs where
@@ -310,8 +314,9 @@ def test_where_slurm_does_not_answer_that_is_told(ready_made: Project) -> None:
 # ---- Faults
 
 
-def other_scheduler(disk: Loop) -> str:
-    return "mq-deadline" if disk.present_scheduler() == "none" else "none"
+def other_scheduler(disk: Loop) -> tuple[str, str]:
+    """Return a scheduler that the disk does not have, as a study and as the kernel calls it."""
+    return ("deadline", "mq-deadline") if disk.present_scheduler() == "none" else ("none", "none")
 
 
 def test_a_node_that_dies_loses_its_batch_which_is_measured_once_it_is_back(
@@ -319,8 +324,8 @@ def test_a_node_that_dies_loses_its_batch_which_is_measured_once_it_is_back(
 ) -> None:
     drives = {"disk": entry(disk, B, tune=["scheduler"]), "mine": MINE}
     project = little(disk_folder / "project", drives, repetitions=8, runtime="1 s")
-    before, wanted = disk.present_scheduler(), other_scheduler(disk)
-    few_cells(project, scheduler=[wanted])
+    before, (level, wanted) = disk.present_scheduler(), other_scheduler(disk)
+    few_cells(project, scheduler=[level])
     journals = Path(os.environ["IOPATTERNS_STATE"]) / "journal"
     with running(cluster, project, "measure_saif2020") as process:
         until(lambda: len(sidecars(project, "disk")) >= 2, process, cluster)
@@ -371,10 +376,9 @@ def test_a_job_at_its_time_limit_keeps_what_it_has_and_is_begun_again(
     drives = {"disk": entry(disk, B, tune=["scheduler"])}
     project = little(disk_folder / "project", drives, repetitions=8, runtime="10 s")
     before = disk.present_scheduler()
-    few_cells(project, scheduler=[other_scheduler(disk)])
-    done = run(
-        cluster, project, "measure_saif2020", "--set-resources", "measure_saif2020_1:runtime=1", "--retries", "6"
-    )
+    few_cells(project, scheduler=[other_scheduler(disk)[0]])
+    limit = "measure_saif2020_1:runtime=1 if attempt == 1 else 30"
+    done = run(cluster, project, "measure_saif2020", "--set-resources", limit)
     assert done.returncode == 0, f"{done.stdout}\n{cluster.logs()}"
     assert "Failed (it reached its time limit): Measuring saif2020 on disk: " in done.stdout
     assert "It is begun again." in done.stdout

@@ -1,7 +1,8 @@
 # One job for some cells of a drive, with all their executions; of a real drive, whose cells take long, for one. Raw files
 # are never deleted by the workflow: `update` keeps those that are there, so that an interrupted job goes on where it
 # stopped, more repetitions add to what is measured, and of a batch only the cells are measured that lack something.
-# `params` hold what follows from the names of the raw files alone, so that they give no reason to run anything again.
+# Snakemake is told of the last raw file of each cell (`Plan.declared`). `params` hold what follows from the names of the
+# raw files alone, as functions of `output`, so that they give no reason to run anything again.
 for study in PLAN.studies:
 
     for batch in PLAN.batches(study):
@@ -10,7 +11,7 @@ for study in PLAN.studies:
             name:
                 batch.name
             output:
-                update(list(batch.raw_files)),
+                update(PLAN.declared(batch.raw_files)),
             log:
                 f"results/logs/measure/{batch.drive}/{batch.name}.log",
             resources:
@@ -24,19 +25,24 @@ for study in PLAN.studies:
                     batch, attempt
                 ),
             params:
-                specifications=lambda wildcards, output: PLAN.specifications(output),
-                cells=lambda wildcards, output: PLAN.to_measure(output),
+                specifications=lambda wildcards, output, batch=batch: PLAN.specifications(
+                    batch.raw_files
+                ),
+                raw_files=lambda wildcards, output, batch=batch: batch.raw_files,
+                cells=lambda wildcards, output, batch=batch: PLAN.to_measure(
+                    batch.raw_files
+                ),
             message:
                 "{params.cells}"
             shell:
                 "exec iopatterns measure --die-with-parent --log {log:q} --host={resources.drive_host:q}"
-                " {params.specifications:q} {output:q}"
+                " {params.specifications:q} {params.raw_files:q}"
 
     rule:
         name:
             f"measure_{study}"
         input:
-            PLAN.raw_files(study),
+            PLAN.declared(PLAN.raw_files(study)),
         message:
             f"The raw files of {study} are there"
 

@@ -69,6 +69,7 @@ class Plan:
         """Read and expand the configuration. Raises ConfigError."""
         self.config = config.load(root, overrides)
         self._root = root
+        self._listed: dict[str, frozenset[str]] = {}
         self._cells = {
             study: {cell.folder: cell for cell in grid.expand(self.config, study)} for study in self.config.studies
         }
@@ -121,6 +122,26 @@ class Plan:
         executions = self.executions(study)
         wanted = [folder for folder, cell in self._cells[study].items() if drive in {None, cell.drive}]
         return [f"{RAW}/{folder}/{execution}.json" for folder in wanted for execution in executions]
+
+    def declared(self, raw_files: Iterable[str]) -> list[str]:
+        """Return those of some raw files that Snakemake is told of: the last one of each cell, and any that is missing
+        from a cell whose last one is there.
+
+        The executions of a cell are measured in their order, so that the last one is there when all are. Snakemake's
+        time and memory grow with the number of files, and a cell has ten.
+        """
+        found: list[str] = []
+        for folder, names in _by_folder(raw_files).items():
+            last = names[-1]
+            there = self._seen(folder)
+            found += [f"{folder}/{name}" for name in names if name == last or (last in there and name not in there)]
+        return found
+
+    def _seen(self, folder: str) -> frozenset[str]:
+        """Return what was in a cell's folder when it was first asked for: all rules are told of the same files."""
+        if folder not in self._listed:
+            self._listed[folder] = frozenset(self._present(folder.removeprefix(f"{RAW}/")))
+        return self._listed[folder]
 
     def batches(self, study: str) -> list[Batch]:
         """Return the cells of a study in batches, those of drives that are measured here.
@@ -214,20 +235,25 @@ class Plan:
 
     @property
     def resources(self) -> list[str]:
-        """The resources, one of each, that keep drives from being measured at the same time.
-
-        Real drives of one host share one, but for those that are independent: these have one each.
+        """The resources, one of each, that keep drives from being measured at the same time: one for each host that a
+        drive names, one for all other drives, and one for each independent drive.
         """
-        return list(dict.fromkeys(self._resource(drive) for drive in self.config.drives if self.is_real(drive)))
+        hosts_of = dict.fromkeys(["", *(self.host(drive) for drive in self.config.drives)])
+        independent = [f"real_drive_{drive}" for drive in self.config.independent_drives]
+        return [*(self._of_host(host) for host in hosts_of), *independent]
 
     def occupies(self, drive: str, resource: str) -> int:
-        """Return how much of a resource measuring a drive takes."""
-        return int(self.is_real(drive) and resource == self._resource(drive))
-
-    def _resource(self, drive: str) -> str:
+        """Return how much of a resource measuring a drive takes: an independent one its own, another real one those of
+        its host and of all independent drives there.
+        """
         if drive in self.config.independent_drives:
-            return f"real_drive_{drive}"
-        host = self.host(drive)
+            return int(resource == f"real_drive_{drive}")
+        there = [other for other in self.config.independent_drives if self.host(other) == self.host(drive)]
+        taken = {self._of_host(self.host(drive)), *(f"real_drive_{other}" for other in there)}
+        return int(self.is_real(drive) and resource in taken)
+
+    @staticmethod
+    def _of_host(host: str) -> str:
         return f"real_drives_of_{host}" if host else "real_drive"
 
     def host(self, drive: str) -> str:
@@ -493,6 +519,15 @@ class Plan:
 def current() -> Plan | None:
     """Return the plan of the Snakefile that this process runs, if there is one."""
     return _current
+
+
+def _by_folder(raw_files: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names of raw files by their folders, in their order."""
+    found: dict[str, list[str]] = {}
+    for raw in raw_files:
+        folder, _, name = raw.rpartition("/")
+        found.setdefault(folder, []).append(name)
+    return found
 
 
 def _io_seconds(cell: grid.Cell, executions: int) -> float:
