@@ -351,11 +351,11 @@ def test_a_node_that_dies_loses_its_batch_which_is_measured_once_it_is_back(
     assert f"after an interrupted run for disk: put back scheduler of {disk.device}: {before}" in log
 
 
-def test_a_host_that_is_down_holds_up_its_own_drives_alone(
+def test_a_host_that_takes_no_jobs_holds_up_its_own_drives_alone(
     cluster: slurm.Cluster, disk: Loop, disk_folder: Path
 ) -> None:
     project = little(disk_folder / "project", {"disk": entry(disk, B), "mine": MINE})
-    cluster.run("scontrol", "update", f"nodename={B}", "state=down", "reason=tests")
+    cluster.run("scontrol", "update", f"nodename={B}", "state=drain", "reason=tests")
     try:
         with running(cluster, project, "measure_saif2020") as process:
             until(lambda: len(sidecars(project, "mine")) == 2, process, cluster)
@@ -365,7 +365,7 @@ def test_a_host_that_is_down_holds_up_its_own_drives_alone(
     finally:
         cluster.run("scontrol", "update", f"nodename={B}", "state=resume")
     assert process.returncode == 0, said
-    assert f"{B} is down: what is to be measured there waits for it" in said
+    assert f"{B} is drained: what is to be measured there waits for it" in said
     assert len(sidecars(project, "disk")) == 2
 
 
