@@ -99,7 +99,7 @@ def copy_project(root: Path) -> Project:
 
 
 # What became of the recorded studies, judged once a process, for it takes seconds
-_judged: dict[str, dict[str, Any]] = {}
+_judged: dict[str, Mapping[str, Any]] = {}
 
 
 def lay_out_recorded(project: Path, studies: Sequence[str] = ("saif2020",)) -> Path:

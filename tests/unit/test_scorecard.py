@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ HOLDS = {REPRODUCED, WITHIN}
 # The drive that most of the study is about
 PX05 = "px05smb040"
 
-Scorecard = dict[str, Any]
+Scorecard = Mapping[str, Any]
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
@@ -101,7 +101,7 @@ def study_of(root: Path) -> Scorecard:
     return study
 
 
-def by_id(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def by_id(entries: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     return {entry["id"]: entry for entry in entries}
 
 

@@ -125,6 +125,10 @@ def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Pr
             {"read-ahead": {"says": "It reads ahead"}},
             "config/ablations.yaml: mechanisms.read-ahead: the key 'set' is missing",
         ),
+        (
+            {"read-ahead": {"says": "It reads ahead", "set": [{"read_ahead.window": 0}], "models": ["c40"]}},
+            "config/ablations.yaml: read-ahead: models: there is no 'c40'. Did you mean 'c400'?",
+        ),
     ],
 )
 def test_a_mechanism_that_cannot_be_switched_off_is_told_before_anything_runs(
@@ -145,3 +149,9 @@ def test_what_a_drive_sets_stays_set_when_a_mechanism_is_off() -> None:
     off: Any = ablation.Mechanism("frames", "It has frames", [{"link.frame_time": 0}]).off(drive)
     assert dict(drive).get("set") == {"read_cache.initial": "0"}
     assert off["set"] == {"read_cache.initial": "0", "link.frame_time": "0"}
+
+
+def test_a_mechanism_of_some_models_is_off_in_these_alone() -> None:
+    drives = config.load(ROOT, {}).drives
+    smaller = ablation.Mechanism("map", "It maps", [{"flash.page": "8 KiB", "page_mapping.unit": "8 KiB"}], ["intel"])
+    assert [name for name, drive in drives.items() if smaller.off(drive)] == ["intel"]

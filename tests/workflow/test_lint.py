@@ -19,3 +19,10 @@ def test_lint_asks_for_all_but_a_conda_environment(tmp_path: Path, log: str, sta
     assert done.returncode == status, done.stderr
     assert ("No log directive" in done.stderr) == bool(status)
     assert "conda" not in done.stderr
+
+
+def test_no_rule_names_an_environment_of_conda() -> None:
+    """The environment is .venv; a directive would name a file that is not there."""
+    rules = [ROOT / "Snakefile", *(ROOT / "workflow").rglob("*.smk")]
+    assert len(rules) > 1
+    assert not [path.name for path in rules if "conda:" in path.read_text(encoding="utf-8")]

@@ -3,8 +3,6 @@
 rule benchmarks:
     log:
         "results/logs/benchmarks.log",
-    conda:
-        "../../envs/environment.yaml"
     message:
         "Running all benchmarks; their figures go to results/benchmarks.json and docs/benchmarks.md"
     shell:

@@ -9,8 +9,6 @@ rule fio_suite:
         "fio-suite"
     log:
         "results/logs/fio-suite.log",
-    conda:
-        "../../envs/environment.yaml"
     params:
         source=FIO_SOURCE,
     message:

@@ -26,6 +26,17 @@ from iopatterns.analysis.checks.findings import (
 from iopatterns.analysis.checks.selections import of_experiment, select
 from iopatterns.analysis.claims import CONTRADICTED, UNTESTABLE
 from iopatterns.analysis.classes import CLASSES, Class, Classifier, Making
+from iopatterns.analysis.verdicts import (
+    Errors,
+    Judged,
+    JudgedClaim,
+    JudgedPart,
+    JudgedValue,
+    Number,
+    Printed,
+    Reading,
+    Verdict,
+)
 from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import default, kinds
@@ -55,7 +66,7 @@ def judge(
     method: str = "t",
     models: Mapping[str, str] | None = None,
     ablation: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> Judged:
     """Return what became of the claims and numbers of a study.
 
     Keys: claims, values, contradictions, counts (by status), held_out, tolerance (of values), checkable and hold
@@ -112,7 +123,8 @@ def judge(
         "counts": {"claims": _counts(judged), "values": _counts(numbers)},
         "held_out": bool(held_out),
         "tolerance": held_out["tolerance"] if held_out else TOLERANCE,
-        **_verdict(of_source_claims),
+        "checkable": (whole := _verdict(of_source_claims))["checkable"],
+        "hold": whole["hold"],
         "by_class": {
             "claims": {
                 name: _verdict(claim for claim in of_source_claims if claim["class"] == name) for name in CLASSES
@@ -124,45 +136,45 @@ def judge(
     }
 
 
-def _verdict(judged: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def _verdict(judged: Iterable[JudgedClaim]) -> Verdict:
     """Return how many claims can be checked and are not contradicted by their source, and how many of these hold."""
     checkable = [claim for claim in judged if claim["status"] in {*_HOLDS, DEVIATES, UNDECIDED}]
     return {"checkable": len(checkable), "hold": sum(claim["status"] in _HOLDS for claim in checkable)}
 
 
-def _counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _counts(entries: Sequence[JudgedClaim] | Sequence[JudgedValue]) -> dict[str, int]:
     found = Counter(entry["status"] for entry in entries)
     return {status: found[status] for status in STATUSES}
 
 
-def _errors_by_class(values: Sequence[Mapping[str, Any]], classifier: Classifier) -> dict[str, dict[str, Any]]:
+def _errors_by_class(values: Sequence[JudgedValue], classifier: Classifier) -> dict[str, Errors]:
     """Return how far values are off, by class; contradicted ones and printed zeros, which prove nothing, are left out.
 
     Of values that tell the same figure, the one that is furthest off counts alone.
     """
-    worst: dict[Any, Mapping[str, Any]] = {}
+    worst: dict[Any, tuple[float, JudgedValue]] = {}
     for value in values:
-        if not value["class"] or value["status"] == CONTRADICTED or value["error_percent"] is None:
-            continue
-        if float(value["printed"]) == 0:
+        error = value["error_percent"]
+        if not value["class"] or value["status"] == CONTRADICTED or error is None or float(value["printed"]) == 0:
             continue
         figures = classifier.figures_of_value(value["id"]) or classifier.figures_of_claim(value["measured_by"])
         before = worst.get(figures or value["id"])
-        if before is None or abs(value["error_percent"]) > abs(before["error_percent"]):
-            worst[figures or value["id"]] = value
-    return {name: _errors([value for value in worst.values() if value["class"] == name]) for name in CLASSES}
+        if before is None or abs(error) > abs(before[0]):
+            worst[figures or value["id"]] = error, value
+    return {name: _errors([each for each in worst.values() if each[1]["class"] == name]) for name in CLASSES}
 
 
-def _errors(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the mean of the absolute errors of some values, and the largest error."""
+def _errors(values: Sequence[tuple[float, JudgedValue]]) -> Errors:
+    """Return the mean of the absolute errors of some values, given with these, and the largest error."""
     if not values:
         return {"values": 0}
-    worst = max(values, key=lambda value: abs(value["error_percent"]))
+    largest, worst = max(values, key=lambda each: abs(each[0]))
+    place = (worst["drive"], worst["quantity"], worst["rw"], worst["bs"], worst["conditions"])
     return {
         "values": len(values),
-        "mean_absolute_percent": _rounded(sum(abs(value["error_percent"]) for value in values) / len(values)),
-        "largest_percent": worst["error_percent"],
-        "largest_at": ", ".join(filter(None, (worst[key] for key in ("drive", "quantity", "rw", "bs", "conditions")))),
+        "mean_absolute_percent": _rounded(sum(abs(error) for error, _ in values) / len(values)),
+        "largest_percent": largest,
+        "largest_at": ", ".join(filter(None, place)),
     }
 
 
@@ -174,20 +186,24 @@ def _claim(
     *,
     classifier: Classifier,
     drive: str | None = None,
-) -> dict[str, Any]:
+) -> JudgedClaim:
     """Return what became of a claim; ``drive`` is the drive of yours that its check was put to, if any."""
-    entry = {key: claim[key] for key in ("id", "place", "quote", "says")} | {"drive": drive}
     if check is None:
-        nothing: dict[str, Any] = {
+        return {
+            "id": claim["id"],
+            "place": claim["place"],
+            "quote": claim["quote"],
+            "says": claim["says"],
+            "drive": drive,
             "status": UNTESTABLE,
             "finding": UNTESTABLE,
+            "because": claim["untestable"],
             "bounds": [],
             "compared": None,
             "parts": [],
             "class": "",
             "class_because": "",
         }
-        return {**entry, **nothing, "because": claim["untestable"]}
     try:
         parts = judge_.parts(check)
     except ClaimsError as error:
@@ -199,7 +215,11 @@ def _claim(
     not_there = _NOT_COUNTED if drive and check.is_of_counters else _NOT_MEASURED
     because = not_there if not parts else "" if drive else claim.get(_REASONS.get(finding, ""), "")
     return {
-        **entry,
+        "id": claim["id"],
+        "place": claim["place"],
+        "quote": claim["quote"],
+        "says": claim["says"],
+        "drive": drive,
         "status": status,
         "finding": finding,
         "class": class_.name,
@@ -211,14 +231,14 @@ def _claim(
         "worst": None if worst is None or not worst.off else worst.label,
         "off_percent": 100 * worst.off if worst and math.isfinite(worst.off) else None,
         "bounds": check.published_ids(),
-        "compared": _rounded(check.compared(parts)),
+        "compared": _told(check.compared(parts)),
         "because": because,
         "parts": [_plain(part) for part in parts],
         "readings": [] if isinstance(check, checks.Check) else _readings(check, parts),
     }
 
 
-def _readings(check: checks.Checks, parts: Sequence[Part]) -> list[dict[str, str]]:
+def _readings(check: checks.Checks, parts: Sequence[Part]) -> list[Reading]:
     """Return what became of each of several checks of a claim: what it says, what was expected, and what was found."""
     return [
         {"says": says, "expected": one.expected(), "found": one.found(own), "finding": claims.status_of(own)}
@@ -226,16 +246,24 @@ def _readings(check: checks.Checks, parts: Sequence[Part]) -> list[dict[str, str
     ]
 
 
-def _plain(part: Part) -> dict[str, Any]:
-    numbers = {"value": part.value, "low": part.low, "high": part.high}
-    shown = {name: _rounded(value) for name, value in numbers.items()}
-    return {"label": part.label, **shown, "status": part.status, "off_percent": _rounded(100 * part.off)}
+def _plain(part: Part) -> JudgedPart:
+    return {
+        "label": part.label,
+        "value": _told(part.value),
+        "low": _told(part.low),
+        "high": _told(part.high),
+        "status": part.status,
+        "off_percent": _rounded(100 * part.off),
+    }
 
 
-def _rounded(value: float | str | None) -> float | str | None:
+def _told(value: Number) -> Number:
+    """Return what the scorecard has of a value that may be a word, or none."""
+    return value if value is None or isinstance(value, str) else _rounded(value)
+
+
+def _rounded(value: float) -> float | None:
     """Return a number as the scorecard has it: twelve digits, as all results, and None for what is not finite."""
-    if value is None or isinstance(value, str):
-        return value
     return float(f"{value:.12g}") if math.isfinite(value) else None
 
 
@@ -243,28 +271,25 @@ def _value(
     judge_: claims.Judge,
     row: Mapping[Any, Any],
     contradicted: set[str],
-    judged: Sequence[Mapping[str, Any]],
+    judged: Sequence[JudgedClaim],
     *,
     held_out: Mapping[str, Any] | None,
     classifier: Classifier,
-) -> dict[str, Any]:
+) -> JudgedValue:
     """Return what became of a published value; ``measured_by`` is the id of the claim that measures it, if one does.
 
     One that is ``held_out`` is missed on either side: a drive far below "up to 500 MB/s" is not the drive of the sheet.
     """
-    keys = ("id", "place", "quantity", "drive", "rw", "bs", "conditions", "relation", "printed", "unit", "quote")
-    entry = {key: row[key] for key in keys}
     measured = _measured(judge_, row)
     through = None if measured is not None else next((claim for claim in judged if _is_bound(claim, row)), None)
     because, by = "", None
-    if measured is None and through and through["compared"] is not None:
+    if through and isinstance(through["compared"], float):
         measured, by = through["compared"], through
         because = f"See the claim {through['id']}."
     if measured is None:
         finding = through["finding"] if through else UNTESTABLE
         because = f"See the claim {through['id']}." if through else _NOT_MEASURED if row["experiment"] else _SET_UP
-        numbers: dict[str, Any] = {"measured": None, "error_percent": None}
-        class_ = Class()
+        shown, class_ = None, Class()
     else:
         error = error_of(measured, row["value"])
         on_the_right_side = {"<": error < 0, "<=": error <= _EQUAL, ">": error > 0, ">=": error >= -_EQUAL}.get(
@@ -278,14 +303,35 @@ def _value(
         # of a bound that is kept there is no error, and of a printed zero no relative one
         is_error = row["value"] != 0 and (held_out or not on_the_right_side)
         shown = _rounded(100 * error) if math.isfinite(error) and is_error else None
-        numbers = {"measured": _rounded(measured), "error_percent": shown}
         class_ = classifier.of_value(row["id"], None if by is None else Class(by["class"], by["class_because"]))
     status = CONTRADICTED if row["id"] in contradicted and finding != UNTESTABLE else finding
-    of_class = {"class": class_.name, "class_because": class_.because, "measured_by": by["id"] if by else ""}
-    return {**entry, **numbers, "finding": finding, "status": status, "because": because, **of_class}
+    printed: Printed = {
+        "id": row["id"],
+        "place": row["place"],
+        "quantity": row["quantity"],
+        "drive": row["drive"],
+        "rw": row["rw"],
+        "bs": row["bs"],
+        "conditions": row["conditions"],
+        "relation": row["relation"],
+        "printed": row["printed"],
+        "unit": row["unit"],
+        "quote": row["quote"],
+    }
+    return {
+        **printed,
+        "measured": None if measured is None else _rounded(measured),
+        "error_percent": shown,
+        "finding": finding,
+        "status": status,
+        "because": because,
+        "class": class_.name,
+        "class_because": class_.because,
+        "measured_by": by["id"] if by else "",
+    }
 
 
-def _is_bound(claim: Mapping[str, Any], row: Mapping[Any, Any]) -> bool:
+def _is_bound(claim: JudgedClaim, row: Mapping[Any, Any]) -> bool:
     """Return whether a value is what a claim about the source's drives is held against."""
     return claim["drive"] is None and row["id"] in claim["bounds"]
 

@@ -49,6 +49,8 @@ _QUEUE_DEPTHS = range(1, 129)  # the ring has 256 entries, and a request takes u
 _DEBIANS_KERNEL = Path("/usr/bin/linux.uml")
 _DEBIANS_MODULES = Path("/usr/lib/uml/modules")
 _DRIVE_MODULE = "*/kernel/drivers/block/virtio_blk.ko"
+# What the machine is told under one key; each entry of a list is told by itself
+_Told = str | int | Path | list[str]
 _KERNEL = Path(__file__).resolve().parents[3] / ".linux" / "linux"
 
 
@@ -125,7 +127,7 @@ def _built(name: str) -> str:
     return found
 
 
-def _records(plan: Mapping[str, Any]) -> bytes:
+def _records(plan: Mapping[str, _Told]) -> bytes:
     """Return the plan as the machine reads it: `key=value`, a zero byte after each."""
     records = []
     for key, value in plan.items():
@@ -133,7 +135,8 @@ def _records(plan: Mapping[str, Any]) -> bytes:
     return b"".join(os.fsencode(record) + b"\0" for record in records)
 
 
-def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, Any]:
+def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _Told]:
+    """Return all that the machine is told of a run, as src/twin/linux/machine/main.cc reads it."""
     loaded = models.load(model)
     if options.settings:
         loaded = loaded.overridden(options.settings)

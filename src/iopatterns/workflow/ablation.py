@@ -45,12 +45,13 @@ class AblationError(IoPatternsError):
 class Mechanism:
     """What can be switched off: its name, what it does in a sentence, and the values that switch it off.
 
-    Each of ``switches`` is for the models that have all parameters in it.
+    Each of ``switches`` is for the models that have all parameters in it, or for those of ``models`` alone, if any.
     """
 
     name: str
     says: str
     switches: Sequence[Mapping[str, Any]]
+    models: Sequence[str] = ()
 
     @property
     def slug(self) -> str:
@@ -62,7 +63,7 @@ class Mechanism:
 
         A drive has it where switching off changes a parameter that was assumed or fitted. Raises AblationError.
         """
-        if not kinds.is_simulated(drive):
+        if not kinds.is_simulated(drive) or (self.models and drive["model"] not in self.models):
             return None
         place = f"{DECLARED}: {self.name}: set:"
         try:
@@ -86,9 +87,15 @@ def mechanisms(root: Path) -> list[Mechanism]:
     """Return the mechanisms that are declared. Raises ConfigError, or AblationError for an unknown parameter."""
     content = yaml_schema.read_yaml(root, DECLARED)
     yaml_schema.check(DECLARED, content, yaml_schema.read_yaml(root, "workflow/schemas/ablations.schema.yaml"))
-    found = [Mechanism(name, body["says"], body["set"]) for name, body in content["mechanisms"].items()]
-    known = models.declared()
+    found = [
+        Mechanism(name, body["says"], body["set"], body.get("models", ()))
+        for name, body in content["mechanisms"].items()
+    ]
+    known, shipped = models.declared(), models.names()
     for mechanism in found:
+        for model in (model for model in mechanism.models if model not in shipped):
+            near = yaml_schema.nearest(model, shipped)
+            raise AblationError(f"{DECLARED}: {mechanism.name}: models: there is no '{printable(model)}'.{near}")
         for name in (name for switch in mechanism.switches for name in switch):
             if name not in known:
                 near = yaml_schema.nearest(name, known)
