@@ -106,7 +106,7 @@ def run(tmp_path: Path) -> Path:
     for name, factor in (("anna", 1.0), ("ben", 1.0), ("cleo", 1.1)):
         noise = random.normal(1, 0.01, len(one))
         faster = np.where(one["rw"] == "randread", factor, 1.0)
-        rate = one["bandwidth_bytes_per_s"].astype("float64") * noise * faster
+        rate: pd.Series = one["bandwidth_bytes_per_s"].astype("float64") * noise * faster
         copies.append(one.assign(drive=name, bandwidth_bytes_per_s=rate))
     other = table[(table["drive"] == "px02ssf020") & (table["experiments"] == "initial")]
     pd.concat([*copies, other], ignore_index=True).to_parquet(tmp_path / "results/measurements/saif2020.parquet")

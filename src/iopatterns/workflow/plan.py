@@ -447,8 +447,8 @@ class Plan:
         """Return what the bytes written are of a disk's capacity: how often the run fills it."""
         drive = self.config.drives[forecast.drive]
         try:
-            seen = kinds.is_whole_disk(drive) and self._is_here(forecast.drive)
-            size_bytes = machine.disk(Path(drive["path"]))["size_bytes"] if seen else None
+            whole_disk = kinds.is_whole_disk(drive) and self._is_here(forecast.drive)
+            size_bytes = machine.disk(Path(str(drive.get("path"))))["size_bytes"] if whole_disk else None
         except OSError:
             size_bytes = None  # the gate will say that it is not there
         return f", {100 * forecast.written_bytes / size_bytes:.2g} % of its capacity" if size_bytes else ""
