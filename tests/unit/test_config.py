@@ -86,8 +86,8 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
         (DRIVES, "\n  kind: file", "\n  host: 7\n  kind: file", ["scratch.host: 7 is not valid", "such as node7"]),
         (
             DRIVES,
-            "c400: {kind: twin,",
-            "c400: {kind: twin, host: a,",
+            "\nc400: {kind: twin,",
+            "\nc400: {kind: twin, host: a,",
             ["c400.host: belongs to kind 'file'", "a 'twin'"],
         ),
         (STUDY, "direct: 1", "dircet: 1", ["fio: unknown key 'dircet'", "Did you mean 'direct'?"]),

@@ -176,7 +176,8 @@ def test_twins_give_the_bytes_that_one_machine_gives(reported: tuple[Project, st
 
 def test_a_drive_of_another_host_is_not_measured_here(reported: tuple[Project, str], disk_folder: Path) -> None:
     project = Project(disk_folder / "project")
-    shutil.copytree(reported[0].root, project.root, ignore=shutil.ignore_patterns("raw", ".snakemake"))
+    shutil.copytree(reported[0].root, project.root, ignore=shutil.ignore_patterns(".snakemake", "scratch.bin*"))
+    shutil.rmtree(project.root / "data/raw")
     refused = project.snakemake("measure_saif2020")
     assert refused.returncode == 2
     assert f"config/drives.yaml: scratch.host: {A} has this drive, and this host is" in refused.stdout

@@ -128,7 +128,8 @@ class Plan:
         from a cell whose last one is there.
 
         The executions of a cell are measured in their order, so that the last one is there when all are. Snakemake's
-        time and memory grow with the number of files, and a cell has ten.
+        time and memory grow with the number of files, and a cell has ten. A run that measures a missing one again makes
+        the study's table anew; one that ends between both leaves the table as it was.
         """
         found: list[str] = []
         for folder, names in _by_folder(raw_files).items():
