@@ -267,16 +267,21 @@ LACKS = {
     "the same checkout": ("mount -t tmpfs none {root}", "sees another {root} than this host"),
     "the environment": ("mount -t tmpfs none {environment}", "has no {environment}/"),
     "fio": ("mount --bind /bin/false {fio}", "lacks: fio --version failed"),
-    "the disk": ("mount -t tmpfs none /dev", "lacks: drive 'disk': block device: "),
+    "the disk": ("mount --bind /dev/null {disk}", "lacks: drive 'disk': block device: "),
 }
 
 
 @pytest.mark.parametrize("what", LACKS)
 def test_what_a_host_lacks_is_told_before_anything_is_queued(
-    cluster: slurm.Cluster, ready_made: Project, what: str
+    cluster: slurm.Cluster, ready_made: Project, disk: Loop, what: str
 ) -> None:
     mounts, told = LACKS[what]
-    places = {"root": str(ready_made.root), "environment": str(Path(sys.executable).parent), "fio": shutil.which("fio")}
+    places = {
+        "disk": str(disk.device),
+        "root": str(ready_made.root),
+        "environment": str(Path(sys.executable).parent),
+        "fio": shutil.which("fio"),
+    }
     before = numbers(cluster)
     with node_that_sees(cluster, B, mounts.format(**places)):
         said = asked(cluster, ready_made)
