@@ -13,6 +13,7 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/ablate.smk"
 include: "workflow/rules/capture.smk"
+include: "workflow/rules/twin_of.smk"
 include: "workflow/rules/benchmarks.smk"
 
 
@@ -31,6 +32,10 @@ rule all:
 
 onstart:
     PLAN.begin(submission(workflow))
+
+
+onsuccess:
+    PLAN.end()
 
 
 # Of all rules above: it must stand below them.

@@ -22,6 +22,8 @@ PACKAGES = {
     "slurmd": "slurm-wlm",
     "sbatch": "slurm-wlm",
     "munged": "munge",
+    "chromium": "chromium",
+    "strace": "strace",
 }
 
 

@@ -105,7 +105,8 @@ _judged: dict[str, Mapping[str, Any]] = {}
 def lay_out_recorded(project: Path, studies: Sequence[str] = ("saif2020",)) -> Path:
     """Lay out in ``project`` what analysis and report of some studies need, as recorded in tests/notebooks/data."""
     for folder in ("notebooks", "paper", "data/published", "data/twins", "workflow/schemas"):
-        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+        ignored = shutil.ignore_patterns(".ipynb_checkpoints", "conftest.py")
+        shutil.copytree(ROOT / folder, project / folder, ignore=ignored)
     (project / "Snakefile").touch()
     recorded = ROOT / "tests/notebooks/data"
     (project / "results/measurements").mkdir(parents=True)

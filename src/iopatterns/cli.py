@@ -3,10 +3,10 @@
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -15,6 +15,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import bounded, printable
 
 if TYPE_CHECKING:
+    from iopatterns.calls import Trace
     from iopatterns.configuration.kinds import Entry
     from iopatterns.raw.records import Specification
 
@@ -316,9 +317,10 @@ def bench_command(drive: str, options: tuple[str, ...], **given: str | int | Non
     help="The folder for table and figures, by default results/compare/FIRST-SECOND.",
 )
 def compare_command(first: str, second: str, of: str, confidence: float, output: Path | None) -> None:
-    """Compare two drives of the results here, or two folders of results: which differences are told apart.
+    """Compare two drives of the results here, two levels of a factor, or two folders: which differences are told apart.
 
-    A folder is that of another run, or of `iopatterns bench`. Points are those that both have measured.
+    A level is such as DRA=0 or iodepth=8. A folder is that of another run, with another configuration or version of
+    fio, or of `iopatterns bench`. Points are those that both have measured.
     """
     from iopatterns.analysis import comparison, plots, tables
 
@@ -385,6 +387,139 @@ def factors_command() -> None:
             click.echo(f"  {factor.name}: {factor.hint}")
             if factor.about:
                 click.echo(f"      {factor.about}")
+
+
+_TRACE_FILES = click.argument(
+    "paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False)
+)
+
+
+def _reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of how a trace of calls is read."""
+    options = (
+        click.option("--name", default="", help="What the trace is to be called; by default as its first file."),
+        click.option(
+            "--only", default="*", metavar="PATTERN", help="Only calls on files that fit, such as '/scratch/*'."
+        ),
+        click.option("--clocks", type=click.Path(path_type=Path, dir_okay=False), help="LANL-Trace's file of timings."),
+        click.option("--adapter", default="", metavar="FILE.py:CLASS", help="Read another form with a class of yours."),
+        click.option("--skip-bad", is_flag=True, help="Leave out faulty lines, and count them."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def _trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["Trace"]:
+    """Give the trace in some files, and say at the end what was left out of it."""
+    from iopatterns import calls
+    from iopatterns.base import messages
+
+    skipped = calls.Skipped() if given["skip_bad"] else None
+    notes = calls.Notes(skipped)
+    options = {name: given[name] for name in ("name", "only", "clocks", "adapter")}
+    yield calls.open_trace(paths, notes=notes, **options)
+    if skipped is not None and skipped.count:
+        messages.say("\n".join([f"{skipped.count} faulty lines were left out. The first:", *skipped.first]))
+    if notes.left_out:
+        messages.say(
+            f"{notes.left_out} reads and writes on no file that was seen to be opened, as pipes, were left out."
+        )
+
+
+@commands.group("calls")
+def calls_commands() -> None:
+    """Traces of system calls: what programs read and write, to be looked at and replayed.
+
+    A trace is the text of `strace -f -ttt -T`, that of LANL-Trace (a file for each rank), a log of Darshan with DXT
+    records, I/O logs of fio (one for each process), or Parquet made of one of these by `iopatterns calls convert`.
+    docs/application-traces.md goes through it.
+    """
+
+
+@calls_commands.command("show")
+@_TRACE_FILES
+@_reading
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A folder for figures: sizes of requests, and a map of accesses.",
+)
+def calls_show(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None:
+    """Say what the calls in FILE... look like: patterns, read/write ratio, sizes of requests."""
+    from iopatterns.analysis import applications, plots, tables
+
+    with _trace(paths, given) as trace:
+        seen = applications.characterise(trace)
+        click.echo(tables.to_text(applications.characteristics_table(applications.characteristics([seen]))))
+        for direction, its in seen.directions.items():
+            if its.requests:
+                sizes = applications.size_distribution([seen], direction)
+                shares = sizes[sizes["requests"] > 0]
+                told = [
+                    f"{bucket} KB {share:.1%}" for bucket, share in zip(shares["bucket"], shares["share"], strict=True)
+                ]
+                click.echo(f"{direction} requests by size, up to: {', '.join(told)}")
+                if figures is not None:
+                    plots.save(applications.size_figure(sizes, direction), figures / f"{direction}-sizes")
+        if figures is not None:
+            plots.save(applications.access_map(trace), figures / "access-map")
+            click.echo(f"{figures}: the figures")
+
+
+@calls_commands.command("convert")
+@_TRACE_FILES
+@click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
+@_reading
+def calls_convert(paths: tuple[Path, ...], output: Path, **given: object) -> None:
+    """Write the calls in FILE... to OUTPUT, a Parquet file, in one form whatever theirs is."""
+    from iopatterns import calls
+
+    with _trace(paths, given) as trace:
+        done = calls.convert(trace, output, paths)
+        click.echo(
+            f"{output}: {done.name} ({done.origin}), {done.calls} calls of {done.processes} processes in"
+            f" {done.duration_ns / 1e9:.3f} s, from the form '{done.form}'"
+        )
+
+
+@calls_commands.command("stand-in")
+@click.argument("workload")
+@click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
+def calls_stand_in(workload: str, output: Path) -> None:
+    """Write the stand-in for a WORKLOAD of Park and Shen (2009), such as Sandia-cth, to OUTPUT, a Parquet file."""
+    from iopatterns import calls
+    from iopatterns.calls.stand_ins import stand_in
+
+    done = calls.convert(stand_in(workload), output)
+    click.echo(f"{output}: {done.name} ({done.origin}), {done.calls} calls of {done.processes} processes")
+
+
+@calls_commands.command("logs")
+@_TRACE_FILES
+@click.option(
+    "--to", "folder", required=True, type=click.Path(path_type=Path, file_okay=False), help="A new folder for the logs."
+)
+@_reading
+@click.option("--process", "processes", multiple=True, type=int, help="Only this process; may be given several times.")
+@click.option(
+    "--timed", is_flag=True, help="Have fio wait for the times of the calls; else one follows another at once."
+)
+@click.option("--drive", is_flag=True, help="To be replayed on a bare drive, which stands for all files.")
+def calls_logs(
+    paths: tuple[Path, ...], folder: Path, processes: tuple[int, ...], timed: bool, drive: bool, **given: object
+) -> None:
+    """Make logs of the calls in FILE..., one for each process, which fio replays by the job file beside them.
+
+    The files that they read and write are made in the new folder too, as large as they must be. With --drive the job
+    file is for `twin run`: all goes to the simulated drive.
+    """
+    from iopatterns.calls import replaying
+
+    with _trace(paths, given) as trace:
+        job_file = replaying.lay_out(trace, folder, processes=processes or None, timed=timed, drive=drive)
+        click.echo(f"{job_file}: replay it with `{'twin run MODEL -- ' if drive else ''}fio {job_file}`")
 
 
 @commands.command("manifest")

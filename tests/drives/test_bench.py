@@ -12,6 +12,8 @@ import pytest
 import yaml
 from support import Project, copy_project
 
+import fio_parser_json
+from iopatterns.measuring.cell import log_beside
 from iopatterns.raw.sidecars import read_sidecar
 
 LEVELS = ("--rw", "randread,randwrite", "--bs", "4k,64k", "--iodepth", "1,8", "--numjobs", "1,2")
@@ -57,8 +59,17 @@ def test_the_table_on_the_terminal_has_a_row_for_each(benched: tuple[Project, st
 
 
 def test_figures_are_drawn_and_a_map_of_depths_and_jobs(folder: Path) -> None:
-    assert {path.stem for path in (folder / "figures").glob("*.svg")} == {"iops", "latency", "iodepth-numjobs"}
-    assert {path.stem for path in (folder / "figures").glob("*.png")} == {"iops", "latency", "iodepth-numjobs"}
+    drawn = {"iops", "latency", "iodepth-numjobs", "bars", "histogram", "over-time"}
+    assert {path.stem for path in (folder / "figures").glob("*.svg")} == drawn
+    assert {path.stem for path in (folder / "figures").glob("*.png")} == drawn
+
+
+def test_a_log_of_latencies_lies_beside_each_raw_file_and_counts_its_requests(folder: Path) -> None:
+    raws = list(raw_files(folder))
+    assert {log_beside(raw) for raw in raws} == set(folder.glob("raw/*/*/*/*.log"))
+    for raw in raws[:4]:
+        requests = fio_parser_json.jobs(raw)["total_ios"].sum()
+        assert 0 < fio_parser_json.log_bins(log_beside(raw))["count"].sum() <= requests
 
 
 def test_nothing_of_the_project_is_touched(benched: tuple[Project, str]) -> None:

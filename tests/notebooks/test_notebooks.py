@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -104,6 +105,47 @@ def test_committed_outputs_equal_a_fresh_execution(make_project: Callable[..., P
     result = hold_against_fresh_execution(make_project("same", study), study)
     assert result.returncode == 0, result.stdout
     assert f"{len(code_cells(study))} passed" in result.stdout
+
+
+def test_the_exploring_notebook_is_committed_executed_and_needs_no_run(make_project: Callable[..., Path]) -> None:
+    project = make_project("explore")
+    shutil.rmtree(project / "results/measurements")
+    result = hold_against_fresh_execution(project, "explore")
+    assert result.returncode == 0, result.stdout
+    cells = code_cells("explore")
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert all(len(output.data.get("image/png", "")) < 80_000 for cell in cells for output in cell.outputs)
+
+
+def test_notebooks_pass_in_a_checkout_where_something_else_was_run() -> None:
+    measured = ROOT / "results/measurements/datasheets.parquet"
+    before = measured.stat().st_mtime_ns if measured.exists() else None
+    command = [sys.executable, "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider", "notebooks/datasheets.ipynb"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+    assert (measured.stat().st_mtime_ns if measured.exists() else None) == before
+
+
+@pytest.mark.parametrize(
+    ("folder", "given", "message"),
+    [
+        (".", ["confidenc", "0.9"], "the notebook has no parameter 'confidenc'; did you mean 'confidence'?"),
+        (".", ["confidence", "high"], "the parameter 'confidence' must be of type float, but 'high' is of type str"),
+        ("..", ["confidence", "0.9"], "is not inside the project: no folder at or above it holds a Snakefile"),
+    ],
+)
+def test_papermill_by_itself_is_told_what_is_wrong(
+    make_project: Callable[..., Path], folder: str, given: list[str], message: str
+) -> None:
+    project = make_project("papermill")
+    command = [str(Path(sys.executable).with_name("papermill")), str(project / "notebooks/saif2020.ipynb"), "out.ipynb"]
+    result = subprocess.run(
+        [*command, "-p", *given, "--no-progress-bar"], cwd=project / folder, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert result.stderr.rstrip().splitlines()[-1].startswith("NotebookError: ")
+    assert message in result.stderr.rstrip().splitlines()[-1]
+    assert not (project / "results/figures").exists()
 
 
 def test_committed_outputs_differ_from_those_of_another_measurement(make_project: Callable[..., Path]) -> None:

@@ -95,3 +95,34 @@ def test_a_side_that_is_neither_drive_nor_folder_is_told(run: Path, tmp_path: Pa
 def test_drives_with_nothing_in_common_are_told(run: Path) -> None:
     with pytest.raises(ComparisonError, match="have no point in common"):
         Comparison(*sides(run, "c400", "mz7km240"), of="bandwidth").points()
+
+
+def test_two_levels_of_a_factor_are_compared_where_all_else_is_the_same(run: Path) -> None:
+    points = Comparison(*sides(run, "numjobs=1", "numjobs=16"), of="bandwidth").points()
+    rows = quantities.read_executions(run / "results/measurements/saif2020.parquet")
+    rows = rows[(rows["drive"] == "px05smb040") & (rows["rw"] == "randread") & (rows["bs_bytes"] == 4096)]
+    rows = rows[rows["experiments"].str.split().map(lambda names: "scaling" in names or "initial" in names)]
+    assert {"higher"} <= set(points["verdict"])
+    assert (points["ratio"] > 0).all()
+    means = rows.groupby("numjobs")["bandwidth_mb_per_s"].mean()
+    if {1, 16} <= set(means.index):
+        assert points["ratio"].max() >= 0.9 * means[16] / means[1]
+
+
+def test_a_level_that_was_not_measured_is_told_with_those_that_were(run: Path) -> None:
+    with pytest.raises(
+        ComparisonError, match=r"numjobs=3: nothing was measured at that level\. Measured of numjobs: 1"
+    ):
+        sides(run, "numjobs=1", "numjobs=3")
+    with pytest.raises(ComparisonError, match=r"numjbs=1: .*numjobs"):
+        sides(run, "numjbs=1", "numjobs=2")
+
+
+def test_runs_with_two_versions_of_fio_say_so(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "measurements").mkdir()
+    table = pd.read_parquet(run / "results/measurements/saif2020.parquet")
+    table.assign(fio_version="fio-3.36").to_parquet(tmp_path / "measurements/saif2020.parquet", index=False)
+    compared = Comparison(*sides(ROOT, str(run), str(tmp_path)), of="iops")
+    assert compared.told(compared.points()).endswith("Measured with fio-3.33 and fio-3.36.")
+    same = Comparison(*sides(ROOT, str(run), str(run)), of="iops")
+    assert "Measured with" not in same.told(same.points())

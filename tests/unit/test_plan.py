@@ -41,10 +41,11 @@ def test_a_file_is_laid_out_and_written_by_the_writing_half(fresh: Project) -> N
 
 def test_the_forecast_names_each_drive_and_the_sum(fresh: Project) -> None:
     said = Plan(fresh.root, {"drives": ["scratch", "c400"]}).forecast()
-    first, second, total = said.splitlines()
+    first, second, steps, total = said.splitlines()
     assert first.startswith("scratch: 16 executions")
     assert "GB written" in first
     assert second.endswith("simulated: nothing is written")
+    assert steps.startswith("Then 4 steps of analysis and report, about ")
     assert total.startswith("In all about ")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from fio_parser_json.options import NUMBERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ def parquet(path: Path, *raw_files: Path, **options: Any) -> Path:
     tables = []
     for number, raw in enumerate(raw_files, 1):
         about = {"study": "s", "drive": "d", "cell": "c", "execution": number, "experiments": "initial", **options}
-        rows = fio_parser_json.jobs([raw]).drop(columns="source")
+        rows = fio_parser_json.jobs([raw]).drop(columns=["source", *NUMBERS], errors="ignore")
         tables.append(pd.concat([pd.DataFrame([about] * len(rows)), rows], axis=1))
     pd.concat(tables, ignore_index=True).to_parquet(path, index=False)
     return path

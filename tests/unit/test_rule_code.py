@@ -9,7 +9,8 @@ from support import ROOT
 from iopatterns.workflow import rule_code
 
 SCRIPTS = sorted((ROOT / "workflow/scripts").glob("*.py"))
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+# Of studies: what is in no rule rests on nothing
+NOTEBOOKS = sorted(ROOT / f"notebooks/{study.stem}.ipynb" for study in (ROOT / "config/studies").glob("*.yaml"))
 ABLATION = {"ablate.py", "ablate_mechanism.py"}
 CAPTURE = {"capture.py", "record.py"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ _STRING_OR_NOT_A_NUMBER = re.compile(rf'"(?:[^"\\]|\\.)*"|{_NOT_A_NUMBER}', re.I
 
 # The pseudo job in which `fio --client` sums up several servers (client.c, handle_ts).
 _ALL_CLIENTS = "All clients"
+_NOT_FIOS, _KEYS = "this JSON is not fio's", '"fio version", "jobs" or "client_stats"'
 
 # strict=False: fio escapes only quotes and backslashes in strings, never tabs or other control characters.
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
@@ -33,6 +35,7 @@ class FioParseError(ValueError):
     Attributes:
         source: name of the file or text.
         place: ``"line 12, column 3"``, a JSON path, or ``""`` when the whole source is meant.
+        problem: what is wrong there.
     """
 
     def __init__(self, source: str, place: str, problem: str) -> None:
@@ -40,6 +43,7 @@ class FioParseError(ValueError):
         super().__init__(": ".join(part for part in (source, place, problem) if part))
         self.source = source
         self.place = place
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,21 @@ def read_documents(path: str | os.PathLike[str]) -> list[Document]:
         FioParseError: as for `parse_documents`; ``source`` is the path.
         OSError: the file cannot be read.
     """
-    content = Path(path).read_bytes()
+    return parse_documents(as_text(Path(path).read_bytes()), os.fspath(path))
+
+
+def as_text(content: bytes) -> str:
+    """Decode what fio wrote: UTF-8, or UTF-16 where a byte order mark says so."""
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    return parse_documents(content.decode(encoding, errors="replace"), os.fspath(path))
+    return content.decode(encoding, errors="replace")
+
+
+def of_mapping(data: Mapping[str, Any], source: str) -> Document:
+    """Return the document of a result that is decoded already. Raises FioParseError where it is not fio's."""
+    if not ("jobs" in data or "client_stats" in data or "fio version" in data):
+        raise FioParseError(source, "", f"{_NOT_FIOS}: there is no {_KEYS}")
+    fields = dict(data)
+    return Document(source, 0, fields, "", "", _jobs(fields, source, ""))
 
 
 def parse_documents(text: str, source: str) -> list[Document]:
@@ -225,7 +241,7 @@ def _broken(text: str, source: str, error: json.JSONDecodeError | RecursionError
 def _no_document(text: str, source: str, foreign: int | None) -> FioParseError:
     """Say why there is no document of fio's at all."""
     if foreign is not None:
-        problem = 'this JSON is not fio\'s: there is no "fio version", "jobs" or "client_stats"'
+        problem = f"{_NOT_FIOS}: there is no {_KEYS}"
         return FioParseError(source, _place(text, foreign), problem)
     begins = " ".join(text.split())[:60]
     problem = (

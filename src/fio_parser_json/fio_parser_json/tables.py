@@ -1,21 +1,29 @@
-"""Make tidy pandas tables of fio documents: one row per job and direction, one row per latency bin."""
+"""Make tidy pandas tables of fio documents: of jobs and directions, latency bins, syncs, and the disks below."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from fio_parser_json.documents import Document, FioParseError, json_type, read_documents
-
-Source = str | os.PathLike[str] | Document
+from fio_parser_json.documents import Document
+from fio_parser_json.fields import (
+    LATENCIES,
+    Fields,
+    bins_of,
+    clat_is_lat,
+    directions,
+    latencies,
+    options_of,
+    percentiles_of,
+    sampled,
+    version_of,
+)
+from fio_parser_json.options import NUMBERS, numbers
+from fio_parser_json.sources import Errors, Item, Skipped, Sources, documents_of, gather
 
 _INTEGER, _REAL, _TEXT = "Int64", "float64", "string"
-_LATENCIES = ("slat", "clat", "lat")
-_DIRECTIONS = ("read", "write", "trim", "mixed")
 # fio's io_u_mark_depth: the bucket "16" counts 16 to 31 I/Os in flight. The number is the lower bound.
 _DEPTHS = {"1": 1, "2": 2, "4": 4, "8": 8, "16": 16, "32": 32, ">=64": 64}
 _DEPTH_COLUMNS = {label: f"iodepth_level_{label.replace('>=', 'ge')}_percent" for label in _DEPTHS}
@@ -65,7 +73,7 @@ _JOB_COLUMNS: dict[str, str] = {
     "iops_samples": _INTEGER,
     **{
         f"{latency}_{statistic}_ns": dtype
-        for latency in _LATENCIES
+        for latency in LATENCIES
         for statistic, dtype in {"min": _INTEGER, "max": _INTEGER, "mean": _REAL, "stddev": _REAL}.items()
     },
     "short_ios": _INTEGER,
@@ -77,6 +85,42 @@ _JOB_COLUMNS: dict[str, str] = {
     **dict.fromkeys(_DEPTH_COLUMNS.values(), _REAL),
     **dict.fromkeys(_BATCH_COLUMNS.values(), _REAL),
     **dict.fromkeys(_LATENCY_COLUMNS.values(), _REAL),
+}
+
+_SYNC_COLUMNS: dict[str, str] = {
+    "source": _TEXT,
+    "document": _INTEGER,
+    "job": _INTEGER,
+    "hostname": _TEXT,
+    "jobname": _TEXT,
+    "syncs": _INTEGER,
+    "sync_min_ns": _INTEGER,
+    "sync_max_ns": _INTEGER,
+    "sync_mean_ns": _REAL,
+    "sync_stddev_ns": _REAL,
+}
+
+# Of disk_util fio's field and its type by column; of a disk made of others the same again of these.
+_DISK_FIELDS: dict[str, tuple[str, str]] = {
+    f"{prefix}{column}": (f"{prefix}{key}", dtype)
+    for prefix in ("", "aggr_")
+    for column, key, dtype in (
+        *(
+            (f"{way}_{what}", f"{way}_{what}", _INTEGER)
+            for what in ("ios", "merges", "sectors")
+            for way in ("read", "write")
+        ),
+        ("read_ticks_ms", "read_ticks", _INTEGER),
+        ("write_ticks_ms", "write_ticks", _INTEGER),
+        ("in_queue_ms", "in_queue", _INTEGER),
+        ("util_percent", "util", _REAL),
+    )
+}
+_DISK_COLUMNS: dict[str, str] = {
+    "source": _TEXT,
+    "document": _INTEGER,
+    "disk": _TEXT,
+    **{column: dtype for column, (_, dtype) in _DISK_FIELDS.items()},
 }
 
 _BIN_COLUMNS: dict[str, str] = {
@@ -91,7 +135,13 @@ _BIN_COLUMNS: dict[str, str] = {
 }
 
 
-def jobs(sources: Source | Iterable[Source], *, all_directions: bool = False) -> pd.DataFrame:
+def jobs(
+    sources: Sources,
+    *,
+    all_directions: bool = False,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+) -> pd.DataFrame:
     """Tabulate fio results: one row per job and direction.
 
     With ``group_reporting`` fio itself merges the jobs of a group: there is one row per group and direction,
@@ -99,9 +149,11 @@ def jobs(sources: Source | Iterable[Source], *, all_directions: bool = False) ->
     ``fio --client`` is left out, so that sums over rows count each I/O once.
 
     Args:
-        sources: the path of a file that fio wrote, a `Document`, or any number of these.
+        sources: files, folders, globs, open files, decoded results or documents: see `all_documents`.
         all_directions: keep the directions in which a job issued no I/O. Without it a job that failed before
             its first I/O has no row.
+        errors: ``"raise"`` for the first source that cannot be read, or ``"skip"`` it: see `all_documents`.
+        skipped: a list to which the sources that are left out are appended.
 
     Returns:
         A frame with these columns (Int64, float64 or string; NA where this fio did not write the
@@ -141,48 +193,81 @@ def jobs(sources: Source | Iterable[Source], *, all_directions: bool = False) ->
         that any source sets: text as fio wrote it, "" for an option without a value, NA where it was not set;
         an option of the job wins over a global one. fio 2.3 and later write options.
 
+        Last, options as numbers, each that any source sets, in the order of ``options.NUMBERS``: ``bs_bytes``,
+        ``size_bytes``, ``io_size_bytes``, ``offset_bytes``, ``iodepth``, ``numjobs``, ``rwmixread_percent``,
+        ``rwmixwrite_percent``, ``rate_bytes_per_s``, ``rate_iops``, ``thinktime_us``, ``ramp_time_us`` and
+        ``asked_runtime_us`` (of ``runtime``). Of an option with a value for each direction it is that of the row.
+
         A statistic of which fio says that it had no samples is NA, not the 0 that fio writes.
 
     Raises:
         FioParseError: a source is not a whole, valid output of fio, or a field has the wrong type.
         OSError: a file cannot be read.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in _JOB_COLUMNS}
-    percentiles: list[dict[tuple[int, float], int | None]] = []
-    options: list[dict[str, str]] = []
-    for document in _documents(sources):
-        top = _Object(document, "", document.data)
-        for number, job, name, direction in _directions(document):
+    found = list(
+        gather(
+            sources,
+            lambda item: _job_rows(item, all_directions=all_directions),
+            errors=errors,
+            skipped=skipped,
+        )
+    )
+    data = {name: pd.Series([row.fields[name] for row in found], dtype=dtype) for name, dtype in _JOB_COLUMNS.items()}
+    for latency, percentile in sorted({key for row in found for key in row.percentiles}):
+        values = [row.percentiles.get((latency, percentile)) for row in found]
+        data[f"{LATENCIES[latency]}_p{_label(percentile)}_ns"] = pd.Series(values, dtype=_INTEGER)
+    for option in sorted({name for row in found for name in row.options}):
+        data[f"option_{option}"] = pd.Series([row.options.get(option) for row in found], dtype=_TEXT)
+    in_numbers = [numbers(row.options, row.fields["direction"]) for row in found]
+    for column, (_, names) in NUMBERS.items():
+        if any(name in row.options for row in found for name in names):
+            data[column] = pd.Series([each[column] for each in in_numbers], dtype=_INTEGER)
+    return pd.DataFrame(data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of `jobs`: its fixed columns, and what it has of those that depend on the sources."""
+
+    fields: dict[str, Any]
+    percentiles: dict[tuple[int, float], int | None]
+    options: dict[str, str]
+
+
+def _job_rows(item: Item, *, all_directions: bool) -> list[_Row]:
+    rows = []
+    for document in documents_of(item):
+        top = Fields(document, "", document.data)
+        for number, job, name, direction in directions(document):
             if not all_directions and not _issued_io(direction):
                 continue
-            job_options = _options(document, top, job)
-            row = {
-                "source": document.source,
-                "document": document.index,
-                "job": number,
+            options = options_of(document, top, job)
+            fields = {
+                **_place(document, number),
                 "direction": name,
                 **_job_fields(top, job),
                 **_direction_fields(top, direction),
             }
-            for column, values in columns.items():
-                values.append(row[column])
-            percentiles.append(dict(_percentiles(top, direction, job_options)))
-            options.append(job_options)
-    data = {name: pd.Series(values, dtype=_JOB_COLUMNS[name]) for name, values in columns.items()}
-    for latency, percentile in sorted({key for row in percentiles for key in row}):
-        label = f"{percentile:.6f}".rstrip("0").rstrip(".").replace(".", "_")
-        values = [row.get((latency, percentile)) for row in percentiles]
-        data[f"{_LATENCIES[latency]}_p{label}_ns"] = pd.Series(values, dtype=_INTEGER)
-    for option in sorted({name for row in options for name in row}):
-        data[f"option_{option}"] = pd.Series([row.get(option) for row in options], dtype=_TEXT)
-    return pd.DataFrame(data)
+            rows.append(_Row(fields, dict(percentiles_of(top, direction, options)), options))
+    return rows
 
 
-def latency_bins(sources: Source | Iterable[Source]) -> pd.DataFrame:
+def _place(document: Document, job: int) -> dict[str, Any]:
+    return {"source": document.source, "document": document.index, "job": job}
+
+
+def _label(percentile: float) -> str:
+    """Return a percentile as the names of columns have it: 99.9 as 99_9."""
+    return f"{percentile:.6f}".rstrip("0").rstrip(".").replace(".", "_")
+
+
+def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
     """Tabulate the latency histograms that fio writes with ``--output-format=json+``: one row per bin.
 
     Args:
-        sources: the path of a file that fio wrote, a `Document`, or any number of these.
+        sources: files, folders, globs, open files, decoded results or documents: see `all_documents`.
+        errors: ``"raise"`` for the first source that cannot be read, or ``"skip"`` it: see `all_documents`.
+        skipped: a list to which the sources that are left out are appended.
 
     Returns:
         A frame with the columns below, bins ascending; no row for a result without bins (``json``, fio before
@@ -200,117 +285,139 @@ def latency_bins(sources: Source | Iterable[Source]) -> pd.DataFrame:
         FioParseError: a source is not a whole, valid output of fio, or a field has the wrong type.
         OSError: a file cannot be read.
     """
-    blocks: dict[str, list[Any]] = {name: [] for name in _BIN_COLUMNS if name not in {"bin_ns", "count"}}
+    described: dict[str, list[Any]] = {name: [] for name in _BIN_COLUMNS if name not in {"bin_ns", "count"}}
     lengths: list[int] = []
     bins: list[int] = []
     counts: list[int] = []
-    for document in _documents(sources):
-        top = _Object(document, "", document.data)
-        for number, job, name, direction in _directions(document):
-            moved = _clat_is_lat(top, _options(document, top, job))
-            for latency, statistics, scale in _latencies(direction):
-                block_bins, block_counts = _bins(statistics.child("bins"), scale)
-                if not block_bins:
-                    continue
-                which = "lat" if moved and latency == "clat" else latency
-                values = (document.source, document.index, number, job.text("jobname"), name, which)
-                for column, value in zip(blocks.values(), values, strict=True):
-                    column.append(value)
-                lengths.append(len(block_bins))
-                bins += block_bins
-                counts += block_counts
-    described = pd.DataFrame({name: pd.Series(blocks[name], dtype=_BIN_COLUMNS[name]) for name in blocks})
-    table = described.loc[described.index.repeat(lengths)].reset_index(drop=True)
+    for block in gather(sources, _histograms, errors=errors, skipped=skipped):
+        for column, value in zip(described.values(), block.about, strict=True):
+            column.append(value)
+        lengths.append(len(block.bins))
+        bins += block.bins
+        counts += block.counts
+    blocks = pd.DataFrame({name: pd.Series(described[name], dtype=_BIN_COLUMNS[name]) for name in described})
+    table = blocks.loc[blocks.index.repeat(lengths)].reset_index(drop=True)
     # By way of int64, which is ten times as fast for a million numbers.
     table["bin_ns"] = pd.Series(bins, dtype="int64").astype("Int64")
     table["count"] = pd.Series(counts, dtype="int64").astype("Int64")
     return table
 
 
-class _Object:
-    """A JSON object that knows its place in a document, for messages; a missing or null field is None."""
+@dataclass(frozen=True, slots=True)
+class _Histogram:
+    """What `latency_bins` has of one histogram: what it is of, by column, and its bins."""
 
-    __slots__ = ("document", "fields", "place")
-
-    def __init__(self, document: Document, place: str, fields: dict[str, Any]) -> None:
-        self.document = document
-        self.place = place
-        self.fields = fields
-
-    def child(self, key: str) -> _Object:
-        """Return an object within this one, empty if missing."""
-        value = self.fields.get(key)
-        place = f"{self.place}.{key}" if self.place else key
-        if value is None:
-            return _Object(self.document, place, {})
-        if not isinstance(value, dict):
-            raise self.wrong(key, "an object", value)
-        return _Object(self.document, place, value)
-
-    def real(self, key: str, scale: int = 1) -> float | None:
-        value = self.fields.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self.wrong(key, "a number", value)
-        return value * scale
-
-    def integer(self, key: str, scale: int = 1) -> int | None:
-        value = self.real(key, scale)
-        # Some versions write the start value of a minimum, 2**64 - 1, where they had no samples.
-        if value is None or not -(2**63) <= value < 2**63:
-            return None
-        return round(value)
-
-    def text(self, key: str) -> str | None:
-        value = self.fields.get(key)
-        if value is not None and not isinstance(value, str):
-            raise self.wrong(key, "a string", value)
-        return value
-
-    def wrong(self, key: str, expected: str, found: object) -> FioParseError:
-        place = f"{self.place}.{key}" if self.place else key
-        return self.error(place, f"expected {expected}, found {json_type(found)}")
-
-    def error(self, place: str, problem: str) -> FioParseError:
-        label = f"document {self.document.index}: " if self.document.index else ""
-        return FioParseError(self.document.source, label + place, problem)
+    about: tuple[Any, ...]
+    bins: list[int]
+    counts: list[int]
 
 
-def _documents(sources: Source | Iterable[Source]) -> Iterator[Document]:
-    if isinstance(sources, str | os.PathLike | Document):
-        sources = [sources]
-    for source in sources:
-        if isinstance(source, Document):
-            yield source
-        else:
-            yield from read_documents(source)
+def _histograms(item: Item) -> list[_Histogram]:
+    found = []
+    for document in documents_of(item):
+        top = Fields(document, "", document.data)
+        for number, job, name, direction in directions(document):
+            moved = clat_is_lat(top, options_of(document, top, job))
+            for latency, statistics, scale in latencies(direction):
+                bins, counts = bins_of(statistics.child("bins"), scale)
+                if bins:
+                    which = "lat" if moved and latency == "clat" else latency
+                    about = (document.source, document.index, number, job.text("jobname"), name, which)
+                    found.append(_Histogram(about, bins, counts))
+    return found
 
 
-def _directions(document: Document) -> Iterator[tuple[int, _Object, str, _Object]]:
-    """Give position and fields of each job with name and fields of each of its directions."""
-    key = "jobs" if "jobs" in document.data else "client_stats"
-    for number, fields in enumerate(document.jobs):
-        job = _Object(document, f"{key}[{number}]", fields)
-        # With unified_rw_reporting=both "mixed" stands beside its own parts: it would count them twice.
-        names = fields.keys() & {"read", "write", "trim"} or fields.keys() & {"mixed"}
-        if not names:
-            raise job.error(job.place, 'there is no "read", "write", "trim" or "mixed" in this job')
-        for name in sorted(names, key=_DIRECTIONS.index):
-            yield number, job, name, job.child(name)
+def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
+    """Tabulate how long syncs took (``fsync``, ``fdatasync``, ``sync_file_range``): one row per job that made any.
+
+    Args:
+        sources: files, folders, globs, open files, decoded results or documents: see `all_documents`.
+        errors: ``"raise"`` for the first source that cannot be read, or ``"skip"`` it: see `all_documents`.
+        skipped: a list to which the sources that are left out are appended.
+
+    Returns:
+        A frame with the columns ``source``, ``document``, ``job``, ``hostname`` and ``jobname`` as in `jobs`; then
+        ``syncs`` (how many were timed), ``sync_{min,max,mean,stddev}_ns`` of the latency that the program saw,
+        and ``sync_p<percentile>_ns`` for each percentile that any source has. fio 3.5 and later write them.
+
+    Raises:
+        FioParseError: a source is not a whole, valid output of fio, or a field has the wrong type.
+        OSError: a file cannot be read.
+    """
+    found = list(gather(sources, _sync_rows, errors=errors, skipped=skipped))
+    data = {name: pd.Series([row.fields[name] for row in found], dtype=dtype) for name, dtype in _SYNC_COLUMNS.items()}
+    for key in sorted({key for row in found for key in row.percentiles}):
+        values = [row.percentiles.get(key) for row in found]
+        data[f"sync_p{_label(key[1])}_ns"] = pd.Series(values, dtype=_INTEGER)
+    return pd.DataFrame(data)
 
 
-def _issued_io(direction: _Object) -> bool:
+def _sync_rows(item: Item) -> list[_Row]:
+    rows = []
+    for document in documents_of(item):
+        top = Fields(document, "", document.data)
+        for number, fields in enumerate(document.jobs):
+            job = Fields(document, f"{'jobs' if 'jobs' in document.data else 'client_stats'}[{number}]", fields)
+            sync = job.child("sync")
+            statistics = sync.child("lat_ns")
+            # Newer versions count the syncs in N alone, and write total_ios as 0.
+            syncs = statistics.integer("N") or sync.integer("total_ios")
+            if not syncs:
+                continue
+            about = {
+                **_place(document, number),
+                "hostname": job.text("hostname"),
+                "jobname": job.text("jobname"),
+                "syncs": syncs,
+                **_statistics("sync", statistics),
+            }
+            rows.append(_Row(about, dict(percentiles_of(top, sync, {})), {}))
+    return rows
+
+
+def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
+    """Tabulate what the kernel counted of the disks meanwhile: one row per document and disk.
+
+    Args:
+        sources: files, folders, globs, open files, decoded results or documents: see `all_documents`.
+        errors: ``"raise"`` for the first source that cannot be read, or ``"skip"`` it: see `all_documents`.
+        skipped: a list to which the sources that are left out are appended.
+
+    Returns:
+        A frame with the columns ``source`` and ``document`` as in `jobs`; ``disk``, the kernel's name;
+        ``{read,write}_{ios,merges,sectors}`` (a sector is 512 bytes; fio 3.38 and later write them),
+        ``{read,write}_ticks_ms`` and ``in_queue_ms`` (time that requests waited, summed up), and ``util_percent``. Of
+        a disk made of others (RAID, LVM) the columns with ``aggr_`` in front are sums over these, and
+        ``aggr_util_percent`` the largest of theirs.
+
+    Raises:
+        FioParseError: a source is not a whole, valid output of fio, or a field has the wrong type.
+        OSError: a file cannot be read.
+    """
+    found = list(gather(sources, _disk_rows, errors=errors, skipped=skipped))
+    return pd.DataFrame(
+        {name: pd.Series([row[name] for row in found], dtype=dtype) for name, dtype in _DISK_COLUMNS.items()}
+    )
+
+
+def _disk_rows(item: Item) -> list[dict[str, Any]]:
+    rows = []
+    for document in documents_of(item):
+        top = Fields(document, "", document.data)
+        for disk in top.objects("disk_util"):
+            row = {"source": document.source, "document": document.index, "disk": disk.text("name")}
+            for column, (key, dtype) in _DISK_FIELDS.items():
+                row[column] = disk.integer(key) if dtype == _INTEGER else disk.real(key)
+            rows.append(row)
+    return rows
+
+
+def _issued_io(direction: Fields) -> bool:
     # total_ios came with fio 2.1.14.
     return any(direction.real(key) for key in ("total_ios", "io_bytes", "runtime"))
 
 
-def _version(top: _Object) -> tuple[int, int] | None:
-    match = re.search(r"(\d+)\.(\d+)", top.text("fio version") or "")
-    return (int(match[1]), int(match[2])) if match else None
-
-
-def _job_fields(top: _Object, job: _Object) -> dict[str, Any]:
+def _job_fields(top: Fields, job: Fields) -> dict[str, Any]:
     timestamp_ms = top.integer("timestamp_ms")
     depths = job.child("iodepth_level")
     shares = {label: depths.real(label) for label in _DEPTHS}
@@ -333,10 +440,10 @@ def _job_fields(top: _Object, job: _Object) -> dict[str, Any]:
     }
 
 
-def _direction_fields(top: _Object, direction: _Object) -> dict[str, Any]:
+def _direction_fields(top: Fields, direction: Fields) -> dict[str, Any]:
     # io_bytes counted KiB until fio 2.21 corrected it, and brought io_kbytes with that; bw_bytes came later.
     in_bytes = "io_kbytes" in direction.fields or "bw_bytes" in direction.fields
-    in_bytes = in_bytes or (_version(top) or (0, 0)) >= (2, 21)
+    in_bytes = in_bytes or (version_of(top) or (0, 0)) >= (2, 21)
     bandwidth = direction.integer("bw_bytes")
     row = {
         "runtime_ms": direction.integer("runtime"),
@@ -352,149 +459,24 @@ def _direction_fields(top: _Object, direction: _Object) -> dict[str, Any]:
         ("bandwidth", "bw", "bw_dev", "_bytes_per_s", 1024),
         ("iops", "iops", "iops_stddev", "", 1),
     ):
-        sampled = _sampled(direction, f"{key}_samples")
-        row[f"{name}_min{unit}"] = direction.integer(f"{key}_min", scale) if sampled else None
-        row[f"{name}_max{unit}"] = direction.integer(f"{key}_max", scale) if sampled else None
-        row[f"{name}_mean{unit}"] = direction.real(f"{key}_mean", scale) if sampled else None
-        row[f"{name}_stddev{unit}"] = direction.real(deviation, scale) if sampled else None
+        there = sampled(direction, f"{key}_samples")
+        row[f"{name}_min{unit}"] = direction.integer(f"{key}_min", scale) if there else None
+        row[f"{name}_max{unit}"] = direction.integer(f"{key}_max", scale) if there else None
+        row[f"{name}_mean{unit}"] = direction.real(f"{key}_mean", scale) if there else None
+        row[f"{name}_stddev{unit}"] = direction.real(deviation, scale) if there else None
         row[f"{name}_samples"] = direction.integer(f"{key}_samples")
-    row["bandwidth_share_percent"] = direction.real("bw_agg") if _sampled(direction, "bw_samples") else None
-    for latency, statistics, scale in _latencies(direction):
-        sampled = _sampled(statistics, "N")
-        row[f"{latency}_min_ns"] = statistics.integer("min", scale) if sampled else None
-        row[f"{latency}_max_ns"] = statistics.integer("max", scale) if sampled else None
-        row[f"{latency}_mean_ns"] = statistics.real("mean", scale) if sampled else None
-        row[f"{latency}_stddev_ns"] = statistics.real("stddev", scale) if sampled else None
+    row["bandwidth_share_percent"] = direction.real("bw_agg") if sampled(direction, "bw_samples") else None
+    for latency, statistics, scale in latencies(direction):
+        row |= _statistics(latency, statistics, scale)
     return row
 
 
-def _sampled(statistics: _Object, count: str) -> bool:
-    """Tell whether fio had samples; a version that does not count them (N: before 3.18) had."""
-    return statistics.integer(count) != 0
-
-
-def _latencies(direction: _Object) -> Iterator[tuple[str, _Object, int]]:
-    """Give the three latencies of a direction, each with the factor from its unit to nanoseconds."""
-    for latency in _LATENCIES:
-        if f"{latency}_ns" not in direction.fields and latency in direction.fields:
-            yield latency, direction.child(latency), 1000
-        else:
-            yield latency, direction.child(f"{latency}_ns"), 1
-
-
-def _clat_is_lat(top: _Object, options: dict[str, str]) -> bool:
-    """Tell whether what fio puts into clat_ns is the histogram of lat.
-
-    fio 3.1 to 3.12 keep one histogram, of total latency if lat_percentiles is on or clat_percentiles is off,
-    but write its percentiles (fio 3.1 its bins too) into clat_ns all the same.
-    """
-    version = _version(top)
-    if version is None or not (3, 1) <= version < (3, 13):
-        return False
-    lat, clat = options.get("lat_percentiles"), options.get("clat_percentiles")
-    return _is_off(clat) if lat is None else not _is_off(lat)
-
-
-def _is_off(option: str | None) -> bool:
-    return option is not None and option.strip() == "0"
-
-
-def _percentiles(
-    top: _Object, direction: _Object, options: dict[str, str]
-) -> Iterator[tuple[tuple[int, float], int | None]]:
-    moved = _clat_is_lat(top, options)
-    for latency, statistics, scale in _latencies(direction):
-        values = statistics.child("percentile")
-        which = _LATENCIES.index("lat" if moved and latency == "clat" else latency)
-        for key in values.fields:
-            try:
-                percentile = float(key)
-            except ValueError:
-                percentile = -1
-            if not 0 <= percentile <= 100:
-                raise values.error(f"{values.place}.{key}", "expected a percentile as the name")
-            # Versions before 3.4 fill unused places of the list with "0.00": 0.
-            if percentile > 0:
-                yield (which, percentile), values.integer(key, scale)
-
-
-# Far above any latency or count, and far below what a column of integers can hold.
-_LARGEST = 2**53
-# fio 2.2.12 to 2.19 wrote all counts of a histogram by index, and among them the constants of its layout.
-_PLAT_BITS = "FIO_IO_U_PLAT_BITS"
-_PLAT_CONSTANTS = frozenset({_PLAT_BITS, "FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR"})
-
-
-def _bins(histogram: _Object, scale: int) -> tuple[list[int], list[int]]:
-    """Return latencies in ns and counts of the bins that are not empty, ascending."""
-    entries = histogram.fields
-    bits, limit = 0, _LARGEST
-    if not _PLAT_CONSTANTS.isdisjoint(entries):
-        bits = 6 if _PLAT_BITS not in entries else histogram.integer(_PLAT_BITS) or 0
-        if not 0 < bits < 16:
-            raise histogram.error(f"{histogram.place}.{_PLAT_BITS}", "expected a number from 1 to 15")
-        limit = 32 << bits
-        entries = {key: value for key, value in entries.items() if key not in _PLAT_CONSTANTS and value != 0}
-    if not entries:
-        return [], []
-    counts = list(entries.values())
-    try:
-        bins = list(map(int, entries))
-        # Checked as a whole first: a thousand files hold a million bins.
-        plain = set(map(type, counts)) == {int} and min(bins) >= 0 and min(counts) >= 0
-        plain = plain and max(bins) < limit and max(counts) < _LARGEST
-    except ValueError:
-        plain = False
-    if not plain:
-        raise _wrong_bin(histogram, entries, limit)
-    if bits:
-        bins = [_plat_index_to_value(index, bits) for index in bins]
-    ascending = sorted(bins)
-    if bins != ascending:
-        counts = [count for _, count in sorted(zip(bins, counts, strict=True))]
-    return [value * scale for value in ascending] if scale != 1 else ascending, counts
-
-
-def _wrong_bin(histogram: _Object, entries: dict[str, Any], limit: int) -> FioParseError:
-    """Say which of the bins is none."""
-    for key, value in entries.items():
-        if not key.isdecimal() or len(key) > 19 or int(key) >= limit:
-            return histogram.error(f"{histogram.place}.{key}", "expected a latency as the name of a bin")
-        if type(value) is not int or not 0 <= value < _LARGEST:
-            return histogram.wrong(key, "a count", value)
-    return histogram.error(histogram.place, "expected a histogram")
-
-
-def _plat_index_to_value(index: int, bits: int) -> int:
-    """Convert the index of a bin to its latency: plat_idx_to_val in fio's stat.c."""
-    if index < 2 << bits:
-        return index
-    error_bits = (index >> bits) - 1
-    base = 1 << (error_bits + bits)
-    return base + int((index % (1 << bits) + 0.5) * (1 << error_bits))
-
-
-def _options(document: Document, top: _Object, job: _Object) -> dict[str, str]:
-    """Merge global options and those of the job, which win."""
-    merged: dict[str, str] = {}
-    for options in (_global_options(document, top, job), job.child("job options")):
-        for name, value in options.fields.items():
-            if isinstance(value, dict | list):
-                raise options.wrong(name, "a string", value)
-            merged[name] = "" if value is None else str(value)
-    return merged
-
-
-def _global_options(document: Document, top: _Object, job: _Object) -> _Object:
-    key = "global options"
-    everyone = top.fields.get(key)
-    if not isinstance(everyone, list):
-        return top.child(key)
-    # fio 3.39 and later, client of several servers: one object each, which says whose it is.
-    for number, options in enumerate(everyone):
-        if not isinstance(options, dict):
-            raise top.wrong(f"{key}[{number}]", "an object", options)
-        if all(options.get(name) == job.fields.get(name) for name in ("hostname", "port")):
-            own = {name: value for name, value in options.items() if name not in {"hostname", "port"}}
-            return _Object(document, f"{key}[{number}]", own)
-    return _Object(document, key, {})
+def _statistics(name: str, statistics: Fields, scale: int = 1) -> dict[str, Any]:
+    """Return least, greatest, mean and deviation of a latency, all missing where fio had no samples."""
+    there = sampled(statistics, "N")
+    return {
+        f"{name}_min_ns": statistics.integer("min", scale) if there else None,
+        f"{name}_max_ns": statistics.integer("max", scale) if there else None,
+        f"{name}_mean_ns": statistics.real("mean", scale) if there else None,
+        f"{name}_stddev_ns": statistics.real("stddev", scale) if there else None,
+    }

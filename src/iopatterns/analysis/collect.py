@@ -12,6 +12,7 @@ import pandas as pd
 
 import fio_parser_json
 import iopatterns
+from fio_parser_json import options as fio_options
 from iopatterns.analysis import quantities, replays
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
@@ -135,7 +136,8 @@ def _parsed(of_fio: Sequence[Path], replayed: Sequence[Path]) -> pd.DataFrame:
     if of_fio:
         parsed = fio_parser_json.jobs(of_fio)
         # fio's own rendering of the options is in the raw files; the canonical ones stand for them
-        found.append(parsed[[column for column in parsed.columns if not column.startswith("option_")]])
+        rendered = [name for name in parsed.columns if name.startswith("option_") or name in fio_options.NUMBERS]
+        found.append(parsed.drop(columns=rendered))
     if replayed:
         found.append(replays.rows(replayed))
     return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)

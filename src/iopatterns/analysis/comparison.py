@@ -32,25 +32,32 @@ class ComparisonError(IoPatternsError):
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: its name, and the executions of each study (`quantities.read_executions`)."""
+    """One side of a comparison: its name, and the executions of each study (`quantities.read_executions`).
+
+    ``fio_versions`` are those with which a whole folder was measured.
+    """
 
     name: str
     executions: dict[str, pd.DataFrame]
+    fio_versions: tuple[str, ...] = ()
 
 
 def sides(root: Path, first: str, second: str) -> tuple[Side, Side]:
-    """Return the two sides that are named: two drives of the results below ``root``, or two folders of results.
+    """Return the two sides that are named.
 
-    A folder is one with ``measurements``, or that holds one with it under ``results``: another checkout, a copy, or
-    what `iopatterns bench` made. Raises ComparisonError.
+    They are two drives or two levels of a factor, of the results below ``root``, or two folders of results.
+    A level is ``DRA=0``, ``iodepth=8`` and the like. A folder is one with ``measurements``, or that holds one with it
+    under ``results``: another checkout, a copy, or what `iopatterns bench` made. Raises ComparisonError.
     """
     folders = [_measurements(root / name) for name in (first, second)]
     if folders[0] is not None and folders[1] is not None:
-        return Side(first, _read(folders[0])), Side(second, _read(folders[1]))
+        return _of_folder(first, folders[0]), _of_folder(second, folders[1])
     here = _measurements(root)
     if here is None:
         raise ComparisonError("results/measurements: nothing is measured yet. Run `snakemake --cores 1`.")
     whole = _read(here)
+    if "=" in first and "=" in second:
+        return _of_level(whole, first), _of_level(whole, second)
     known = sorted({drive for rows in whole.values() for drive in rows["drive"]})
     for name in (first, second):
         if name not in known:
@@ -62,12 +69,38 @@ def sides(root: Path, first: str, second: str) -> tuple[Side, Side]:
     return Side(first, drives[0]), Side(second, drives[1])
 
 
+def _of_level(whole: dict[str, pd.DataFrame], text: str) -> Side:
+    """Return the executions at one level of a factor, without that factor: the points are those of all others."""
+    name, _, level = text.partition("=")
+    try:
+        factor = factors.get(name)
+        wanted = str(factor.read(level))
+    except (factors.FactorError, ValueError) as error:
+        raise ComparisonError(f"{printable(text)}: {error}") from None
+    column = factor.column
+    found = {study: rows for study, rows in whole.items() if column in rows}
+    parts = {study: rows[rows[column].astype("string") == wanted] for study, rows in found.items()}
+    if all(rows.empty for rows in parts.values()):
+        there = sorted({str(each) for rows in found.values() for each in rows[column].dropna()})
+        raise ComparisonError(
+            f"{printable(text)}: nothing was measured at that level. Measured of {name}:"
+            f" {', '.join(there) or 'nothing'}."
+        )
+    return Side(text, {study: rows.drop(columns=column) for study, rows in parts.items() if not rows.empty})
+
+
 def _measurements(folder: Path) -> Path | None:
     return next((place for place in (folder / "measurements", folder / "results/measurements") if place.is_dir()), None)
 
 
 def _read(folder: Path) -> dict[str, pd.DataFrame]:
     return {path.stem: quantities.read_executions(path) for path in sorted(folder.glob("*.parquet"))}
+
+
+def _of_folder(name: str, folder: Path) -> Side:
+    columns = [pd.read_parquet(path, columns=["fio_version"])["fio_version"] for path in folder.glob("*.parquet")]
+    versions = {str(each) for column in columns for each in column.dropna()}
+    return Side(name, _read(folder), tuple(sorted(versions)))
 
 
 @dataclass(frozen=True)
@@ -176,9 +209,12 @@ class Comparison:
         count = points["verdict"].value_counts()
         parts = [f"{count[name]} {name}" for name in (HIGHER, LOWER, OPEN, UNKNOWN) if name in count]
         by_chance = (1 - self.confidence) * len(points)
+        versions = [" and ".join(side.fio_versions) for side in (self.first, self.second)]
+        other_fio = f" Measured with {versions[0]} and {versions[1]}." if versions[0] != versions[1] else ""
         return (
             f"{self.of} of {self.second.name} against {self.first.name}, at {len(points)} points: {', '.join(parts)}."
             f" Of two drives that were the same, about {by_chance:.2g} of so many points would be told apart by chance."
+            f"{other_fio}"
         )
 
 

@@ -31,11 +31,16 @@ class Outputs:
     def figure(self, figure: Figure, name: str) -> Image:
         """Write a figure's files, and return it as an image of few bytes, which a committed notebook holds."""
         save(figure, self.figures / name)
-        drawn, shown = io.BytesIO(), io.BytesIO()
-        with styled():
-            figure.savefig(drawn, format="png", dpi=_SHOWN_DPI)
-        # lines and letters of few colours: a palette takes a third of the bytes
-        PIL.Image.open(drawn).convert("RGB").quantize(_SHOWN_COLOURS, dither=PIL.Image.Dither.NONE).save(
-            shown, format="png", optimize=True
-        )
-        return Image(shown.getvalue())  # type: ignore[no-untyped-call]
+        return Image(small_png(figure))  # type: ignore[no-untyped-call]
+
+
+def small_png(figure: Figure) -> bytes:
+    """Return a figure as an image of few bytes, of the size at which a notebook shows it."""
+    drawn, small = io.BytesIO(), io.BytesIO()
+    with styled():
+        figure.savefig(drawn, format="png", dpi=_SHOWN_DPI)
+    # lines and letters of few colours: a palette takes a third of the bytes
+    PIL.Image.open(drawn).convert("RGB").quantize(_SHOWN_COLOURS, dither=PIL.Image.Dither.NONE).save(
+        small, format="png", optimize=True
+    )
+    return small.getvalue()

@@ -178,6 +178,51 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
 
 
 @styled()
+def factors_figure(
+    summary: pd.DataFrame, of: str, x: str, curve: str | None = None, panel: str | None = None
+) -> Figure:
+    """Return a figure of a quantity over any factor, a curve for each level of another, a panel for each of a third.
+
+    ``summary``: as ``statistics.summarise`` returns it of the quantity ``of``, by the columns ``x``, ``curve`` and
+    ``panel`` and no others that have several levels. Raises PlotError for an empty summary, QuantityError.
+    """
+    if summary.empty:
+        raise PlotError("there is nothing to draw")
+    axis = _Axis.of(x, summary[x])
+    # what is shown by names goes on in the order of its levels
+    order = {name: sorted(set(summary[name].dropna())) for name in (x, curve, panel) if name}
+    summary = summary.sort_values([name for name in order if name], kind="stable")
+    measure = quantities.get(of)
+    points = summary.assign(at=summary[x].map(axis.places), curve=measure.label, panel=0)
+    points = points.astype(dict.fromkeys(("at", "mean", "low", "high"), "float64"))
+    if curve:
+        points["curve"] = summary[curve].map(_names_of(curve, order[curve]))
+    names = list(dict.fromkeys(points["curve"]))
+    looks = {name: _look(number, _MARKERS[number % len(_MARKERS)], 3.5) for number, name in enumerate(names)}
+    titles = [""]
+    if panel:
+        points["panel"] = summary[panel].map(order[panel].index)
+        titles = list(_names_of(panel, order[panel]).values())
+    columns = min(len(titles), _PANELS_PER_ROW - 1)
+    size = (WIDTH_INCH, -(-len(titles) // columns) * 2.35 + 0.3)
+    figure = _drawn(points, looks, titles, axis.scale(), columns=columns, size=size, label=axis.label)
+    for axes in figure.axes:
+        axes.set_ylim(0, points[["mean", "high"]].max(axis=None) * _ROOM)
+    figure.supylabel(f"{measure.label} ({measure.unit})" if measure.unit else measure.label, fontsize=7)
+    return figure
+
+
+def _names_of(factor: str, levels: Sequence[Any]) -> dict[Any, str]:
+    """Return what each level of a factor is called where nothing else says whose level it is."""
+    if factor == "rw":
+        return {level: WORKLOAD_NAMES.get(level, level) for level in levels}
+    texts = scale(factor, levels)
+    return {
+        level: texts.texts[level] if factor == "drive" else f"{texts.label}: {texts.texts[level]}" for level in levels
+    }
+
+
+@styled()
 def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     """Return a figure of a quantity over the levels of two factors, by colour and number, a panel for each of the rest.
 

@@ -146,6 +146,12 @@ def get(name: str) -> Quantity:
     return measure
 
 
+def told(rows: pd.DataFrame) -> list[str]:
+    """Return the quantities of a name of their own that some executions tell, see `read_executions`."""
+    named = {**QUANTITIES, **_OF_REPLAYS}
+    return [name for name, each in named.items() if each.column in rows and rows[each.column].notna().any()]
+
+
 def read_executions(path: Path) -> pd.DataFrame:
     """Return one row per execution from the measurements of a study, as ``collect.measurements`` made them.
 

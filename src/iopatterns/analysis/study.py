@@ -127,10 +127,7 @@ class Study:
 
     def factors(self, experiment: str) -> list[str]:
         """Return the columns that tell an experiment's cells apart, beside drive, rw and bs_bytes."""
-        rows = self.rows(experiment)
-        asked = rows.columns[: rows.columns.get_loc("bandwidth_bytes_per_s")]
-        others = [name for name in asked if name not in _ABOUT_A_CELL]
-        return [name for name in others if rows[name].nunique(dropna=False) > 1]
+        return [name for name in varied(self.rows(experiment)) if name not in _CELL]
 
     def quantities(self, experiment: str) -> list[str]:
         """Return the quantities that the source published of an experiment; without any, rate and mean latency."""
@@ -278,6 +275,13 @@ class Study:
             {"drive": drive, "doubt": doubt, "cells": count, "of": int(cells[drive])}
             for (drive, doubt), count in found.items()
         ]
+
+
+def varied(rows: pd.DataFrame) -> list[str]:
+    """Return the columns that tell the cells of some executions apart: drive, rw and bs_bytes, then other factors."""
+    asked = rows.columns[: rows.columns.get_loc("bandwidth_bytes_per_s")]
+    factors = [*_CELL, *(name for name in asked if name not in _ABOUT_A_CELL)]
+    return [name for name in factors if rows[name].nunique(dropna=False) > 1]
 
 
 def block_labels(sizes_bytes: pd.Series) -> list[str]:

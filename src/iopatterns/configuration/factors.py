@@ -250,6 +250,13 @@ _TABLE = (
         about="how long the workload runs in each execution before fio counts, so that what is counted is no filling of"
         " caches",
     ),
+    Factor(
+        "log_hist_msec",
+        Role.OURS,
+        least=10,
+        hint="a whole number of milliseconds from 10",
+        about="how often fio logs which latencies the requests had since; the log lies beside the raw file",
+    ),
     Factor("rate_iops", Role.FIO, least=1, tag="rate", hint="I/Os per second"),
     Factor("fsync", Role.FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),
     Factor("fdatasync", Role.FIO, least=0, tag="fdatasync", hint="a number of writes; 0 for never"),

@@ -113,7 +113,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
             messages.note(all_there)
             return 0
         cell.mkdir(parents=True, exist_ok=True)
-        for leftover in cell.glob(".*.partial"):
+        for leftover in [*cell.glob(".*.partial"), *cell.glob(".*.partial_*.log")]:
             leftover.unlink()
         drive.guard()
         drive.prepare()
@@ -175,7 +175,13 @@ def _warm_up(drive: drives.Drive, specification: Specification, log: iologs.Log 
     if specification["warmup_ms"]:
         raw = cell / "00.json"
         _run(drive, specification, specification["warmup_ms"], raw, log)
-        files.partial(raw).unlink(missing_ok=True)
+        _discard(files.partial(raw))
+
+
+def _discard(output: Path) -> None:
+    """Delete what fio wrote, if anything."""
+    output.unlink(missing_ok=True)
+    fio.log_of(output).unlink(missing_ok=True)
 
 
 def _run(
@@ -199,7 +205,7 @@ def _run(
         drive.verify()  # else what was measured may be of another drive, or have written where it must not
         return argv, outcome, requests
     except BaseException:
-        output.unlink(missing_ok=True)
+        _discard(output)
         raise
     finally:
         iolog.unlink(missing_ok=True)
@@ -323,9 +329,16 @@ def _attempt(
             sidecar["write_cache"], sidecar["held_up"] = condition.write_cache, held_up
             sidecar["others_bytes"] = _bytes_of_others(traffic, moved_bytes)
             sidecar["doubts"] = _doubts(sidecar, moved_bytes)
+        if fio.log_of(temporary).exists():
+            files.commit(fio.log_of(temporary), log_beside(raw))
         _keep(temporary, raw, sidecar)
     finally:
-        temporary.unlink(missing_ok=True)
+        _discard(temporary)
+
+
+def log_beside(raw: Path) -> Path:
+    """Return where the log of latencies of an execution lies that asked for one (``log_hist_msec``)."""
+    return raw.with_name(f"{raw.stem}_clat_hist.log")
 
 
 def _replay(root: Path, drive: drives.Drive, raw: Path, about: OfCell) -> None:

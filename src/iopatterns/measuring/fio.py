@@ -38,6 +38,8 @@ _LATEST_END_MS = 500
 # Of a round, by which fio tells how even a rate was: as many as the definition of steady state asks for fit into an
 # execution, also where the last requests before the end of each come late
 _ROUND_SHARE = 0.95 / ROUNDS
+# Of logs of latencies (log_hist_coarseness): eight of fio's bins in one, which is 1/8 of a latency at most
+_LOG_COARSENESS = 3
 # Engines that have one request under way whatever iodepth says
 _SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 # What fio may take beside its I/O to start and to stop: threads, reading a log, emptying the page cache of the drive.
@@ -128,6 +130,10 @@ def command(
         given["ramp_time"] = f"{options['ramp_time']}us"
     if iolog is not None:
         given |= {"read_iolog": _escaped(iolog), "replay_redirect": target}
+    if "log_hist_msec" in options:
+        # one log of all jobs, of coarse bins, so that it stays small
+        given |= {"log_hist_msec": options["log_hist_msec"], "log_hist_coarseness": _LOG_COARSENESS}
+        given |= {"write_hist_log": _escaped(output), "per_job_logs": 0}
     argv += [f"--{option}={given[option]}" for option in sorted(given)]
     argv += [
         "--time_based=1",
@@ -141,6 +147,11 @@ def command(
     if only_reads(options):
         argv.append("--readonly")
     return argv
+
+
+def log_of(output: Path) -> Path:
+    """Return where fio writes the log of latencies, given where it writes its result."""
+    return output.with_name(f"{output.name}_clat_hist.log")
 
 
 def _escaped(path: str) -> str:

@@ -35,9 +35,13 @@ def advance() -> None:
 
 def took(part: str) -> None:
     """Note for how long this process, which is a job of that part of the run, has lived."""
+    _note(json.dumps({"part": part, "seconds": lived_s()}))
+
+
+def lived_s() -> float:
+    """Return for how long this process has lived."""
     fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    begun_s = int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
-    _note(json.dumps({"part": part, "seconds": time.clock_gettime(time.CLOCK_BOOTTIME) - begun_s}))
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
 
 
 def _note(line: str) -> None:

@@ -15,7 +15,7 @@ from fio_parser_json.documents import FioParseError, read_documents
 
 from iopatterns import _twin
 from iopatterns.base import files, units
-from iopatterns.twin import models
+from iopatterns.twin import models, streams
 from iopatterns.twin.error import TwinError
 
 _WORKLOADS = ("read", "randread", "write", "randwrite", "randrw")
@@ -114,26 +114,29 @@ class Fit:
         return float(np.mean(np.abs(errors))) if errors else math.nan
 
 
-def simulate(model: models.Model, point: Point, seed: int = 1) -> float:
-    """Return what the model gives for a point, in the point's unit. Raises TwinError where the drive is too small."""
+def simulate(model: models.Model, point: Point, seed: int = 1, seconds: float = _SECONDS) -> float:
+    """Return what the model gives for a point, in the point's unit. Raises TwinError where the drive is too small.
+
+    The workload has as many requests as the point's rate makes in so many ``seconds``, and at least a thousand.
+    """
     numbers = np.random.Generator(np.random.PCG64(seed))
-    requests = max(1000, round(_SECONDS * _per_second(point)))
+    requests = max(1000, round(seconds * _per_second(point)))
     region = min(_REGION_BYTES, model.size_bytes) // point.bs_bytes
     if region < point.numjobs:
         raise TwinError(f"{model.name}: point '{point.id}': the drive holds no {point.bs_bytes} bytes for each job")
-    if point.rw.startswith("rand"):
-        blocks = numbers.integers(0, region, requests, dtype=np.uint64)
-    else:  # each job in a part of its own, one request of each in turn
-        part = region // point.numjobs
-        step = np.arange(requests, dtype=np.uint64)
-        jobs = np.uint64(point.numjobs)
-        blocks = step % jobs * np.uint64(part) + step // jobs % np.uint64(part)
-    operation = (numbers.random(requests) >= point.read_share).astype(np.uint8)
-    size = np.full(requests, point.bs_bytes, dtype=np.uint64)
+    columns = streams.requests(
+        numbers,
+        requests,
+        bs_bytes=point.bs_bytes,
+        region_bytes=region * point.bs_bytes,
+        at_random=point.rw.startswith("rand"),
+        read_share=point.read_share,
+        numjobs=point.numjobs,
+    )
     native = _twin.Replay(model.text, point.numjobs, point.iodepth, seed)
-    columns = [native.feed(np.empty(0, np.int64), operation, blocks * np.uint64(point.bs_bytes), size), native.finish()]
+    done = [native.feed(np.empty(0, np.int64), *columns), native.finish()]
     if point.unit == "us":
-        return float(np.concatenate([latency_ns for _, _, latency_ns in columns]).mean() / 1e3)
+        return float(np.concatenate([latency_ns for _, _, latency_ns in done]).mean() / 1e3)
     return requests / native.end_ns * 1e9 * point.counted_share * _in_unit(point)
 
 
@@ -149,13 +152,14 @@ def _per_second(point: Point) -> float:
     return point.value / point.counted_share / _in_unit(point)
 
 
-def fit(model: models.Model, points: Sequence[Point], move: Sequence[str]) -> Fit:
+def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], seconds: float = _SECONDS) -> Fit:
     """Move the parameters named until the model agrees with the points that are not predicted.
 
     The parameters, numbers of the model by ``group.name``, move on a logarithmic scale between a tenth and ten times
     their present values, within their declared ranges, so that the squared relative errors become least
-    (scipy.optimize.least_squares). The same input gives the same output. Raises TwinError for a parameter that the
-    model has not or that is no number, and where there are fewer points than parameters.
+    (scipy.optimize.least_squares). The same input gives the same output. ``seconds`` as of `simulate`. Raises
+    TwinError for a parameter that the model has not or that is no number, and where there are fewer points than
+    parameters.
     """
     start, lower, upper = _bounds(model, move)
     fitted = [point for point in points if not point.predicted]
@@ -167,7 +171,7 @@ def fit(model: models.Model, points: Sequence[Point], move: Sequence[str]) -> Fi
 
     def residuals(logarithms: np.ndarray) -> np.ndarray:
         moved = _with(model, move, logarithms)
-        return np.array([math.log(simulate(moved, point) / point.value) for point in fitted])
+        return np.array([math.log(simulate(moved, point, seconds=seconds) / point.value) for point in fitted])
 
     solution = scipy.optimize.least_squares(
         residuals,
@@ -180,7 +184,7 @@ def fit(model: models.Model, points: Sequence[Point], move: Sequence[str]) -> Fi
     )
     best = _with(model, move, solution.x)
     moved = {name: int(best.number(name)) for name in move}
-    values = [simulate(best, point) for point in points]
+    values = [simulate(best, point, seconds=seconds) for point in points]
     return Fit(best, moved, list(points), values, _at_bounds(moved, start, lower, upper))
 
 

@@ -8,15 +8,18 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from iopatterns.base import children, files, messages, yaml_schema
+from iopatterns.base import children, files, messages, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, factors, grid, sources
 from iopatterns.measuring import progress
-from iopatterns.measuring.cell import measure_all
+from iopatterns.measuring.cell import log_beside, measure_all
+
+if TYPE_CHECKING:
+    from iopatterns.analysis.study import Study
 
 FOLDER = "results/bench"
 STUDY = "bench"
@@ -25,6 +28,8 @@ _FIO = {"ioengine": "libaio", "direct": 1, "group_reporting": 1}
 _QUANTITIES = ("iops", "bandwidth", "latency", "clat p99")
 _OF_FIGURES = ("iops", "latency")
 _DIGITS = 8
+# Into so many intervals the curve over time divides an execution, none shorter than fio can log
+_INTERVALS, _LEAST_INTERVAL_MS = 25, 10
 
 
 class BenchError(IoPatternsError):
@@ -66,7 +71,11 @@ class Bench:
             "title": f"Measurements of {request.drive}",
             "drives": [request.drive],
             "repetitions": main["repetitions"],
-            "fio": {name: level for name, level in _FIO.items() if name not in vary},
+            "fio": {
+                name: level
+                for name, level in {**_FIO, "log_hist_msec": _log_interval_ms(main["runtime"])}.items()
+                if name not in vary
+            },
             "experiments": {STUDY: {"runtime": main["runtime"], "vary": vary, "tables": [STUDY], "figures": [STUDY]}},
         }
         asked = hashlib.sha256(json.dumps([main, study], sort_keys=True).encode()).hexdigest()
@@ -124,6 +133,7 @@ class Bench:
         by = found.factors(STUDY)
         shown = report_tables.level_table(found.comparison(STUDY, by, _QUANTITIES), by, _QUANTITIES)
         tables.write_table(shown, self.folder / "tables" / STUDY)
+        self._draw_details(found, by)
         for name in _OF_FIGURES:
             x, panels = plots.level_panels(found.summary(STUDY, by, name), by, name, found.published(STUDY, of=name))
             plots.save(plots.curves_figure(panels, x, columns=2), self.folder / "figures" / name.replace(" ", "-"))
@@ -132,6 +142,30 @@ class Bench:
             plots.save(plots.heat_map(depths, "iodepth", "numjobs", "iops"), self.folder / "figures/iodepth-numjobs")
         refused = "\n".join(f"not measured: {found.why_not(STUDY, each['drive'])}" for each in found.left_out())
         return "\n".join(filter(None, (tables.to_text(shown), refused, "", self._where())))
+
+    def _draw_details(self, found: "Study", by: Sequence[str]) -> None:
+        """Draw what the raw files have beside the means: bars of all cells, latencies, and rates over time."""
+        from iopatterns.analysis import details, plots
+
+        rows = found.rows(STUDY)
+        if rows.empty:
+            return
+        raw = self.folder / "raw"
+        keys = rows[["drive", "study", "cell", "execution"]].to_dict("records")
+        sources = [raw / "/".join(str(each[k]) for k in ("drive", "study", "cell")) / _file(each) for each in keys]
+        figures = self.folder / "figures"
+        summaries = {name: found.summary(STUDY, by, name) for name in _OF_FIGURES}
+        plots.save(details.bars(summaries, by), figures / "bars")
+        latencies = details.latencies(sources)
+        plots.save(
+            details.histograms(rows.assign(source=list(map(str, sources))), latencies, by), figures / "histogram"
+        )
+        logs = [log_beside(source) for source in sources]
+        there = [log for log in logs if log.exists()]
+        rates = details.over_time(there)
+        if not rates.empty:
+            curves = details.curves_over_time(rows.assign(source=list(map(str, logs))), rates, by)
+            plots.save(curves, figures / "over-time")
 
     def _where(self) -> str:
         place = os.path.relpath(self.folder, self.root)
@@ -145,6 +179,11 @@ class Bench:
             f"  iopatterns study {STUDY}\n"
             f"  {shlex.join(['snakemake', '--cores', '1', '--config', *overrides])}"
         )
+
+
+def _file(row: Mapping[Any, Any]) -> str:
+    """Return the name of the raw file of an execution."""
+    return f"{int(row['execution']):02}.json"
 
 
 def _write(path: Path, content: Any) -> None:
@@ -164,6 +203,14 @@ def _level(name: str, text: str) -> int | str:
         except ValueError:
             raise BenchError(f"{name}: '{messages.printable(text)}' is not {factor.hint}") from None
     return text
+
+
+def _log_interval_ms(runtime: Any) -> int:
+    """Return how often the latencies of an execution are logged; a runtime that is none is told when it is read."""
+    try:
+        return max(_LEAST_INTERVAL_MS, units.duration_us(runtime) // 1000 // _INTERVALS)
+    except ValueError:
+        return _LEAST_INTERVAL_MS
 
 
 def _as_typed(message: str) -> str:

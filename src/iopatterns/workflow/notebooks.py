@@ -1,6 +1,7 @@
 """Executes the analysis notebooks: parameters checked first, then papermill, then one clear error or none."""
 
 import ast
+import itertools
 import logging
 import os
 import sys
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 
+_INJECTED = "# Parameters\n"  # with which the cell begins that papermill puts behind a notebook's own
 KERNEL = "python3"  # the name that notebooks have for it; which one it is, no search decides
 # What users set for their own interpreters and notebooks, and what starts code or changes imports in a kernel
 _OWN_SETTINGS = ("IPYTHON", "JUPYTER", "PYTHON")
@@ -41,12 +43,35 @@ def project_root(start: Path | str | None = None) -> Path:
     for candidate in (folder, *folder.parents):
         if (candidate / "Snakefile").is_file():
             return candidate
-    raise NotebookError(f"{folder} is not inside the project: no folder at or above it holds a Snakefile")
+    raise NotebookError(
+        f"{folder} is not inside the project: no folder at or above it holds a Snakefile. Start in the project's"
+        " folder, or give papermill that folder with --cwd."
+    )
 
 
 def from_root(path: Path | str) -> Path:
-    """Return ``path``, in the project's folder if it is relative, wherever the notebook was started."""
+    """Return ``path``, in the project's folder if it is relative, wherever the notebook was started.
+
+    Where papermill was called by itself, which takes any parameter, those that it was given are checked first. Raises
+    NotebookError.
+    """
+    _check_injected()
     return project_root() / path
+
+
+def _check_injected() -> None:
+    """Raise NotebookError where papermill has put parameters into this kernel that its notebook does not declare."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    executed = shell.user_ns.get("In", []) if shell is not None else []
+    for declaring, injected in itertools.pairwise(executed):
+        if injected.startswith(_INJECTED):
+            given = {}
+            for statement in ast.parse(injected).body:
+                if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                    given[statement.targets[0].id] = ast.literal_eval(statement.value)
+            _checked(given, _declared(declaring, "papermill"), "papermill")
+            return
 
 
 def parameters_of(notebook: Path | str) -> dict[str, Parameter]:
@@ -105,9 +130,14 @@ def _parameters(node: Any, notebook: Path) -> dict[str, Parameter]:
     cells = [cell for cell in node.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1:
         raise NotebookError(f"{notebook}: {len(cells)} cells are tagged 'parameters'; there must be one")
+    return _declared(cells[0].source, notebook)
+
+
+def _declared(source: str, notebook: Path | str) -> dict[str, Parameter]:
+    """Return the parameters that the source of a parameters cell declares."""
     found: dict[str, Parameter] = {}
     try:
-        statements = ast.parse(cells[0].source).body
+        statements = ast.parse(source).body
     except SyntaxError as error:
         raise NotebookError(f"{notebook}: the parameters cell is no valid Python: {error}") from None
     for statement in statements:
@@ -136,7 +166,7 @@ def _type(node: ast.expr, where: str) -> Any:
     raise NotebookError(f"{where}: the type {ast.unparse(node)} is unknown; known are {known}, list[...] and X | None")
 
 
-def _checked(given: dict[str, Any], declared: Mapping[str, Parameter], notebook: Path) -> dict[str, Any]:
+def _checked(given: dict[str, Any], declared: Mapping[str, Parameter], notebook: Path | str) -> dict[str, Any]:
     """Return the values to inject, in the order in which the notebook declares them."""
     for name in given:
         if name not in declared:
@@ -236,9 +266,12 @@ def _keep(copy: Path, executed: Path) -> None:
 
     node = _read(copy)
     node.metadata.pop("papermill", None)
+    node.metadata.pop("widgets", None)  # bears random names, and what sliders show is the kernel's
     node.metadata.get("language_info", {}).pop("version", None)
     for number, cell in enumerate(node.cells):
         cell.metadata.pop("papermill", None)
+        for output in cell.get("outputs", ()):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
         tags = cell.metadata.get("tags", [])
         if not tags:
             cell.metadata.pop("tags", None)  # papermill adds an empty list to each cell

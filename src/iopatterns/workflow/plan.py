@@ -1,6 +1,8 @@
 """What a configuration asks for, as the workflow's rules need it: its files, and what is still to measure."""
 
+import contextlib
 import fcntl
+import functools
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -16,7 +18,7 @@ from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import UNPACKED
 from iopatterns.twin.state import find_model
-from iopatterns.workflow import ablation, capture, digest, hosts, rule_code
+from iopatterns.workflow import ablation, capture, digest, durations, hosts, own_twin, rule_code
 
 RAW = "data/raw"
 PROGRESS = f"{RAW}/.progress"
@@ -70,6 +72,8 @@ class Plan:
         self.config = config.load(root, overrides)
         self._root = root
         self._listed: dict[str, frozenset[str]] = {}
+        self._durations = durations.Durations.load(root)
+        self._run: durations.Run | None = None
         self._cells = {
             study: {cell.folder: cell for cell in grid.expand(self.config, study)} for study in self.config.studies
         }
@@ -171,6 +175,7 @@ class Plan:
         raws = [f"{RAW}/{cell.folder}/{name}.json" for cell in batch for name in self.executions(study)]
         return Batch(f"measure_{study}_{number}", batch[0].drive, study, tuple(raws))
 
+    @functools.cache  # noqa: B019 - of the one plan that a process has
     def batches_by_name(self) -> dict[str, Batch]:
         """Return the batches of all studies by their names, which are those of their rules."""
         return {batch.name: batch for study in self.studies for batch in self.batches(study)}
@@ -338,6 +343,13 @@ class Plan:
         """Return the traces that are recorded for studies, ``study/name`` each."""
         return [f"{each.study}/{each.name}" for each in capture.recordings(self._root)]
 
+    def own_drives(self) -> list[str]:
+        """Return the drives of which a twin can be made, or end with a message where another one is asked for."""
+        try:
+            return own_twin.drives(self._root)
+        except IoPatternsError as error:
+            _end(str(error))
+
     def workloads(self, study: str) -> list[str]:
         """Return the files that say what is recorded for a study."""
         folder = f"{capture.WORKLOADS}/{study}"
@@ -403,7 +415,7 @@ class Plan:
         return [self._forecast(drive, cells_of) for drive, cells_of in missing.items()]
 
     def _seconds(self, cell: grid.Cell, executions: int) -> float:
-        """Return about how long so many executions of a cell take."""
+        """Return about how long so many executions of a cell take, whatever earlier runs took."""
         if not self.is_real(cell.drive):
             return executions * _TWIN_START_STOP_S + _TWIN_S_PER_S * _io_seconds(cell, executions)
         runs = executions + bool(executions and cell.specification["warmup_ms"])
@@ -412,6 +424,7 @@ class Plan:
     def _forecast(self, drive: str, missing: list[tuple[grid.Cell, int]]) -> Forecast:
         executions = sum(count for _, count in missing)
         seconds = sum(self._seconds(cell, count) for cell, count in missing)
+        seconds = self._durations.measuring_s(drive, seconds, real=self.is_real(drive))
         if not self.is_real(drive):
             return Forecast(drive, executions, seconds, 0)
         writing = sum(
@@ -433,16 +446,71 @@ class Plan:
             if each.drive not in in_use:
                 lines.append(f"{each.drive}: named by no experiment of {', '.join(self.studies)}: nothing to measure")
                 continue
+            if not each.executions:
+                continue
             line = f"{each.drive}: {each.executions} executions, about {units.format_duration(each.seconds)}"
             if each.written_bytes:
                 line += f", at most {each.written_bytes / 1e9:.1f} GB written (at 1 GB/s){self._wear(each)}"
             lines.append(line + ("" if self.is_real(each.drive) else ", simulated: nothing is written"))
         lines += [f"{drive}: measured elsewhere, out of {self.archive(drive)[0]}" for drive in self.archived_drives()]
         seconds, together = sum(each.seconds for each in forecasts), self.config.independent_drives
-        total = f"In all about {units.format_duration(seconds)}, one drive after the other"
+        steps = self._steps()
+        if not any(each.executions for each in forecasts):
+            lines.append("Nothing is left to measure.")
+        if steps:
+            lines.append(f"Then {len(steps)} steps of analysis and report, about {self._steps_duration(steps)}.")
+        total = f"In all about {units.format_duration(self._total_s(seconds, steps))}, one drive after the other"
         if len(together) > 1:
             total += f"; less with --cores {len(together)}: {', '.join(together)} are measured at the same time then"
         return "\n".join([*lines, f"{total}."])
+
+    def _steps(self) -> list[str]:
+        """Return the rules that a run will follow after measuring, as far as that can be told before it begins."""
+        changed = [
+            study
+            for study in self.studies
+            if not (self._root / f"results/numbers/{study}.json").exists()
+            or any(not (self._root / raw).exists() for raw in self.raw_files(study))
+        ]
+        if not changed and (self._root / "results/report.pdf").exists():
+            return []
+        return [f"{rule}_{study}" for study in changed for rule in ("collect", "analyse")] + ["judge", "report"]
+
+    def _total_s(self, measuring_s: float, steps: list[str]) -> float:
+        """Return how long a run takes that measures for so long, and then takes these steps."""
+        if not measuring_s and not steps:
+            return 0.0
+        return measuring_s + sum(map(self._durations.step_s, steps)) + self._durations.beside_s
+
+    def _steps_duration(self, steps: list[str]) -> str:
+        return units.format_duration(sum(map(self._durations.step_s, steps)) + self._durations.beside_s)
+
+    def measuring_s(self, batch: Batch) -> float:
+        """Return about how long the cells of a batch take that lack executions, whatever earlier runs took."""
+        missing: dict[str, int] = {}
+        for raw in batch.raw_files:
+            if not (self._root / raw).exists():
+                missing[raw] = 1
+        counts = {cell.folder: 0 for cell in self._cells_of(missing)}
+        for raw in missing:
+            counts[raw.removeprefix(f"{RAW}/").rpartition("/")[0]] += 1
+        return sum(self._seconds(self._cells[batch.study][folder], count) for folder, count in counts.items())
+
+    def took(self, rule: str, forecast_s: float, took_s: float) -> None:
+        """Note that a job of this run has ended, for the forecasts of later ones; ``forecast_s``: of a batch."""
+        if self._run is None:
+            return
+        batch = self.batches_by_name().get(rule)
+        if batch is None:
+            self._run.step(rule, took_s)
+        elif forecast_s:
+            self._run.measuring(batch.drive, forecast_s, took_s, real=self.is_real(batch.drive))
+
+    def end(self) -> None:
+        """Keep what this run took, for the forecasts of later ones."""
+        if self._run is not None:
+            with contextlib.suppress(OSError):  # a forecast that is less good is better than a run that fails
+                self._run.keep(self._root)
 
     def _wear(self, forecast: Forecast) -> str:
         """Return what the bytes written are of a disk's capacity: how often the run fills it."""
@@ -507,9 +575,14 @@ class Plan:
             _end(str(error), error.exit_status)
         executions, seconds = sum(each.executions for each in forecasts), sum(each.seconds for each in forecasts)
         progress.begin(self._root / PROGRESS, executions)
+        self._run = durations.Run()
         if executions:
             drives = ", ".join(each.drive for each in forecasts if each.executions)
-            messages.say(f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)}.")
+            whole = units.format_duration(self._total_s(seconds, self._steps()))
+            messages.say(
+                f"To measure: {executions} executions on {drives}, about {units.format_duration(seconds)};"
+                f" with analysis and report about {whole}."
+            )
         if any(each.executions and self.is_real(each.drive) for each in forecasts) and health.tool() is None:
             messages.say(
                 "Temperature and health of drives are not recorded, for neither smartctl nor nvme is installed:"

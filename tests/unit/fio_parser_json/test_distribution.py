@@ -52,6 +52,12 @@ def test_it_needs_pandas_alone_and_says_what_it_is(wheel: Path) -> None:
     assert "# fio-parser-json" in said  # the README
 
 
+def test_it_brings_the_command(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as content:
+        (name,) = (name for name in content.namelist() if name.endswith("/entry_points.txt"))
+        assert "fio-parser-json=fio_parser_json.__main__:main" in content.read(name).decode()
+
+
 def test_it_works_out_of_the_wheel_without_the_rest_of_the_project(wheel: Path) -> None:
     code = (
         "import sys, builtins\n"

@@ -11,9 +11,10 @@ from pathlib import Path
 import pandas as pd
 
 from iopatterns.base import files
+from iopatterns.base.reading import Skipped, shown
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces import blktrace, form, parquet, texts
-from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN, Skipped, Source, early_arrival
+from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN, Source, early_arrival
 
 __all__ = [
     "FORMS",
@@ -116,7 +117,7 @@ def read_pieces(path: Path, *, skipped: Skipped | None = None, issued: bool = Fa
         if skipped is not None and skipped.count and not there:
             raise source.error(f"no line is sound. The first: {skipped.first[0].removeprefix(f'{path}, ')}")
     except (OSError, ValueError, TypeError, NotImplementedError, OverflowError) as error:
-        raise source.error(f"not readable as a trace: {form.shown(error)}") from None
+        raise source.error(f"not readable as a trace: {shown(error)}") from None
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,9 @@ def convert(
     Raises TwinError, also for a trace without a request unless it ``may_be_empty``.
     """
     if output.suffix != ".parquet":
-        raise TwinError(f"{form.shown(output)}: traces are written as .parquet; give the file this ending")
+        raise TwinError(f"{shown(output)}: traces are written as .parquet; give the file this ending")
     if output.exists() and path.exists() and path.samefile(output):
-        raise TwinError(f"{form.shown(output)}: is the trace that is to be read; give another name")
+        raise TwinError(f"{shown(output)}: is the trace that is to be read; give another name")
     requests = 0
     arrived: int | None = None
 
@@ -148,7 +149,7 @@ def convert(
             if "arrival_ns" in piece and len(piece):
                 arrival = piece["arrival_ns"].to_numpy()
                 if early := early_arrival(arrival, arrived or 0):
-                    raise unsorted(form.shown(path), requests + early[0], early[1])
+                    raise unsorted(shown(path), requests + early[0], early[1])
                 arrived = int(arrival[-1])
             requests += len(piece)
             yield piece
@@ -157,7 +158,7 @@ def convert(
     first = next((piece for piece in pieces if len(piece)), None)
     if first is None:
         if not may_be_empty:
-            raise TwinError(f"{form.shown(path)}: no request in it")
+            raise TwinError(f"{shown(path)}: no request in it")
         first = form.no_requests()
     its_form = tell_form(path).name
     files.write(output, lambda temporary: parquet.write(temporary, itertools.chain([first], pieces), its_form))

@@ -12,7 +12,8 @@ from typing import BinaryIO, NamedTuple
 
 import pandas as pd
 
-from iopatterns.twin.traces.form import MOST, OPERATIONS, UNKNOWN, Request, Skipped, Source, shown, tables
+from iopatterns.base.reading import MOST, Skipped, shown
+from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN, Request, Source, tables
 
 _SECTOR_BYTES = 512
 _READ, _WRITE, _FLUSH, _DISCARD = (OPERATIONS[name] for name in ("read", "write", "flush", "discard"))

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from iopatterns.base.reading import MOST, shown
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces.form import (
     COLUMNS,
-    MOST,
     OPERATION_NUMBERS,
     OPERATIONS,
     PIECE_REQUESTS,
@@ -19,7 +19,6 @@ from iopatterns.twin.traces.form import (
     UNKNOWN,
     Source,
     from_start,
-    shown,
 )
 
 _VERSION = "1"

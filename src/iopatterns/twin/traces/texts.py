@@ -5,18 +5,16 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from iopatterns.base.reading import MOST, shown, whole_number
 from iopatterns.twin.traces.form import (
     COLUMNS,
-    MOST,
     OPERATION_NUMBERS,
     OPERATIONS,
     TIMES,
     UNKNOWN,
     Requests,
     Source,
-    shown,
     tables,
-    whole_number,
 )
 
 # A column with times, and how many nanoseconds one of its units is

@@ -1,0 +1,25 @@
+"""Lets `pytest --nbval notebooks` pass whatever was run in this checkout: on the measurement that the tests record."""
+
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nbval import plugin
+from support import ROOT, lay_out_recorded
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, object, object]:
+    """Start the kernels in a project whose measurement is the recorded one: they write there, and not to results/."""
+    studies = sorted(path.stem for path in (ROOT / "tests/notebooks/data").glob("*.parquet"))
+    with tempfile.TemporaryDirectory(prefix="iopatterns-") as folder, pytest.MonkeyPatch.context() as patch:
+        project = lay_out_recorded(Path(folder) / "project", studies)
+        start = plugin.RunningKernel
+
+        def started_there(name: str, **options: Any) -> Any:
+            return start(name, **{**options, "cwd": str(project / "notebooks")})
+
+        patch.setattr(plugin, "RunningKernel", started_there)
+        return (yield)

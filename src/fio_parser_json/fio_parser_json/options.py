@@ -1,0 +1,94 @@
+"""Options of fio as numbers, in bytes, microseconds or as they are; standard library only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+# What fio takes as the multiples of a size (parse.c, __get_mult_bytes): by default ("kb_base=1024") k, kb and Ki are
+# 1024 and kib is 1000; with kb_base=1000 it is the other way round.
+_SIZE = re.compile(r"(0x[0-9a-f]+|\d+)(?:([kmgtp])(ib|b|i)?)?", re.I)
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+# Its units of time (parse.c, get_mult_time), in microseconds.
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(us|usec|ms|msec|s|m|h|d)?", re.I)
+_MICROSECONDS = {"us": 1, "usec": 1, "ms": 10**3, "msec": 10**3, "s": 10**6, "m": 60 * 10**6}
+_MICROSECONDS |= {"h": 3600 * 10**6, "d": 86400 * 10**6}
+_DIRECTIONS = {"read": 0, "write": 1, "trim": 2}
+_MOST = 2**63
+
+Reader = Callable[[str, Mapping[str, str]], int | None]
+
+
+def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
+    """Return a size of fio's in bytes, among these options; None for what is none (``50%``)."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        return None
+    digits, unit, rest = match[1], (match[2] or "").lower(), (match[3] or "").lower()
+    number = int(digits, 16) if digits[:2].lower() == "0x" else int(digits)
+    decimal = (rest == "ib") != (options.get("kb_base") == "1000")
+    return _bounded(number * (1000 if decimal else 1024) ** _POWERS.get(unit, 0))
+
+
+def time_us(text: str, default: str) -> int | None:
+    """Return a time of fio's in microseconds, of the ``default`` unit where it has none."""
+    match = _TIME.fullmatch(text.strip())
+    return _bounded(float(match[1]) * _MICROSECONDS[(match[2] or default).lower()]) if match else None
+
+
+def count(text: str, _options: Mapping[str, str]) -> int | None:
+    """Return a plain number."""
+    try:
+        return _bounded(int(text, 0))
+    except ValueError:
+        return None
+
+
+def _seconds(text: str, _options: Mapping[str, str]) -> int | None:
+    return time_us(text, "s")
+
+
+def _microseconds(text: str, _options: Mapping[str, str]) -> int | None:
+    return time_us(text, "us")
+
+
+def _bounded(number: float) -> int | None:
+    return round(number) if abs(number) < _MOST else None
+
+
+# The options that are numbers: by the name of their column how each is read, and the names that fio takes for it.
+# "runtime_us" would be taken for how long the job ran.
+NUMBERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
+    "bs_bytes": (size_bytes, ("bs", "blocksize")),
+    "size_bytes": (size_bytes, ("size",)),
+    "io_size_bytes": (size_bytes, ("io_size", "io_limit")),
+    "offset_bytes": (size_bytes, ("offset", "fileoffset")),
+    "iodepth": (count, ("iodepth",)),
+    "numjobs": (count, ("numjobs",)),
+    "rwmixread_percent": (count, ("rwmixread",)),
+    "rwmixwrite_percent": (count, ("rwmixwrite",)),
+    "rate_bytes_per_s": (size_bytes, ("rate",)),
+    "rate_iops": (count, ("rate_iops",)),
+    "thinktime_us": (_microseconds, ("thinktime",)),
+    "ramp_time_us": (_seconds, ("ramp_time",)),
+    "asked_runtime_us": (_seconds, ("runtime", "timeout")),
+}
+
+
+def numbers(options: Mapping[str, str], direction: str) -> dict[str, int | None]:
+    """Return all of `NUMBERS` that a job's options give for a direction; None for one that is not set, or no number.
+
+    Where an option has a value for each direction (``bs=4k,64k``: reads, then writes and trims), it is that one.
+    """
+    return {
+        column: next((read(_of(options[name], direction), options) for name in names if name in options), None)
+        for column, (read, names) in NUMBERS.items()
+    }
+
+
+def _of(text: str, direction: str) -> str:
+    """Return the part of an option that is for a direction; of ``mixed`` the one that all have, if they do."""
+    parts = text.split(",")
+    if direction not in _DIRECTIONS:
+        return parts[0] if len(set(parts)) == 1 else ""
+    return parts[min(_DIRECTIONS[direction], len(parts) - 1)]

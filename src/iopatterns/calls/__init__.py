@@ -1,0 +1,206 @@
+"""Traces of system calls: read piece by piece from each form that there is, and converted into one, our own.
+
+docs/application-traces.md describes the form.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pandas as pd
+
+from iopatterns.base import files
+from iopatterns.base.reading import Skipped, shown
+from iopatterns.calls import adapter as adapters
+from iopatterns.calls import dxt, fio_logs, form, lanl, parquet, texts
+from iopatterns.calls.form import KINDS, UNKNOWN, Call, CallsError, Origin, Source, Trace
+from iopatterns.calls.positions import Event, Positions
+
+__all__ = [
+    "KINDS",
+    "UNKNOWN",
+    "Call",
+    "CallsError",
+    "Converted",
+    "Notes",
+    "Skipped",
+    "Trace",
+    "convert",
+    "open_trace",
+]
+
+_HEAD_BYTES = 2**16
+_FORMS = (
+    "the text of strace -f -ttt -T, that of LANL-Trace (a file for each rank), a log of Darshan with DXT records, I/O"
+    " logs of fio (one for each process), or Parquet by `iopatterns calls convert`"
+)
+
+
+@dataclass
+class Notes:
+    """What was told while a trace was read.
+
+    ``skipped``: where it is given, faulty lines are left out and counted there; without, the first one raises.
+    ``left_out``: reads and writes on descriptors that no open was seen of, such as pipes.
+    """
+
+    skipped: Skipped | None = None
+    left_out: int = 0
+
+
+def open_trace(
+    paths: Sequence[Path],
+    *,
+    name: str = "",
+    notes: Notes | None = None,
+    clocks: Path | None = None,
+    adapter: str = "",
+    only: str = "*",
+) -> Trace:
+    """Return the trace in one or several files, whose form is told by their content.
+
+    ``name``: what it is to be called; that of its first file by default. ``clocks``: LANL-Trace's file of timings.
+    ``adapter``: ``FILE.py:CLASS``, see `adapter.Adapter`. ``only``: a pattern of the names of the files whose calls are
+    kept, as of a shell. Raises CallsError: at once for what is no trace, and in `Trace.pieces` with file and line of
+    the first fault.
+    """
+    if not paths:
+        raise CallsError("no file of a trace is given")
+    notes = notes or Notes()
+    skipped = notes.skipped
+    sources = [Source(path, skipped) for path in paths]
+    for source in sources:
+        if not source.path.is_file():  # reading a pipe or a device may never end
+            raise source.error("no regular file" if source.path.exists() else "no such file")
+    reader = _adapted(sources, adapters.load(adapter)) if adapter else _told(sources, clocks, notes)
+    if clocks is not None and reader.form != "LANL-Trace":
+        raise sources[0].error(f"a trace of the form '{reader.form}' has no file of timings of its clocks")
+
+    def read() -> Iterator[pd.DataFrame]:
+        count = 0
+        try:
+            for piece in reader.read(notes):
+                kept = piece
+                if only != "*":
+                    fits = {file: fnmatchcase(file, only) for file in piece["file"].unique()}
+                    kept = piece[piece["file"].map(fits).to_numpy(dtype=bool)].reset_index(drop=True)
+                count += len(piece)
+                if len(kept):
+                    yield kept
+        except OSError as error:
+            raise sources[0].error(f"not readable: {error.strerror or error}") from None
+        except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's are of these
+            raise sources[0].error(f"not readable as {reader.form}: {shown(error)}") from None
+        if skipped is not None and skipped.count and not count:
+            raise sources[0].error(f"no line is sound. The first: {skipped.first[0]}")
+
+    return Trace(name or reader.name, reader.origin, reader.form, read)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """A trace that was told to be of a form, and how it is read."""
+
+    form: str
+    name: str
+    read: Callable[[Notes], Iterator[pd.DataFrame]]
+    origin: Origin = "recorded"
+
+
+def _told(sources: Sequence[Source], clocks: Path | None, notes: Notes) -> _Reader:
+    """Return how files are read, by the content of the first."""
+    first = sources[0]
+    with first.path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    text = head.decode(errors="replace")
+    lines = [line for line in text.split("\n") if line.strip() and not line.startswith(("#", "strace: "))]
+    line = lines[0].strip() if lines else ""
+    name = first.path.stem
+    if head[:4] == b"PAR1":
+        _alone(sources)
+        name, origin = _about(first)
+        return _Reader("Parquet", name, lambda _: parquet.read(first), origin)
+    if dxt.is_darshan(head):
+        _alone(sources)
+        return _Reader("Darshan DXT", name, lambda _: _from_start(dxt.dxt(first)))
+    if line in fio_logs.HEADS:
+        its_origin: Origin = "stand-in" if fio_logs.stands_in(first) else "recorded"
+        return _Reader("I/O log of fio", name, lambda _: form.tables(fio_logs.logs(sources)), its_origin)
+    if any(map(lanl.is_lanl, lines[:100])):
+        return _Reader("LANL-Trace", name, lambda notes: _followed(lanl.lanl(sources, clocks), notes))
+    sound = any(map(texts.is_strace, lines[:100]))
+    if sound or (notes.skipped is None and texts.is_strace(line)):
+        return _Reader("strace", name, lambda notes: _followed(texts.strace(sources), notes))
+    raise first.error(f"no trace of calls. Give {_FORMS} (docs/application-traces.md).", "line 1")
+
+
+def _adapted(sources: Sequence[Source], adapter: type[adapters.Adapter]) -> _Reader:
+    def read(notes: Notes) -> Iterator[pd.DataFrame]:
+        return _followed(adapters.read(sources, adapter), notes)
+
+    return _Reader(adapter.__name__, sources[0].path.stem, read)
+
+
+def _alone(sources: Sequence[Source]) -> None:
+    if len(sources) > 1:
+        raise sources[1].error(f"{shown(sources[0].path)} is a whole trace by itself. Give one of the two.")
+
+
+def _about(source: Source) -> tuple[str, Origin]:
+    try:
+        return parquet.about(source)
+    except (OSError, ValueError) as error:
+        raise source.error(f"not readable as Parquet: {shown(error)}") from None
+
+
+def _followed(events: Iterable[Event], notes: Notes) -> Iterator[pd.DataFrame]:
+    """Yield the calls that events make."""
+    positions = Positions()
+    yield from form.tables(positions.follow(events))
+    notes.left_out = positions.left_out
+
+
+def _from_start(pieces: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    start_ns: int | None = None
+    for piece in pieces:
+        start_ns = int(piece["time_ns"].iloc[0]) if start_ns is None else start_ns
+        yield piece.assign(time_ns=piece["time_ns"] - start_ns)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion wrote: name, origin and form of the trace, and how many calls of how many processes."""
+
+    name: str
+    origin: Origin
+    form: str
+    calls: int
+    processes: int
+    duration_ns: int
+
+
+def convert(trace: Trace, output: Path, inputs: Sequence[Path] = ()) -> Converted:
+    """Write a trace to ``output`` in our own form, Parquet, whole or not at all. ``inputs``: the files it comes from.
+
+    Raises CallsError, also for a trace without any call.
+    """
+    if output.suffix != ".parquet":
+        raise CallsError(f"{shown(output)}: traces are written as .parquet; give the file this ending")
+    if any(path.exists() and output.exists() and path.samefile(output) for path in inputs):
+        raise CallsError(f"{shown(output)}: is the trace that is to be read; give another name")
+    done = Converted(trace.name, trace.origin, trace.form, 0, 0, 0)
+    processes: set[int] = set()
+
+    def counted() -> Iterator[pd.DataFrame]:
+        nonlocal done
+        for piece in trace.pieces():
+            processes.update(piece["process"].unique())
+            end_ns = max(done.duration_ns, int(piece["time_ns"].max()))
+            done = replace(done, calls=done.calls + len(piece), processes=len(processes), duration_ns=end_ns)
+            yield piece
+        if not done.calls:
+            raise CallsError(f"{shown(trace.name)}: no call on a file in it")
+
+    files.write(output, lambda temporary: parquet.write(temporary, trace, counted()))
+    return done

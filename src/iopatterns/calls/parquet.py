@@ -1,0 +1,115 @@
+"""Traces of calls as Parquet, the form in which they are kept: read and written piece by piece."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from iopatterns.base.reading import MOST, shown
+from iopatterns.calls.form import CALL_TYPE, COLUMNS, KINDS, PIECE_CALLS, UNKNOWN, Origin, Source, Trace, no_calls
+
+_VERSION = "1"
+_ABOUT = "iopatterns.calls"
+_ORIGINS = ("recorded", "stand-in")
+_MAY_BE_UNKNOWN = frozenset({"offset_bytes", "duration_ns"})
+
+
+def about(source: Source) -> tuple[str, Origin]:
+    """Return the name and the origin of the trace in a file. Raises CallsError where it does not say them."""
+    import pyarrow.parquet
+
+    entries = pyarrow.parquet.read_schema(source.path).metadata or {}
+    said = {key: entries.get(f"{_ABOUT}.{key}".encode(), b"").decode(errors="replace") for key in ("name", "origin")}
+    if said["origin"] not in _ORIGINS:
+        raise source.error(
+            f"no trace of calls: the entry '{_ABOUT}.origin' of its metadata is '{shown(said['origin'])}'. Valid:"
+            f" {', '.join(_ORIGINS)}. Write such files with `iopatterns calls convert`."
+        )
+    return said["name"] or source.path.stem, cast("Origin", said["origin"])
+
+
+def read(source: Source) -> Iterator[pd.DataFrame]:
+    """Yield the calls of a file; a faulty row is named by its number, from 0."""
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(source.path) as file:
+        names = file.schema_arrow.names
+        for column in COLUMNS:
+            if column not in names:
+                raise source.error(f"no column '{column}'. Needed: {', '.join(COLUMNS)}. There: {shown(names)}.")
+        row = 0
+        for batch in file.iter_batches(batch_size=PIECE_CALLS, columns=list(COLUMNS)):
+            piece, faults = _piece(batch)
+            for at, why in sorted(faults.items()):
+                source.fault(f"call {row + at}", why)
+            row += len(batch)
+            piece = piece.drop(index=list(faults)).reset_index(drop=True)
+            if len(piece):
+                yield piece
+
+
+def _piece(batch: Any) -> tuple[pd.DataFrame, dict[int, str]]:
+    """Return the columns of a batch of rows, and of each faulty row what is wrong with it."""
+    import pyarrow as pa
+
+    faults: dict[int, str] = {}
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        column = batch.column(name)
+        if name in {"call", "file"}:
+            texts = column.cast(pa.string()).to_pandas()
+            bad = ~texts.isin(list(KINDS)) if name == "call" else texts.isna()
+            kept = pd.Categorical(texts.mask(bad), dtype=CALL_TYPE) if name == "call" else texts.astype(object)
+            columns[name] = kept
+            given, what = texts, "call that is kept" if name == "call" else "name"
+        else:
+            given = column.to_pandas()
+            numbers = pd.to_numeric(given, errors="coerce")
+            null = given.isna()
+            bad = ~((numbers >= 0) & (numbers < MOST) & (numbers == np.floor(numbers)))
+            bad &= ~(null & (name in _MAY_BE_UNKNOWN))
+            exact = column.fill_null(UNKNOWN).to_pandas() if pa.types.is_integer(column.type) else numbers
+            columns[name] = exact.where(~bad & ~null, UNKNOWN).astype(np.int64)
+            what = "whole number from 0 to 2^62"
+        for at in np.flatnonzero(bad):
+            faults.setdefault(int(at), f"{name} is '{shown(given.iloc[at])}', no {what}")
+    return pd.DataFrame(columns)[list(COLUMNS)], faults
+
+
+def write(path: Path, trace: Trace, pieces: Iterable[pd.DataFrame]) -> None:
+    """Write pieces of a trace (columns as of `Trace.pieces`) to a new file. The same trace gives the same bytes."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    entries = {"": _VERSION, ".name": trace.name, ".origin": trace.origin, ".source": trace.form}
+    writer: Any = None
+    try:
+        for piece in itertools.chain([no_calls()], pieces):  # so that a trace of no call has its columns as well
+            columns: dict[str, Any] = {}
+            for name in COLUMNS:
+                values = piece[name]
+                if name == "call":
+                    codes = values.cat.codes.to_numpy().astype(np.int8)
+                    columns[name] = pa.DictionaryArray.from_arrays(codes, np.array(list(KINDS), dtype=object))
+                elif name == "file":
+                    columns[name] = pa.array(values, type=pa.string())
+                else:
+                    numbers = values.to_numpy()
+                    unknown = numbers == UNKNOWN if name in _MAY_BE_UNKNOWN else None
+                    columns[name] = pa.array(numbers, mask=unknown)
+            table = pa.table(columns)
+            if writer is None:
+                writer = pyarrow.parquet.ParquetWriter(
+                    path,
+                    table.schema.with_metadata({f"{_ABOUT}{key}": value for key, value in entries.items()}),
+                    compression="zstd",
+                    use_dictionary=["call", "file"],
+                    column_encoding={name: "DELTA_BINARY_PACKED" for name in COLUMNS if name not in {"call", "file"}},
+                )
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()

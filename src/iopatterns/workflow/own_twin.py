@@ -1,0 +1,368 @@
+"""A twin of a reader's own drive (`snakemake --cores 1 twin_of_<drive>`): measured, fitted, tried on points held out.
+
+The drive is only read. What is fitted follows from its reads alone; all else stays as the model has it from which the
+fit began, and is assumed.
+"""
+
+import csv
+import functools
+import io
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from iopatterns.base import files, messages, units, yaml_schema
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import config, kinds
+from iopatterns.raw.sidecars import is_measured, read_sidecar
+from iopatterns.workflow.bench import STUDY, Bench, Request
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from iopatterns.analysis.tables import Table
+    from iopatterns.configuration.kinds import Entry
+    from iopatterns.twin.fitting import Fit, Point
+
+TARGET = "twin_of_"
+MODEL, FOUND, REPORT = "model.yaml", "found.json", "report.pdf"
+NOTEBOOK, _SECTION = "notebook.ipynb", "report.typ"
+_TEMPLATES = {
+    Path(__file__).with_name("templates") / name: copy
+    for name, copy in (("twin_of.ipynb", NOTEBOOK), ("twin_of.typ", _SECTION))
+}
+# Sizes from the least to what a drive splits, depths from one request to what SATA queues. Of each combination the
+# executions are few, for a point's own noise is small beside what a model leaves.
+LEVELS = {"rw": ("randread", "read"), "bs": ("4k", "16k", "64k", "128k"), "iodepth": ("1", "4", "32")}
+_REPETITIONS = 3
+_OF_CONFIGURATION = ("repetitions", "runtime", "file_size")
+# A point whose places in the lists above add up to this, modulo three, is held out: a third of them, and of each size,
+# depth and pattern some
+_PARTS, _HELD_OUT = 3, 2
+# For how long each point is simulated while the fit looks for values: the more, the slower
+_SECONDS = 0.1
+_SOLID = (
+    "controller.read_command_time",
+    "controller.read_interval",
+    "controller.read_memory_rate",
+    "flash.read_time",
+    "link.rate",
+    "host.wakeup_time",
+)
+_DISK = ("disk.command_time", "link.rate", "host.wakeup_time")
+# From which models a fit begins, and what of each may move. The one that comes nearest to the fitted points is taken.
+STARTS: Mapping[bool, Mapping[str, Sequence[str]]] = {
+    False: {"ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
+    # virtual disks say that they turn, whatever they lie on
+    True: {"hard-disk": _DISK, "ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
+}
+
+
+class OwnTwinError(IoPatternsError):
+    """No twin can be made of a drive; the message says why, and what to do."""
+
+    exit_status = 2
+
+
+class OfPoint(TypedDict):
+    """A point as `FOUND` has it: what was measured, by how many executions, and what the model gives, in IOPS."""
+
+    rw: str
+    bs_bytes: int
+    iodepth: int
+    held_out: bool
+    executions: int
+    measured_iops: float
+    low_iops: float
+    high_iops: float
+    model_iops: float
+    error_percent: float
+
+
+def drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
+    """Return the drives of which a twin can be made: all of config/drives.yaml that are not archives.
+
+    ``words`` are those of the command line: raises OwnTwinError for a target among them that names another drive.
+    """
+    entries = config.read_drives(root, complete=False)
+    for word in sys.argv[1:] if words is None else words:
+        found = re.fullmatch(rf"{TARGET}([^:]+)", word)
+        if found:
+            _check(found[1], entries)
+    return [name for name, entry in entries.items() if not kinds.is_archived(entry)]
+
+
+def _check(drive: str, entries: Mapping[str, "Entry"]) -> None:
+    """Raise OwnTwinError where there is no such drive, or none that could be measured here."""
+    if drive not in entries:
+        near = yaml_schema.nearest(drive, entries)
+        raise OwnTwinError(
+            f"{TARGET}{messages.printable(drive)}: {config.DRIVES_FILE} has no drive of that name.{near}"
+            " Describe yours there first."
+        )
+    if kinds.is_archived(entries[drive]):
+        raise OwnTwinError(
+            f"{TARGET}{drive}: '{drive}' was measured elsewhere, and holds the cells that were measured there alone."
+            " Make its twin on the machine that has the drive."
+        )
+
+
+def folder_of(drive: str) -> Path:
+    """Return where everything on the twin of a drive is, below the project's folder."""
+    return Path("results") / f"{TARGET}{drive}"
+
+
+def make(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
+    """Measure a drive, fit a twin, and write model, notebook and report; return what to say.
+
+    The fit sees two thirds of the points. What is measured already is not measured again. ``overrides`` may have
+    repetitions, runtime and file_size. Raises OwnTwinError, and whatever measuring raises.
+    """
+    from iopatterns.workflow import notebooks
+    from iopatterns.workflow.report import compile_report
+
+    _check(drive, config.read_drives(root))
+    values = {"repetitions": _REPETITIONS, **{key: overrides[key] for key in _OF_CONFIGURATION if key in overrides}}
+    bench = Bench.lay_out(root, Request(drive, LEVELS, values))
+    bench.measure()
+    folder = root / folder_of(drive)
+    points = _points(bench)
+    _write(folder, drive, _best(points, STARTS[_is_rotational(bench)]), points)
+    here = folder_of(drive)
+    parameters = {"found": str(here / FOUND), "tables": str(here / "tables"), "figures": str(here / "figures")}
+    for template, name in _TEMPLATES.items():
+        shutil.copyfile(template, folder / name)
+    notebooks.execute(folder / NOTEBOOK, folder / NOTEBOOK, parameters)
+    compile_report(folder / _SECTION, folder / REPORT, root, inputs={"results": f"/{here}"})
+    return _told(drive, json.loads((folder / FOUND).read_text(encoding="utf-8")))
+
+
+def held_out(rw: str, bs: str, iodepth: str) -> bool:
+    """Return whether the fit does not see a point of `LEVELS`, and has to predict it."""
+    places = [LEVELS[name].index(level) for name, level in (("rw", rw), ("bs", bs), ("iodepth", iodepth))]
+    return sum(places) % _PARTS == _HELD_OUT
+
+
+def _points(bench: Bench) -> "dict[Point, OfPoint]":
+    """Return the points that were measured, in the order of `LEVELS`, with what was measured of each."""
+    from iopatterns.analysis import collect
+    from iopatterns.analysis.statistics import summarise
+    from iopatterns.twin.fitting import Point
+
+    raws = [bench.root / raw for raw in bench.raw_files()]
+    table = collect.measurements(raws, {cell.folder: STUDY for cell in bench.cells})
+    conf = bench.conf
+    rows = summarise(table, ["rw", "bs_bytes", "iodepth"], "iops", confidence=conf.confidence, method=conf.interval)
+    means = {(row["rw"], row["bs_bytes"], row["iodepth"]): row for row in rows.to_dict("records")}
+    found = {}
+    for rw, bs, iodepth in product(*LEVELS.values()):
+        key = (rw, units.size_bytes(bs), int(iodepth))
+        out, row = held_out(rw, bs, iodepth), means[key]
+        point = Point(f"{rw}-{bs}-d{iodepth}", rw, key[1], float(row["mean"]), "IOPS", iodepth=key[2], predicted=out)
+        found[point] = OfPoint(
+            rw=rw,
+            bs_bytes=key[1],
+            iodepth=key[2],
+            held_out=out,
+            executions=int(row["executions"]),
+            measured_iops=float(row["mean"]),
+            low_iops=float(row["low"]),
+            high_iops=float(row["high"]),
+            model_iops=float("nan"),
+            error_percent=float("nan"),
+        )
+    return found
+
+
+def _is_rotational(bench: Bench) -> bool:
+    """Return whether the drive says that it turns. Raises OwnTwinError where it was not measured."""
+    sidecar = read_sidecar(bench.root / bench.raw_files()[0])
+    if not is_measured(sidecar):
+        raise OwnTwinError(f"{bench.request.drive}: nothing was measured")
+    return bool(sidecar["drive"]["rotational"])
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The nearest of several fits, the model from which it began, and how far each was off, by where it began."""
+
+    fitted: "Fit"
+    start: str
+    errors: Mapping[str, float]
+
+
+def _best(points: "Mapping[Point, OfPoint]", starts: Mapping[str, Sequence[str]]) -> "_Best":
+    """Return the fit that is nearest to the fitted points, the model from which it began, and the errors of all."""
+    from iopatterns.twin import fitting, models
+
+    fits = {}
+    for name, move in starts.items():
+        messages.say(f"Fitting {name}: {len(move)} parameters to {sum(not each.predicted for each in points)} points")
+        try:
+            fits[name] = fitting.fit(models.load(name), list(points), move, seconds=_SECONDS)
+        except ValueError as error:  # values that fit no drive of that model, which the search came upon
+            messages.say(f"{name} is left out: {error}")
+    if not fits:
+        raise OwnTwinError("no model could be fitted to what was measured")
+    errors = {name: each.mean_absolute_error(predicted=False) for name, each in fits.items()}
+    best = min(errors, key=errors.__getitem__)
+    return _Best(fits[best], best, errors)
+
+
+def _write(folder: Path, drive: str, best: _Best, points: "Mapping[Point, OfPoint]") -> None:
+    """Write the points as a table for `twin fit`, the model unless it is too far from them, and what was found."""
+    from iopatterns.twin import fitting, models
+
+    fitted, start = best.fitted, best.start
+    rows: list[dict[str, Any]] = []
+    for (point, of_point), value in zip(points.items(), fitted.values, strict=True):
+        rows.append({**of_point, "model_iops": value, "error_percent": 100 * (value / point.value - 1)})
+    files.write(folder / "points.csv", lambda path: path.write_text(_csv(points), encoding="utf-8"))
+    error = fitted.mean_absolute_error(predicted=False)
+    fits = error <= fitting.MOST_ERROR
+    (folder / MODEL).unlink(missing_ok=True)
+    if fits:
+        source = f"{folder_of(drive)}/points.csv"
+        models.write(
+            fitted.model, folder / MODEL, fitted.moved, f"twin fit to {source}", fitting.recipe_of(fitted, source)
+        )
+        _rename(folder / MODEL, drive, start)
+    starting = models.load(start)
+    parameters = [
+        {
+            "name": name,
+            "start": models.format_value(name, starting.values[name]),
+            "fitted": models.format_value(name, value),
+            "bound": fitted.at_bounds.get(name, ""),
+        }
+        for name, value in fitted.moved.items()
+    ]
+    found = {
+        "drive": drive,
+        "start": start,
+        "starts": {name: 100 * each for name, each in best.errors.items()},
+        "fits": fits,
+        "most_error_percent": 100 * fitting.MOST_ERROR,
+        "fitted_error_percent": 100 * error,
+        "held_out_error_percent": 100 * fitted.mean_absolute_error(predicted=True),
+        "held_out_largest_error_percent": max(abs(row["error_percent"]) for row in rows if row["held_out"]),
+        "parameters": parameters,
+        "points": rows,
+    }
+    files.write_json(folder / FOUND, found)
+
+
+def _csv(points: "Mapping[Point, OfPoint]") -> str:
+    """Return the points as `twin fit` reads them."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("id", "rw", "bs", "iodepth", "value", "unit", "use"))
+    for point in points:
+        use = "predict" if point.predicted else "fit"
+        writer.writerow((point.id, point.rw, point.bs_bytes, point.iodepth, f"{point.value:.6g}", point.unit, use))
+    return text.getvalue()
+
+
+def _rename(path: Path, drive: str, start: str) -> None:
+    """Give a fitted model the name of the drive, in place of those of the model from which it began."""
+    text = path.read_text(encoding="utf-8")
+    text = text[text.index("name:") :]
+    text = re.sub(r"^name: .*$", f"name: twin-of-{drive}", text, count=1, flags=re.MULTILINE)
+    about = f"fitted to reads of the drive {drive}; what is not fitted is that of {start}, and assumed"
+    text = re.sub(r"^description: .*$", f'description: "{about}"', text, count=1, flags=re.MULTILINE)
+    files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _told(drive: str, found: Mapping[str, Any]) -> str:
+    here = folder_of(drive)
+    told = (
+        f"{drive}: the twin, begun from {found['start']}, is {found['fitted_error_percent']:.1f} % off the fitted"
+        f" points in the mean, and {found['held_out_error_percent']:.1f} % off those held out (at most"
+        f" {found['held_out_largest_error_percent']:.1f} %).\n{here}/{REPORT}: the figures; {here}/{NOTEBOOK}: how"
+        " they came about"
+    )
+    if found["fits"]:
+        return f"{told}\n{here}/{MODEL}: the twin, for such as: twin run {here}/{MODEL} -- fio …"
+    return (
+        f"{told}\nNo model is written: it is more than {found['most_error_percent']:g} % off the very points that it"
+        " was fitted to, so that these models have no twin of this drive."
+    )
+
+
+# ---- What the notebook shows
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found of a drive's twin, as `make` wrote it."""
+
+    content: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, path: Path) -> "Found":
+        """Read the file `FOUND`."""
+        return cls(json.loads(path.read_text(encoding="utf-8")))
+
+    @functools.cached_property
+    def points(self) -> "pd.DataFrame":
+        """The points, a row each, with the columns of `OfPoint`; those that were fitted come first."""
+        import pandas as pd
+
+        return pd.DataFrame(self.content["points"]).sort_values("held_out", kind="stable").reset_index(drop=True)
+
+    def points_table(self) -> "Table":
+        """Return the table of all points: measured, as the model has it, and the error."""
+        from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, between, block_label, fixed, significant
+
+        uses = self.points["held_out"].map({False: "fitted", True: "held out"})
+        columns = (
+            Column(("use",), "Point", right=False, once=True),
+            Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False),
+            Column(("bs_bytes",), "Block size", lambda size: block_label(int(size))),
+            Column(("iodepth",), "Depth"),
+            Column(("measured_iops",), "Measured", significant, "IOPS"),
+            Column(("low_iops", "high_iops"), "Interval", between(0), "IOPS"),
+            Column(("model_iops",), "Twin", significant, "IOPS"),
+            Column(("error_percent",), "Error", fixed(1), "%"),
+        )
+        return Table(self.points.assign(use=uses), columns, "use")
+
+    def parameters_table(self) -> "Table":
+        """Return the table of the parameters that were fitted, with where each began."""
+        import pandas as pd
+
+        from iopatterns.analysis.tables import Column, Table
+
+        columns = (
+            Column(("name",), "Parameter", right=False),
+            Column(("start",), "Began with"),
+            Column(("fitted",), "Fitted"),
+            Column(("bound",), "Ended at", lambda text: text or "–", right=False),
+        )
+        return Table(pd.DataFrame(self.content["parameters"]), columns, "name")
+
+    def figure(self) -> "Figure":
+        """Return the figure of rates over depths, a panel for each block size: the drive's, and the twin's."""
+        from iopatterns.analysis.plots import curves_figure
+
+        return curves_figure(list(self._panels()), "iodepth", columns=2)
+
+    def _panels(self) -> Iterator[Any]:
+        import pandas as pd
+
+        from iopatterns.analysis.plots import Panel
+        from iopatterns.analysis.tables import block_label
+
+        names = {"mean": "measured_iops", "low": "low_iops", "high": "high_iops"}
+        for _, rows in self.points.sort_values(["bs_bytes", "rw", "iodepth"]).groupby("bs_bytes", sort=True):
+            drive = rows.assign(variant="drive", **{name: rows[column] for name, column in names.items()})
+            twin = rows.assign(variant="twin", mean=rows["model_iops"], low=float("nan"), high=float("nan"))
+            both = pd.concat([drive, twin], ignore_index=True)
+            yield Panel(block_label(int(rows["bs_bytes"].iloc[0])), both, of="iops", logarithmic=True)

@@ -1,0 +1,169 @@
+"""JupyterLab as `./reproduce.sh lab` opens it, in a real browser: sliders redraw the figure, notebooks show theirs."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from browser import Page, opened_page
+from patience import Limit, wait_for
+from support import ROOT, lay_out_recorded, processes_with
+
+TOKEN = "a-token-of-this-test"
+STUDY = "clarke2024"
+# The picture of the first half of the notebook, as a digest of its bytes; nothing while there is none
+PICTURE = """(async () => {
+  const image = document.querySelector('img.widget-image');
+  if (!image || !image.src) return '';
+  const bytes = await (await fetch(image.src)).arrayBuffer();
+  const sum = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  return bytes.byteLength ? Array.from(sum, (each) => each.toString(16)).join('') : '';
+})()"""
+# How many requests are under way at most, as the slider of the I/O depth shows it
+DEPTH = """[...document.querySelectorAll('.widget-inline-hbox')]
+  .find((each) => each.innerText.startsWith('I/O depth')).innerText.split('\\n').at(-1)"""
+CELLS = """window.jupyterapp.shell.currentWidget.content.widgets
+  .filter((cell) => cell.model.type === 'code').map((cell) => cell.model.sharedModel.toJSON())"""
+ERRORS = (
+    f"{CELLS}.flatMap((cell) => cell.outputs).filter((out) => out.output_type === 'error').map((out) => out.evalue)"
+)
+STDERR = f"{CELLS}.flatMap((cell) => cell.outputs).filter((out) => out.name === 'stderr').map((out) => out.text)"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a recorded study, and the script of which nothing is to be installed."""
+    folder = lay_out_recorded(tmp_path_factory.mktemp("lab") / "project", [STUDY])
+    text = (ROOT / "reproduce.sh").read_text(encoding="utf-8")
+    set_up = f'\nset_up() {{ export PATH="{Path(sys.executable).parent}:$PATH"; }}\nunused() {{'
+    shutil.copytree(ROOT / "envs/jupyterlab", folder / "envs/jupyterlab")
+    (folder / "reproduce.sh").write_text(text.replace("\nset_up() {", set_up), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lab(project: Path) -> Iterator[str]:
+    """The address of a running JupyterLab; of it and its kernels nothing is left afterwards."""
+    if shutil.which("chromium") is None:
+        pytest.skip("needs chromium")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    own = project.parent / "jupyter"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "IPYTHON"))}
+    environment |= {"HOME": str(own), "IPYTHONDIR": str(own), "JUPYTER_CONFIG_DIR": str(own / "config")}
+    environment |= {"JUPYTER_DATA_DIR": str(own / "data"), "JUPYTER_RUNTIME_DIR": str(own / "run")}
+    environment |= {"JUPYTER_PREFER_ENV_PATH": "1"}
+    arguments = [
+        "lab",
+        "--no-browser",
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={TOKEN}",
+    ]
+    arguments.append("--LabApp.expose_app_in_browser=True")
+    own.mkdir()
+    with open(own / "log", "wb") as log:
+        process = subprocess.Popen(
+            ["bash", "reproduce.sh", *arguments],
+            cwd=project,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(lambda: answers(address, process, own / "log"), 60, otherwise="JupyterLab does not answer")
+        yield f"{address}/?token={TOKEN}"
+    finally:
+        process.send_signal(signal.SIGTERM)  # upon which it ends its kernels
+        try:
+            process.wait(Limit(60).remaining_s())
+        finally:
+            for left in {process.pid} & set(processes_with("jupyter-lab")):
+                os.killpg(left, signal.SIGKILL)
+    assert processes_with(str(own)) == []
+
+
+def answers(address: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:
+    assert process.poll() is None, log.read_text(encoding="utf-8")
+    try:
+        with urllib.request.urlopen(f"{address}/api", timeout=60):
+            return True
+    except urllib.error.URLError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def page(lab: str) -> Iterator[Page]:
+    with opened_page() as opened:
+        opened.open(lab)
+        opened.wait_for("Boolean(window.jupyterapp && window.jupyterapp.shell.currentWidget)", 120)
+        yield opened
+
+
+def run_all(page: Page, path: str) -> None:
+    """Open a notebook, unless it is, clear its outputs and run all of its cells, as its menus do."""
+    page.evaluate(f"window.jupyterapp.commands.execute('docmanager:open', {{path: '{path}'}}).then(() => true)")
+    page.wait_for(f"window.jupyterapp.shell.currentWidget?.context?.path === '{path}'")
+    page.wait_for("window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'", 120)
+    page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs').then(() => true)")
+    page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)")
+    page.wait_for(f"{CELLS}.every((cell) => cell.execution_count > 0)", 120)
+
+
+def pictures(folder: Path) -> Path | None:
+    """Return where screenshots are to go, for those who want to look at them: the folder that SCREENSHOTS names."""
+    named = os.environ.get("SCREENSHOTS")
+    return Path(named) / folder if named else None
+
+
+def test_a_moved_slider_redraws_the_figure(page: Page, tmp_path: Path) -> None:
+    run_all(page, "notebooks/explore.ipynb")
+    page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0")
+    before = page.wait_for(PICTURE)
+    assert page.evaluate(DEPTH) == "1"
+    focus = DEPTH.replace(".innerText.split('\\n').at(-1)", ".querySelector('.noUi-handle').focus()")
+    for depth in ("2", "4", "8"):
+        page.evaluate(focus)
+        page.press("ArrowRight", 39)
+        page.wait_for(f"{DEPTH} === '{depth}'")
+        after = page.wait_for(f"{PICTURE}.then((now) => now !== '{before}' && now)")
+        assert after != before
+        before = after
+    page.screenshot(pictures(Path("explore.png")) or tmp_path / "explore.png")
+    assert page.evaluate(ERRORS) == []
+    assert page.evaluate(STDERR) == []
+    assert page.errors == []
+
+
+def test_the_menus_show_what_a_run_has_measured(page: Page, tmp_path: Path) -> None:
+    page.evaluate("[...document.querySelectorAll('img.widget-image')].at(-1).scrollIntoView({block: 'center'})")
+    page.wait_for(f"[...document.querySelectorAll('option')].some((each) => each.innerText === 'results/{STUDY}')")
+    page.wait_for("[...document.querySelectorAll('img.widget-image')].at(-1).naturalWidth > 100")
+    page.screenshot(pictures(Path("explore-runs.png")) or tmp_path / "runs.png")
+    assert page.errors == []
+
+
+def test_a_study_s_notebook_shows_its_figures(page: Page, tmp_path: Path) -> None:
+    run_all(page, f"notebooks/{STUDY}.ipynb")
+    committed = nbformat.read(ROOT / f"notebooks/{STUDY}.ipynb", as_version=4)
+    wanted = sum("image/png" in out.get("data", {}) for cell in committed.cells for out in cell.get("outputs", ()))
+    found = page.evaluate(f"{CELLS}.flatMap((cell) => cell.outputs).filter((out) => out.data?.['image/png']).length")
+    assert found == wanted > 0
+    page.evaluate("window.jupyterapp.shell.currentWidget.node.querySelector('.jp-WindowedPanel-outer').scrollTop = 1e6")
+    shown = "[...window.jupyterapp.shell.currentWidget.node.querySelectorAll('.jp-OutputArea img')]"
+    page.wait_for(f"{shown}.some((image) => image.naturalWidth > 100)")
+    page.screenshot(pictures(Path("study.png")) or tmp_path / "study.png")
+    assert page.evaluate(ERRORS) == []
+    assert page.errors == []

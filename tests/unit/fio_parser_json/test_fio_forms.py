@@ -1,0 +1,289 @@
+"""A sample of the forms in which people keep fio's output, each with what is read of it; and fio's logs."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from fio_parser_json.options import NUMBERS
+
+from fio_parser_json import (
+    FioParseError,
+    disk_util,
+    jobs,
+    latency_bins,
+    log_bins,
+    log_samples,
+    parse_documents,
+    read_documents,
+    sync_latencies,
+)
+
+DATA = Path(__file__).parent / "data"
+FIO = ("--size=1m", "--bs=4k", "--ioengine=psync", "--filename=f")
+
+
+def at(name: str) -> Path:
+    return DATA / f"fio-{name}.json"
+
+
+def text_of(name: str) -> str:
+    return at(name).read_text(encoding="utf-8")
+
+
+READ = text_of("3.33-randread")
+
+# How the text of a result came to lie elsewhere than where fio put it: by what was done to it
+FORMS: dict[str, Callable[[str], str]] = {
+    "as fio wrote it": lambda text: text,
+    "lines end as on Windows": lambda text: text.replace("\n", "\r\n"),
+    "on one line": lambda text: json.dumps(json.loads(text)),
+    "indented anew, keys by name": lambda text: json.dumps(json.loads(text), indent=4, sort_keys=True),
+    "with a byte order mark": lambda text: "\ufeff" + text,
+    "after the transcript of a shell": lambda text: f"$ fio job.fio --output-format=json {{a,b}}\n+ true\n{text}",
+    "between lines of a log": lambda text: (
+        f"[2019-03-01 12:00:00] INFO {{run: 1}}\n{text}\n[2019-03-01 12:01:00] done\n"
+    ),
+    "in a fence of Markdown": lambda text: f"# Result\n\n```json\n{text}```\n",
+    "after the name of the file, as `head` prints it": lambda text: f"==> out.json <==\n{text}",
+    "in a list": lambda text: f"[{text}]",
+    "in a larger object": lambda text: json.dumps({"host": "a", "results": {"fio": json.loads(text)}}),
+    "without a line's end": lambda text: text.rstrip("\n"),
+    "after nothing but zeros of a crashed file system": lambda text: "\0" * 512 + text,
+    "after the progress line of a terminal": lambda text: (
+        f"Jobs: 1 (f=1): [r(1)][100.0%][r=9MiB/s][eta 00m:00s]\r{text}"
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_result_is_read_in_whatever_text_it_lies(form: str, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(FORMS[form](READ), encoding="utf-8", newline="")
+    found, plain = jobs(tmp_path / "result.json"), jobs(at("3.33-randread"))
+    pd.testing.assert_frame_equal(found.drop(columns="source"), plain.drop(columns="source"))
+
+
+@pytest.mark.parametrize(
+    ("name", "documents", "rows"),
+    [
+        # of each form what fio's command line in data/README.md asks for
+        ("3.33-appended", 2, [(0, "late", "read"), (1, "again", "write")]),
+        ("3.33-bs-by-direction", 1, [(0, "split", "read"), (0, "split", "write")]),
+        ("3.33-fdatasync-plus", 1, [(0, "sync", "write")]),
+        ("3.33-latency-target", 1, [(0, "target", "read")]),
+        ("3.33-numbers", 1, [(0, "asked", "read")]),
+        ("3.33-numjobs", 1, [(0, "each", "read"), (0, "each", "write")] * 3),
+        ("3.33-steadystate", 1, [(0, "steady", "read")]),
+        ("3.33-zones", 1, [(0, "zones", "write")]),
+        ("3.33-json-and-normal", 1, [(0, "both", "read")]),
+        ("3.33-enospc", 1, [(0, "full", "write")]),
+        ("3.33-sigint", 1, [(0, "long", "read")]),
+        ("2.16-status-interval", 4, [(number, "slow", "read") for number in range(4)]),
+    ],
+)
+def test_a_form_is_read_for_what_it_is(name: str, documents: int, rows: list[tuple[int, str, str]]) -> None:
+    assert len(read_documents(at(name))) == documents
+    table = jobs(at(name))
+    columns = ["document", "jobname", "direction"]
+    # of a run that failed at once fio counts no I/O
+    found = list(table[columns].itertuples(index=False, name=None))
+    assert found == rows
+
+
+# ---- Options as numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "numbers"),
+    [
+        ("3.33-numbers", "bs_bytes", [8192]),
+        ("3.33-numbers", "size_bytes", [512 * 1024]),
+        ("3.33-numbers", "asked_runtime_us", [150_000]),
+        ("3.33-numbers", "rate_iops", [200]),
+        ("3.33-bs-by-direction", "bs_bytes", [4096, 16384]),
+        ("3.33-libaio-depth16", "iodepth", [16]),
+        ("3.33-numjobs", "numjobs", [3] * 6),
+        ("3.33-zones", "io_size_bytes", [256 * 1024]),
+        ("3.33-steadystate", "asked_runtime_us", [4_000_000]),
+    ],
+)
+def test_options_that_are_numbers_are_there_as_numbers(name: str, column: str, numbers: list[int]) -> None:
+    table = jobs(at(name))
+    assert str(table[column].dtype) == "Int64"
+    assert list(table[column]) == numbers
+
+
+def test_an_option_that_no_source_sets_has_no_column() -> None:
+    assert set(NUMBERS) & set(jobs(at("3.33-randread")).columns) == {"bs_bytes", "size_bytes"}
+
+
+def test_an_option_that_is_no_number_is_missing() -> None:
+    document = json.loads(READ)
+    document["jobs"][0]["job options"] |= {"size": "50%", "bs": "4k-16k", "numjobs": "many"}
+    table = jobs(document)
+    assert table[["size_bytes", "bs_bytes", "numjobs"]].isna().all(axis=None)
+    assert table["option_size"][0] == "50%"
+
+
+@pytest.mark.parametrize("written", ["4k", "4K", "4kb", "4Ki", "4kib", "4096", "0x1000", "1m", "1Mi", "2kB"])
+@pytest.mark.parametrize("base", [None, "1000", "1024"])
+def test_a_size_is_what_fio_makes_of_it(written: str, base: str | None, tmp_path: Path) -> None:
+    """fio itself is the judge: it makes I/Os of that size."""
+    words = [f"--kb_base={base}"] if base else []
+    words += ["--name=size", "--rw=read", "--ioengine=null", "--size=64m", "--number_ios=8", f"--bs={written}"]
+    done = subprocess.run(
+        ["fio", *words, "--output-format=json"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    found = parse_documents(done.stdout, "fio")
+    row = jobs(found).iloc[0]
+    assert row["bs_bytes"] == row["io_bytes"] / row["total_ios"]
+
+
+# ---- Disks and syncs
+
+
+def test_disks_are_those_that_fio_names() -> None:
+    table = disk_util([at("3.33-fdatasync-plus"), at("3.42-git-randread")])
+    assert list(table["disk"]) == ["vda", "vda"]
+    assert list(table["write_ios"]) == [308, 0]
+    assert table["util_percent"][0] == pytest.approx(8.097166)
+    assert table["read_sectors"].isna()[0]  # which fio writes since 3.38
+    assert table["read_sectors"][1] == 0
+
+
+def test_the_disks_below_another_are_summed_up() -> None:
+    document = json.loads(READ)
+    below = {"read_ios": 7, "write_ios": 0, "read_ticks": 3, "in_queue": 4, "util": 1.5}
+    document["disk_util"] = [{"name": "md0", "read_ios": 5, **{f"aggr_{key}": value for key, value in below.items()}}]
+    (row,) = disk_util(document).to_dict("records")
+    told = (row["disk"], row["read_ios"], row["aggr_read_ios"], row["aggr_read_ticks_ms"], row["aggr_util_percent"])
+    assert told == ("md0", 5, 7, 3, 1.5)
+
+
+@pytest.mark.parametrize("wrong", [{}, ["vda"], [{"name": 3}], [{"name": "vda", "read_ios": "5"}]])
+def test_disks_of_another_form_are_told_with_their_place(wrong: Any) -> None:
+    document = json.loads(READ)
+    document["disk_util"] = wrong
+    with pytest.raises(FioParseError, match=r"disk_util(\[0\])?"):
+        disk_util(document)
+
+
+def test_syncs_are_told_apart_from_the_requests() -> None:
+    (row,) = sync_latencies(at("3.33-fdatasync-plus")).to_dict("records")
+    # 256 writes with a sync after each fourth, none after the last
+    assert (row["jobname"], row["syncs"]) == ("sync", 63)
+    assert row["sync_min_ns"] < row["sync_p50_ns"] < row["sync_p99_ns"] <= row["sync_max_ns"] * 1.01
+
+
+def test_a_job_without_syncs_has_no_row() -> None:
+    assert sync_latencies(at("3.33-randread")).empty
+    assert list(sync_latencies([]).columns[:3]) == ["source", "document", "job"]
+
+
+# ---- Logs, as the installed fio writes them
+
+
+def run_fio(folder: Path, *words: str) -> pd.DataFrame:
+    (folder / "f").write_bytes(np.random.default_rng(1).bytes(1 << 20))
+    command = ["fio", "--name=logged", *FIO, *words, "--output-format=json+", "--output=result.json"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return jobs(folder / "result.json")
+
+
+def test_a_line_of_a_log_is_an_io(tmp_path: Path) -> None:
+    asked = [f"--write_{what}_log=run" for what in ("bw", "lat", "iops")]
+    result = run_fio(tmp_path, "--rw=randrw", "--numjobs=2", "--log_offset=1", *asked)
+    samples = log_samples(tmp_path)
+    assert set(samples["log"]) >= {"bw", "lat", "clat", "iops"}  # a synchronous engine has no submission latency
+    ios = result.groupby(["job", "direction"])["total_ios"].sum()
+    for what in ("bw", "lat", "clat", "iops"):
+        counted = samples[samples["log"] == what].groupby(["job", "direction"]).size()
+        assert list(counted) == list(ios), what
+    mean = samples[samples["log"] == "lat"].groupby(["job", "direction"])["value"].mean()
+    expected = result.groupby(["job", "direction"])["lat_mean_ns"].mean()
+    assert list(mean) == pytest.approx(list(expected), rel=1e-6)
+    assert (samples["bs_bytes"] == 4096).all()
+    assert (samples["offset_bytes"] % 4096 == 0).all()
+    assert samples["offset_bytes"].nunique() == 256
+    bandwidth, latency = (samples[samples["log"] == what]["value"].to_numpy("float64") for what in ("bw", "lat"))
+    assert np.median(bandwidth / (4096 * 1e9 / latency)) == pytest.approx(1, rel=0.2)
+
+
+def test_a_line_of_an_averaged_log_is_an_interval(tmp_path: Path) -> None:
+    asked = ("--time_based", "--runtime=1", "--log_avg_msec=200", "--write_iops_log=run", "--per_job_logs=0")
+    result = run_fio(tmp_path, "--rw=randread", "--rate_iops=400", *asked)
+    samples = log_samples(tmp_path / "run_iops.log")
+    assert samples["job"].isna().all()
+    assert 1 <= len(samples) <= 5  # on a busy machine an interval is longer
+    assert samples["value"].mean() == pytest.approx(result["iops"][0], rel=0.5)
+    assert samples["offset_bytes"].isna().all()
+
+
+@pytest.mark.parametrize("coarseness", [0, 3, 6])
+def test_a_log_of_histograms_counts_the_ios_of_each_interval(coarseness: int, tmp_path: Path) -> None:
+    asked = ("--time_based", "--runtime=1", "--write_hist_log=run", "--log_hist_msec=200")
+    run_fio(tmp_path, "--rw=randrw", "--rate_iops=400", *asked, f"--log_hist_coarseness={coarseness}")
+    bins, whole = log_bins(tmp_path), latency_bins(tmp_path / "result.json")
+    for direction, of_run in whole.groupby("direction"):
+        logged = bins[bins["direction"] == direction]
+        assert 0.5 * of_run["count"].sum() < logged["count"].sum() <= of_run["count"].sum()
+        mean = (logged["bin_ns"] * logged["count"]).sum() / logged["count"].sum()
+        expected = (of_run["bin_ns"] * of_run["count"]).sum() / of_run["count"].sum()
+        assert mean == pytest.approx(expected, rel=0.5)
+        if coarseness == 0:
+            assert set(logged["bin_ns"]) <= set(of_run["bin_ns"])
+    assert bins["time_ms"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize(
+    ("line", "offset", "priority"),
+    [
+        ("12, 5000, 0, 4096", None, None),  # by hand, in the form of the manual of fio 2.2
+        ("12, 5000, 0, 4096, 40960", 40960, None),  # by hand, with log_offset, in that of fio 3.1
+        ("12, 5000, 0, 4096, 1", None, 1),
+        ("12, 5000, 0, 4096, 40960, 0", 40960, 0),
+        ("12, 5000, 0, 4096, 0x4002", None, 0x4002),
+    ],
+)
+def test_lines_of_all_versions_are_read(line: str, offset: int | None, priority: int | None, tmp_path: Path) -> None:
+    (tmp_path / "run_clat.3.log").write_text(f"{line}\n")
+    (row,) = log_samples(tmp_path).to_dict("records")
+    assert (row["log"], row["job"], row["time_ms"], row["value"], row["direction"]) == ("clat", 3, 12, 5000, "read")
+    assert (pd.isna(row["offset_bytes"]), pd.isna(row["priority"])) == (offset is None, priority is None)
+    assert row["offset_bytes"] is pd.NA or row["offset_bytes"] == offset
+    assert row["priority"] is pd.NA or row["priority"] == priority
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("run_lat.1.log", "1, 2, 0, 4096\n1, 2, 3\n", "line 2: this is no line"),
+        ("run_lat.1.log", "1, 2, 0, 4096\n1, x, 0, 4096\n", "line 2: this is no line"),
+        ("run_lat.1.log", "1, 2, 5, 4096\n", "line 1: this is no line"),
+        ("run_lat.1.log", "1, 99999999999999999999, 0, 4096\n", "line 1: this is no line"),
+        ("run_lat.1.log", "{}", "line 1: this is no line"),
+        ("messages.log", "1, 2, 0, 4096\n", "the name is not that of a log of fio's"),
+        ("run_clat_hist.1.log", "1, 0, 4096, 1, 2\n", "this is a log of histograms: log_bins reads it"),
+    ],
+)
+def test_what_is_no_log_is_told_with_its_line(name: str, text: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(FioParseError, match=re.escape(told)):
+        log_samples(tmp_path / name)
+
+
+def test_a_histogram_of_another_size_is_told(tmp_path: Path) -> None:
+    (tmp_path / "run_clat_hist.1.log").write_text("1, 0, 4096, 1, 2\n")
+    with pytest.raises(FioParseError, match="fio writes no histogram of 2 bins"):
+        log_bins(tmp_path)
+
+
+def test_empty_logs_give_an_empty_table_with_the_columns(tmp_path: Path) -> None:
+    (tmp_path / "run_slat.1.log").touch()
+    assert log_samples(tmp_path).empty
+    assert "value" in log_samples(tmp_path).columns

@@ -1,0 +1,100 @@
+"""`snakemake twin_of_<drive>`: a drive measured, a twin fitted to it, and how far that is off the points held out."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+import yaml
+from support import Project, copy_project
+
+from iopatterns.twin import models
+from iopatterns.twin.fitting import read_points
+from iopatterns.workflow import own_twin
+
+LITTLE = ("repetitions=2", "runtime=100ms")
+
+
+@pytest.fixture(scope="module")
+def done(module_disk_folder: Path) -> tuple[Project, Path, str]:
+    """A project in which a twin was made of a drive that is another model's, the folder of it, and what was said."""
+    project = copy_project(module_disk_folder / "project")
+    drives = yaml.safe_load((project.root / "config/drives.yaml").read_text())
+    slower = {"flash.read_time": "110 us", "link.rate": "700 MB/s"}
+    project.edit("config/drives.yaml", **{**drives, "labdisk": {"kind": "twin", "model": "px05smb040", "set": slower}})
+    said = project.snakemake("twin_of_labdisk", "--config", *LITTLE, "file_size=256MiB", timeout_s=900)
+    assert said.returncode == 0, said.stdout
+    return project, project.root / "results/twin_of_labdisk", said.stdout
+
+
+def test_a_third_of_the_points_is_held_out_and_of_each_level_some() -> None:
+    points = list(product(*own_twin.LEVELS.values()))
+    out = [point for point in points if own_twin.held_out(*point)]
+    assert len(out) == len(points) / 3
+    for place, levels in enumerate(own_twin.LEVELS.values()):
+        for level in levels:
+            assert {point[place] == level for point in out} == {True, False}
+            assert {point[place] == level for point in set(points) - set(out)} == {True, False}
+
+
+def test_the_twin_predicts_the_points_that_it_was_not_fitted_to(done: tuple[Project, Path, str]) -> None:
+    found = json.loads((done[1] / "found.json").read_text())
+    assert found["fits"]
+    assert found["held_out_error_percent"] < 10
+    out = [point for point in found["points"] if point["held_out"]]
+    assert len(out) == 8
+    errors = [abs(point["model_iops"] / point["measured_iops"] - 1) for point in out]
+    assert found["held_out_error_percent"] == pytest.approx(100 * sum(errors) / len(errors))
+    assert f"{found['held_out_error_percent']:.1f} % off those held out" in done[2]
+
+
+def test_the_model_is_one_that_programs_run_on(done: tuple[Project, Path, str]) -> None:
+    model = models.load(done[1] / "model.yaml")
+    found = json.loads((done[1] / "found.json").read_text())
+    assert yaml.safe_load((done[1] / "model.yaml").read_text())["name"] == "twin-of-labdisk"
+    for parameter in found["parameters"]:
+        assert models.format_value(parameter["name"], model.values[parameter["name"]]) == parameter["fitted"]
+    assert model.fit["points"] == "results/twin_of_labdisk/points.csv"
+    points = read_points(done[1] / "points.csv")
+    assert [point.predicted for point in points] == [point["held_out"] for point in found["points"]]
+
+
+def test_notebook_and_report_are_there(done: tuple[Project, Path, str]) -> None:
+    assert (done[1] / "report.pdf").read_bytes().startswith(b"%PDF")
+    notebook = json.loads((done[1] / "notebook.ipynb").read_text())
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert {path.name for path in (done[1] / "tables").glob("*.csv")} == {"parameters.csv", "points.csv"}
+    assert (done[1] / "figures/rates.svg").is_file()
+
+
+def test_nothing_but_reads_was_asked_of_the_drive(done: tuple[Project, Path, str]) -> None:
+    sidecars = list((done[0].root / "results/bench").glob("*/raw/labdisk/bench/*/*.sidecar.json"))
+    assert len(sidecars) == 48
+    assert all("--readonly" in json.loads(path.read_text())["command"] for path in sidecars)
+    assert done[0].raw_files() == {}
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("twin_of_c40", "config/drives.yaml has no drive of that name. Did you mean 'c400'?"),
+        ("twin_of_elsewhere", "'elsewhere' was measured elsewhere"),
+    ],
+)
+def test_a_drive_of_which_no_twin_can_be_made_is_told(project: Project, target: str, told: str) -> None:
+    drives = yaml.safe_load((project.root / "config/drives.yaml").read_text())
+    project.edit("config/drives.yaml", **{**drives, "elsewhere": {"kind": "archive", "path": "elsewhere.tar.xz"}})
+    said = project.snakemake(target)
+    assert said.returncode == 2, said.stdout
+    assert told in said.stdout
+    assert "Traceback" not in said.stdout
+
+
+def test_a_file_on_a_disk_goes_through(project: Project) -> None:
+    said = project.snakemake("twin_of_scratch", "--config", *LITTLE, "file_size=64MiB", timeout_s=900)
+    assert said.returncode == 0, said.stdout
+    found = json.loads((project.root / "results/twin_of_scratch/found.json").read_text())
+    assert (project.root / "results/twin_of_scratch/model.yaml").exists() is found["fits"]
+    assert (project.root / "results/twin_of_scratch/report.pdf").is_file()
+    assert found["fits"] or "No model is written" in said.stdout

@@ -1,0 +1,28 @@
+"""Rules `twin_of_*`: a drive measured, and a twin fitted to it."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iopatterns.base import messages
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import bounded
+from iopatterns.measuring import fio, progress
+from iopatterns.measuring.cell import Interrupted, interruptible
+from iopatterns.workflow import own_twin
+
+if TYPE_CHECKING:
+    snakemake: Any  # Snakemake defines it before it runs a script
+
+fio.die_with_parent(signal.SIGTERM)
+# The run's count is of the executions of the plan, and these are none of them
+os.environ.pop(progress.VARIABLE, None)
+try:
+    with messages.copied_to(Path(snakemake.log[0])), interruptible():
+        messages.say(own_twin.make(Path.cwd(), snakemake.params.drive, snakemake.params.config))
+except IoPatternsError as error:
+    sys.exit(bounded(str(error)))
+except Interrupted as interrupt:
+    sys.exit(128 + interrupt.signal_number)
