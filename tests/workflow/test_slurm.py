@@ -398,7 +398,7 @@ def test_a_full_shared_disk_loses_what_is_not_written_and_no_more(cluster: slurm
     few_cells(project, bs=[f"{size}k" for size in range(4, 68, 4)], rw=["read", "randread"])
     raw = project.root / "data/raw"
     raw.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2500k", "tmpfs", str(raw)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1000k", "tmpfs", str(raw)], check=True)
     with undone("umount", raw):
         for node in slurm.NODES:  # they see what was mounted when they started
             cluster.kill_node(node)
