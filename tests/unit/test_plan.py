@@ -249,22 +249,3 @@ def test_the_cells_of_a_batch_that_lack_something_are_named(fresh: Project) -> N
     lines = plan.to_measure(batch.raw_files).splitlines()
     assert lines == [f"Measuring saif2020 on c400: {cell.name}" for cell in (half, *others)]
     assert plan.to_measure([f"{whole}/01.json"]) == "Seeing that all is there of 1 cells"
-
-
-def test_snakemake_is_told_of_the_last_raw_file_of_a_cell_and_of_what_is_missing_before_it(fresh: Project) -> None:
-    overrides = {"drives": ["c400"], "repetitions": 3, "runtime": "10 ms"}
-    raws = Plan(fresh.root, overrides).raw_files("saif2020")
-    folders = list(dict.fromkeys(raw.rpartition("/")[0] for raw in raws))
-    assert Plan(fresh.root, overrides).declared(raws) == [f"{folder}/03.json" for folder in folders]
-    whole, begun, damaged, *others = folders
-    for there in (f"{whole}/01", f"{whole}/02", f"{whole}/03", f"{begun}/01", f"{damaged}/02", f"{damaged}/03"):
-        path = fresh.root / f"{there}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    plan = Plan(fresh.root, overrides)
-    missing = [f"{damaged}/01.json"]
-    expected = [f"{whole}/03.json", f"{begun}/03.json", *missing, *(f"{each}/03.json" for each in (damaged, *others))]
-    assert plan.declared(raws) == expected
-    (fresh.root / missing[0]).touch()
-    assert plan.declared(raws) == expected  # one plan says one thing
-    assert missing[0] not in Plan(fresh.root, overrides).declared(raws)

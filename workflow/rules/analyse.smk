@@ -5,7 +5,7 @@ for study in PLAN.studies:
         name:
             f"collect_{study}"
         input:
-            raw=PLAN.declared(PLAN.raw_files(study)),
+            raw=PLAN.raw_files(study),
             unpacked=[PLAN.unpacked(drive) for drive in PLAN.archived_drives()],
             code=PLAN.code("workflow/scripts/collect.py"),
         output:
@@ -16,8 +16,6 @@ for study in PLAN.studies:
             f"results/logs/collect/{study}.log",
         params:
             experiments=PLAN.experiments(study),
-            # a function of the input, so that it gives no reason to run again
-            raw_files=lambda wildcards, input, study=study: PLAN.raw_files(study),
         message:
             f"Collecting the raw files of {study} into one table"
         script:

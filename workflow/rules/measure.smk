@@ -1,8 +1,7 @@
 # One job for some cells of a drive, with all their executions; of a real drive, whose cells take long, for one. Raw files
 # are never deleted by the workflow: `update` keeps those that are there, so that an interrupted job goes on where it
 # stopped, more repetitions add to what is measured, and of a batch only the cells are measured that lack something.
-# Snakemake is told of the last raw file of each cell (`Plan.declared`). `params` hold what follows from the names of the
-# raw files alone, as functions of `output`, so that they give no reason to run anything again.
+# `params` hold what follows from the names of the raw files alone, so that they give no reason to run anything again.
 for study in PLAN.studies:
 
     for batch in PLAN.batches(study):
@@ -11,7 +10,7 @@ for study in PLAN.studies:
             name:
                 batch.name
             output:
-                update(PLAN.declared(batch.raw_files)),
+                update(list(batch.raw_files)),
             log:
                 f"results/logs/measure/{batch.drive}/{batch.name}.log",
             resources:
@@ -25,24 +24,19 @@ for study in PLAN.studies:
                     batch, attempt
                 ),
             params:
-                specifications=lambda wildcards, output, batch=batch: PLAN.specifications(
-                    batch.raw_files
-                ),
-                raw_files=lambda wildcards, output, batch=batch: batch.raw_files,
-                cells=lambda wildcards, output, batch=batch: PLAN.to_measure(
-                    batch.raw_files
-                ),
+                specifications=lambda wildcards, output: PLAN.specifications(output),
+                cells=lambda wildcards, output: PLAN.to_measure(output),
             message:
                 "{params.cells}"
             shell:
                 "exec iopatterns measure --die-with-parent --log {log:q} --host={resources.drive_host:q}"
-                " {params.specifications:q} {params.raw_files:q}"
+                " {params.specifications:q} {output:q}"
 
     rule:
         name:
             f"measure_{study}"
         input:
-            PLAN.declared(PLAN.raw_files(study)),
+            PLAN.raw_files(study),
         message:
             f"The raw files of {study} are there"
 

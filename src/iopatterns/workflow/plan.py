@@ -71,7 +71,6 @@ class Plan:
         """Read and expand the configuration. Raises ConfigError."""
         self.config = config.load(root, overrides)
         self._root = root
-        self._listed: dict[str, frozenset[str]] = {}
         self._durations = durations.Durations.load(root)
         self._run: durations.Run | None = None
         self._cells = {
@@ -126,27 +125,6 @@ class Plan:
         executions = self.executions(study)
         wanted = [folder for folder, cell in self._cells[study].items() if drive in {None, cell.drive}]
         return [f"{RAW}/{folder}/{execution}.json" for folder in wanted for execution in executions]
-
-    def declared(self, raw_files: Iterable[str]) -> list[str]:
-        """Return those of some raw files that Snakemake is told of: the last one of each cell, and any that is missing
-        from a cell whose last one is there.
-
-        The executions of a cell are measured in their order, so that the last one is there when all are. Snakemake's
-        time and memory grow with the number of files, and a cell has ten. A run that measures a missing one again makes
-        the study's table anew; one that ends between both leaves the table as it was.
-        """
-        found: list[str] = []
-        for folder, names in _by_folder(raw_files).items():
-            last = names[-1]
-            there = self._seen(folder)
-            found += [f"{folder}/{name}" for name in names if name == last or (last in there and name not in there)]
-        return found
-
-    def _seen(self, folder: str) -> frozenset[str]:
-        """Return what was in a cell's folder when it was first asked for: all rules are told of the same files."""
-        if folder not in self._listed:
-            self._listed[folder] = frozenset(self._present(folder.removeprefix(f"{RAW}/")))
-        return self._listed[folder]
 
     def batches(self, study: str) -> list[Batch]:
         """Return the cells of a study in batches, those of drives that are measured here.
@@ -593,15 +571,6 @@ class Plan:
 def current() -> Plan | None:
     """Return the plan of the Snakefile that this process runs, if there is one."""
     return _current
-
-
-def _by_folder(raw_files: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names of raw files by their folders, in their order."""
-    found: dict[str, list[str]] = {}
-    for raw in raw_files:
-        folder, _, name = raw.rpartition("/")
-        found.setdefault(folder, []).append(name)
-    return found
 
 
 def _io_seconds(cell: grid.Cell, executions: int) -> float:
