@@ -43,6 +43,8 @@ present() { # whether what a package is needed for is there, whoever installed i
     btrfs-progs) command -v mkfs.btrfs ;;
     e2fsprogs) command -v mkfs.ext4 ;;
     nvme-cli) command -v nvme ;;
+    slurm-wlm) command -v slurmd && command -v slurmctld && command -v sbatch ;;
+    munge) command -v munged ;;
     smartmontools) command -v smartctl ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1

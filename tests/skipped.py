@@ -18,6 +18,10 @@ PACKAGES = {
     "nvme": "nvme-cli",
     "smartctl": "smartmontools",
     "blkparse": "blktrace",
+    "slurmctld": "slurm-wlm",
+    "slurmd": "slurm-wlm",
+    "sbatch": "slurm-wlm",
+    "munged": "munge",
     "chromium": "chromium",
     "strace": "strace",
 }

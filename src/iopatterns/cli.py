@@ -32,16 +32,32 @@ def commands() -> None:
 )
 @click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="Copy all messages into this file.")
 @click.option("--die-with-parent", is_flag=True, help="Stop when the process that started this one ends.")
+@click.option("--host", help="The host that has the drive: on any other nothing is measured.")
 @click.argument("raw_files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
 def measure(
-    specifications: tuple[str, ...], log: Path | None, die_with_parent: bool, raw_files: tuple[Path, ...]
+    specifications: tuple[str, ...],
+    log: Path | None,
+    die_with_parent: bool,
+    host: str | None,
+    raw_files: tuple[Path, ...],
 ) -> None:
     """Measure some cells: make those of RAW_FILES that are not there, one execution of fio each."""
     from iopatterns.measuring.cell import measure_all
 
     found = [_specification(text) for text in specifications]
     with _job("measure", log, die_with_parent=die_with_parent):
+        _require_host(host)
         measure_all(Path.cwd(), found, raw_files)
+
+
+def _require_host(host: str | None) -> None:
+    """Raise DriveError unless a drive whose host has that name is here; any is whose host has none."""
+    from iopatterns.measuring import machine
+
+    if host and not machine.is_named(host):
+        from iopatterns.measuring.drives import DriveError
+
+        raise DriveError(f"the drive is on host {host}, and this is {machine.host_name()}. Measure it there.")
 
 
 def _specification(text: str) -> "Specification":
@@ -167,6 +183,7 @@ def check(drive: str, writing: bool) -> None:
     from iopatterns.measuring.drives.gate import Gate
 
     entry = _entry(drive, complete=False)
+    _require_host(kinds.host_of(entry))
     if not kinds.is_whole_disk(entry):
         click.echo(f"{drive}: of kind '{entry['kind']}', which touches no device.")
         return
@@ -179,6 +196,31 @@ def check(drive: str, writing: bool) -> None:
             passed = each.passed
     click.echo(f"{drive} {'may' if passed else 'may not'} be {'written' if writing else 'read'}.")
     if not passed:
+        sys.exit(1)
+
+
+@commands.command("hosts")
+@click.option("--here", is_flag=True, help="Ask this host alone, without Slurm, about the DRIVES named.")
+@click.option("--partition", default="", help="The partition of Slurm whose hosts are asked, by default Slurm's own.")
+@click.argument("drives", nargs=-1)
+def hosts_command(here: bool, partition: str, drives: tuple[str, ...]) -> None:
+    """Say of each host of a Slurm cluster whether it has what jobs need there. DRIVES: all configured by default.
+
+    A run with profiles/slurm asks the same before it queues anything.
+    """
+    from iopatterns.workflow import hosts
+    from iopatterns.workflow.plan import Plan
+
+    root = Path.cwd()
+    if here:
+        ready, text = hosts.here(root, {drive: _entry(drive) for drive in drives})
+        click.echo(text)
+        sys.exit(not ready)
+    plan = Plan(root, {"drives": list(drives)} if drives else None)
+    answers = plan.ask_hosts(hosts.Submission(partition), plan.measured_drives())
+    for line in hosts.lines(answers):
+        click.echo(line)
+    if any(each.is_ready is False for each in answers):
         sys.exit(1)
 
 
@@ -242,9 +284,10 @@ def bench_command(drive: str, options: tuple[str, ...], **given: str | int | Non
     Each OPTION=LEVELS is a factor besides, such as thinktime=1ms,5ms or DRA=0,1: `iopatterns factors` lists them. A
     drive is checked and kept from harm as in any study.
     """
+    from iopatterns.configuration import kinds
     from iopatterns.workflow.bench import Bench, Request
 
-    _entry(drive)
+    _require_host(kinds.host_of(_entry(drive)))
     values = {name: given.pop(name) for name in ("repetitions", "runtime", "file_size")}
     levels = {name: str(text) for name, text in given.items() if text is not None}
     for option in options:
@@ -291,6 +334,34 @@ def compare_command(first: str, second: str, of: str, confidence: float, output:
     click.echo(
         f"{tables.to_text(table)}\n{compared.told(points)}\n{output}: the table, and a figure of each experiment"
     )
+
+
+@commands.command("spread")
+@click.argument("drives", nargs=-1, required=True)
+@click.option("--of", default="bandwidth", show_default=True, help="The quantity, such as iops, latency or 'clat p99'.")
+@click.option("--confidence", default=0.95, show_default=True, type=click.FloatRange(0.5, 0.999), help="Of intervals.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results/spread"),
+    show_default=True,
+    help="The folder for table and figures.",
+)
+def spread_command(drives: tuple[str, ...], of: str, confidence: float, output: Path) -> None:
+    """Say how much DRIVES of the results here differ, beside how much the executions on one of them do.
+
+    They are best of one model: many drives of a lab, or one drive of each student, out of archives.
+    """
+    from iopatterns.analysis import plots, tables
+    from iopatterns.analysis.spread import Spread
+
+    spread = Spread.of_drives(Path.cwd(), drives, of, confidence)
+    points = spread.points()
+    table = spread.table(points)
+    tables.write_table(table, output / of.replace(" ", "-"))
+    for name, figure in spread.figures(points):
+        plots.save(figure, output / f"{name}-{of.replace(' ', '-')}")
+    click.echo(f"{tables.to_text(table)}\n{spread.told(points)}\n{output}: the table, and a figure of each experiment")
 
 
 @commands.command("study")

@@ -21,6 +21,7 @@ from iopatterns.measuring.cell import MeasureError, measure
 from iopatterns.raw import cells
 from iopatterns.raw.records import Sidecar
 from iopatterns.raw.sidecars import SidecarError, is_measured, read_sidecar, sidecar_path
+from iopatterns.twin import models
 
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
 
@@ -222,6 +223,39 @@ def test_two_measurements_of_one_drive_take_turns(specification: Spec, disk_fold
     assert (first.returncode, second.returncode) == (0, 0)
     measured_once = {read_sidecar(raw)["raw"]["sha256"] for raw in raws}
     assert len(measured_once) == 2
+
+
+def test_two_jobs_that_have_one_cell_of_a_twin_measure_it_once(disk_folder: Path) -> None:
+    twin = models.load("px05smb040")
+    drive = {"kind": "twin", "name": "test", "model": "px05smb040", "model_digest": twin.digest}
+    options = {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1}
+    common = {"protocol": 2, "runtime_ms": 100, "warmup_ms": 0, "seed": 1}
+    specification = {**common, "drive": {**drive, "file_size_bytes": 8 * 2**20}, "fio": options}
+    raws = raw_paths(disk_folder, specification, 40)
+    began = [start(specification, raws) for _ in range(2)]  # as where a cluster has lost sight of a host
+    told = [communicate(each, 60)[1] for each in began]
+    assert [each.returncode for each in began] == [0, 0], told
+    assert "this cell is being measured by process " in "".join(told)
+    for raw in raws:
+        assert read_sidecar(raw)["raw"]["sha256"] == files.sha256(raw)
+    assert sorted(text.count("40 executions in") for text in told) == [0, 1]
+    assert not list((Path.cwd() / "data/raw/.twins").glob(f"{cells.digest(specification)[:16]}*"))
+
+
+def test_a_drive_of_another_host_is_not_measured(specification: Spec, disk_folder: Path) -> None:
+    (raw,) = raw_paths(disk_folder, specification, 1)
+    refused = start(specification, [raw], "--host", "node7")
+    _, said = communicate(refused, 20)
+    assert refused.returncode == 1
+    assert (
+        said
+        == f"iopatterns measure: the drive is on host node7, and this is {os.uname().nodename}. Measure it there.\n"
+    )
+    assert not raw.exists()
+    assert not Path(specification["drive"]["path"]).exists()
+    taken = start(specification, [raw], "--host", os.uname().nodename)
+    communicate(taken, 60)
+    assert (taken.returncode, raw.exists()) == (0, True)
 
 
 def test_wrong_usage_ends_with_2() -> None:

@@ -4,6 +4,7 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
+import ipywidgets as widgets
 import numpy as np
 import PIL.Image
 import pytest
@@ -121,7 +122,7 @@ def test_a_parameter_that_is_none_is_told() -> None:
 
 
 def test_levels_are_halves_and_doubles_within_the_range() -> None:
-    levels = explore.levels("read_ahead.window", 512 * 1024)
+    levels = [int(level) for level in explore.levels("read_ahead.window", 512 * 1024)]
     assert 512 * 1024 in levels
     assert levels == sorted(levels)
     declared = models.declared()["read_ahead.window"]
@@ -180,7 +181,7 @@ def test_runs_are_found_wherever_a_command_puts_them(tmp_path: Path) -> None:
 # ---- The controls
 
 
-def control(parent: controls.TwinControls | controls.RunControls, label: str) -> "controls.widgets.ValueWidget":
+def control(parent: controls.TwinControls | controls.RunControls, label: str) -> "widgets.ValueWidget":
     """Return the control that bears a label, as a user finds it."""
     found, waiting = [], list(parent.children)
     while waiting:
@@ -242,7 +243,7 @@ def test_every_level_that_a_slider_offers_is_one_of_a_model_file(twin: str) -> N
     for group in control(shown, "Parameters of").options:
         control(shown, "Parameters of").value = group
         for each in list(shown._parameters.children):
-            if isinstance(each, controls.widgets.SelectionSlider):
+            if isinstance(each, widgets.SelectionSlider):
                 for _, level in (each.options[0], each.options[-1]):
                     each.value = level
                     assert "is not valid" not in shown.said, each.description

@@ -70,6 +70,47 @@ def test_independent_drives_take_a_resource_each_and_all_others_every_one(fresh:
     assert taken(["one", "two"], "three") == {"three": [1]}
 
 
+def test_drives_of_other_hosts_do_not_wait_for_each_other(fresh: Project) -> None:
+    hosts = {"one": "node1", "two": "node1", "three": "node2", "four": ""}
+    for name, host in hosts.items():
+        entry = {"kind": "file", "path": f"{fresh.root}/{name}.bin", **({"host": host} if host else {})}
+        fresh.edit("config/drives.yaml", **{name: entry})
+    plan = Plan(fresh.root, {"drives": [*hosts, "c400"], "independent_drives": ["two"]})
+    taken = {drive: {each for each in plan.resources if plan.occupies(drive, each)} for drive in [*hosts, "c400"]}
+    assert taken == {
+        "one": {"real_drives_of_node1", "real_drive_two"},
+        "two": {"real_drive_two"},
+        "three": {"real_drives_of_node2"},
+        "four": {"real_drive"},
+        "c400": set(),
+    }
+    assert [plan.slurm_extra(drive) for drive in taken] == [
+        "--exclusive --nodelist=node1",
+        "--nodelist=node1",
+        "--exclusive --nodelist=node2",
+        "",
+        "",
+    ]
+
+
+def test_a_host_is_no_part_of_a_cell(fresh: Project) -> None:
+    def raws(**more: str) -> list[str]:
+        fresh.edit("config/drives.yaml", mine={"kind": "file", "path": "mine.bin", **more})
+        return Plan(fresh.root, {"drives": ["mine"]}).raw_files("saif2020")
+
+    assert raws(host="node1") == raws()
+
+
+def test_a_time_limit_grows_with_the_batch_and_with_each_attempt(fresh: Project) -> None:
+    def limit(attempt: int, **values: object) -> int:
+        plan = Plan(fresh.root, {"drives": ["c400"], **values})
+        return plan.time_limit_min(plan.batches("saif2020")[0], attempt)
+
+    assert 10 <= limit(1, repetitions=1, runtime="10 ms") <= 12
+    assert limit(1, repetitions=500, runtime="60 s") > 60
+    assert limit(3, repetitions=500, runtime="60 s") > 2 * limit(1, repetitions=500, runtime="60 s")
+
+
 def test_the_forecast_says_what_is_measured_at_the_same_time(fresh: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh.edit("config/drives.yaml", second={"kind": "file", "path": "second.bin"})
     monkeypatch.setattr(Plan, "_disks", lambda plan, drive: [drive])  # as if they were on two

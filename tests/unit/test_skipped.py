@@ -29,6 +29,8 @@ def test_tests_without_a_guest_are_counted_with_the_line_that_enables_them(monke
             "not installed: hdparm, smartctl (apt-get install hdparm nvme-cli smartmontools)",
             ["hdparm", "smartmontools"],
         ),
+        ("munged, slurmctld, slurmd, sbatch not installed", ["slurm-wlm", "munge"]),
+        ("only root can start a Slurm cluster of its own", []),
         ("this kernel offers no mq-deadline", []),
         ("no loop device can be made here (as root, with losetup): refused", []),
     ],

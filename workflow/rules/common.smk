@@ -2,13 +2,14 @@
 import re
 from pathlib import Path
 
+from iopatterns.workflow.hosts import submission
 from iopatterns.workflow.plan import RAW, Plan
 
 # Values given with --config or --configfile replace those of config/config.yaml.
 PLAN = Plan.or_exit(Path(workflow.basedir), config)
 
-# Real drives are measured one at a time, whatever --cores and the profile say: two at once disturb each other, unless
-# the configuration says that they do not.
+# Real drives of a host are measured one at a time, whatever --cores and the profile say: two at once disturb each other,
+# unless the configuration says that they do not.
 for resource in PLAN.resources:
     workflow.register_resource(resource, 1)
 

@@ -18,13 +18,18 @@ for study in PLAN.studies:
                     resource: PLAN.occupies(batch.drive, resource)
                     for resource in PLAN.resources
                 },
+                drive_host=PLAN.host(batch.drive),
+                slurm_extra=PLAN.slurm_extra(batch.drive),
+                runtime=lambda wildcards, attempt, batch=batch: PLAN.time_limit_min(
+                    batch, attempt
+                ),
             params:
                 specifications=lambda wildcards, output: PLAN.specifications(output),
                 cells=lambda wildcards, output: PLAN.to_measure(output),
             message:
                 "{params.cells}"
             shell:
-                "exec iopatterns measure --die-with-parent --log {log:q}"
+                "exec iopatterns measure --die-with-parent --log {log:q} --host={resources.drive_host:q}"
                 " {params.specifications:q} {output:q}"
 
     rule:

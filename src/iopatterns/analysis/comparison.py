@@ -143,7 +143,7 @@ class Comparison:
                 parts = (parts[0][parts[0][column].notna()], parts[1][parts[1][column].notna()])
                 if parts[0].empty or parts[1].empty:
                     continue
-                yield study, experiment, _factors(*parts), parts
+                yield study, experiment, point_factors(parts), parts
 
     def _of(
         self, study: str, experiment: str, by: Sequence[str], parts: tuple[pd.DataFrame, pd.DataFrame]
@@ -164,7 +164,7 @@ class Comparison:
                 "study": study,
                 "experiment": experiment,
                 "rw": levels["rw"],
-                "point": _in_words(levels, parts),
+                "point": in_words(levels, parts),
                 "first": mine.mean(),
                 "second": theirs.mean(),
                 "executions_first": len(mine),
@@ -229,16 +229,20 @@ def _short(name: str) -> str:
     return Path(name).name or name
 
 
-def _factors(first: pd.DataFrame, second: pd.DataFrame) -> list[str]:
-    """Return the columns whose levels tell the points of an experiment apart; the drive where a side has several."""
-    asked = first.columns[: first.columns.get_loc("bandwidth_bytes_per_s")]
-    both = pd.concat([first, second], ignore_index=True)
-    varied = [name for name in asked if name not in _ABOUT and name in second and both[name].nunique(dropna=False) > 1]
-    drives = ["drive"] if max(rows["drive"].nunique() for rows in (first, second)) > 1 else []
+def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
+    """Return the columns whose levels tell the points of an experiment apart; the drive where a side has several.
+
+    ``parts``: the executions of each side.
+    """
+    asked = parts[0].columns[: parts[0].columns.get_loc("bandwidth_bytes_per_s")]
+    everywhere = [name for name in asked if name not in _ABOUT and all(name in rows for rows in parts)]
+    whole = pd.concat(parts, ignore_index=True)
+    varied = [name for name in everywhere if whole[name].nunique(dropna=False) > 1]
+    drives = ["drive"] if max(rows["drive"].nunique() for rows in parts) > 1 else []
     return list(dict.fromkeys([*drives, "rw", "bs_bytes", *varied]))
 
 
-def _in_words(levels: dict[str, Any], parts: tuple[pd.DataFrame, pd.DataFrame]) -> str:
+def in_words(levels: dict[str, Any], parts: Sequence[pd.DataFrame]) -> str:
     """Return a point's levels, those alone that are not the same everywhere, the workload left out."""
     both = pd.concat(parts, ignore_index=True)
     told = []

@@ -24,7 +24,7 @@ _REQUESTS = [1000 * 2**power for power in range(6)]
 _NONE = "(none)"
 
 
-class TwinControls(widgets.HBox):
+class TwinControls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
     """A twin's parameters and a workload beside the figure of what they give, redrawn with each change."""
 
     def __init__(self, twin: str = "px05smb040") -> None:
@@ -182,7 +182,7 @@ def _summary(outcome: explore.Outcome, settings: dict[str, Any]) -> str:
     return f"{outcome.requests:,} requests{few}, {outcome.duration_ns / 1e9:.4g} s of the drive's time{changed}"
 
 
-class RunControls(widgets.VBox):
+class RunControls(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """Menus of what a finished run has measured: quantity, axis, curves, panels, and the levels of all else."""
 
     def __init__(self, root: Path) -> None:

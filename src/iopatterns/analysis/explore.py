@@ -348,8 +348,13 @@ class _Panel:
         self._lines = {}
         for in_grey in (True, False):
             for number, colour in enumerate(colours):
-                look = {"color": _GREY if in_grey else colour, "linestyle": "--" if number else "-"}
-                (self._lines[number, in_grey],) = axes.plot([], [], drawstyle=drawstyle, **look)
+                (self._lines[number, in_grey],) = axes.plot(
+                    [],
+                    [],
+                    drawstyle=drawstyle,
+                    color=_GREY if in_grey else colour,
+                    linestyle="--" if number else "-",
+                )
 
     def legend(self, names: Sequence[str]) -> None:
         """Name the lines in colour."""

@@ -207,7 +207,7 @@ def factors_figure(
     size = (WIDTH_INCH, -(-len(titles) // columns) * 2.35 + 0.3)
     figure = _drawn(points, looks, titles, axis.scale(), columns=columns, size=size, label=axis.label)
     for axes in figure.axes:
-        axes.set_ylim(0, points[["mean", "high"]].max(axis=None) * _ROOM)
+        axes.set_ylim(0, float(np.nanmax(points[["mean", "high"]].to_numpy(dtype=float))) * _ROOM)
     figure.supylabel(f"{measure.label} ({measure.unit})" if measure.unit else measure.label, fontsize=7)
     return figure
 

@@ -32,8 +32,8 @@ _OF_FIOS_OWN_ORDER = (
     "ramp_time",  # during which the log would be used up
 )
 
-# What an entry of drives.yaml says and no measurement depends on: a note for people, what may be set, consent
-_ABOUT_A_DRIVE = frozenset({"description", "tune", "destroy", "expendable"})
+# What an entry of drives.yaml says and no measurement depends on: a note, its host, what may be set, consent
+_ABOUT_A_DRIVE = frozenset({"description", "host", "tune", "destroy", "expendable"})
 
 
 class GridError(yaml_schema.ConfigError):

@@ -28,18 +28,26 @@ class TwinEntry(_Described):
 
 
 class FileEntry(_Described):
-    """A file of this package's own on a mounted disk; ``tune`` names the settings of that disk that a study may set."""
+    """A file of this package's own on a mounted disk; ``tune`` names the settings of that disk that a study may set.
+
+    ``host`` names the host that has the disk, where a cluster of several runs the workflow.
+    """
 
     kind: Literal["file"]
     path: str
+    host: NotRequired[str]
     tune: NotRequired[Sequence[str]]
 
 
 class BlockEntry(_Described):
-    """A whole disk. ``destroy`` (the serial number again) and ``expendable`` consent to writing it."""
+    """A whole disk. ``destroy`` (the serial number again) and ``expendable`` consent to writing it.
+
+    ``host`` as of `FileEntry`.
+    """
 
     kind: Literal["block"]
     path: str
+    host: NotRequired[str]
     serial: str
     model: NotRequired[str]
     size: NotRequired[str | int]
@@ -167,3 +175,8 @@ def is_real(entry: Entry) -> "TypeIs[FileEntry | BlockEntry]":
 def is_whole_disk(entry: Entry) -> "TypeIs[BlockEntry]":
     """Return whether a drive is a whole disk of this machine."""
     return of(entry).is_whole_disk
+
+
+def host_of(entry: Entry) -> str:
+    """Return the name of the host that has a drive, nothing where its entry names none."""
+    return entry.get("host", "") if is_real(entry) else ""

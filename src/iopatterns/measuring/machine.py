@@ -44,6 +44,17 @@ def machine() -> Machine:
     }
 
 
+def is_named(host: str) -> bool:
+    """Return whether this is the host of that name, see `host_name`; the domain behind it may be left out."""
+    name = host_name()
+    return host in {name, name.partition(".")[0]}
+
+
+def host_name() -> str:
+    """Return how Slurm calls this host in one of its jobs, elsewhere how it calls itself."""
+    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+
+
 def moment() -> Moment:
     """Return what changes: memory_available_bytes, load_average (1, 5, 15 min), cpu_governor of the first CPU."""
     return {

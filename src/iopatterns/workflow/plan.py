@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import functools
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import UNPACKED
 from iopatterns.twin.state import find_model
-from iopatterns.workflow import ablation, capture, digest, durations, own_twin, rule_code
+from iopatterns.workflow import ablation, capture, digest, durations, hosts, own_twin, rule_code
 
 RAW = "data/raw"
 PROGRESS = f"{RAW}/.progress"
@@ -28,8 +29,13 @@ _TWIN_START_STOP_S, _TWIN_S_PER_S = 0.02, 0.04
 # What a job of the workflow measures: enough that its own start weighs little, little enough that several cores share a
 # run evenly. Its command line must fit what the kernel takes for one word (MAX_ARG_STRLEN, 128 KiB)
 _BATCH_S, _BATCH_CHARACTERS = 8.0, 90_000
+# Of a cluster's job: the time to start Snakemake there twice and to wait for a drive that is in use, and how many times
+# as long as estimated its cells may take before it is ended
+_JOB_START_S, _JOB_SLACK = 600.0, 4.0
 # How fast a drive is supposed to take data where only an upper limit of what is written is wanted
 _WRITE_RATE_BYTES_PER_S = 1e9
+# And how slow one may be where it is the time that matters
+_SLOWEST_WRITE_BYTES_PER_S = 2e7
 # What Snakemake takes for its own wherever it stands in the path of a rule's file
 _UNUSABLE = {"{": "braces", "}": "braces", "\n": "a line break"}
 
@@ -189,7 +195,7 @@ class Plan:
         """Raise ConfigError where two drives that are said to be independent lie on one disk."""
         on: dict[str, str] = {}
         for drive in self.config.independent_drives:
-            for disk in self._disks(drive):
+            for disk in self._disks(drive) if self._is_here(drive) else ():
                 if disk in on:
                     raise yaml_schema.ConfigError(
                         f"{config.CONFIG_FILE}: independent_drives: '{on[disk]}' and '{drive}' are both on {disk}, and"
@@ -213,14 +219,52 @@ class Plan:
 
     @property
     def resources(self) -> list[str]:
-        """The resources, one of each, that keep drives from being measured at the same time."""
-        return ["real_drive", *(f"real_drive_{drive}" for drive in self.config.independent_drives)]
+        """The resources, one of each, that keep drives from being measured at the same time: one for each host that a
+        drive names, one for all other drives, and one for each independent drive.
+        """
+        hosts_of = dict.fromkeys(["", *(self.host(drive) for drive in self.config.drives)])
+        independent = [f"real_drive_{drive}" for drive in self.config.independent_drives]
+        return [*(self._of_host(host) for host in hosts_of), *independent]
 
     def occupies(self, drive: str, resource: str) -> int:
-        """Return how much of a resource measuring a drive takes: an independent one its own, another real one all."""
+        """Return how much of a resource measuring a drive takes: an independent one its own, another real one those of
+        its host and of all independent drives there.
+        """
         if drive in self.config.independent_drives:
             return int(resource == f"real_drive_{drive}")
-        return int(self.is_real(drive))
+        there = [other for other in self.config.independent_drives if self.host(other) == self.host(drive)]
+        taken = {self._of_host(self.host(drive)), *(f"real_drive_{other}" for other in there)}
+        return int(self.is_real(drive) and resource in taken)
+
+    @staticmethod
+    def _of_host(host: str) -> str:
+        return f"real_drives_of_{host}" if host else "real_drive"
+
+    def host(self, drive: str) -> str:
+        """Return the name of the host that has a drive, nothing where it is measured wherever the job is."""
+        return kinds.host_of(self.config.drives[drive])
+
+    def _is_here(self, drive: str) -> bool:
+        return not self.host(drive) or machine.is_named(self.host(drive))
+
+    def slurm_extra(self, drive: str) -> str:
+        """Return what Slurm is told of a job that measures a drive: its host, and that it has this for itself.
+
+        Drives that are independent share their host: nothing else on it disturbs them.
+        """
+        host = self.host(drive)
+        # the host comes last: the plugin takes the end of a name and a blank behind it for an option
+        alone = "" if drive in self.config.independent_drives else "--exclusive "
+        return f"{alone}--nodelist={host}" if host else ""
+
+    def time_limit_min(self, batch: Batch, attempt: int) -> int:
+        """Return how many minutes a job of a cluster may take for a batch, more with each attempt."""
+        seconds = sum(self._seconds(cell, len(self.executions(cell.study))) for cell in self._cells_of(batch.raw_files))
+        if kinds.of(self.config.drives[batch.drive]).is_preconditioned and self.config.precondition == "steady":
+            seconds += MOST_ROUNDS * self.config.precondition_round_ms / 1000
+        if self.is_real(batch.drive):  # it may have to be written once before
+            seconds += self.config.file_size_bytes / _SLOWEST_WRITE_BYTES_PER_S
+        return math.ceil(attempt * (_JOB_START_S + _JOB_SLACK * seconds) / 60)
 
     def is_real(self, drive: str) -> bool:
         """Return whether a drive is one of this machine."""
@@ -450,10 +494,43 @@ class Plan:
         """Return what the bytes written are of a disk's capacity: how often the run fills it."""
         drive = self.config.drives[forecast.drive]
         try:
-            size_bytes = machine.disk(Path(drive["path"]))["size_bytes"] if kinds.is_whole_disk(drive) else None
+            whole_disk = kinds.is_whole_disk(drive) and self._is_here(forecast.drive)
+            size_bytes = machine.disk(Path(str(drive.get("path"))))["size_bytes"] if whole_disk else None
         except OSError:
             size_bytes = None  # the gate will say that it is not there
         return f", {100 * forecast.written_bytes / size_bytes:.2g} % of its capacity" if size_bytes else ""
+
+    def ask_hosts(self, where: hosts.Submission, drives: Iterable[str]) -> list[hosts.Answer]:
+        """Ask the hosts of a cluster what they lack to measure some drives. Raises ConfigError or ClusterError."""
+        of_hosts: dict[str, list[str]] = {}
+        for drive in drives:
+            if host := self.host(drive):
+                of_hosts.setdefault(host, []).append(drive)
+        found = hosts.of_cluster(where, of_hosts)
+        hosts.check_names({drive: self.config.drives[drive] for each in of_hosts.values() for drive in each}, found)
+        return hosts.ask(self._root, found, of_hosts)
+
+    def _require_hosts(self, drives: list[str], cluster: hosts.Submission | None) -> None:
+        """Raise ConfigError or ClusterError unless some drives can be measured where they are."""
+        if cluster is None:
+            elsewhere = [drive for drive in drives if not self._is_here(drive)]
+            if elsewhere:
+                raise yaml_schema.ConfigError(
+                    "\n".join(
+                        f"{config.DRIVES_FILE}: {drive}.host: {self.host(drive)} has this drive, and this host is"
+                        f" {machine.host_name()}. Measure it through Slurm: snakemake --profile profiles/slurm"
+                        for drive in elsewhere
+                    )
+                )
+            return
+        answers = self.ask_hosts(cluster, drives)
+        lacking = hosts.lines(each for each in answers if each.is_ready is False)
+        if lacking:
+            raise hosts.ClusterError("\n".join(["Nothing is queued, for hosts lack what jobs need there:", *lacking]))
+        if not any(each.is_ready for each in answers):
+            raise hosts.ClusterError("\n".join(["Nothing is queued, for no host is ready:", *hosts.lines(answers)]))
+        for line in hosts.lines(each for each in answers if each.is_ready is None):
+            messages.say(line)
 
     def _present(self, folder: str) -> set[str]:
         try:
@@ -461,11 +538,19 @@ class Plan:
         except FileNotFoundError:
             return set()
 
-    def begin(self) -> None:
-        """Keep other runs out of this folder, say what this one will measure, and start its progress count."""
+    def begin(self, cluster: hosts.Submission | None = None) -> None:
+        """Keep other runs out of this folder, say what this one will measure, and start its progress count.
+
+        ``cluster``: where the jobs go if they do not stay on this host. Ends with a message where a host lacks what
+        they need, or a drive to be measured is another host's.
+        """
         self._lock = _lock_folder(self._root / RAW)
         children.make_uniform()
         forecasts = self.forecasts()
+        try:
+            self._require_hosts([each.drive for each in forecasts if each.executions], cluster)
+        except IoPatternsError as error:
+            _end(str(error), error.exit_status)
         executions, seconds = sum(each.executions for each in forecasts), sum(each.seconds for each in forecasts)
         progress.begin(self._root / PROGRESS, executions)
         self._run = durations.Run()
@@ -509,9 +594,9 @@ def _check_folder(root: Path) -> None:
             )
 
 
-def _end(message: str) -> NoReturn:
+def _end(message: str, exit_status: int = yaml_schema.ConfigError.exit_status) -> NoReturn:
     messages.say(message)
-    raise SystemExit(yaml_schema.ConfigError.exit_status)
+    raise SystemExit(exit_status)
 
 
 def _lock_folder(folder: Path) -> TextIO:

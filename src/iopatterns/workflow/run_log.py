@@ -29,22 +29,38 @@ _OF_SNAKEMAKE = (
     "Assuming unrestricted shared filesystem usage",
     "Building DAG of jobs",
     "Cannot restore data/raw/",  # of a raw file that was not there before its job
+    "Cleaning up SLURM log files",
     "Complete log",
     "Conda environments: ignored",
     "Elapsed time",
     "Exiting because a job execution failed",
     "Group jobs: inactive",
+    "No SLURM account given",
+    "No account was given",
     "Rules with ",
     "Select jobs to execute",
+    "SLURM run ID",
     "Shutting down, this might take some time",
     "Singularity containers: ignored",
     "Some jobs were triggered by provenance information",
     "This was a dry-run",
+    "Unable to guess SLURM account",
     "Using shell",
     "Will exit after finishing currently running jobs",
     "--keep-incomplete mode is set",
 )
 _METADATA = re.compile(r"\d+ jobs have (missing|outdated) provenance/metadata")
+_SUBMITTED = re.compile(r"Job \d+ has been submitted with SLURM jobid")
+_BEGUN_AGAIN = re.compile(r"Trying to restart job (?P<number>\d+)")
+# How Slurm ended a job, by the word that its executor says
+_OF_SLURM = re.compile(r"SLURM status is:\s+'(?P<state>\w+)'")
+_STATES = {
+    "TIMEOUT": "it reached its time limit",
+    "NODE_FAIL": "its host failed",
+    "OUT_OF_MEMORY": "it took more memory than it had asked for",
+    "CANCELLED": "it was cancelled",
+    "PREEMPTED": "another job took its place",
+}
 _REASONS = "Reasons:"
 _BY_USER = ("Terminating processes on user request", "Cancelling snakemake on user request")
 # How Snakemake tells that a job's command has failed, whose own message has been said
@@ -77,8 +93,8 @@ _MOST_FILES = 2
 
 @dataclass
 class _Job:
-    """A job that was begun: its rule, its message, its log, when it began (by the monotonic clock), and for how long it
-    was forecast to measure.
+    """A job that was begun: its rule, its message, its log, when it began (by the monotonic clock), for how long it was
+    forecast to measure, and how Slurm has ended it where that says more than that it failed.
     """
 
     rule: str
@@ -86,6 +102,7 @@ class _Job:
     log: list[str]
     began_s: float
     forecast_s: float = 0.0
+    how: str = ""
 
 
 @dataclass
@@ -166,7 +183,11 @@ class RunLog(LogHandlerBase):
         elif event == LogEvent.JOB_ERROR:
             job = self._run.jobs.get(getattr(record, "jobid", -1))
             if job is not None:
+                ended = _OF_SLURM.search(str(getattr(record, "rule_msg", "")))
+                job.how = _STATES.get(ended["state"], "") if ended else ""
                 self._run.failed.append(job)
+        elif again := _BEGUN_AGAIN.match(text):
+            self._begun_again(self._run.jobs.get(int(again["number"])))
         elif text.startswith(_BY_USER):
             self._run.stopped = True
             if event == LogEvent.ERROR:
@@ -175,7 +196,7 @@ class RunLog(LogHandlerBase):
             self._run.how = found["how"]
         elif event == LogEvent.ERROR and _FAILED in text:
             self._end()
-        elif not (text.startswith((*_OF_SNAKEMAKE, _REASONS)) or _METADATA.match(text)):
+        elif not (text.startswith((*_OF_SNAKEMAKE, _REASONS)) or _METADATA.match(text) or _SUBMITTED.match(text)):
             self._say(text, error=record.levelno >= logging.ERROR)
 
     def _say(self, text: str, *, error: bool = False) -> None:
@@ -229,22 +250,32 @@ class RunLog(LogHandlerBase):
         of = f"{found['study']} on {found['drive']}: {cells} cell{'' if cells == 1 else 's'} in {took}"
         self._say(f"{of}{progress.outlook()}")
 
+    def _begun_again(self, job: _Job | None) -> None:
+        if job is not None and job in self._run.failed:
+            self._run.failed.remove(job)
+            self._say(f"{_failed(job)} It is begun again.")
+
     def _end(self) -> None:
         """Say why the run ends before its end, what is kept, and how it goes on."""
         if self._run.stopped:
             self._say("Stopped.", error=True)
         for job in [] if self._run.stopped else self._run.failed:
-            what = job.message.splitlines()[0] if job.message else job.rule
-            if _is_measuring(job) and "\n" in job.message:
-                what = what.partition(":")[0]
-            logs = [path for path in job.log if Path(path).is_file() and Path(path).stat().st_size]
-            log = f" Its messages are in {', '.join(logs)}." if logs else ""
             # a command that was killed has said nothing itself
-            how = f" ({self._run.how})" if "died" in self._run.how else ""
-            self._say(f"Failed{how}: {what}.{log}", error=True)
+            self._say(_failed(job, self._run.how if "died" in self._run.how else ""), error=True)
         done = progress.outlook().removeprefix(" - ").partition(",")[0]
         kept = f"What is finished is kept: {done}." if done and " of 0 " not in done else "What is finished is kept."
         self._say(f"{kept} This goes on from there: {_command()}", error=True)
+
+
+def _failed(job: _Job, how: str = "") -> str:
+    """Return that a job has failed, how, and where its messages are."""
+    what = job.message.splitlines()[0] if job.message else job.rule
+    if _is_measuring(job) and "\n" in job.message:
+        what = what.partition(":")[0]
+    logs = [path for path in job.log if Path(path).is_file() and Path(path).stat().st_size]
+    log = f" Its messages are in {', '.join(logs)}." if logs else ""
+    how = job.how or how
+    return f"Failed{f' ({how})' if how else ''}: {what}.{log}"
 
 
 def _is_measuring(job: _Job) -> bool:
@@ -285,7 +316,7 @@ def _command() -> str:
     if script := os.environ.get(COMMAND):
         return script
     words = ["snakemake", *sys.argv[1:]]
-    if not any(word.startswith(("--cores", "-c", "--jobs", "-j")) for word in words):
+    if not any(word.startswith(("--cores", "-c", "--jobs", "-j", "--profile")) for word in words):
         words[1:1] = ["--cores", "1"]
     return shlex.join(words)
 

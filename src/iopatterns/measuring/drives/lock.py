@@ -41,6 +41,34 @@ def locked(number: int, *, waiting: Callable[[str], object] | None, shared: bool
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def kept_file(path: Path, *, waiting: Callable[[str], object]) -> Iterator[None]:
+    """Hold the lock of a file that is made for that, and deleted at the end; ``waiting`` as of `locked`.
+
+    On a file system that several hosts share it holds over all of them. Raises OSError where there are no locks.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            take(descriptor, str(path), waiting=waiting)
+            if _is_at(descriptor, path):  # else whoever had the lock before has deleted it meanwhile
+                try:
+                    yield
+                finally:
+                    path.unlink(missing_ok=True)
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
 def take(descriptor: int, name: str, *, waiting: Callable[[str], object] | None, shared: bool = False) -> None:
     """Take the lock of an open file, which lasts until it is closed; ``waiting``, ``shared`` as of `locked`."""
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
+from iopatterns.base import messages
 from iopatterns.measuring import fio
+from iopatterns.measuring.drives import lock
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.tuning import mode_page
 from iopatterns.raw import cells, records, tuning_steps
@@ -53,13 +55,21 @@ class TwinDrive:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """End fio and delete the state folder when the context ends; there is nothing to keep others off."""
-        try:
-            yield
-        finally:
-            if self._fio is not None:
-                self._fio.close()
-            shutil.rmtree(self._state, ignore_errors=True)
+        """Hold the cell's lock; waits while another job has it. Ends fio and deletes the state folder at the end.
+
+        Others may measure other cells of the twin meanwhile. Two jobs have one cell where a cluster has lost sight of a
+        host, whose job goes on, and has begun that job elsewhere.
+        """
+        with lock.kept_file(self._state.with_suffix(".lock"), waiting=self._say_that_it_waits):
+            try:
+                yield
+            finally:
+                if self._fio is not None:
+                    self._fio.close()
+                shutil.rmtree(self._state, ignore_errors=True)
+
+    def _say_that_it_waits(self, owner: str) -> None:
+        messages.say(f"{self._name}: this cell is being measured by {owner}; waiting for it")
 
     def guard(self) -> None:
         """Raise DriveError when the model is no longer the one that the cell was planned for, or too small."""

@@ -1,0 +1,246 @@
+"""How much drives of one model differ, beside how much the executions on one of them do: a table and a figure."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import special
+
+from iopatterns.analysis import plots, quantities
+from iopatterns.analysis.checks.selections import of_experiment
+from iopatterns.analysis.comparison import Side, in_words, point_factors, sides
+from iopatterns.analysis.statistics import Floats, StatisticsError
+from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, between, fixed, significant
+from iopatterns.base.errors import IoPatternsError
+
+APART, OPEN = "drives differ", "not told apart"
+_LEAST_DRIVES = 2
+_ROW_INCH, _FRAME_INCH = 0.19, 1.0
+
+
+class SpreadError(IoPatternsError):
+    """There are too few drives, or executions, to say how much drives differ; the message says what there is."""
+
+    exit_status = 2
+
+
+class Components(NamedTuple):
+    """The variance of one quantity, split: ``within`` a drive (its executions) and ``between`` drives.
+
+    Each is a standard deviation in the quantity's unit, with the interval around it. ``share`` is the part that drives
+    have in the whole variance, 0 to 1. ``mean`` is that of the drives' means.
+    """
+
+    drives: int
+    executions: int
+    mean: float
+    within: float
+    within_low: float
+    within_high: float
+    between: float
+    between_low: float
+    between_high: float
+    share: float
+    share_low: float
+    share_high: float
+
+
+def components(groups: Sequence[Sequence[float] | Floats], confidence: float = 0.95) -> Components:
+    """Return the variance components of the executions of some drives, a group each.
+
+    The model is one-way with random effects: an execution is a mean of all drives, plus what is its drive's, plus what
+    is its own. ``within`` is the pooled variance in the groups. ``between`` comes of the unweighted means of the groups
+    (Thomas and Hultquist 1978), which for groups of one size is the analysis of variance; where it would be below 0, it
+    is 0. The intervals: of ``within`` by chi square; of ``between`` after Williams (1962); of ``share`` by the ratio of
+    both mean squares, which is F (Searle, Casella, McCulloch 1992, chapter 3). They suppose normal values. Raises
+    StatisticsError for fewer than two groups, or none of two executions.
+    """
+    samples = [np.asarray(group, dtype=np.float64) for group in groups]
+    sizes = np.array([sample.size for sample in samples])
+    if len(samples) < _LEAST_DRIVES or sizes.min() < 1 or sizes.max() < 2:
+        raise StatisticsError("variance components need two drives or more, and one of them two executions or more")
+    if not all(np.isfinite(sample).all() for sample in samples):
+        raise StatisticsError("a value is missing or not finite")
+    if not 0 < confidence < 1:
+        raise StatisticsError(f"a confidence level lies between 0 and 1, {confidence} does not")
+    means = np.array([sample.mean() for sample in samples])
+    of_drives, of_executions = len(samples) - 1, int(sizes.sum()) - len(samples)
+    # what is left of equal values would be the noise of arithmetic
+    squares = sum(float(((s - m) ** 2).sum()) if np.ptp(s) else 0.0 for s, m in zip(samples, means, strict=True))
+    within = squares / of_executions
+    each = len(samples) / float((1 / sizes).sum())  # the harmonic mean of the groups' sizes
+    among = each * float(means.var(ddof=1)) if np.ptp(means) else 0.0
+    low, high = (1 - confidence) / 2, (1 + confidence) / 2
+    ratio = among / within if within else math.inf if among else 0.0
+    f_low, f_high = (_f(of_drives, of_executions, p) for p in (low, high))
+    # 1 - F/ratio, and 0 where the ratio itself is
+    left = {p: max(0.0, 1 - f / ratio) if ratio else 0.0 for p, f in ((high, f_high), (low, f_low))}
+    bounds = [of_drives * among * left[p] / (each * _chi_square(of_drives, p)) for p in (high, low)]
+    shares = [_share(ratio, 1.0, each), *(_share(ratio, f, each) for f in (f_high, f_low))]
+    variances = (
+        within,
+        *(squares / _chi_square(of_executions, p) for p in (high, low)),
+        max(0.0, (among - within) / each),
+        *bounds,
+    )
+    return Components(len(samples), int(sizes.sum()), float(means.mean()), *(math.sqrt(v) for v in variances), *shares)
+
+
+def _share(ratio: float, f: float, each: float) -> float:
+    """Return the share of drives in the variance where the ratio of mean squares is ``ratio``, on a quantile of F."""
+    if math.isinf(ratio):
+        return 1.0
+    above = ratio / f - 1
+    return max(0.0, above / (above + each))
+
+
+def _chi_square(freedom: int, p: float) -> float:
+    return float(special.chdtri(freedom, 1 - p))
+
+
+def _f(above: int, below: int, p: float) -> float:
+    return float(special.fdtri(above, below, p))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The executions of several drives, by study, and the quantity of which the spread is told."""
+
+    drives: Sequence[Side]
+    of: str
+    confidence: float = 0.95
+
+    @classmethod
+    def of_drives(cls, root: Path, names: Sequence[str], of: str, confidence: float = 0.95) -> "Spread":
+        """Return that of some drives of the results below ``root``. Raises SpreadError or ComparisonError."""
+        distinct = list(dict.fromkeys(names))
+        if len(distinct) < _LEAST_DRIVES:
+            raise SpreadError("Name two drives or more, best of one model: their spread is what is told.")
+        found = [side for name in distinct[1:] for side in sides(root, distinct[0], name)]
+        return cls(list({side.name: side for side in found}.values()), of, confidence)
+
+    def points(self) -> pd.DataFrame:
+        """Return one row for each point that all drives have.
+
+        Columns: study, experiment, rw, point (its levels in words), drives, executions, mean (in the quantity's unit),
+        within, within_low, within_high, between, between_low and between_high (standard deviations in percent of the
+        mean), share, share_low and share_high (of the drives in the variance, in percent), and verdict. Raises
+        SpreadError where there is none.
+        """
+        rows = [row for study, experiment, parts in self._shared() for row in self._of(study, experiment, parts)]
+        if not rows:
+            names = ", ".join(side.name for side in self.drives)
+            raise SpreadError(
+                f"{names} have no point in common of which '{self.of}' was measured twice on one of them. Measure all"
+                " at the same levels, with two executions a cell or more."
+            )
+        return pd.DataFrame(rows)
+
+    def _shared(self) -> Iterator[tuple[str, str, list[pd.DataFrame]]]:
+        """Yield study, experiment and the executions of each drive, for each experiment that all drives have."""
+        column = quantities.get(self.of).column
+        first = self.drives[0].executions
+        for study, mine in first.items():
+            names = list(dict.fromkeys(name for text in mine["experiments"] for name in text.split()))
+            for experiment in names:
+                tables = [side.executions.get(study, mine.iloc[:0]) for side in self.drives]
+                parts = [of_experiment(table, experiment) for table in tables]
+                parts = [rows[rows[column].notna()] if column in rows else rows.iloc[:0] for rows in parts]
+                if not any(rows.empty for rows in parts):
+                    yield study, experiment, parts
+
+    def _of(self, study: str, experiment: str, parts: Sequence[pd.DataFrame]) -> Iterator[dict[str, Any]]:
+        column, by = quantities.get(self.of).column, point_factors(parts)
+        groups = [dict(list(rows.groupby(by, sort=False, dropna=False))) for rows in parts]
+        for key in groups[0]:
+            if not all(key in group for group in groups):
+                continue
+            values = [group[key][column].to_numpy(dtype=np.float64) for group in groups]
+            mean = float(np.mean([each.mean() for each in values]))
+            if max(each.size for each in values) < 2 or mean <= 0:
+                continue
+            found = components(values, self.confidence)
+            levels = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
+            relative = {
+                name: 100 * getattr(found, name) / found.mean
+                for name in ("within", "within_low", "within_high", "between", "between_low", "between_high")
+            }
+            yield {
+                "study": study,
+                "experiment": experiment,
+                "rw": levels["rw"],
+                "point": in_words(levels, parts),
+                "drives": found.drives,
+                "executions": found.executions,
+                "mean": found.mean,
+                **relative,
+                **{name: 100 * getattr(found, name) for name in ("share", "share_low", "share_high")},
+                "verdict": APART if found.share_low > 0 else OPEN,
+            }
+
+    def table(self, points: pd.DataFrame) -> Table:
+        """Return the table of `points`."""
+        percent = f"{100 * self.confidence:g} % interval"
+        inner, outer = "Within a drive (% of the mean)", "Between drives (% of the mean)"
+        columns = (
+            *((Column(("study",), "Study", right=False, once=True),) if points["study"].nunique() > 1 else ()),
+            Column(("experiment",), "Experiment", right=False, once=True),
+            Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False),
+            Column(("point",), "Levels", right=False),
+            Column(("mean",), "Mean", significant, quantities.get(self.of).unit),
+            Column(("within",), "SD", fixed(2), over=inner),
+            Column(("within_low", "within_high"), percent, between(2), over=inner),
+            Column(("between",), "SD", fixed(2), over=outer),
+            Column(("between_low", "between_high"), percent, between(2), over=outer),
+            Column(("share",), "Share", fixed(0), "%"),
+            Column(("verdict",), "So", right=False),
+        )
+        return Table(points, columns, "experiment")
+
+    def figures(self, points: pd.DataFrame) -> Iterator[tuple[str, Figure]]:
+        """Yield a name and the figure of each experiment: both standard deviations at each point, with intervals."""
+        for (study, experiment), rows in points.groupby(["study", "experiment"], sort=False):
+            yield f"{study}-{experiment}", self._figure(str(experiment), rows)
+
+    @plots.styled()
+    def _figure(self, experiment: str, rows: pd.DataFrame) -> Figure:
+        figure = Figure(figsize=(plots.WIDTH_INCH, _FRAME_INCH + _ROW_INCH * len(rows)), layout="constrained")
+        axes = figure.add_subplot()
+        looks = {"within": ("within a drive", "o", "white", -0.14), "between": ("between drives", "s", "black", 0.14)}
+        places = np.arange(len(rows), dtype=np.float64)
+        for name, (label, marker, fill, shift) in looks.items():
+            low, high = rows[f"{name}_low"].to_numpy(), rows[f"{name}_high"].to_numpy()
+            axes.hlines(places + shift, low, high, color="black", linewidth=0.8)
+            axes.plot(
+                rows[name].to_numpy(), places + shift, marker, color="black", markerfacecolor=fill, ms=4, label=label
+            )
+        axes.set_yticks(
+            places, [f"{WORKLOAD_NAMES[rw]}, {at}" for rw, at in zip(rows["rw"], rows["point"], strict=True)]
+        )
+        axes.invert_yaxis()
+        # an upper bound for few drives is far out, and what is drawn is to be seen
+        axes.set_xlim(0, 1.3 * max(1e-9, rows[["within_high", "between"]].to_numpy().max()))
+        axes.set_xlabel(f"Standard deviation of {quantities.get(self.of).label} (% of the mean)")
+        axes.set_title(f"{experiment}: {len(self.drives)} drives")
+        axes.legend(loc="lower right")
+        return figure
+
+    def told(self, points: pd.DataFrame) -> str:
+        """Return in sentences at how many points drives differ, by how much, and whether they are of one model."""
+        differ = int((points["verdict"] == APART).sum())
+        lines = [
+            f"{self.of} of {len(self.drives)} drives at {len(points)} points: they differ at {differ}, by a standard"
+            f" deviation of {points['between'].median():.2g} % (median), beside {points['within'].median():.2g} %"
+            " within a drive."
+        ]
+        models = sorted(
+            {str(model) for side in self.drives for rows in side.executions.values() for model in rows["drive_model"]}
+        )
+        if len(models) > 1:
+            lines.append(f"They are of {len(models)} models ({', '.join(models)}): that is part of what differs.")
+        return " ".join(lines)

@@ -1,0 +1,168 @@
+"""How much drives differ beside their executions: the components of variance, and what is made of them."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from recorded import RECORDED
+from scipy import stats
+
+from iopatterns.analysis import plots, tables
+from iopatterns.analysis.spread import Spread, SpreadError, components
+from iopatterns.analysis.statistics import StatisticsError
+
+MEAN, BETWEEN, WITHIN = 500.0, 30.0, 12.0
+
+
+def drives(
+    random: np.random.Generator, count: int, sizes: list[int], between: float = BETWEEN
+) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """Return the executions of some drives, drawn from the model that is supposed."""
+    of_drive = random.normal(MEAN, between, count)
+    return [random.normal(of_drive[number], WITHIN, sizes[number % len(sizes)]) for number in range(count)]
+
+
+def test_of_groups_of_one_size_it_is_the_analysis_of_variance() -> None:
+    groups = drives(np.random.default_rng(1), 6, [10])
+    found = components(groups)
+    f = stats.f_oneway(*groups).statistic
+    within = np.mean([group.var(ddof=1) for group in groups])
+    assert found.within == pytest.approx(np.sqrt(within))
+    assert found.between == pytest.approx(np.sqrt((f - 1) * within / 10))
+    assert found.share == pytest.approx(found.between**2 / (found.between**2 + found.within**2))
+    assert found.mean == pytest.approx(np.mean([group.mean() for group in groups]))
+    assert (found.drives, found.executions) == (6, 60)
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_the_share_is_off_zero_exactly_where_drives_differ_significantly(confidence: float) -> None:
+    random = np.random.default_rng(2)
+    verdicts = set()
+    for _ in range(200):
+        groups = drives(random, 4, [6], between=6.0)
+        significant = stats.f_oneway(*groups).pvalue < (1 - confidence) / 2
+        assert (components(groups, confidence).share_low > 0) == significant
+        verdicts.add(significant)
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("sizes", [[10], [3, 10, 25]], ids=["equal", "unequal"])
+def test_intervals_hold_what_is_true_as_often_as_they_say(sizes: list[int]) -> None:
+    random = np.random.default_rng(3)
+    runs = 700
+    held = {"within": 0, "between": 0, "share": 0}
+    true = {"within": WITHIN, "between": BETWEEN, "share": BETWEEN**2 / (BETWEEN**2 + WITHIN**2)}
+    for _ in range(runs):
+        found = components(drives(random, 6, sizes), 0.9)
+        for name, value in true.items():
+            held[name] += getattr(found, f"{name}_low") <= value <= getattr(found, f"{name}_high")
+    for name, count in held.items():  # four standard errors of a share of 0.9
+        assert abs(count / runs - 0.9) < 4 * np.sqrt(0.9 * 0.1 / runs) + 0.01, (name, count / runs)
+
+
+def test_drives_that_do_not_differ_have_no_spread_between_them_as_often_as_not() -> None:
+    random = np.random.default_rng(4)
+    found = [components(drives(random, 5, [8], between=0.0)) for _ in range(400)]
+    assert np.mean([each.between == 0 for each in found]) > 0.4
+    assert np.mean([each.share_low == 0 for each in found]) > 0.95
+
+
+def test_a_unit_scales_all_and_the_order_of_drives_nothing() -> None:
+    groups = drives(np.random.default_rng(5), 4, [5, 9])
+    first, scaled = components(groups), components([1000 * group for group in groups])
+    for name in ("mean", "within", "within_high", "between", "between_low"):
+        assert getattr(scaled, name) == pytest.approx(1000 * getattr(first, name))
+    assert scaled.share == pytest.approx(first.share)
+    assert components(groups[::-1]) == pytest.approx(first)
+
+
+def test_equal_values_have_no_spread_and_no_noise_of_arithmetic() -> None:
+    same = components([[0.1] * 3, [0.1] * 3])
+    assert (same.within, same.between, same.share) == (0, 0, 0)
+    apart = components([[0.1] * 3, [0.2] * 3])
+    assert (apart.within, apart.share, apart.share_low) == (0, 1, 1)
+    assert apart.between == pytest.approx(0.1 / np.sqrt(2))
+
+
+@pytest.mark.parametrize("groups", [[[1.0, 2.0]], [[1.0], [2.0]], [[1.0, 2.0], []], [[1.0, 2.0], [np.nan, 1.0]]])
+def test_what_has_no_components_is_refused(groups: list[list[float]]) -> None:
+    with pytest.raises(StatisticsError):
+        components(groups)
+
+
+# ---- Of a run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Results of three drives of one model, of which the third reads a tenth faster, and of one of another model."""
+    (tmp_path / "results/measurements").mkdir(parents=True)
+    table = pd.read_parquet(RECORDED / "saif2020.parquet")
+    one = table[(table["drive"] == "c400") & (table["experiments"] == "initial")]
+    random = np.random.default_rng(6)
+    copies = []
+    for name, factor in (("anna", 1.0), ("ben", 1.0), ("cleo", 1.1)):
+        noise = random.normal(1, 0.01, len(one))
+        faster = np.where(one["rw"] == "randread", factor, 1.0)
+        rate: pd.Series = one["bandwidth_bytes_per_s"].astype("float64") * noise * faster
+        copies.append(one.assign(drive=name, bandwidth_bytes_per_s=rate))
+    other = table[(table["drive"] == "px02ssf020") & (table["experiments"] == "initial")]
+    pd.concat([*copies, other], ignore_index=True).to_parquet(tmp_path / "results/measurements/saif2020.parquet")
+    return tmp_path
+
+
+def test_drives_differ_where_one_of_them_is_faster_and_nowhere_else(run: Path) -> None:
+    spread = Spread.of_drives(run, ["anna", "ben", "cleo"], "bandwidth")
+    points = spread.points()
+    differ = points[points["verdict"] == "drives differ"]
+    assert set(differ["rw"]) == {"randread"}
+    assert len(differ) == (points["rw"] == "randread").sum() == 2
+    assert differ["between"].between(3, 9).all()  # of 1, 1 and 1.1 it is 5.6 % of their mean
+    assert points["within"].between(0.5, 2).all()
+    assert set(points["drives"]) == {3}
+    told = spread.told(points)
+    assert told.startswith(f"bandwidth of 3 drives at {len(points)} points: they differ at 2, ")
+    assert "models" not in told
+
+
+def test_table_and_figure_are_made_and_the_same_each_time(run: Path, tmp_path: Path) -> None:
+    made = []
+    for folder in ("first", "second"):
+        spread = Spread.of_drives(run, ["anna", "ben", "cleo"], "bandwidth")
+        points = spread.points()
+        tables.write_table(spread.table(points), tmp_path / folder / "bandwidth")
+        for name, figure in spread.figures(points):
+            plots.save(figure, tmp_path / folder / name)
+        made.append({path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()})
+    assert made[0] == made[1]
+    assert set(made[0]) == {
+        "bandwidth.csv",
+        "bandwidth.tex",
+        "bandwidth.typ",
+        "saif2020-initial.svg",
+        "saif2020-initial.png",
+    }
+    text = tables.to_text(spread.table(points))
+    assert "Within a drive" in text
+    assert "drives differ" in text
+
+
+def test_other_models_are_told(run: Path) -> None:
+    spread = Spread.of_drives(run, ["anna", "px02ssf020"], "bandwidth")
+    assert "They are of 2 models" in spread.told(spread.points())
+
+
+def test_one_drive_is_refused(run: Path) -> None:
+    with pytest.raises(SpreadError, match="Name two drives or more"):
+        Spread.of_drives(run, ["anna", "anna"], "bandwidth")
+
+
+def test_one_execution_a_cell_is_refused(run: Path) -> None:
+    path = run / "results/measurements/saif2020.parquet"
+    table = pd.read_parquet(path)
+    table[table["execution"] == 1].to_parquet(path)
+    with pytest.raises(SpreadError, match="with two executions a cell or more"):
+        Spread.of_drives(run, ["anna", "ben"], "bandwidth").points()
+    shutil.rmtree(run)
