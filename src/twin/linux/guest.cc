@@ -85,7 +85,7 @@ void hold_to(const std::vector<std::string>& writable) {
                          LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
   if (version >= 2) writes |= 1ULL << 13;  // LANDLOCK_ACCESS_FS_REFER
   if (version >= 3) writes |= 1ULL << 14;  // LANDLOCK_ACCESS_FS_TRUNCATE
-  landlock_ruleset_attr attributes{};  // newer headers have more members, which stay 0
+  landlock_ruleset_attr attributes{};      // newer headers have more members, which stay 0
   attributes.handled_access_fs = writes;
   const auto rules = static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0));
   if (rules < 0) give_up("landlock_create_ruleset");
