@@ -64,7 +64,9 @@ def test_knowing_a_kind_is_seen(text: str) -> None:
 
 
 def test_only_the_table_and_the_drives_know_a_kind_by_its_name() -> None:
-    modules = [path for path in PACKAGE.rglob("*.py") if path != TABLE and "drives" not in path.parts]
+    # `calls` knows no drives: a file there is one that a program has opened
+    apart = {"drives", "calls"}
+    modules = [path for path in PACKAGE.rglob("*.py") if path != TABLE and not apart.intersection(path.parts)]
     assert len(modules) > 50
     assert {str(path): lines for path in modules if (lines := knows_kinds(path.read_text(encoding="utf-8")))} == {}
 
