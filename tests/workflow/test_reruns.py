@@ -132,25 +132,6 @@ def test_deleted_raw_file_is_measured_again(measured: Project) -> None:
     assert would_measure(measured) == {"randread-28k-j1"}
 
 
-def test_deleted_raw_file_before_the_last_is_measured_again_and_collected(base: Project, disk_folder: Path) -> None:
-    project = Project(disk_folder / "copy")
-    shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
-    project.edit("config/config.yaml", repetitions=2)
-    assert project.snakemake("collect_saif2020").returncode == 0
-    before = project.raw_files()
-    gone = sorted((project.root / "data/raw").glob("scratch/saif2020/randread-28k-*/01.json"))[0]
-    gone.unlink()
-    assert would_measure(project) == {"randread-28k-j1"}
-    done = project.snakemake("collect_saif2020")
-    assert done.returncode == 0, done.stdout
-    assert "Collecting the raw files of saif2020" in done.stdout
-    after = project.raw_files()
-    assert {name for name in before if after[name] != before[name]} == {
-        str(gone.relative_to(project.root / "data/raw"))
-    }
-    assert would_measure(project) == set()
-
-
 def test_mistake_ends_with_status_2_and_one_message(project: Project) -> None:
     path = project.root / "config/config.yaml"
     path.write_text(path.read_text().replace("repetitions:", "repetition:"))
