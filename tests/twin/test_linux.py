@@ -397,7 +397,7 @@ def test_what_was_read_is_read_from_the_drive_again_once_the_caches_are_dropped(
     def read_bytes(between: str) -> int:
         trace = tmp_path / "trace.csv"
         made = f"head -c 1000000 /dev/zero > a; cat {twin_linux.DROP_CACHES}"
-        shell(f"{made}; cat a > /dev/null; {between}; cat a > /dev/null", "--trace", str(trace))
+        shell(f"{made}; cat a > /dev/null; {between}; cat a > /dev/null", "--drop-caches", "--trace", str(trace))
         return sum(int(row["size_bytes"]) for row in rows(trace) if row["operation"] == "read")
 
     assert read_bytes(f"cat {twin_linux.DROP_CACHES}") > read_bytes("true") + 900_000

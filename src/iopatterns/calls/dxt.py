@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from iopatterns.base import children
 from iopatterns.base.reading import shown
 from iopatterns.calls.form import CALL_TYPE, COLUMNS, PIECE_CALLS, Source
 
@@ -41,6 +42,7 @@ def dxt(source: Source) -> Iterator[pd.DataFrame]:
         output = Path(folder) / "segments.npz"
         done = subprocess.run(
             [sys.executable, "-m", __name__, str(source.path), str(output)],
+            env=children.environment(),
             capture_output=True,
             text=True,
             errors="replace",

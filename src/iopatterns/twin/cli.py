@@ -100,6 +100,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     is_flag=True,
     help="By the host's clock, with Debian's user-mode-linux: to try things out. Neither virtual nor repeatable.",
 )
+@click.option(
+    "--drop-caches",
+    is_flag=True,
+    help="In the guest, reading /mnt/drop-caches empties the page cache. Moves the times of all else by a microsecond.",
+)
 @click.option("--kernel", type=_FILE, help="A kernel other than that of `./reproduce.sh linux`.")
 @click.argument("model")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)

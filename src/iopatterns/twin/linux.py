@@ -41,7 +41,7 @@ _MOST_SCHEDULED = 2048  # what nr_requests takes
 DRIVE = "/dev/vda"
 MOUNT = "/mnt/drive"
 FOLDER = "/mnt/folder"
-# Whoever reads it waits until all is written to the drive and the page cache is empty (src/twin/linux/init)
+# With `drop_caches`, who reads it waits until all is written to the drive and the page cache is empty (src/twin/linux/init)
 DROP_CACHES = "/mnt/drop-caches"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOBODY = 65534
@@ -78,6 +78,7 @@ class Options:
     settings: Sequence[str] = ()
     kernel: Path | None = None
     real_time: bool = False
+    drop_caches: bool = False
 
 
 def run(
@@ -171,6 +172,7 @@ def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _To
         "guest.file_system": "" if options.file_system == NO_FILE_SYSTEM else options.file_system,
         "guest.mount_options": options.mount_options,
         "guest.folder": int(options.folder is not None),
+        "guest.drop_caches": int(options.drop_caches),
         "guest.module": _modules(kernel) if options.real_time else [],
         "guest.setting": _queue_settings(loaded, options),
         "guest.mkfs": _mkfs(options),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iopatterns.base import host_state
+from iopatterns.base import children, host_state
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.base.yaml_schema import ConfigError, nearest
@@ -93,7 +93,11 @@ def of_cluster(where: Submission, wanted: Iterable[str] = ()) -> list[Host]:
     """
     try:
         said = subprocess.run(
-            ["sinfo", "--Node", "--noheader", "--format=%N|%T|%P"], capture_output=True, text=True, check=True
+            ["sinfo", "--Node", "--noheader", "--format=%N|%T|%P"],
+            env=children.environment(),
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
     except FileNotFoundError:
         raise ClusterError(
@@ -150,7 +154,12 @@ def _ask(root: Path, host: Host, seen: str, drives: Sequence[str]) -> Answer:
     ]
     try:
         asked = subprocess.run(
-            [*job, *question, *drives], capture_output=True, text=True, check=False, timeout=_GIVEN_S + _ANSWER_S
+            [*job, *question, *drives],
+            env=children.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_GIVEN_S + _ANSWER_S,
         )
     except FileNotFoundError:
         raise ClusterError("srun is not installed: this is no host of a Slurm cluster.") from None
