@@ -24,7 +24,28 @@ _REQUESTS = [1000 * 2**power for power in range(6)]
 _NONE = "(none)"
 
 
-class TwinControls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
+class _Controls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
+    """Menus and sliders; on their right the figure that they give, and what is said of it."""
+
+    def __init__(self, controls: Sequence[widgets.Widget]) -> None:
+        self._image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%", object_fit="contain"))
+        self._said = widgets.HTML()
+        left = widgets.VBox(controls, layout=widgets.Layout(flex="0 0 auto"))
+        right = widgets.VBox([self._image, self._said], layout=widgets.Layout(flex="1 1 auto", min_width="0"))
+        super().__init__([left, right])
+
+    @property
+    def png(self) -> bytes:
+        """The figure as it is shown; empty where there is none."""
+        return bytes(self._image.value)
+
+    @property
+    def said(self) -> str:
+        """What is said in place of a figure, or below it: HTML."""
+        return str(self._said.value)
+
+
+class TwinControls(_Controls):
     """A twin's parameters and a workload beside the figure of what they give, redrawn with each change."""
 
     def __init__(self, twin: str = "px05smb040") -> None:
@@ -38,31 +59,18 @@ class TwinControls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no typ
         self._workload = self._workload_controls()
         self._group = _menu("Parameters of", self._groups(), None, self._another_group)
         self._parameters = widgets.VBox()
-        self._image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%", object_fit="contain"))
-        self._said = widgets.HTML()
         keep = widgets.Button(description="Keep in grey", tooltip="compare what follows with this")
         keep.on_click(self._keep)
         reset = widgets.Button(description="As in the model", tooltip="set all parameters back")
         reset.on_click(self._reset)
-        left = [self._twin, *self._workload.values(), self._group, self._parameters, widgets.HBox([keep, reset])]
-        right = widgets.VBox([self._image, self._said], layout=widgets.Layout(flex="1 1 auto", min_width="0"))
-        super().__init__([widgets.VBox(left, layout=widgets.Layout(flex="0 0 auto")), right])
+        buttons = widgets.HBox([keep, reset])
+        super().__init__([self._twin, *self._workload.values(), self._group, self._parameters, buttons])
         self._show_group()
         self.redraw()
 
     def __repr__(self) -> str:
         """Say what is here where a notebook is read without its widgets."""
         return "Sliders and menus of a twin and a workload: ./reproduce.sh lab opens them"
-
-    @property
-    def png(self) -> bytes:
-        """The figure as it is shown."""
-        return bytes(self._image.value)
-
-    @property
-    def said(self) -> str:
-        """What stands below the figure: HTML."""
-        return str(self._said.value)
 
     def _workload_controls(self) -> dict[str, Any]:
         """Return a control for each field of a workload, by its name."""
@@ -182,19 +190,17 @@ def _summary(outcome: explore.Outcome, settings: dict[str, Any]) -> str:
     return f"{outcome.requests:,} requests{few}, {outcome.duration_ns / 1e9:.4g} s of the drive's time{changed}"
 
 
-class RunControls(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+class RunControls(_Controls):
     """Menus of what a finished run has measured: quantity, axis, curves, panels, and the levels of all else."""
 
     def __init__(self, root: Path) -> None:
         """Begin with the first study that was measured below the project's folder; say so where none was."""
         self._tables = browse.finished(root)
-        self._said = widgets.HTML()
-        self._image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%", object_fit="contain"))
         self._levels: dict[str, Any] = {}
         self._filling = False
         if not self._tables:
+            super().__init__([])
             self._said.value = html.escape(browse.NOTHING)
-            super().__init__([self._said])
             return
         self._of_levels = widgets.VBox()
         self._table = _menu("Measured", list(self._tables), None, self._another_table)
@@ -203,24 +209,13 @@ class RunControls(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no type
         self._x, self._curve, self._panel = (
             _menu(name, [], None, self._other_roles) for name in ("Axis", "Curves", "Panels")
         )
-        roles = [self._table, self._experiment, self._quantity, self._x, self._curve, self._panel, self._of_levels]
-        right = widgets.VBox([self._image, self._said], layout=widgets.Layout(flex="1 1 auto", min_width="0"))
-        super().__init__([widgets.HBox([widgets.VBox(roles, layout=widgets.Layout(flex="0 0 auto")), right])])
+        roles = [self._x, self._curve, self._panel]
+        super().__init__([self._table, self._experiment, self._quantity, *roles, self._of_levels])
         self._another_table(None)
 
     def __repr__(self) -> str:
         """Say what is here where a notebook is read without its widgets."""
         return "Menus of what a finished run has measured: ./reproduce.sh lab opens them"
-
-    @property
-    def png(self) -> bytes:
-        """The figure as it is shown; empty where there is none."""
-        return bytes(self._image.value)
-
-    @property
-    def said(self) -> str:
-        """What is said in place of a figure, or below it: HTML."""
-        return str(self._said.value)
 
     def _another_table(self, _: object) -> None:
         if self._filling:
