@@ -66,6 +66,18 @@ class Iolog(TypedDict):
     sha256: str
 
 
+class Calls(TypedDict):
+    """The user's own trace of calls that a cell replays: its path, and which files and process of it count.
+
+    ``sha256`` is that of the requests made of them, so that what else changes in the file changes nothing.
+    """
+
+    path: str
+    only: str
+    process: int
+    sha256: str
+
+
 class Replay(TypedDict):
     """The phase of a trace that a cell replays in place of running fio, by the trace's path and SHA-256.
 
@@ -88,6 +100,7 @@ class Specification(TypedDict):
     drive: Drive
     fio: Options
     iolog: NotRequired[Iolog]
+    calls: NotRequired[Calls]
     replay: NotRequired[Replay]
     settings: NotRequired[Settings]
 

@@ -18,7 +18,7 @@ from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import UNPACKED
 from iopatterns.twin.state import find_model
-from iopatterns.workflow import ablation, capture, digest, durations, hosts, own_twin, rule_code
+from iopatterns.workflow import ablation, capture, digest, durations, hosts, notebooks, own_twin, rule_code
 
 RAW = "data/raw"
 PROGRESS = f"{RAW}/.progress"
@@ -371,9 +371,19 @@ class Plan:
                 names += body.get(kind, [])
         return list(dict.fromkeys(names))
 
-    def analysis_parameters(self) -> dict[str, Any]:
-        """Return the notebook parameters that the configuration decides."""
-        return {"confidence": self.config.confidence, "interval": self.config.interval}
+    def traces(self, study: str) -> list[str]:
+        """Return the files of the user's own traces, where a study's notebook shows them."""
+        notebook = self._root / f"notebooks/{study}.ipynb"
+        if not (self.config.traces and notebook.exists()):
+            return []
+        shown = "traces" in notebooks.parameters_of(notebook)
+        return [f"results/calls/{name}.parquet" for name in self.config.traces if shown]
+
+    def analysis_parameters(self, study: str) -> dict[str, Any]:
+        """Return the parameters of a study's notebook that the configuration decides."""
+        given = {"confidence": self.config.confidence, "interval": self.config.interval}
+        traces = self.traces(study)
+        return {**given, "traces": traces} if traces else given
 
     def titles(self) -> dict[str, dict[str, str]]:
         """Return title and source of each study, for the report."""
