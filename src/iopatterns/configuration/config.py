@@ -50,6 +50,14 @@ class Study(TypedDict):
 
 
 @dataclass(frozen=True)
+class Recording:
+    """A trace that is yet to be recorded: its ``path``, and the SHA-256 of all that it is made of."""
+
+    path: str
+    made_of: str
+
+
+@dataclass(frozen=True)
 class Config:
     """All of config/ below ``root``, checked, with units resolved.
 
@@ -57,7 +65,8 @@ class Config:
     has the drives that it names, or else those that its study does. ``independent_drives`` are those of the drives that
     may be measured at the same time. ``source_drives`` are the drives that any study in config/studies names,
     configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path;
-    ``traces`` what the user's own traces of calls ask of a drive, by name.
+    ``traces`` what the user's own traces of calls ask of a drive, by name. ``live``: whether recordings are made anew;
+    ``recordings`` are those that then stand in the place of shipped traces, by the paths of these.
     """
 
     root: Path
@@ -76,6 +85,8 @@ class Config:
     interval: str
     confidence: float
     traces: Mapping[str, LogOfCalls] = field(default_factory=dict)
+    live: bool = False
+    recordings: Mapping[str, Recording] = field(default_factory=dict)
 
 
 def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -133,6 +144,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         interval=main["interval"],
         confidence=main["confidence"],
         traces=_traces(root, main["traces"]),
+        live=main["live"] in {True, "true"},
     )
 
 

@@ -247,7 +247,7 @@ _TABLE = (
         label="Trace",
         hint="the name of a trace of yours, as config/config.yaml has it under traces",
         about="one process of a trace of calls, replayed on the bare drive without its pauses, its files one after"
-        " another; `rw` and `bs` of the cell then say what it does; in place of a list, `traces` stands for all of yours",
+        " another; `rw` and `bs` of the cell then say what it does; `traces` in place of a list stands for all",
     ),
     Factor(
         "replay_no_stall",

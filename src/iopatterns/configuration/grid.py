@@ -246,8 +246,13 @@ def _replay(
         raise GridError(
             f"{place}: '{asked['trace']}' or '{asked['phase']}' names what is not varied. Valid are {names}."
         ) from None
+    found: records.Replay
     try:
-        found: records.Replay = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
+        if path in conf.recordings:
+            recording = conf.recordings[path]
+            found = {"trace": recording.path, "phase": phase, "made_of": recording.made_of}
+        else:
+            found = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
     except OSError as error:
         raise GridError(f"{place}: {path}: {error.strerror}. Name a trace that is there.") from None
     if asked.get("latencies"):

@@ -107,8 +107,8 @@ def requests_of(
 ) -> Sequence[Request] | None:
     """Return the requests that one execution of a cell replays, or None where fio makes them itself.
 
-    ``own``: the log or trace that the cell names, if it does. Of one with times, what comes after the runtime is left out: fio
-    would wait for it.
+    ``own``: the log or trace that the cell names, if it does. Of one with times, what comes after the runtime is left
+    out: fio would wait for it.
     """
     options = specification["fio"]
     if not is_replay(options):
@@ -229,7 +229,7 @@ def _of_process(trace: "Trace", shown: str, only: str, process: int | None) -> "
     calls = pd.concat(kept, ignore_index=True)
     if process is None:
         moved_bytes = calls.groupby("process")["size_bytes"].sum()  # by number, so that the lowest comes first
-        process = int(moved_bytes.index[moved_bytes.argmax()])
+        process = int(moved_bytes.index[int(moved_bytes.argmax())])
     return calls[calls["process"] == process].reset_index(drop=True)
 
 

@@ -81,12 +81,15 @@ class Calls(TypedDict):
 class Replay(TypedDict):
     """The phase of a trace that a cell replays in place of running fio, by the trace's path and SHA-256.
 
-    A ``phase`` that ends with ``*`` is each that begins so. With ``latencies`` what became of them over time is kept.
+    Of one that is recorded in the same run, ``made_of`` is the SHA-256 of all that it is made of; its raw file then has
+    both. A ``phase`` that ends with ``*`` is each that begins so. With ``latencies`` what became of them over time is
+    kept.
     """
 
     trace: str
     phase: str
-    sha256: str
+    sha256: NotRequired[str]
+    made_of: NotRequired[str]
     latencies: NotRequired[bool]
 
 

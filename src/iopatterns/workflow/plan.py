@@ -1,6 +1,7 @@
 """What a configuration asks for, as the workflow's rules need it: its files, and what is still to measure."""
 
 import contextlib
+import dataclasses
 import fcntl
 import functools
 import math
@@ -70,6 +71,9 @@ class Plan:
     def __init__(self, root: Path, overrides: Mapping[str, Any] | None = None) -> None:
         """Read and expand the configuration. Raises ConfigError."""
         self.config = config.load(root, overrides)
+        if self.config.live:
+            recordings = capture.planned(root, self.config.studies)
+            self.config = dataclasses.replace(self.config, recordings=recordings)
         self._root = root
         self._durations = durations.Durations.load(root)
         self._run: durations.Run | None = None
@@ -320,6 +324,16 @@ class Plan:
     def recordings(self) -> list[str]:
         """Return the traces that are recorded for studies, ``study/name`` each."""
         return [f"{each.study}/{each.name}" for each in capture.recordings(self._root)]
+
+    def recorded(self, batch: Batch) -> list[str]:
+        """Return the traces that the cells of a batch replay and that are recorded in this run."""
+        replays = (cell.specification.get("replay") for cell in self._cells_of(batch.raw_files))
+        return list(dict.fromkeys(replay["trace"] for replay in replays if replay and "made_of" in replay))
+
+    def made_of(self, study: str, recording: str) -> str:
+        """Return the SHA-256 of all that a recording of this run is made of; nothing where none is asked for."""
+        found = self.config.recordings.get(f"{capture.SHIPPED}/{study}/{recording}.parquet")
+        return found.made_of if found else ""
 
     def own_drives(self) -> list[str]:
         """Return the drives of which a twin can be made, or end with a message where another one is asked for."""
