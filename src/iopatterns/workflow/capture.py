@@ -153,9 +153,11 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
     """Return how the traces of a study came about: kernel, programs, what was run, and their SHA-256 sums."""
     built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
     traced = {path.stem: path for path in made}
+    found = recordings(root, study)
+    makers = {linux.MKFS[each.options["file_system"]][0][0] for each in found if _has_file_system(each)}
     return {
         "kernel": dict(line.rsplit(" ", 1) if "sha256" in line else line.split(" ", 1) for line in built),
-        "programs": {"fio": _version("fio", "--version"), "mkfs.ext4": _version("mkfs.ext4", "-V")},
+        "programs": {"fio": _version("fio", "--version"), **{name: _version(name, "-V") for name in sorted(makers)}},
         "traces": {
             each.name: {
                 "drive": each.drive,
@@ -166,9 +168,13 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
                 "phases_ns": parquet.phases(traced[each.name]),
                 "sha256": files.sha256(traced[each.name]),
             }
-            for each in recordings(root, study)
+            for each in found
         },
     }
+
+
+def _has_file_system(recording: Recording) -> bool:
+    return bool(recording.options["file_system"] != linux.NO_FILE_SYSTEM)
 
 
 def _version(program: str, option: str) -> str:
