@@ -41,6 +41,7 @@ present() { # whether what a package is needed for is there, whoever installed i
     xz-utils) command -v xz ;;
     xfsprogs) command -v mkfs.xfs ;;
     btrfs-progs) command -v mkfs.btrfs ;;
+    f2fs-tools) command -v mkfs.f2fs ;;
     e2fsprogs) command -v mkfs.ext4 ;;
     nvme-cli) command -v nvme ;;
     slurm-wlm) command -v slurmd && command -v slurmctld && command -v sbatch ;;

@@ -5,7 +5,7 @@ import io
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,14 @@ FIO = ("fio", "--name=job", "--bs=4k", "--randrepeat=0", "--randseed=7", "--eta=
 
 def linux(
     *words: str, model: str = "px05smb040", timeout_s: float = 120, environment: Mapping[str, str] | None = None,
-    **how: Any,
+    within: Sequence[str] = (), **how: Any,
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    """Run `twin linux OPTIONS MODEL -- COMMAND`; ``words`` are the options, ``--`` and the command."""
+    """Run `twin linux OPTIONS MODEL -- COMMAND`; ``words`` are the options, ``--`` and the command.
+
+    ``within`` is a program that runs what it is given behind its own options.
+    """
     place = words.index("--")
-    argv = [*TWIN, "linux", *SMALL, *words[:place], model, *words[place:]]
+    argv = [*within, *TWIN, "linux", *SMALL, *words[:place], model, *words[place:]]
     given = {**os.environ, **(environment or {})}
     return patience.run(argv, timeout_s, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=given, **how)
 

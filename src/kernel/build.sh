@@ -18,7 +18,7 @@ source=$(find /usr/src -maxdepth 1 -name 'linux-source-*.tar.xz' | sort -V | tai
 name=$(basename "$source" .tar.xz)
 version=$(dpkg-query --show --showformat='${Version}' "$name" 2>/dev/null || sha256sum "$source" | cut -c1-12)
 gcc_version=$(gcc -dumpfullversion)
-key=$({ printf '%s\n' "$name" "$version" "$gcc_version"; cat "$here/um.config" "$here/build.sh"; } | sha256sum | cut -c1-12)
+key=$({ printf '%s\n' "$name" "$version" "$gcc_version"; cat "$here/um.config" "$here/failing-calls.patch" "$here/build.sh"; } | sha256sum | cut -c1-12)
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/iopatterns/linux/$name-$key
 export LC_ALL=C
 
@@ -37,6 +37,7 @@ if [ ! -e "$kept/linux" ]; then
         say "$name: arch/um/Kconfig has no HZ where this script looks for it"
         exit 1
     }
+    patch --quiet --strip=1 --directory="$work/source" <"$here/failing-calls.patch"
     # what is built depends on nothing else of this machine
     export KBUILD_BUILD_TIMESTAMP=2026-01-01 KBUILD_BUILD_USER=twin KBUILD_BUILD_HOST=linux KBUILD_BUILD_VERSION=1
     build() { nice -n 19 make --silent --directory="$work/source" ARCH=um O="$work/build" "$@" >>"$work/log" 2>&1; }

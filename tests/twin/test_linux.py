@@ -240,6 +240,23 @@ def test_it_does_so_for_another_user(reference: tuple[str, bytes], tmp_path: Pat
 
 
 @needs_kernel
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide a file of the system")
+def test_it_does_so_where_programs_look_elsewhere_for_their_libraries(
+    reference: tuple[str, bytes], tmp_path: Path
+) -> None:
+    hidden = 'mount --bind /dev/null /etc/ld.so.cache && exec "$@"'
+    assert repeated(tmp_path / "a", within=("unshare", "--mount", "sh", "-c", hidden, "sh")) == reference
+
+
+@needs_kernel
+def test_a_call_that_fails_takes_no_time_unless_it_is_made_again_and_again() -> None:
+    asked = "i=0; while [ $i -lt 500 ]; do i=$((i + 1)); test -e /none$i || :; done"
+    done = shell(f"date +%s%N; date +%s%N; {asked}; date +%s%N; (sleep 0.01; : > made) & until [ -e made ]; do :; done")
+    first, second, third = map(int, done.stdout.split())
+    assert third - second == second - first
+
+
+@needs_kernel
 def test_another_seed_gives_another_file_system(tmp_path: Path) -> None:
     uuids = {shell("blkid -o value -s UUID /dev/vda", "--seed", seed).stdout for seed in ("1", "1", "2")}
     assert len(uuids) == 2

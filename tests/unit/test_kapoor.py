@@ -72,11 +72,11 @@ def test_a_trace_that_is_not_as_planned_is_refused(change: dict[str, str], told:
 
 def test_quartiles_count_each_event_once() -> None:
     content = {
-        "requests": {"write": {"largest_bytes": 40960, "median_bytes": 4096.0}},
+        "requests": {"write": {"largest_bytes": 40960, "median_bytes": 4096.0, "bytes": 3 * 2**20}, "flush": {"count": 2}},
         "duration_ns": 5 * 10**8,
         "depth": {"events": [3, 1, 0, 0, 1]},
         "counters": {f"map_{user}_{what}": int(what == "misses") for user in ("read", "write", "discard")
-                     for what in ("hits", "misses")},
+                     for what in ("hits", "misses")} | {"write_bytes": 16, "page_programs": 12},
         "blocks": {"block_bytes": 4, "capacity_bytes": 16, "by_valid_pages": [7, 1, 2]},
     }  # fmt: skip
     found = replays.measures(content)
@@ -87,6 +87,8 @@ def test_quartiles_count_each_event_once() -> None:
         4,
         3,
     )
+    assert (found["written_mib"], found["flushes"]) == (3, 2)
+    assert found["write_amplification"] == 1.5  # twelve pages of two bytes for sixteen bytes
     assert (found["occupied"], found["area"]) == (0.75, 0.625)
     assert found["zombies"] == pytest.approx(1 / 3)
     assert list(replays.zombie_curve(content["blocks"])["valid_ratio"]) == [1, 1, 0.5]  # type: ignore[arg-type]
@@ -97,6 +99,14 @@ def test_a_drive_that_is_written_once_in_order_has_no_zombies(tmp_path: Path) ->
     found = replayed(tmp_path, [WRITE] * 512, once, 2**17, *SMALL)
     assert found["zombies"] == 0
     assert found["area"] == found["occupied"] == 0.5
+
+
+def test_a_drive_that_writes_less_than_a_page_at_a_time_amplifies(tmp_path: Path) -> None:
+    pages = [number * 2**15 for number in range(256)]
+    whole = replayed(tmp_path, [WRITE] * 256, pages, 2048, *SMALL)
+    halves = replayed(tmp_path, [WRITE] * 256, pages, 1024, *SMALL)
+    assert whole["write_amplification"] == pytest.approx(1)
+    assert halves["write_amplification"] == pytest.approx(2)
 
 
 def test_what_is_overwritten_here_and_there_leaves_zombies(tmp_path: Path) -> None:

@@ -8,12 +8,17 @@ import pytest
 
 from iopatterns.calls import form, parquet, stand_ins
 from iopatterns.calls.form import READS, WRITES, CallsError
+from iopatterns.configuration.factors import FACTORS
 
 
 @pytest.fixture(scope="module", params=stand_ins.WORKLOADS)
 def workload(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
+
+
+def test_the_factor_has_all_of_them_as_its_levels() -> None:
+    assert FACTORS["stand_in"].choices == stand_ins.WORKLOADS
 
 
 def calls_of(workload: str) -> pd.DataFrame:

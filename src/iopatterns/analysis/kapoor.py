@@ -18,6 +18,11 @@ _GREYS = ("0.0", "0.45", "0.7")
 _DASHES = ("-", "--", ":")
 _MIX = ("mix-random-write", "mix-random-read", "mix-sequential-write")
 _HEIGHT_INCH = 2.3
+# The experiments of one workload, by the file system; its program writes 100 files of 4 MB (section 3.1)
+_FILE_SYSTEMS = {"on-ext4": "ext4", "on-xfs": "XFS", "on-btrfs": "Btrfs", "on-f2fs": "F2FS"}
+_PROGRAM_MIB = 400
+# The experiments of the same two workloads, by the drive for which the programs waited
+_LOOPS = {"scale": "this drive", "open-loop": "a quicker drive"}
 
 
 def shown(measurements: Path) -> pd.DataFrame:
@@ -115,6 +120,70 @@ def scale_table(study: Study) -> Table:
         _here("depth_third_quartile", "Third quartile", over="Queue depth"),
     ]
     return Table(data, tuple(columns), "study")
+
+
+def file_system_table(study: Study) -> Table:
+    """Return what file systems make of the same writes with fsync: a row for each, with both write amplifications.
+
+    That of the file system is what it wrote to the drive over what the program wrote to its files.
+    """
+    of = ["workload duration", "written", "flushes", "median write", "write amplification"]
+    parts = [
+        study.comparison(experiment, ["fsync"], of).assign(file_system=name)
+        for experiment, name in _FILE_SYSTEMS.items()
+        if experiment in study.experiments
+    ]
+    data = pd.concat(parts, ignore_index=True)
+    data["study"] = "file-systems"
+    data["file_system_amplification"] = data["written_mib_mean"] / _PROGRAM_MIB
+    columns = [
+        Column(("file_system",), "File system", right=False),
+        _here("duration_s", "Duration", "s"),
+        _here("written_mib", "Written", "MiB", "To the drive"),
+        _here("median_write_kib", "Median write", "KiB", "To the drive"),
+        _here("flushes", "Flushes", "times", "To the drive"),
+        Column(("file_system_amplification",), "File system", fixed(2), over="Write amplification"),
+        Column(("write_amplification_mean",), "Drive", fixed(2), over="Write amplification"),
+    ]
+    return Table(data, tuple(columns), "study")
+
+
+def loop_table(study: Study) -> Table:
+    """Return what it changes whether the programs wait for the drive that is measured: two rows for each workload."""
+    of = ["workload duration", "write latency", "queue depth", "largest queue depth", "times drained"]
+    parts = [
+        study.comparison(experiment, ["fsync"], of).assign(loop=name)
+        for experiment, name in _LOOPS.items()
+        if experiment in study.experiments
+    ]
+    data = pd.concat(parts, ignore_index=True).sort_values("fsync", kind="stable").reset_index(drop=True)
+    columns = [
+        Column(
+            ("fsync",), "Writes between fsync", lambda count: str(count) if count else "none", right=False, once=True
+        ),
+        Column(("loop",), "The programs waited for", right=False),
+        _here("duration_s", "Duration", "s"),
+        _here("write_latency_ms", "Latency of writes", "ms"),
+        _here("depth_mean", "Mean", over="Queue depth"),
+        _here("depth_largest", "Largest", over="Queue depth"),
+        _here("drained", "Emptied", "times", "Queue depth"),
+    ]
+    return Table(data, tuple(columns), "fsync")
+
+
+def told_of_loops(table: Table) -> str:
+    """Return what the replay of another drive's trace makes of each workload, in words; ``table`` is `loop_table`."""
+    closed, opened = (table.data[table.data["loop"] == name].set_index("fsync") for name in _LOOPS.values())
+    sentences = []
+    for fsync in closed.index.intersection(opened.index):
+        latency = opened["write_latency_ms_mean"][fsync] / closed["write_latency_ms_mean"][fsync]
+        duration = opened["duration_s_mean"][fsync] / closed["duration_s_mean"][fsync]
+        workload = f"fsync after every {fsync}" if fsync else "no fsync"
+        sentences.append(
+            f"With {workload} the replay of the quicker drive's trace takes {duration:.2f} times as long as the programs"
+            f" did, and a write {latency:.2f} times as long."
+        )
+    return " ".join(sentences)
 
 
 def mix_table(study: Study) -> Table:

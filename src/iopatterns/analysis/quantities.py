@@ -31,6 +31,7 @@ _UNITS = {
     _COUNTED: {_COUNTED: 1.0},
     "s": {"s": 1.0, "ms": 1e-3},
     "KiB": {"KB": 1.0, "MB": 1024.0, "B": 1 / 1024},
+    "MiB": {"MiB": 1.0, "KiB": 1 / 1024, "GiB": 1024.0},
     "times": {"times": 1.0},
     "": {"": 1.0},
 }
@@ -76,6 +77,9 @@ _OF_REPLAYS = {
     "workload duration": Quantity("duration_s", "Duration", "s"),
     "maximum request size": Quantity("largest_write_kib", "Largest write request", "KiB"),
     "median write": Quantity("median_write_kib", "Median write request", "KiB"),
+    "written": Quantity("written_mib", "Written to the drive", "MiB"),
+    "flushes": Quantity("flushes", "Flushes", "times"),
+    "write amplification": Quantity("write_amplification", "Write amplification of the drive", ""),
     "queue depth": Quantity("depth_mean", "Mean queue depth", "requests"),
     "queue depth first quartile": Quantity("depth_first_quartile", "First quartile of the queue depth", "requests"),
     "queue depth median": Quantity("depth_median", "Median queue depth", "requests"),

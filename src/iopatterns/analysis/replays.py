@@ -14,6 +14,7 @@ SHOWN = f"{COLUMN}shown"
 _SHOWN = ("depth", "blocks", "runs_ns", "latency")
 _MAP_USERS = ("read", "write", "discard")
 _KIB = 1024
+_MIB = 1024 * _KIB
 
 
 def rows(raw_files: Sequence[Path]) -> pd.DataFrame:
@@ -53,7 +54,8 @@ def rows(raw_files: Sequence[Path]) -> pd.DataFrame:
 def measures(content: Mapping[str, Any]) -> dict[str, float]:
     """Return what a replayed phase (`measuring.replays.measure`) came to, missing where it has none of the kind.
 
-    Sizes of write requests in KiB; what a box plot of the queue depths shows, each event counting once as in WiscSee,
+    Sizes of write requests in KiB, what they come to in MiB, and how many flushes there were; what the drive wrote to its
+    flash over that, pages as a whole (``write_amplification``); what a box plot of the queue depths shows, each event counting once as in WiscSee,
     and how often the queue was emptied; of the map's cache the misses over its lookups, one for each page of a read,
     write or discard; and of the blocks with a valid page their size over that of the drive (``occupied``), the
     valid data over it (``area``), their mean valid ratio, and the share that is partly valid (``zombies``). Of several
@@ -70,6 +72,9 @@ def measures(content: Mapping[str, Any]) -> dict[str, float]:
         "duration_s": content["duration_ns"] / 1e9,
         "largest_write_kib": writes.get("largest_bytes", np.nan) / _KIB,
         "median_write_kib": writes.get("median_bytes", np.nan) / _KIB,
+        "written_mib": writes.get("bytes", 0) / _MIB,
+        "flushes": float(content["requests"].get("flush", {}).get("count", 0)),
+        "write_amplification": _write_amplification(content),
         "depth_mean": float(depths.mean()) if len(depths) else np.nan,
         "depth_first_quartile": float(quartiles[0]),
         "depth_median": float(quartiles[1]),
@@ -82,6 +87,14 @@ def measures(content: Mapping[str, Any]) -> dict[str, float]:
         **(_of_runs(content["runs_ns"]) if "runs_ns" in content else {}),
         **(_of_latency(content) if "latency" in content else {}),
     }
+
+
+def _write_amplification(content: Mapping[str, Any]) -> float:
+    blocks, written_bytes = content["blocks"], content["counters"]["write_bytes"]
+    if not blocks["block_bytes"] or not written_bytes:
+        return np.nan
+    page_bytes = blocks["block_bytes"] / (len(blocks["by_valid_pages"]) - 1)
+    return float(content["counters"]["page_programs"] * page_bytes / written_bytes)
 
 
 def _of_runs(runs_ns: Sequence[int]) -> dict[str, float]:

@@ -112,7 +112,7 @@ def planned(root: Path, studies: Iterable[str]) -> dict[str, config.Recording]:
             f"{config.CONFIG_FILE}: live: there is no kernel to record in ({_KERNEL}). Build it with `./reproduce.sh"
             " linux`, or set live to false: then the traces that are shipped are replayed."
         )
-    machine = [files.sha256(kernel), _programs()]
+    kernel_sha256 = files.sha256(kernel)
     drives = config.read_drives(root)
     found = {}
     for study in studies:
@@ -120,7 +120,9 @@ def planned(root: Path, studies: Iterable[str]) -> dict[str, config.Recording]:
         if not (folder / _FILE).exists():
             continue
         sums = {path.name: files.sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
-        for each in recordings(root, study):
+        of_study = recordings(root, study)
+        machine = [kernel_sha256, _programs(of_study)]
+        for each in of_study:
             entry = drives[each.drive]
             twin = [models.load(entry["model"]).digest, entry.get("set", {})] if kinds.is_simulated(entry) else []
             of = [each.name, each.options, each.script(), sums, *twin, *machine]
@@ -184,9 +186,10 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
     """Return how the traces of a study came about: kernel, programs, what was run, and their SHA-256 sums."""
     built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
     traced = {path.stem: path for path in made}
+    found = recordings(root, study)
     return {
         "kernel": dict(line.rsplit(" ", 1) if "sha256" in line else line.split(" ", 1) for line in built),
-        "programs": _programs(),
+        "programs": _programs(found),
         "traces": {
             each.name: {
                 "drive": each.drive,
@@ -197,14 +200,19 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
                 "phases_ns": parquet.phases(traced[each.name]),
                 "sha256": files.sha256(traced[each.name]),
             }
-            for each in recordings(root, study)
+            for each in found
         },
     }
 
 
-def _programs() -> dict[str, str]:
-    """Return the versions of the programs that recordings rest on."""
-    return {"fio": _version("fio", "--version"), "mkfs.ext4": _version("mkfs.ext4", "-V")}
+def _programs(of: Iterable[Recording]) -> dict[str, str]:
+    """Return the versions of the programs that some recordings rest on."""
+    makers = {linux.MKFS[each.options["file_system"]][0][0] for each in of if _has_file_system(each)}
+    return {"fio": _version("fio", "--version"), **{name: _version(name, "-V") for name in sorted(makers)}}
+
+
+def _has_file_system(recording: Recording) -> bool:
+    return bool(recording.options["file_system"] != linux.NO_FILE_SYSTEM)
 
 
 def _version(program: str, option: str) -> str:
