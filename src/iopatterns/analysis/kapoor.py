@@ -1,5 +1,6 @@
 """Queue depths, miss ratios of the map cache and zombie curves: Kapoor's figures and tables, made of replays."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from iopatterns.analysis.study import Study
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, significant
 
 _GREYS = ("0.0", "0.45", "0.7")
-_DASHES = ("-", "--", ":")
+_LINES = tuple(zip(_GREYS, ("-", "--", ":"), strict=True))
 _MIX = ("mix-random-write", "mix-random-read", "mix-sequential-write")
 _HEIGHT_INCH = 2.3
 # The experiments of one workload, by the file system; its program writes 100 files of 4 MB (section 3.1)
@@ -48,10 +49,10 @@ def depth_figure(replays: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH), layout="constrained")
     axes = figure.add_subplot()
     end_s = 0.0
-    for number, replay in enumerate(each for name in _MIX for each in of(replays, name)):
+    for replay, colour in zip((each for name in _MIX for each in of(replays, name)), itertools.cycle(_GREYS), strict=False):
         depth: Mapping[str, Any] = replay["depth"]
         seconds = end_s + np.arange(len(depth["most"])) * depth["part_ns"] / 1e9
-        axes.fill_between(seconds, depth["least"], depth["most"], step="post", color=_GREYS[number], linewidth=0.7)
+        axes.fill_between(seconds, depth["least"], depth["most"], step="post", color=colour, linewidth=0.7)
         axes.text(seconds.mean(), 35, WORKLOAD_NAMES[replay["rw"]], ha="center")
         end_s = float(seconds[-1]) + depth["part_ns"] / 1e9
         axes.axvline(end_s, color="0.5", linewidth=0.5)
@@ -83,7 +84,7 @@ def zombie_figure(replays: pd.DataFrame) -> Figure:
     )
     for number, (experiment, title) in enumerate(panels):
         axes = figure.add_subplot(1, 2, number + 1)
-        for replay, colour, dashes in zip(of(replays, experiment), _GREYS, _DASHES, strict=True):
+        for replay, (colour, dashes) in zip(of(replays, experiment), itertools.cycle(_LINES), strict=False):
             curve = zombie_curve(replay["blocks"])
             threads = f"{replay['numjobs']} thread{'s' if replay['numjobs'] > 1 else ''}"
             axes.step(curve["space"], curve["valid_ratio"], where="pre", color=colour, linestyle=dashes, label=threads)
