@@ -9,9 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
+import patience
 import pytest
+import yaml
 from click.testing import CliRunner
-from support import ROOT
+from support import ROOT, copy_project
 
 from iopatterns import calls, cli
 from iopatterns.analysis import applications
@@ -47,7 +50,7 @@ def run(*words: str) -> tuple[int, str]:
 
 @needs_strace
 def test_the_walk_from_a_program_to_its_replay_goes_as_the_page_says(tmp_path: Path) -> None:
-    *walk, adapted = blocks("sh")
+    *walk, in_report, adapted = blocks("sh")
     program, work = tmp_path / "bin" / "my-program", tmp_path / "work"
     program.parent.mkdir()
     work.mkdir()
@@ -71,6 +74,19 @@ def test_the_walk_from_a_program_to_its_replay_goes_as_the_page_says(tmp_path: P
     }
     for replay in said[3:5]:
         assert re.search(r"issued rwts: total=30,20,0,1", replay), replay
+    project = copy_project(tmp_path / "project")
+    content = yaml.safe_load((project.root / "config/studies/park2009.yaml").read_text())["experiments"]
+    project.edit("config/studies/park2009.yaml", experiments={name: content[name] for name in ("transfer", "own")})
+    project.edit("config/config.yaml", file_size="64 MiB")
+    shutil.copy(work / "my.parquet", project.root)
+    command = ["bash", "-euc", in_report]
+    done = patience.run(
+        command, 300, cwd=project.root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    own = pd.read_csv(project.root / "results/tables/park2009/own.csv")
+    assert (list(own["workload"]), own["caviar-se_mb_per_s"][0] > 0) == (["my-program"], True)
+    assert (project.root / "results/report.pdf").exists()
     (work / "mine.py").write_text(blocks("python")[0])
     (work / "mine.trace").write_text("0.1 node3 open /out 5\n0.2 node3 write 5 65536\n0.3 node3 write 5 65536\n")
     done = subprocess.run(

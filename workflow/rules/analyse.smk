@@ -30,6 +30,7 @@ for study in PLAN.studies:
             tuning=f"results/measurements/{study}.tuning.json",
             published=PLAN.published(study),
             twins=PLAN.models(),
+            traces=PLAN.traces(study),
             code=PLAN.code("workflow/scripts/analyse.py", f"notebooks/{study}.ipynb"),
         output:
             tables=PLAN.tables(study),
@@ -38,8 +39,25 @@ for study in PLAN.studies:
         log:
             notebook=f"results/notebooks/{study}.ipynb",
         params:
-            parameters=PLAN.analysis_parameters(),
+            parameters=PLAN.analysis_parameters(study),
         message:
             f"Executing notebooks/{study}.ipynb"
         script:
             "../scripts/analyse.py"
+
+
+# A trace of the reader's own in the form that notebooks read, under the name that the configuration gives it.
+rule convert_trace:
+    input:
+        lambda wildcards: PLAN.config.traces[wildcards.trace].path,
+    output:
+        "results/calls/{trace}.parquet",
+    log:
+        "results/logs/calls/{trace}.log",
+    params:
+        only=lambda wildcards: PLAN.config.traces[wildcards.trace].only,
+    message:
+        "Reading the trace {wildcards.trace}"
+    shell:
+        "exec iopatterns calls convert --name={wildcards.trace:q} --only={params.only:q} -- {input:q} {output:q}"
+        " > {log:q}"

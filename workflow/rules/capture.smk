@@ -26,6 +26,9 @@ rule record:
         "results/logs/capture/{study}/{recording}.log",
     wildcard_constraints:
         recording="[a-z0-9][a-z0-9_-]*",
+    params:
+        # where a study replays it, it is made anew when this changes
+        made_of=lambda wildcards: PLAN.made_of(wildcards.study, wildcards.recording),
     message:
         "Recording {wildcards.study}/{wildcards.recording} in a guest"
     script:

@@ -30,3 +30,4 @@ wildcard_constraints:
     study="[a-z0-9][a-z0-9_-]*",
     drive="[A-Za-z0-9][A-Za-z0-9_.-]*",
     cell="[^/]+",
+    trace="[A-Za-z0-9][A-Za-z0-9_.-]*",

@@ -9,6 +9,9 @@ for study in PLAN.studies:
         rule:
             name:
                 batch.name
+            input:
+                # by what these are made of, cells have their names: it matters only that they are there
+                ancient(PLAN.recorded(batch)),
             output:
                 update(list(batch.raw_files)),
             log:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 
 from iopatterns.analysis.plots import WIDTH_INCH, PlotError, styled
 from iopatterns.analysis.tables import Column, Table, fixed
@@ -24,6 +24,7 @@ _LABELS = (*map(str, LABELS_KB), f">{LABELS_KB[-1]}")
 _DIRECTIONS = {"read": READS, "write": WRITES}
 _PANELS_PER_ROW = 3
 _PANEL_INCH = 1.55
+_MAP_INCH = 2.4
 _COLOURS = "viridis"
 
 
@@ -210,6 +211,22 @@ def access_map(trace: Trace, processes: Collection[int] | None = None) -> Figure
 
     ``processes``: all by default. Raises PlotError where none of them reads or writes, CallsError.
     """
+    figure = Figure(figsize=(WIDTH_INCH, _MAP_INCH), layout="constrained")
+    _draw_map(figure, trace, processes)
+    return figure
+
+
+@styled()
+def access_maps(traces: Sequence[Trace]) -> Figure:
+    """Return the map of `access_map` of each of some traces, of all their processes, one below the other."""
+    figure = Figure(figsize=(WIDTH_INCH, _MAP_INCH * len(traces)), layout="constrained")
+    for part, trace in zip(figure.subfigures(len(traces), 1, squeeze=False)[:, 0], traces, strict=True):
+        _draw_map(part, trace, None)
+    return figure
+
+
+def _draw_map(figure: FigureBase, trace: Trace, processes: Collection[int] | None) -> None:
+    """Draw the map of a trace. Raises PlotError, CallsError."""
     found = []
     for piece in trace.pieces():
         kept = piece[(piece["size_bytes"] > 0) & piece["call"].isin([*READS, *WRITES])]
@@ -217,11 +234,11 @@ def access_map(trace: Trace, processes: Collection[int] | None = None) -> Figure
     calls = pd.concat(found) if found else pd.DataFrame()
     if calls.empty:
         raise PlotError(f"{trace.name}: there is no request to draw")
-    figure = Figure(figsize=(WIDTH_INCH, 2.4), layout="constrained")
     panels: Sequence[tuple[str, tuple[str, ...]]] = (("Reads", READS), ("Writes", WRITES))
     ranks = {process: rank for rank, process in enumerate(sorted(calls["process"].unique()))}
     drawn = None
-    for axes, (title, names) in zip(figure.subplots(1, 2, sharex=True, sharey=True), panels, strict=True):
+    all_axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    for axes, (title, names) in zip(all_axes, panels, strict=True):
         its = calls[calls["call"].isin(names)]
         seconds, offsets = its["time_ns"].to_numpy() / 1e9, its["offset_bytes"].to_numpy() / 2**20
         colours = its["process"].map(ranks).to_numpy()
@@ -229,10 +246,9 @@ def access_map(trace: Trace, processes: Collection[int] | None = None) -> Figure
         drawn = axes.scatter(seconds, offsets, c=colours, rasterized=True, **look)
         axes.set(title=f"{title}: {trace.label}", xlabel="Time (s)")
         axes.set_ylim(bottom=0)
-    figure.axes[0].set_ylabel("Offset in the file (MiB)")
+    all_axes[0].set_ylabel("Offset in the file (MiB)")
     if drawn is not None and len(ranks) > 1:
-        bar = figure.colorbar(drawn, ax=figure.axes, pad=0.01)
+        bar = figure.colorbar(drawn, ax=list(all_axes), pad=0.01)
         ticks = sorted({0, (len(ranks) - 1) // 2, len(ranks) - 1})
         bar.set_ticks(ticks, labels=[str(list(ranks)[tick]) for tick in ticks])
         bar.set_label("Process")
-    return figure

@@ -159,7 +159,9 @@ def loop_table(study: Study) -> Table:
     ]
     data = pd.concat(parts, ignore_index=True).sort_values("fsync", kind="stable").reset_index(drop=True)
     columns = [
-        Column(("fsync",), "Writes between fsync", lambda count: str(count) if count else "none", right=False, once=True),
+        Column(
+            ("fsync",), "Writes between fsync", lambda count: str(count) if count else "none", right=False, once=True
+        ),
         Column(("loop",), "The programs waited for", right=False),
         _here("duration_s", "Duration", "s"),
         _here("write_latency_ms", "Latency of writes", "ms"),

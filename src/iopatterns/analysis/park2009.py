@@ -1,10 +1,11 @@
 """Times of replayed applications over those of a disk, their spread, and latencies over time: Park and Shen's figures.
 
-What was replayed are stand-ins for the traces of the source, and each table and figure says so.
+What was replayed are stand-ins for the traces of the source, and each table and figure says so; a reader's own traces
+stand beside them by their names.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from iopatterns.analysis.plots import WIDTH_INCH, styled
 from iopatterns.analysis.replays import SHOWN
 from iopatterns.analysis.study import Study
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed, significant
-from iopatterns.calls import stand_ins
+from iopatterns.calls import Trace, stand_ins
 
 # Against it all times are held
 DISK = "caviar-se"
@@ -33,9 +34,9 @@ def label(experiment: str) -> str:
     return next((f"{known} (stand-in)" for known in stand_ins.WORKLOADS if known.lower() == name), name)
 
 
-def workloads() -> list[applications.Characteristics]:
-    """Return what each of the stand-ins looks like: of table I, figures 1 and 2, and of what is beside them."""
-    return [applications.characterise(stand_ins.stand_in(name)) for name in stand_ins.WORKLOADS]
+def workloads(own: Iterable[Trace] = ()) -> list[applications.Characteristics]:
+    """Return what each of the stand-ins, and of a reader's own traces, looks like: of table I, figures 1 and 2."""
+    return [applications.characterise(trace) for trace in (*map(stand_ins.stand_in, stand_ins.WORKLOADS), *own)]
 
 
 def times(study: Study, kind: str, of: str) -> pd.DataFrame:
@@ -65,20 +66,25 @@ def times(study: Study, kind: str, of: str) -> pd.DataFrame:
 
 @styled()
 def sequential_figure(found: pd.DataFrame) -> Figure:
-    """Return figure 3: for each workload a bar for each drive, its time over that of the disk, which stands on top."""
+    """Return figure 3: for each workload a bar for each drive, its time over that of the disk, which stands on top.
+
+    Where the disk was not measured, the bars are seconds.
+    """
     figure = Figure(figsize=(WIDTH_INCH, 2.6), layout="constrained")
     axes = figure.add_subplot()
-    _bars(axes, found, "workload", "over_disk")
+    height = "over_disk" if found["over_disk"].notna().any() else "time_s"
+    _bars(axes, found, "workload", height)
     names = list(dict.fromkeys(found["workload"]))
     disk = found[found["drive"] == DISK].set_index("workload")["time_s"]
-    top = float(found["over_disk"].max())
+    top = float(found[height].max())
     for place, name in enumerate(names):
         if name in disk:
             axes.text(place, 1.02 * top, f"{significant(disk[name])} s", ha="center", va="bottom", fontsize="small")
     axes.set_ylim(0, 1.14 * top)
     axes.set_xticks(range(len(names)), [name.replace(" (", "\n(") for name in names], fontsize="small")
-    axes.axhline(1, color="0.3", linewidth=0.6, zorder=0)
-    axes.set_ylabel("Time over that of the disk")
+    if height == "over_disk":
+        axes.axhline(1, color="0.3", linewidth=0.6, zorder=0)
+    axes.set_ylabel("Time over that of the disk" if height == "over_disk" else "Completion time (s)")
     figure.legend(loc="outside upper center", ncols=5)
     return figure
 
@@ -253,11 +259,23 @@ def transfer_table(study: Study) -> Table:
 def bare_table(study: Study) -> Table:
     """Return the rates of the first process of each stand-in on the bare drives, and those over the disk's."""
     parts = [study.comparison(name, ["stand_in"], ["bandwidth"]) for name in ("bare", "bare-writes")]
-    found = pd.concat(parts, ignore_index=True).rename(columns={"bandwidth_mb_per_s_mean": "mb_per_s"})
-    found["workload"] = found["stand_in"] + " (stand-in)"
+    found = pd.concat(parts, ignore_index=True)
+    return _rates_table(found.assign(workload=found["stand_in"] + " (stand-in)"), "bare")
+
+
+def own_table(study: Study, own: Iterable[Trace]) -> Table:
+    """Return the same of one process of each of a reader's own traces."""
+    labels = {trace.name: trace.label for trace in own}
+    found = study.comparison("own", ["trace"], ["bandwidth"])
+    return _rates_table(found.assign(workload=found["trace"].map(labels)), "own")
+
+
+def _rates_table(found: pd.DataFrame, group: str) -> Table:
+    """Return rates on the bare drives, a row for each ``workload``; ``found`` has a row for each and each drive."""
+    found = found.rename(columns={"bandwidth_mb_per_s_mean": "mb_per_s"})
     disk = found[found["drive"] == DISK].set_index("workload")["mb_per_s"]
     found["over_disk"] = found["mb_per_s"] / found["workload"].map(disk)
-    data = _pivoted(found, ["workload"], ["mb_per_s", "over_disk"]).assign(group="bare")
+    data = _pivoted(found, ["workload"], ["mb_per_s", "over_disk"]).assign(group=group)
     drives = list(dict.fromkeys(found["drive"]))
     columns = [
         Column(("workload",), "Workload", right=False),

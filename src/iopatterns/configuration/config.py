@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -11,11 +11,14 @@ from iopatterns.base import units
 from iopatterns.base.messages import printable
 from iopatterns.base.yaml_schema import ConfigError, check, nearest, read_yaml
 from iopatterns.configuration import factors, iologs, kinds
+from iopatterns.configuration.iologs import LogOfCalls
 
 CONFIG_FILE = "config/config.yaml"
 DRIVES_FILE = "config/drives.yaml"
 STUDIES_FOLDER = "config/studies"
 SCHEMAS_FOLDER = "workflow/schemas"
+# In a study, in place of the levels of the factor `trace`: all traces of the user's own
+ALL_TRACES = "traces"
 
 
 class Experiment(TypedDict):
@@ -47,13 +50,23 @@ class Study(TypedDict):
 
 
 @dataclass(frozen=True)
+class Recording:
+    """A trace that is yet to be recorded: its ``path``, and the SHA-256 of all that it is made of."""
+
+    path: str
+    made_of: str
+
+
+@dataclass(frozen=True)
 class Config:
     """All of config/ below ``root``, checked, with units resolved.
 
     ``drives`` and ``studies`` hold the entries that the configuration names, in its order; each experiment of a study
     has the drives that it names, or else those that its study does. ``independent_drives`` are those of the drives that
     may be measured at the same time. ``source_drives`` are the drives that any study in config/studies names,
-    configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path.
+    configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path;
+    ``traces`` what the user's own traces of calls ask of a drive, by name. ``live``: whether recordings are made anew;
+    ``recordings`` are those that then stand in the place of shipped traces, by the paths of these.
     """
 
     root: Path
@@ -71,6 +84,9 @@ class Config:
     seed: int
     interval: str
     confidence: float
+    traces: Mapping[str, LogOfCalls] = field(default_factory=dict)
+    live: bool = False
+    recordings: Mapping[str, Recording] = field(default_factory=dict)
 
 
 def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -96,8 +112,9 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     studies: dict[str, Study] = {}
     for name in main["studies"]:
         file = f"{STUDIES_FOLDER}/{name}.yaml"
-        study = studies[name] = _with_levels(file, read_yaml(root, file))
+        study = studies[name] = _with_levels(file, read_yaml(root, file), main["traces"])
         check(file, study, study_schema)
+        _check_traces(file, study, main["traces"])
         where = f"described in {DRIVES_FILE}"
         _check_names(study.get("drives", ()), "drives", drives, where, file=file)
         for experiment, body in study["experiments"].items():
@@ -126,6 +143,8 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         seed=main["seed"],
         interval=main["interval"],
         confidence=main["confidence"],
+        traces=_traces(root, main["traces"]),
+        live=main["live"] in {True, "true"},
     )
 
 
@@ -176,6 +195,35 @@ def _iologs(root: Path, studies: Mapping[str, Study]) -> dict[str, iologs.Log]:
                     place = f"{STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: read_iolog"
                     raise ConfigError(f"{place}: {error}") from None
     return found
+
+
+def _traces(root: Path, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, LogOfCalls]:
+    """Return what the user's own traces ask of a drive. Raises ConfigError for one that cannot be replayed."""
+    stand_ins = {str(name).lower(): name for name in factors.get("stand_in").choices}
+    found = {}
+    for name, entry in entries.items():
+        place = f"{CONFIG_FILE}: traces.{name}"
+        if name.lower() in stand_ins:
+            raise ConfigError(f"{place}: {stand_ins[name.lower()]} is the name of a stand-in. Take another name.")
+        try:
+            process = int(entry["process"]) if "process" in entry else None
+            found[name] = iologs.read_calls(root, entry["path"], entry.get("only", "*"), process)
+        except iologs.IologError as error:
+            raise ConfigError(f"{place}: {error}") from None
+    return found
+
+
+def _check_traces(file: str, study: Study, names: Iterable[str]) -> None:
+    """Raise ConfigError where a study replays a trace that the configuration has not."""
+    for experiment, body in study["experiments"].items():
+        options = {**study["fio"], **body.get("fio", {})}
+        named = [*body["vary"].get("trace", []), *([options["trace"]] if "trace" in options else [])]
+        for name in map(str, named):
+            if name not in names:
+                raise ConfigError(
+                    f"{file}: experiments.{experiment}: no trace '{printable(name)}' stands under traces in"
+                    f" {CONFIG_FILE}.{nearest(name, names)} There: {', '.join(names) or 'none yet'}."
+                )
 
 
 def runtime_ms(conf: Config, study: str, experiment: str) -> int:
@@ -276,17 +324,26 @@ def _resolved_drive(root: Path, name: str, drive: kinds.Entry) -> kinds.Resolved
         raise ConfigError(str(error)) from None
 
 
-def _with_levels(file: str, content: Any) -> Any:
-    """Return a study with the names of lists under ``vary`` replaced by the lists that its ``levels`` define."""
+def _with_levels(file: str, content: Any, traces: Iterable[str]) -> Any:
+    """Return a study with the names of lists under ``vary`` replaced by the lists that its ``levels`` define.
+
+    `ALL_TRACES` is the list of the user's own ``traces``. Where there are none, an experiment that varies it is left
+    out: it has nothing to measure.
+    """
     if not (isinstance(content, dict) and isinstance(content.get("experiments"), dict)):
         return content  # the schema says what is wrong
     levels = content.get("levels", {})
-    for experiment, body in content["experiments"].items():
+    for experiment, body in list(content["experiments"].items()):
         vary = body.get("vary") if isinstance(body, dict) else None
         if not isinstance(vary, dict):
             continue
         for factor, value in vary.items():
             if not isinstance(value, str):
+                continue
+            if (factor, value) == ("trace", ALL_TRACES):
+                vary[factor] = list(traces)
+                if not traces:
+                    del content["experiments"][experiment]
                 continue
             if not isinstance(levels, dict) or value not in levels:
                 known = sorted(levels) if isinstance(levels, dict) else []

@@ -240,6 +240,16 @@ _TABLE = (
         " pauses, its files one after another (a replay made for the cell)",
     ),
     Factor(
+        "trace",
+        Role.OURS,
+        "text",
+        tag="",
+        label="Trace",
+        hint="the name of a trace of yours, as config/config.yaml has it under traces",
+        about="one process of a trace of calls, replayed on the bare drive without its pauses, its files one after"
+        " another; `rw` and `bs` of the cell then say what it does; `traces` in place of a list stands for all",
+    ),
+    Factor(
         "replay_no_stall",
         Role.FIO,
         choices=_SWITCH,

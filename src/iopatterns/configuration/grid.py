@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from iopatterns.base import files, units, yaml_schema
-from iopatterns.configuration import config, kinds
+from iopatterns.configuration import config, iologs, kinds
 from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
 from iopatterns.raw import cells, records
 
@@ -92,6 +92,8 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
             }
             if "read_iolog" in point:
                 specification["iolog"] = {"sha256": conf.iologs[point["read_iolog"]].sha256}
+            if "trace" in point:
+                specification["calls"] = conf.traces[point["trace"]].planned()
             if replay:
                 specification["replay"] = replay
             if drive_settings:
@@ -213,9 +215,9 @@ def _points(
             varied = {name: FACTORS[name].read(level) for name, level in written.items()}
             settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTINGS}
             point = {**fixed, **{name: value for name, value in varied.items() if name not in settings}}
-            if "read_iolog" in point:
-                log = conf.iologs[point["read_iolog"]]
-                point |= {"rw": log.rw, "bs": log.largest_bytes}
+            own = _own_log(point, conf)
+            if own is not None:
+                point |= {"rw": own[1].rw, "bs": own[1].largest_bytes}
             replay = _replay(conf, study, experiment, drive, written) if "replay" in body else None
             yield (
                 experiment,
@@ -244,8 +246,13 @@ def _replay(
         raise GridError(
             f"{place}: '{asked['trace']}' or '{asked['phase']}' names what is not varied. Valid are {names}."
         ) from None
+    found: records.Replay
     try:
-        found: records.Replay = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
+        if path in conf.recordings:
+            recording = conf.recordings[path]
+            found = {"trace": recording.path, "phase": phase, "made_of": recording.made_of}
+        else:
+            found = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
     except OSError as error:
         raise GridError(f"{place}: {path}: {error.strerror}. Name a trace that is there.") from None
     if asked.get("latencies"):
@@ -291,7 +298,7 @@ def _of_place(point: Mapping[str, Any], conf: config.Config) -> str:
             f"size {units.format_size(size_bytes)} is larger than the file ({config.CONFIG_FILE}: file_size:"
             f" {file_text}). Take a smaller size or a larger file."
         )
-    if point["bs"] > size_bytes and "read_iolog" not in point:
+    if point["bs"] > size_bytes and _own_log(point, conf) is None:
         whole = "the part used of the file" if "size" in point else "the file"
         return (
             f"bs {units.format_size(point['bs'])} is larger than {whole} ({config.CONFIG_FILE}: file_size)."
@@ -336,10 +343,10 @@ def _of_order(point: Mapping[str, Any], conf: config.Config) -> str:
 
 def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
     """Return what is wrong with a workload that is replayed from a log, or nothing."""
-    logs = [option for option in ("partitions", "replay", "read_iolog", "stand_in") if option in point]
+    logs = [option for option in ("partitions", "replay", "read_iolog", "stand_in", "trace") if option in point]
     if not logs:
         return ""
-    places = ("offset", "size") if {"read_iolog", "stand_in"} & set(point) else ()
+    places = ("offset", "size") if {"read_iolog", "stand_in", "trace"} & set(point) else ()
     others = [option for option in (*_OF_FIOS_OWN_ORDER, *places) if option in point] + logs[1:]
     if others:
         return f"{logs[0]} and {others[0]} do not go together: a log says which requests are made. Leave one out."
@@ -359,14 +366,22 @@ def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
         return (
             f"stand_in needs {needed}, and the file ({config.CONFIG_FILE}: file_size) has {size}. Take a larger file."
         )
-    if "read_iolog" in point:
-        end_bytes = conf.iologs[point["read_iolog"]].end_bytes
-        if end_bytes > conf.file_size_bytes:
-            return (
-                f"{point['read_iolog']} goes up to byte {end_bytes}, and the file ({config.CONFIG_FILE}: file_size) has"
-                f" {conf.file_size_bytes}. Take a larger file."
-            )
+    own = _own_log(point, conf)
+    if own is not None and own[1].end_bytes > conf.file_size_bytes:
+        return (
+            f"{own[0]} goes up to byte {own[1].end_bytes}, and the file ({config.CONFIG_FILE}: file_size) has"
+            f" {conf.file_size_bytes}. Take a larger file."
+        )
     return ""
+
+
+def _own_log(point: Mapping[str, Any], conf: config.Config) -> tuple[str, iologs.Log] | None:
+    """Return the log or trace of the user's own that a workload replays, after what messages call it; else None."""
+    if "read_iolog" in point:
+        return point["read_iolog"], conf.iologs[point["read_iolog"]]
+    if "trace" in point:
+        return f"the trace {point['trace']}", conf.traces[point["trace"]]
+    return None
 
 
 class _Tags:

@@ -8,12 +8,17 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.raw.records import Options, Specification
+from iopatterns.raw.records import Calls, Options, Specification
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iopatterns.calls import Trace
 
 # A log made for a cell lasts for its runtime on any drive that does no more requests than this one after the other ...
 _REQUESTS_PER_MS = 64
@@ -22,6 +27,7 @@ MOST_REQUESTS = 65_536
 # Of a user's own log: more would take longer to read than to replay
 _MOST_BYTES = 64 * 2**20
 _MOST_OWN_REQUESTS = 1_000_000
+_MOST_NAMED = 8  # processes, in a message
 _LONGEST_LINE = 4_096  # a path, and three numbers
 _LONGEST_NUMBER = 100  # digits, zeros before it included
 _LARGEST_NUMBER = 2**63 - 1  # what the kernel's offsets can be
@@ -35,7 +41,7 @@ _FILE_ACTIONS = frozenset({"add", "open", "close"})
 
 
 class IologError(IoPatternsError):
-    """A log is missing or is none that can be replayed; the message names file and line."""
+    """A log or trace is missing or is none that can be replayed; the message names file and line."""
 
     exit_status = 2
 
@@ -75,9 +81,25 @@ class Log:
         return max(request.offset_bytes + request.length_bytes for request in self.requests)
 
 
+@dataclass(frozen=True)
+class LogOfCalls(Log):
+    """What one process of a user's own trace asks of a bare drive; the SHA-256 is that of its requests.
+
+    ``path``, ``only`` and ``process`` say what of which file they are, see `read_calls`.
+    """
+
+    path: str
+    only: str
+    process: int
+
+    def planned(self) -> Calls:
+        """Return what a specification says of it."""
+        return {"path": self.path, "only": self.only, "process": self.process, "sha256": self.sha256}
+
+
 def is_replay(options: Options) -> bool:
     """Return whether a cell's requests come from a log."""
-    return not {"partitions", "replay", "read_iolog", "stand_in"}.isdisjoint(options)
+    return not {"partitions", "replay", "read_iolog", "stand_in", "trace"}.isdisjoint(options)
 
 
 def requests_of(
@@ -85,8 +107,8 @@ def requests_of(
 ) -> Sequence[Request] | None:
     """Return the requests that one execution of a cell replays, or None where fio makes them itself.
 
-    ``own``: the log that the cell names, if it does. Of one with times, what comes after the runtime is left out: fio
-    would wait for it.
+    ``own``: the log or trace that the cell names, if it does. Of one with times, what comes after the runtime is left
+    out: fio would wait for it.
     """
     options = specification["fio"]
     if not is_replay(options):
@@ -154,6 +176,61 @@ def text(requests: Sequence[Request]) -> str:
 def moved(requests: Sequence[Request]) -> int:
     """Return how many of the requests read or write."""
     return sum(request.action in _MOVING for request in requests)
+
+
+def read_calls(root: Path, path: str, only: str = "*", process: int | None = None) -> LogOfCalls:
+    """Return what one process in a trace of calls reads and writes, its files one after another on a bare drive.
+
+    ``path``: a file below ``root`` of any form that `calls.open_trace` reads. ``only``: a pattern of the names of the
+    files whose calls count. ``process``: the one that moves most bytes, and the lowest number of several such, where
+    none is given. Raises IologError, which names file and line.
+    """
+    from iopatterns.calls import CallsError, Trace, open_trace, replaying  # pandas with it, which few cells need
+
+    shown = printable(root / path)
+    try:
+        trace = open_trace([root / path], only=only)
+        calls = _of_process(trace, shown, only, process)
+        number = int(calls["process"].iloc[0])
+        alone = Trace(trace.name, trace.origin, trace.form, lambda: iter([calls]))
+        with tempfile.TemporaryDirectory(prefix="calls-") as folder:
+            made = replaying.to_drive_iologs(alone, Path(folder), processes=[number])
+            log = files.read_text_bounded(made.logs[number], _MOST_BYTES)
+            requests = read(made.logs[number]).requests
+    except CallsError as error:
+        raise IologError(str(error)) from None
+    return LogOfCalls(requests, hashlib.sha256(log.encode()).hexdigest(), path, only, number)
+
+
+def _of_process(trace: "Trace", shown: str, only: str, process: int | None) -> "pd.DataFrame":
+    """Return the calls of one process that are replayed, in the order in which it made them."""
+    import pandas as pd
+
+    from iopatterns.calls.form import KINDS
+
+    replayed = [call for call, kind in KINDS.items() if kind in {"read", "write", "sync"}]
+    kept, count = [], 0
+    there: set[int] = set()
+    for piece in trace.pieces():
+        there.update(map(int, piece.loc[piece["size_bytes"] > 0, "process"].unique()))
+        asked = piece["call"].isin(replayed) & ((piece["process"] == process) if process is not None else True)
+        kept.append(piece[asked])
+        count += len(kept[-1])
+        if count > _MOST_OWN_REQUESTS:
+            raise IologError(
+                f"{shown}: more than {_MOST_OWN_REQUESTS:,} requests. Name a process, or fewer files by `only`."
+            )
+    if not there:
+        which = "a file" if only == "*" else f"a file that fits '{printable(only)}'"
+        raise IologError(f"{shown}: no call in it reads or writes {which}")
+    if process is not None and process not in there:
+        some = ", ".join(map(str, sorted(there)[:_MOST_NAMED])) + (" …" if len(there) > _MOST_NAMED else "")
+        raise IologError(f"{shown}: its process {process} reads and writes nothing. Others do: {some}.")
+    calls = pd.concat(kept, ignore_index=True)
+    if process is None:
+        moved_bytes = calls.groupby("process")["size_bytes"].sum()  # by number, so that the lowest comes first
+        process = int(moved_bytes.index[int(moved_bytes.argmax())])
+    return calls[calls["process"] == process].reset_index(drop=True)
 
 
 def read(path: Path) -> Log:

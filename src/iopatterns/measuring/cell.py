@@ -157,14 +157,22 @@ def _missing(raw_files: Sequence[Path]) -> list[Path]:
 
 
 def _own_log(root: Path, specification: Specification) -> iologs.Log | None:
-    """Return the user's log that a cell replays, if it does. Raises MeasureError where it is not as it was planned."""
+    """Return the user's log or trace that a cell replays, if it does.
+
+    Raises MeasureError where it is not as it was planned.
+    """
     options = specification["fio"]
-    if "read_iolog" not in options:
+    log: iologs.Log
+    if "read_iolog" in options:
+        path = options["read_iolog"]
+        log, planned = iologs.read(root / path), specification["iolog"]["sha256"] if "iolog" in specification else None
+    elif "calls" in specification:
+        asked = specification["calls"]
+        path, planned = asked["path"], asked["sha256"]
+        log = iologs.read_calls(root, path, asked["only"], asked["process"])
+    else:
         return None
-    path = options["read_iolog"]
-    log = iologs.read(root / path)
     # what was planned decides whether the drive may be written
-    planned = specification["iolog"]["sha256"] if "iolog" in specification else None
     if (log.sha256, log.rw) != (planned, options["rw"]):
         raise MeasureError(f"{path}: has changed since the run was planned. Run again.")
     return log

@@ -59,7 +59,8 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
     depth and counters are of all from the first to the end of the last. With ``latencies`` there is latency, too: see
     `_latency`. Raises ReplayError and TwinError.
     """
-    if files.sha256(path) != asked["sha256"]:
+    sha256 = files.sha256(path)
+    if asked.get("sha256", sha256) != sha256:
         raise ReplayError(f"{path}: has changed since the run was planned. Run again.")
     bounds = phase_bounds(path, asked["phase"])
     begin_ns, end_ns = bounds[0][0], bounds[-1][1]
@@ -78,7 +79,7 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
     spans_ns = [_span(done.loc[run]) for run in runs]
     began_ns, ended_ns = spans_ns[0][0], max(ended for _, ended in spans_ns)
     content = {
-        "replay": dict(asked),
+        "replay": {**asked, "sha256": sha256},
         "requests": _requests(trace, whole, np.concatenate(runs)),
         "duration_ns": sum(ended - began for began, ended in spans_ns),
         "depth": _depth(series, began_ns, ended_ns),

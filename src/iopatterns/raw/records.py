@@ -66,15 +66,30 @@ class Iolog(TypedDict):
     sha256: str
 
 
+class Calls(TypedDict):
+    """The user's own trace of calls that a cell replays: its path, and which files and process of it count.
+
+    ``sha256`` is that of the requests made of them, so that what else changes in the file changes nothing.
+    """
+
+    path: str
+    only: str
+    process: int
+    sha256: str
+
+
 class Replay(TypedDict):
     """The phase of a trace that a cell replays in place of running fio, by the trace's path and SHA-256.
 
-    A ``phase`` that ends with ``*`` is each that begins so. With ``latencies`` what became of them over time is kept.
+    Of one that is recorded in the same run, ``made_of`` is the SHA-256 of all that it is made of; its raw file then has
+    both. A ``phase`` that ends with ``*`` is each that begins so. With ``latencies`` what became of them over time is
+    kept.
     """
 
     trace: str
     phase: str
-    sha256: str
+    sha256: NotRequired[str]
+    made_of: NotRequired[str]
     latencies: NotRequired[bool]
 
 
@@ -88,6 +103,7 @@ class Specification(TypedDict):
     drive: Drive
     fio: Options
     iolog: NotRequired[Iolog]
+    calls: NotRequired[Calls]
     replay: NotRequired[Replay]
     settings: NotRequired[Settings]
 

@@ -1,5 +1,6 @@
 """Records the traces that a study replays: its workloads in a real kernel on a twin (`snakemake --cores 1 capture`)."""
 
+import hashlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from typing import Any
 from iopatterns.base import children, files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, kinds
-from iopatterns.twin import linux, traces
+from iopatterns.twin import linux, models, traces
 from iopatterns.twin.traces import parquet
 from iopatterns.workflow import process_replays
 
@@ -23,6 +24,7 @@ SHIPPED = "data/traces"
 MADE = "results/traces"
 PROVENANCE = "provenance.json"
 _FILE = "recordings.yaml"
+_KERNEL = ".linux/linux"
 # Kernel and drive are as old as the machine's calendar has it (src/twin/linux/machine/main.cc)
 _TIME_OF_DAY_NS = 1_767_225_600 * 10**9
 _MARK = re.compile(r"^phase (\S+) (\d+)$", re.MULTILINE)
@@ -99,6 +101,37 @@ def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, pr
         yield f"{group}-{workload.lower()}", replay
 
 
+def planned(root: Path, studies: Iterable[str]) -> dict[str, config.Recording]:
+    """Return the recordings of some studies that are yet to be made, by the paths of the shipped traces of that name.
+
+    Raises CaptureError where there is no kernel to make them in.
+    """
+    kernel = root / _KERNEL
+    if not kernel.is_file():
+        raise CaptureError(
+            f"{config.CONFIG_FILE}: live: there is no kernel to record in ({_KERNEL}). Build it with `./reproduce.sh"
+            " linux`, or set live to false: then the traces that are shipped are replayed."
+        )
+    kernel_sha256 = files.sha256(kernel)
+    drives = config.read_drives(root)
+    found = {}
+    for study in studies:
+        folder = root / WORKLOADS / study
+        if not (folder / _FILE).exists():
+            continue
+        sums = {path.name: files.sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
+        of_study = recordings(root, study)
+        machine = [kernel_sha256, _programs(of_study)]
+        for each in of_study:
+            entry = drives[each.drive]
+            twin = [models.load(entry["model"]).digest, entry.get("set", {})] if kinds.is_simulated(entry) else []
+            of = [each.name, each.options, each.script(), sums, *twin, *machine]
+            made_of = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
+            made = config.Recording(f"{MADE}/{study}/{each.name}.parquet", made_of)
+            found[f"{SHIPPED}/{study}/{each.name}.parquet"] = made
+    return found
+
+
 def record(root: Path, study: str, name: str, output: Path) -> None:
     """Record a trace to ``output``, Parquet of our own form with the phases in its metadata. Raises CaptureError."""
     recording = next(each for each in recordings(root, study) if each.name == name)
@@ -123,7 +156,7 @@ def record(root: Path, study: str, name: str, output: Path) -> None:
             state=Path(temporary) / "state",
             settings=[f"{key}={value}" for key, value in entry.get("set", {}).items()],
             wall_limit_s=_WALL_LIMIT_S,
-            kernel=root / ".linux/linux",
+            kernel=root / _KERNEL,
         )
         done = linux.run(
             entry["model"], ["sh", "-c", recording.script()], options, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -154,10 +187,9 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
     built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
     traced = {path.stem: path for path in made}
     found = recordings(root, study)
-    makers = {linux.MKFS[each.options["file_system"]][0][0] for each in found if _has_file_system(each)}
     return {
         "kernel": dict(line.rsplit(" ", 1) if "sha256" in line else line.split(" ", 1) for line in built),
-        "programs": {"fio": _version("fio", "--version"), **{name: _version(name, "-V") for name in sorted(makers)}},
+        "programs": _programs(found),
         "traces": {
             each.name: {
                 "drive": each.drive,
@@ -171,6 +203,12 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
             for each in found
         },
     }
+
+
+def _programs(of: Iterable[Recording]) -> dict[str, str]:
+    """Return the versions of the programs that some recordings rest on."""
+    makers = {linux.MKFS[each.options["file_system"]][0][0] for each in of if _has_file_system(each)}
+    return {"fio": _version("fio", "--version"), **{name: _version(name, "-V") for name in sorted(makers)}}
 
 
 def _has_file_system(recording: Recording) -> bool:

@@ -56,7 +56,7 @@ def identity(plan: Plan, study: str) -> str:
     asked = hashlib.sha256(f"{grid.repetitions(plan.config, study)}\n".encode())
     for cell in grid.expand(plan.config, study):
         asked.update(f"{cell.folder} {cells.digest(cell.specification)}\n".encode())
-    asked.update(f"{plan.analysis_parameters()}\n".encode())
+    asked.update(f"{plan.analysis_parameters(study)}\n".encode())
     return asked.hexdigest()
 
 

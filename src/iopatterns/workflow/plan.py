@@ -1,6 +1,7 @@
 """What a configuration asks for, as the workflow's rules need it: its files, and what is still to measure."""
 
 import contextlib
+import dataclasses
 import fcntl
 import functools
 import math
@@ -18,7 +19,7 @@ from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import UNPACKED
 from iopatterns.twin.state import find_model
-from iopatterns.workflow import ablation, capture, digest, durations, hosts, own_twin, rule_code
+from iopatterns.workflow import ablation, capture, digest, durations, hosts, notebooks, own_twin, rule_code
 
 RAW = "data/raw"
 PROGRESS = f"{RAW}/.progress"
@@ -70,6 +71,9 @@ class Plan:
     def __init__(self, root: Path, overrides: Mapping[str, Any] | None = None) -> None:
         """Read and expand the configuration. Raises ConfigError."""
         self.config = config.load(root, overrides)
+        if self.config.live:
+            recordings = capture.planned(root, self.config.studies)
+            self.config = dataclasses.replace(self.config, recordings=recordings)
         self._root = root
         self._durations = durations.Durations.load(root)
         self._run: durations.Run | None = None
@@ -321,6 +325,16 @@ class Plan:
         """Return the traces that are recorded for studies, ``study/name`` each."""
         return [f"{each.study}/{each.name}" for each in capture.recordings(self._root)]
 
+    def recorded(self, batch: Batch) -> list[str]:
+        """Return the traces that the cells of a batch replay and that are recorded in this run."""
+        replays = (cell.specification.get("replay") for cell in self._cells_of(batch.raw_files))
+        return list(dict.fromkeys(replay["trace"] for replay in replays if replay and "made_of" in replay))
+
+    def made_of(self, study: str, recording: str) -> str:
+        """Return the SHA-256 of all that a recording of this run is made of; nothing where none is asked for."""
+        found = self.config.recordings.get(f"{capture.SHIPPED}/{study}/{recording}.parquet")
+        return found.made_of if found else ""
+
     def own_drives(self) -> list[str]:
         """Return the drives of which a twin can be made, or end with a message where another one is asked for."""
         try:
@@ -371,9 +385,19 @@ class Plan:
                 names += body.get(kind, [])
         return list(dict.fromkeys(names))
 
-    def analysis_parameters(self) -> dict[str, Any]:
-        """Return the notebook parameters that the configuration decides."""
-        return {"confidence": self.config.confidence, "interval": self.config.interval}
+    def traces(self, study: str) -> list[str]:
+        """Return the files of the user's own traces, where a study's notebook shows them."""
+        notebook = self._root / f"notebooks/{study}.ipynb"
+        if not (self.config.traces and notebook.exists()):
+            return []
+        shown = "traces" in notebooks.parameters_of(notebook)
+        return [f"results/calls/{name}.parquet" for name in self.config.traces if shown]
+
+    def analysis_parameters(self, study: str) -> dict[str, Any]:
+        """Return the parameters of a study's notebook that the configuration decides."""
+        given = {"confidence": self.config.confidence, "interval": self.config.interval}
+        traces = self.traces(study)
+        return {**given, "traces": traces} if traces else given
 
     def titles(self) -> dict[str, dict[str, str]]:
         """Return title and source of each study, for the report."""
