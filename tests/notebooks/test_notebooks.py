@@ -305,9 +305,7 @@ def test_the_report_of_other_drives_says_that_they_cannot_be_compared(make_proje
     ("study", "drive"),
     [("kapoor", "kapoor-128m"), ("kapoor", "kapoor-1g"), ("park2009", "x25-m-used"), ("park2009", "nvme")],
 )
-def test_a_study_of_one_of_its_drives_has_a_report(
-    make_project: Callable[..., Path], study: str, drive: str
-) -> None:
+def test_a_study_of_one_of_its_drives_has_a_report(make_project: Callable[..., Path], study: str, drive: str) -> None:
     project = make_project("one-drive", study)
     path = project / f"results/measurements/{study}.parquet"
     table = pd.read_parquet(path)

@@ -72,7 +72,10 @@ def test_a_trace_that_is_not_as_planned_is_refused(change: dict[str, str], told:
 
 def test_quartiles_count_each_event_once() -> None:
     content = {
-        "requests": {"write": {"largest_bytes": 40960, "median_bytes": 4096.0, "bytes": 3 * 2**20}, "flush": {"count": 2}},
+        "requests": {
+            "write": {"largest_bytes": 40960, "median_bytes": 4096.0, "bytes": 3 * 2**20},
+            "flush": {"count": 2},
+        },
         "duration_ns": 5 * 10**8,
         "depth": {"events": [3, 1, 0, 0, 1]},
         "counters": {f"map_{user}_{what}": int(what == "misses") for user in ("read", "write", "discard")

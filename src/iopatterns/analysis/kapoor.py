@@ -49,7 +49,8 @@ def depth_figure(replays: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH), layout="constrained")
     axes = figure.add_subplot()
     end_s = 0.0
-    for replay, colour in zip((each for name in _MIX for each in of(replays, name)), itertools.cycle(_GREYS), strict=False):
+    phases = [each for name in _MIX for each in of(replays, name)]
+    for replay, colour in zip(phases, itertools.cycle(_GREYS), strict=False):
         depth: Mapping[str, Any] = replay["depth"]
         seconds = end_s + np.arange(len(depth["most"])) * depth["part_ns"] / 1e9
         axes.fill_between(seconds, depth["least"], depth["most"], step="post", color=colour, linewidth=0.7)
@@ -181,8 +182,8 @@ def told_of_loops(table: Table) -> str:
         duration = opened["duration_s_mean"][fsync] / closed["duration_s_mean"][fsync]
         workload = f"fsync after every {fsync}" if fsync else "no fsync"
         sentences.append(
-            f"With {workload} the replay of the quicker drive's trace takes {duration:.2f} times as long as the programs"
-            f" did, and a write {latency:.2f} times as long."
+            f"With {workload} the replay of the quicker drive's trace takes {duration:.2f} times as long as the"
+            f" programs did, and a write {latency:.0f} times as long."
         )
     return " ".join(sentences)
 

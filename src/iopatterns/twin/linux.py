@@ -41,7 +41,7 @@ _MOST_SCHEDULED = 2048  # what nr_requests takes
 DRIVE = "/dev/vda"
 MOUNT = "/mnt/drive"
 FOLDER = "/mnt/folder"
-# With `drop_caches`, who reads it waits until all is written to the drive and the page cache is empty (src/twin/linux/init)
+# With `drop_caches`, who reads it waits until all is on the drive and the page cache is empty (src/twin/linux/init)
 DROP_CACHES = "/mnt/drop-caches"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOBODY = 65534
