@@ -57,10 +57,10 @@ def measures(content: Mapping[str, Any]) -> dict[str, float]:
     Sizes of write requests in KiB, what they come to in MiB, and how many flushes there were; what the drive wrote to
     its flash over that, pages as a whole (``write_amplification``); what a box plot of the queue depths shows, each
     event counting once as in WiscSee, and how often the queue was emptied; of the map's cache the misses over its
-    lookups, one for each page of a read, write or discard; and of the blocks with a valid page their size over that of the drive (``occupied``), the
-    valid data over it (``area``), their mean valid ratio, and the share that is partly valid (``zombies``). Of several
-    runs their longest and mean duration, and by how much the longest is longer than the shortest, over the mean. Where
-    latencies were kept, see `_of_latency`.
+    lookups, one for each page of a read, write or discard; and of the blocks with a valid page their size over that of
+    the drive (``occupied``), the valid data over it (``area``), their mean valid ratio, and the share that is partly
+    valid (``zombies``). Of several runs their longest and mean duration, and by how much the longest is longer than
+    the shortest, over the mean. Where latencies were kept, see `_of_latency`.
     """
     counters, blocks = content["counters"], content["blocks"]
     writes = content["requests"].get("write", {})
