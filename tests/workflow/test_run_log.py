@@ -150,7 +150,7 @@ def test_an_analysis_that_fails_says_its_own_words_alone(copy: Project) -> None:
 
 
 def test_ctrl_c_says_what_is_kept_and_the_command_that_goes_on(project: Project) -> None:
-    project.edit("config/config.yaml", runtime="300 ms", repetitions=4)
+    project.edit("config/config.yaml", runtime="300 ms", repetitions=60)
     run = subprocess.Popen(
         [*SNAKEMAKE, "collect_saif2020"],
         cwd=project.root,
@@ -166,7 +166,7 @@ def test_ctrl_c_says_what_is_kept_and_the_command_that_goes_on(project: Project)
     assert not SNAKEMAKES_OWN.search(said)
     assert "Traceback" not in said
     assert said.strip().splitlines()[-2] == "Stopped."
-    assert re.search(r"What is finished is kept: \d+ of 32 executions done\. This goes on from there: snakemake", said)
+    assert re.search(r"What is finished is kept: \d+ of 480 executions done\. This goes on from there: snakemake", said)
 
 
 def test_snakemake_speaks_for_itself_where_it_is_asked_to(copy: Project) -> None:
