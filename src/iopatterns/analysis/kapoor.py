@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +107,31 @@ def _published(name: str, unit: str = "", over: str = "") -> Column:
     return Column((f"published_{name}",), "Published", significant, unit, over)
 
 
+def _fsync(once: bool = False) -> Column:
+    return Column(
+        ("fsync",), "Writes between fsync", lambda count: str(count) if count else "none", right=False, once=once
+    )
+
+
+_DEPTHS = (
+    _here("depth_mean", "Mean", over="Queue depth"),
+    _here("depth_largest", "Largest", over="Queue depth"),
+    _here("drained", "Emptied", "times", "Queue depth"),
+)
+
+
+def _comparisons(study: Study, experiments: Iterable[str], by: str, of: Sequence[str]) -> pd.DataFrame:
+    """Return the comparisons of some experiments, of those that the study has, one under another."""
+    here = [experiment for experiment in experiments if experiment in study.experiments]
+    return pd.concat([study.comparison(experiment, [by], of) for experiment in here], ignore_index=True)
+
+
 def scale_table(study: Study) -> Table:
     """Return table 1 with the queue depths of figure 2; a row for each number of writes between two fsync."""
     quartiles = ["queue depth first quartile", "queue depth median", "queue depth third quartile"]
     data = study.comparison("scale", ["fsync"], ["workload duration", "maximum request size", *quartiles])
     columns = [
-        Column(("fsync",), "Writes between fsync", lambda count: str(count) if count else "none", right=False),
+        _fsync(),
         _here("duration_s", "Here", "s", "Duration"),
         _published("duration_s", "s", "Duration"),
         _here("largest_write_kib", "Here", "KiB", "Largest write"),
@@ -130,14 +149,12 @@ def file_system_table(study: Study) -> Table:
     That of the file system is what it wrote to the drive over what the program wrote to its files.
     """
     of = ["workload duration", "written", "flushes", "median write", "write amplification"]
-    parts = [
-        study.comparison(experiment, ["fsync"], of).assign(file_system=name)
-        for experiment, name in _FILE_SYSTEMS.items()
-        if experiment in study.experiments
-    ]
-    data = pd.concat(parts, ignore_index=True)
-    data["study"] = "file-systems"
-    data["file_system_amplification"] = data["written_mib_mean"] / _PROGRAM_MIB
+    data = _comparisons(study, _FILE_SYSTEMS, "fsync", of)
+    data = data.assign(
+        study="file-systems",
+        file_system=data["study"].map(_FILE_SYSTEMS),
+        file_system_amplification=data["written_mib_mean"] / _PROGRAM_MIB,
+    )
     columns = [
         Column(("file_system",), "File system", right=False),
         _here("duration_s", "Duration", "s"),
@@ -153,22 +170,14 @@ def file_system_table(study: Study) -> Table:
 def loop_table(study: Study) -> Table:
     """Return what it changes whether the programs wait for the drive that is measured: two rows for each workload."""
     of = ["workload duration", "write latency", "queue depth", "largest queue depth", "times drained"]
-    parts = [
-        study.comparison(experiment, ["fsync"], of).assign(loop=name)
-        for experiment, name in _LOOPS.items()
-        if experiment in study.experiments
-    ]
-    data = pd.concat(parts, ignore_index=True).sort_values("fsync", kind="stable").reset_index(drop=True)
+    data = _comparisons(study, _LOOPS, "fsync", of).sort_values("fsync", kind="stable", ignore_index=True)
+    data = data.assign(loop=data["study"].map(_LOOPS))
     columns = [
-        Column(
-            ("fsync",), "Writes between fsync", lambda count: str(count) if count else "none", right=False, once=True
-        ),
+        _fsync(once=True),
         Column(("loop",), "The programs waited for", right=False),
         _here("duration_s", "Duration", "s"),
         _here("write_latency_ms", "Latency of writes", "ms"),
-        _here("depth_mean", "Mean", over="Queue depth"),
-        _here("depth_largest", "Largest", over="Queue depth"),
-        _here("drained", "Emptied", "times", "Queue depth"),
+        *_DEPTHS,
     ]
     return Table(data, tuple(columns), "fsync")
 
@@ -191,15 +200,12 @@ def told_of_loops(table: Table) -> str:
 def mix_table(study: Study) -> Table:
     """Return what figure 1 shows as numbers, a row for each phase of the mix."""
     quantities = ["workload duration", "queue depth", "largest queue depth", "times drained"]
-    parts = [study.comparison(name, ["numjobs"], quantities) for name in study.experiments if name in _MIX]
-    data = pd.concat(parts, ignore_index=True).assign(mix="mix")
+    data = _comparisons(study, _MIX, "numjobs", quantities).assign(mix="mix")
     columns = [
         Column(("rw",), "Phase", _workload, right=False),
         Column(("numjobs",), "Threads"),
         _here("duration_s", "Duration", "s"),
-        _here("depth_mean", "Mean", over="Queue depth"),
-        _here("depth_largest", "Largest", over="Queue depth"),
-        _here("drained", "Emptied", "times", "Queue depth"),
+        *_DEPTHS,
     ]
     return Table(data, tuple(columns), "mix")
 
@@ -233,7 +239,7 @@ def zombie_table(study: Study) -> Table:
     """Return tables 2 and 3 with what figures 4 and 5 show as numbers, a row for each number of threads."""
     quantities = ["workload duration", "bandwidth", "occupied space", "valid ratio", "share of zombies"]
     names = [name for name in study.experiments if name.startswith("zombies")]
-    data = pd.concat([study.comparison(name, ["numjobs"], quantities) for name in names], ignore_index=True)
+    data = _comparisons(study, names, "numjobs", quantities)
     columns = [
         Column(("rw",), "Workload", _workload, right=False, once=True),
         Column(("numjobs",), "Threads"),

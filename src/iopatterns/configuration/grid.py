@@ -343,7 +343,7 @@ def _of_order(point: Mapping[str, Any], conf: config.Config) -> str:
 
 def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
     """Return what is wrong with a workload that is replayed from a log, or nothing."""
-    logs = [option for option in ("partitions", "replay", "read_iolog", "stand_in", "trace") if option in point]
+    logs = [option for option in iologs.LOG_OPTIONS if option in point]
     if not logs:
         return ""
     places = ("offset", "size") if {"read_iolog", "stand_in", "trace"} & set(point) else ()

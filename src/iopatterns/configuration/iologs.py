@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from iopatterns.calls import Trace
 
+# The factors that have a cell's requests come from a log
+LOG_OPTIONS = ("partitions", "replay", "read_iolog", "stand_in", "trace")
 # A log made for a cell lasts for its runtime on any drive that does no more requests than this one after the other ...
 _REQUESTS_PER_MS = 64
 # ... up to a length that fio reads in no time
@@ -99,7 +101,7 @@ class LogOfCalls(Log):
 
 def is_replay(options: Options) -> bool:
     """Return whether a cell's requests come from a log."""
-    return not {"partitions", "replay", "read_iolog", "stand_in", "trace"}.isdisjoint(options)
+    return not options.keys().isdisjoint(LOG_OPTIONS)
 
 
 def requests_of(
