@@ -21,7 +21,7 @@ rule all:
     input:
         "results/report.pdf",
         # asked for by name, so that one that was deleted is measured again
-        raw=[raw for study in PLAN.studies for raw in PLAN.raw_files(study)],
+        raw=[raw for study in PLAN.studies for raw in PLAN.watched_files(study)],
     message:
         "The report lies in results/report.pdf"
 

@@ -239,6 +239,37 @@ def test_the_command_line_of_a_batch_is_one_that_the_kernel_takes(fresh: Project
         assert len(shlex.join(words)) < 128 * 1024 - 1000
 
 
+@pytest.mark.parametrize(
+    ("oldest_first", "watched"),
+    [
+        ([], ["04"]),
+        (["01", "02"], ["04"]),  # its job measures what is missing
+        (["01", "02", "03"], ["04"]),
+        (["01", "02", "03", "04"], ["04"]),
+        (["01", "03", "04"], ["02", "04"]),
+        (["01", "02", "04", "03"], ["03", "04"]),
+        (["04", "01"], ["01", "02", "03", "04"]),
+    ],
+)
+def test_snakemake_is_told_of_the_last_execution_of_a_cell_and_of_what_that_does_not_stand_for(
+    oldest_first: list[str], watched: list[str], fresh: Project
+) -> None:
+    overrides = {"drives": ["c400"], "repetitions": 4, "runtime": "10 ms"}
+    raws = Plan(fresh.root, overrides).raw_files("saif2020")
+    first, others = Path(raws[0]).parent, [raw for raw in raws[4:] if raw.endswith("/04.json")]
+    for second, name in enumerate(oldest_first, start=1):
+        path = fresh.root / first / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (second, second))
+    plan = Plan(fresh.root, overrides)
+    told = [f"{first}/{name}.json" for name in watched]
+    assert plan.watched_files("saif2020") == told + others
+    (batch,) = plan.batches("saif2020")
+    assert plan.watched(batch.raw_files) == told + others
+    assert plan.all_of_cells(told + others) == raws
+
+
 def test_the_cells_of_a_batch_that_lack_something_are_named(fresh: Project) -> None:
     plan = Plan(fresh.root, {"drives": ["c400"], "repetitions": 2, "runtime": "10 ms"})
     (batch,) = plan.batches("saif2020")

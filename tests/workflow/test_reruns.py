@@ -21,7 +21,7 @@ EXPERIMENTS = {
 def base(module_disk_folder: Path) -> Project:
     """A project that is measured and collected; the tests below copy it, change one thing and ask what would run."""
     project = copy_project(module_disk_folder / "base")
-    project.edit("config/config.yaml", runtime="20 ms", repetitions=1)
+    project.edit("config/config.yaml", runtime="20 ms", repetitions=3)
     project.edit(STUDY, experiments=EXPERIMENTS)
     done = project.snakemake("collect_saif2020")
     assert done.returncode == 0, done.stdout
@@ -107,7 +107,7 @@ def test_changed_fio_option_runs_exactly_the_cells_that_have_it(measured: Projec
 
 
 def test_more_repetitions_run_all_cells_and_keep_what_is_measured(measured: Project) -> None:
-    measured.edit("config/config.yaml", repetitions=2)
+    measured.edit("config/config.yaml", repetitions=6)
     assert len(would_measure(measured)) == 4
     before = measured.raw_files()
     done = measured.snakemake("collect_saif2020")
@@ -120,16 +120,40 @@ def test_more_repetitions_run_all_cells_and_keep_what_is_measured(measured: Proj
 def test_fewer_repetitions_measure_nothing(base: Project, disk_folder: Path) -> None:
     project = Project(disk_folder / "copy")
     shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
-    project.edit(STUDY, repetitions=2)
+    project.edit(STUDY, repetitions=4)
     assert project.snakemake("collect_saif2020").returncode == 0
-    project.edit(STUDY, repetitions=1)
+    project.edit(STUDY, repetitions=2)
     assert would_measure(project) == set()
 
 
-def test_deleted_raw_file_is_measured_again(measured: Project) -> None:
-    gone = sorted((measured.root / "data/raw").glob("scratch/saif2020/randread-28k-*/01.json"))[0]
-    gone.unlink()
+# Snakemake is told of the last execution alone, as long as all are there
+@pytest.mark.parametrize("execution", ["01", "03"])
+def test_deleted_raw_file_is_measured_again(measured: Project, execution: str) -> None:
+    cell = next((measured.root / "data/raw").glob("scratch/saif2020/randread-28k-*"))
+    before = {path.name: path.read_bytes() for path in cell.glob("*.json")}
+    (cell / f"{execution}.json").unlink()
     assert would_measure(measured) == {"randread-28k-j1"}
+    targets = ("measure_saif2020", "collect_saif2020")
+    done = measured.snakemake(*targets)
+    assert done.returncode == 0, done.stdout
+    assert "Collecting the raw files" in done.stdout
+    assert {path.name for path in cell.glob("*.json")} == before.keys()
+    kept = {name for name in before if not name.startswith(f"{execution}.")}
+    assert {name: (cell / name).read_bytes() for name in kept} == {name: before[name] for name in kept}
+    assert "Nothing to be done" in measured.snakemake("-n", *targets).stdout
+
+
+@pytest.mark.parametrize("execution", ["01", "03"])
+def test_a_raw_file_that_was_changed_is_refused(base: Project, disk_folder: Path, execution: str) -> None:
+    project = Project(disk_folder / "copy")
+    shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
+    assert "Nothing to be done" in project.snakemake("-n", "collect_saif2020").stdout
+    changed = next((project.root / "data/raw").glob(f"scratch/saif2020/randread-28k-*/{execution}.json"))
+    changed.write_text(f"{changed.read_text()} ")
+    refused = project.snakemake("collect_saif2020")
+    assert refused.returncode != 0
+    assert str(changed.relative_to(project.root)) in refused.stdout
+    assert "Measuring" not in refused.stdout
 
 
 def test_mistake_ends_with_status_2_and_one_message(project: Project) -> None:

@@ -5,7 +5,7 @@ for study in PLAN.studies:
         name:
             f"collect_{study}"
         input:
-            raw=PLAN.raw_files(study),
+            raw=PLAN.watched_files(study),
             unpacked=[PLAN.unpacked(drive) for drive in PLAN.archived_drives()],
             code=PLAN.code("workflow/scripts/collect.py"),
         output:
@@ -16,6 +16,7 @@ for study in PLAN.studies:
             f"results/logs/collect/{study}.log",
         params:
             experiments=PLAN.experiments(study),
+            raw_files=lambda wildcards, input: PLAN.all_of_cells(input.raw),
         message:
             f"Collecting the raw files of {study} into one table"
         script:

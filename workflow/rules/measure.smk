@@ -13,7 +13,7 @@ for study in PLAN.studies:
                 # by what these are made of, cells have their names: it matters only that they are there
                 ancient(PLAN.recorded(batch)),
             output:
-                update(list(batch.raw_files)),
+                update(PLAN.watched(batch.raw_files)),
             log:
                 f"results/logs/measure/{batch.drive}/{batch.name}.log",
             resources:
@@ -28,18 +28,19 @@ for study in PLAN.studies:
                 ),
             params:
                 specifications=lambda wildcards, output: PLAN.specifications(output),
+                raw_files=lambda wildcards, output: PLAN.all_of_cells(output),
                 cells=lambda wildcards, output: PLAN.to_measure(output),
             message:
                 "{params.cells}"
             shell:
                 "exec iopatterns measure --die-with-parent --log {log:q} --host={resources.drive_host:q}"
-                " {params.specifications:q} {output:q}"
+                " {params.specifications:q} {params.raw_files:q}"
 
     rule:
         name:
             f"measure_{study}"
         input:
-            PLAN.raw_files(study),
+            PLAN.watched_files(study),
         message:
             f"The raw files of {study} are there"
 
@@ -60,7 +61,7 @@ for drive in PLAN.archived_drives():
                     *[
                         raw
                         for study in PLAN.studies
-                        for raw in PLAN.raw_files(study, drive)
+                        for raw in PLAN.watched_files(study, drive)
                     ],
                 ]
             ),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 try:
-    raw_files = [Path(raw) for raw in snakemake.input.raw]
+    raw_files = [Path(raw) for raw in snakemake.params.raw_files]
     table = collect.measurements(raw_files, snakemake.params.experiments)
     files.write(Path(snakemake.output.table), lambda temporary: table.to_parquet(temporary, index=False))
     files.write_json(Path(snakemake.output.tuning), collect.tuned(raw_files, snakemake.params.experiments))

@@ -45,7 +45,8 @@ def lines(
         changed = [cell for cell in cells if cell.folder not in begun and siblings.get(_point(cell.folder))]
         known = begun | {cell.folder for cell in changed}
         new = [cell for cell in cells if cell.folder not in known]
-        others = [cell for cell in planned[study] if cell.folder not in {each.folder for each in new}]
+        named = {cell.folder for cell in new}
+        others = [cell for cell in planned[study] if cell.folder not in named]
         parts = []
         if new:
             parts.append(f"{_cells(new)} new{_levels(new, others)}")

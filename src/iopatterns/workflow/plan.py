@@ -1,5 +1,6 @@
 """What a configuration asks for, as the workflow's rules need it: its files, and what is still to measure."""
 
+import collections
 import contextlib
 import dataclasses
 import fcntl
@@ -17,7 +18,7 @@ from iopatterns.configuration import config, grid, kinds, sources
 from iopatterns.measuring import fio, health, machine, progress
 from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import UNPACKED
+from iopatterns.raw.sidecars import UNPACKED, sidecar_path
 from iopatterns.twin.state import find_model
 from iopatterns.workflow import ablation, capture, digest, durations, hosts, notebooks, own_twin, rule_code
 
@@ -77,6 +78,7 @@ class Plan:
         self._root = root
         self._durations = durations.Durations.load(root)
         self._run: durations.Run | None = None
+        self._watched_names: dict[str, list[str]] = {}
         self._cells = {
             study: {cell.folder: cell for cell in grid.expand(self.config, study)} for study in self.config.studies
         }
@@ -130,6 +132,35 @@ class Plan:
         wanted = [folder for folder, cell in self._cells[study].items() if drive in {None, cell.drive}]
         return [f"{RAW}/{folder}/{execution}.json" for folder in wanted for execution in executions]
 
+    def watched_files(self, study: str, drive: str | None = None) -> list[str]:
+        """Return those of `raw_files` that Snakemake is told of, see `watched`."""
+        return self.watched(self.raw_files(study, drive))
+
+    def watched(self, raw_files: Iterable[str]) -> list[str]:
+        """Return those of some raw files, all of some cells, by which Snakemake sees what is to be done.
+
+        They are the last of each cell, and where that is there each other that is missing or newer than it. A cell's
+        executions are measured in turn, so that Snakemake decides as if it were told of all. Its time and memory grow
+        with the number of files that it is told of: where cells have ten executions, they are a tenth.
+        """
+        of_cells: dict[str, list[str]] = {}
+        for raw in raw_files:
+            folder, _, name = raw.rpartition("/")
+            of_cells.setdefault(folder, []).append(name)
+        return [f"{folder}/{name}" for folder, names in of_cells.items() for name in self._watched(folder, names)]
+
+    def _watched(self, folder: str, names: list[str]) -> list[str]:
+        if folder not in self._watched_names:  # as it was when it was first asked for, for all rules alike
+            try:
+                with os.scandir(self._root / folder) as entries:
+                    changed_ns = {entry.name: entry.stat().st_mtime_ns for entry in entries}
+            except OSError:
+                changed_ns = {}
+            last = names[-1]
+            others = names[:-1] if last in changed_ns else []
+            self._watched_names[folder] = [*(name for name in others if _is_newer(name, last, changed_ns)), last]
+        return self._watched_names[folder]
+
     def batches(self, study: str) -> list[Batch]:
         """Return the cells of a study in batches, those of drives that are measured here.
 
@@ -167,7 +198,7 @@ class Plan:
         what they have in common.
         """
         raws = [raw for batch in batches for raw in batch.raw_files]
-        missing = self._cells_of(raw for raw in raws if not (self._root / raw).exists())
+        missing = self._cells_of(self._missing(raws))
         wanted = {study: [cell for cell in missing if cell.study == study] for study in self.studies}
         planned = {study: list(found.values()) for study, found in self._cells.items()}
         told = digest.lines(self._root / RAW, wanted, planned)
@@ -175,20 +206,28 @@ class Plan:
             return told
         return [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in missing] + told
 
+    def all_of_cells(self, raw_files: Iterable[str]) -> list[str]:
+        """Return all raw files of the cells of some."""
+        return [
+            f"{RAW}/{cell.folder}/{name}.json"
+            for cell in self._cells_of(raw_files)
+            for name in self.executions(cell.study)
+        ]
+
     def specifications(self, raw_files: Iterable[str]) -> list[str]:
         """Return the words by which the measuring command is told the specifications of the cells of some raw files."""
         return [f"--specification={cells.canonical(cell.specification)}" for cell in self._cells_of(raw_files)]
 
     def to_measure(self, raw_files: Iterable[str]) -> str:
         """Return for people which of the cells of some raw files lack any: a line for each."""
-        wanted = list(raw_files)
-        missing = self._cells_of(raw for raw in wanted if not (self._root / raw).exists())
+        wanted = self.all_of_cells(raw_files)
+        missing = self._cells_of(self._missing(wanted))
         lines = [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in missing]
         return "\n".join(lines) or f"Seeing that all is there of {len(self._cells_of(wanted))} cells"
 
     def _cells_of(self, raw_files: Iterable[str]) -> list[grid.Cell]:
         # drive, study and cell are the parts of a path below the raw folder
-        folders = dict.fromkeys(raw.removeprefix(f"{RAW}/").rpartition("/")[0] for raw in raw_files)
+        folders = dict.fromkeys(map(_folder, raw_files))
         return [self._cells[folder.split("/")[1]][folder] for folder in folders]
 
     def experiments(self, study: str) -> dict[str, str]:
@@ -471,8 +510,7 @@ class Plan:
         changed = [
             study
             for study in self.studies
-            if not (self._root / f"results/numbers/{study}.json").exists()
-            or any(not (self._root / raw).exists() for raw in self.raw_files(study))
+            if not (self._root / f"results/numbers/{study}.json").exists() or self._missing(self.raw_files(study))
         ]
         if not changed and (self._root / "results/report.pdf").exists():
             return []
@@ -489,13 +527,7 @@ class Plan:
 
     def measuring_s(self, batch: Batch) -> float:
         """Return about how long the cells of a batch take that lack executions, whatever earlier runs took."""
-        missing: dict[str, int] = {}
-        for raw in batch.raw_files:
-            if not (self._root / raw).exists():
-                missing[raw] = 1
-        counts = {cell.folder: 0 for cell in self._cells_of(missing)}
-        for raw in missing:
-            counts[raw.removeprefix(f"{RAW}/").rpartition("/")[0]] += 1
+        counts = collections.Counter(map(_folder, self._missing(batch.raw_files)))
         return sum(self._seconds(self._cells[batch.study][folder], count) for folder, count in counts.items())
 
     def took(self, rule: str, forecast_s: float, took_s: float) -> None:
@@ -556,10 +588,22 @@ class Plan:
         for line in hosts.lines(each for each in answers if each.is_ready is None):
             messages.say(line)
 
+    def _missing(self, raw_files: Iterable[str]) -> list[str]:
+        """Return those of some raw files that are not there; each cell's folder is read once."""
+        present: dict[str, set[str]] = {}
+        missing = []
+        for raw in raw_files:
+            folder = _folder(raw)
+            if folder not in present:
+                present[folder] = self._present(folder)
+            if raw.rpartition("/")[2] not in present[folder]:
+                missing.append(raw)
+        return missing
+
     def _present(self, folder: str) -> set[str]:
         try:
             return set(os.listdir(self._root / RAW / folder))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return set()
 
     def begin(self, cluster: hosts.Submission | None = None) -> None:
@@ -616,6 +660,22 @@ def _check_folder(root: Path) -> None:
                 f"{messages.printable(path)}: Snakemake cannot run in a folder with {name} in its path. Move or rename"
                 " the folder."
             )
+
+
+def _is_newer(name: str, last: str, changed_ns: Mapping[str, int]) -> bool:
+    """Return whether a raw file is missing, or newer than another one, by its own time or by that of its sidecar.
+
+    Snakemake sets the times of the files that it is told of anew when their job ends. Sidecars keep theirs.
+    """
+    if name not in changed_ns:
+        return True
+    sidecar_ns, last_sidecar_ns = (changed_ns.get(sidecar_path(Path(each)).name, 0) for each in (name, last))
+    return changed_ns[name] > changed_ns[last] or sidecar_ns > last_sidecar_ns
+
+
+def _folder(raw_file: str) -> str:
+    """Return the folder of a raw file's cell, below the raw folder."""
+    return raw_file.removeprefix(f"{RAW}/").rpartition("/")[0]
 
 
 def _end(message: str, exit_status: int = yaml_schema.ConfigError.exit_status) -> NoReturn:
