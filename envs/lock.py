@@ -11,6 +11,7 @@ def lock_requirements() -> None:
     """Resolve ``requirements.in`` for every supported Python at once, one version a package, with hashes."""
     command = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-emit-index-url"]
     command += ["--no-emit-find-links", "--fork-strategy", "fewest", "--python-version", OLDEST_PYTHON]
+    command += ["--excludes", "excluded.txt"]
     command += [
         "--custom-compile-command",
         "python envs/lock.py",

@@ -21,7 +21,7 @@ def test_every_package_asked_for_is_locked_with_hashes() -> None:
         assert re.search(rf"^{re.escape(name)}==\S+( ; .*)? \\\n    --hash=sha256:", text, flags=re.MULTILINE), name
 
 
-@pytest.mark.parametrize("file", ["requirements.in", "apt.txt", "apt-tests.txt", "apt-linux.txt"])
+@pytest.mark.parametrize("file", ["requirements.in", "excluded.txt", "apt.txt", "apt-tests.txt", "apt-linux.txt"])
 def test_every_package_has_its_reason(file: str) -> None:
     for name, reason in entries(file):
         assert reason, name
@@ -29,3 +29,9 @@ def test_every_package_has_its_reason(file: str) -> None:
 
 def test_lock_names_no_host() -> None:
     assert "://" not in (ENVS / "requirements.txt").read_text()
+
+
+def test_what_is_left_out_is_not_locked() -> None:
+    text = (ENVS / "requirements.txt").read_text()
+    for name, _ in entries("excluded.txt"):
+        assert f"\n{name}==" not in text
