@@ -208,11 +208,8 @@ class Plan:
 
     def all_of_cells(self, raw_files: Iterable[str]) -> list[str]:
         """Return all raw files of the cells of some."""
-        return [
-            f"{RAW}/{cell.folder}/{name}.json"
-            for cell in self._cells_of(raw_files)
-            for name in self.executions(cell.study)
-        ]
+        names = {study: self.executions(study) for study in self.studies}
+        return [f"{RAW}/{cell.folder}/{name}.json" for cell in self._cells_of(raw_files) for name in names[cell.study]]
 
     def specifications(self, raw_files: Iterable[str]) -> list[str]:
         """Return the words by which the measuring command is told the specifications of the cells of some raw files."""

@@ -71,8 +71,9 @@ def _with_packages(modules: Iterable[str]) -> Iterator[str]:
         yield from (".".join(parts[: count + 1]) for count in range(len(parts)))
 
 
-def _files(root: Path, module: str) -> Iterator[str]:
-    """Yield a module's source, and the data beside it that bear its name, such as the style of ``plots``.
+@functools.cache
+def _files(root: Path, module: str) -> tuple[str, ...]:
+    """Return a module's source, and the data beside it that bear its name, such as the style of ``plots``.
 
     Which there are is read off the package that runs, so that one that is missing below ``root`` is missed. The native
     module has none; it is rebuilt by its own means.
@@ -82,6 +83,6 @@ def _files(root: Path, module: str) -> Iterator[str]:
     below = root / _PACKAGES[package] / package
     place = here / rest.replace(".", "/")
     found = [place / "__init__.py"] if place.is_dir() else place.parent.glob(f"{place.name}.*")
-    for path in found:
-        if path.suffix not in {".so", ".pyi"}:
-            yield str((below / path.relative_to(here)).relative_to(root))
+    return tuple(
+        str((below / path.relative_to(here)).relative_to(root)) for path in found if path.suffix not in {".so", ".pyi"}
+    )
