@@ -168,8 +168,9 @@ test)
         ;;
     *) set_up ;;
     esac
-    # tests of one file run one after another, for they share what they have measured; `-n 0` runs all of them so
-    exec python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile "$@"
+    # tests of one file run one after another, for they share what they have measured; `-n 0` runs all of them so. The
+    # files that take longest come first (tests/conftest.py)
+    exec python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder "$@"
     ;;
 setup) set_up ;;
 lab)

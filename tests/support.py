@@ -77,6 +77,8 @@ class Project:
 
 
 SNAKEMAKE = (sys.executable, "-m", "snakemake", "--cores", "1")
+# What a shell runs in the background ignores Ctrl-C, and so does all that is started from there; this does not
+TAKES_CTRL_C = ("env", "--default-signal=INT")
 
 
 def copy_project(root: Path) -> Project:

@@ -132,6 +132,24 @@ def test_run_cut_short_is_no_measurement(specification: Spec, disk_folder: Path)
         fio.check(raw, specification | {"runtime_ms": 60_000})
 
 
+def test_a_run_that_was_too_short_is_tried_again_where_time_is_the_machine_s(
+    specification: Spec, disk_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, tried = fio.command, []
+
+    def once_too_short(*arguments: Any, **others: Any) -> list[str]:
+        argv = real(*arguments, **others)
+        tried.append(argv)
+        return [re.sub(r"^--runtime=.*", "--runtime=20ms", word) for word in argv] if len(tried) == 1 else argv
+
+    monkeypatch.setattr(fio, "command", once_too_short)
+    raws = raw_paths(disk_folder, specification, 1)
+    measure(Path.cwd(), specification, raws)
+    (held_up,) = read_sidecar(raws[0])["held_up"]
+    assert "ms were asked for" in held_up
+    assert len(tried) == 2
+
+
 def test_wrong_number_of_jobs_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
     raw = measured(specification, disk_folder)
     four = {**specification["fio"], "numjobs": 4, "group_reporting": 0}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pypdf
 import pytest
 from patience import wait, wait_for
-from support import SNAKEMAKE, Project, copy_project, processes_with
+from support import SNAKEMAKE, TAKES_CTRL_C, Project, copy_project, processes_with
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_changed_raw_file_is_named_and_gives_no_table(project: Project) -> None:
 
 def start(project: Project) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [*SNAKEMAKE, "collect_saif2020"],
+        [*TAKES_CTRL_C, *SNAKEMAKE, "collect_saif2020"],
         cwd=project.root,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

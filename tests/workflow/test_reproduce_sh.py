@@ -44,7 +44,7 @@ def handed_to_python(folder: Path, *arguments: str) -> list[str]:
     return said.stdout.split()
 
 
-PYTEST = ["-m", "pytest", "--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile"]
+PYTEST = ["-m", "pytest", "--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile", "--no-loadscope-reorder"]
 
 
 def test_tests_take_what_pytest_takes(tmp_path: Path) -> None:
