@@ -47,6 +47,7 @@ WORKLOADS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_two_runs_one_of_them_on_a_loaded_machine_write_the_same_bytes(name: str, tmp_path: Path) -> None:
     content = fio(tmp_path, *WORKLOADS[name])

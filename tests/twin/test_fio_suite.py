@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support import ROOT
 
 SUITE = ROOT / "tests/benchmarks/bench_fio_suite.py"
@@ -30,6 +31,7 @@ def suite(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, str(SUITE), *words], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_what_passes_is_counted_and_the_rest_has_its_reason(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "t/fiotestlib.py").touch()

@@ -22,6 +22,8 @@ from iopatterns.twin.error import TwinError
 
 # Whether other users may run the Python of these tests, which may lie in someone's home
 FOR_ALL = all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents)
+# Most start a kernel
+pytestmark = pytest.mark.slow
 WRITES = "dd if=/dev/zero of=a bs=4k count=300 conv=fsync status=none; sync; rm a"
 
 

@@ -112,6 +112,7 @@ JUNK: st.SearchStrategy[Any] = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(PATHS), junk=JUNK, remove=st.booleans())
 def test_no_change_of_a_file_gives_anything_but_a_message(tmp_path: Path, path: Any, junk: Any, remove: bool) -> None:

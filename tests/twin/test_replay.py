@@ -136,6 +136,7 @@ def test_any_trace_is_replayed_the_same_whole_and_in_pieces(
     assert once.counters == pieces.counters
 
 
+@pytest.mark.slow
 def test_latencies_and_counters_are_written(tmp_path: Path) -> None:
     trace(3000, gap_ns=20_000).assign(operation="read").rename(columns={"arrival_ns": "time_ns"}).to_csv(
         tmp_path / "trace.csv", index=False
@@ -152,6 +153,7 @@ def test_latencies_and_counters_are_written(tmp_path: Path) -> None:
     assert {"read_commands", "valid_ratio", "erase_count"} <= set(series["series"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FITTED, *FITTED_TO_OTHERS])
 def test_fitting_a_shipped_model_again_gives_its_values(name: str) -> None:
     model = twin.load(name)

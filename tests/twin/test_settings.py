@@ -46,6 +46,7 @@ def test_sdparm_s_change_holds_beside_a_switch_given_with_set(tmp_path: Path) ->
     assert mean_us("px05smb040", tmp_path, "read") == before
 
 
+@pytest.mark.slow
 def test_runs_at_the_same_time_each_get_their_own_drive(tmp_path: Path) -> None:
     expected = {"20us": (30, 90), "500us": (500, 600), "1ms": (1000, 1150)}
 
@@ -57,6 +58,7 @@ def test_runs_at_the_same_time_each_get_their_own_drive(tmp_path: Path) -> None:
         assert all(pool.map(run, [*expected] * 8))
 
 
+@pytest.mark.slow
 def test_counters_of_runs_at_the_same_time_do_not_mix(tmp_path: Path) -> None:
     def run(number: int) -> int:
         file = tmp_path / f"{number}.csv"

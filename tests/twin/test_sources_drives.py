@@ -77,11 +77,13 @@ def test_jobs_that_submit_blocking_share_the_one_server(tmp_path: Path) -> None:
 # ---- SSDs of 2008 and a hard disk: zhou
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "rw"), [(m, rw) for m in ("pqi", "intel") for rw in ("randread", "randwrite")])
 def test_the_rates_that_were_fitted_to_come_out_of_fio(tmp_path: Path, model: str, rw: str) -> None:
     assert mean_iops(tmp_path, model, rw) == pytest.approx(PUBLISHED[f"mix-{model}-{rw}"], rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["pqi", "intel"])
 def test_one_write_among_a_hundred_reads_costs_more_than_its_own_time(tmp_path: Path, model: str) -> None:
     read, write = (mean_iops(tmp_path, model, rw) for rw in ("randread", "randwrite"))
@@ -103,6 +105,7 @@ def test_with_a_cache_a_random_write_takes_a_fraction_of_a_millisecond(tmp_path:
     assert write_us(tmp_path, "intel", "write:-4k") < 100  # in place: what is in the cache is written again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", ["512", "1k", "2k"])
 def test_misaligned_writes_cost_two_units_on_ssds_and_nothing_on_a_disk(tmp_path: Path, shift: str) -> None:
     def ratio(model: str, rw: str) -> float:

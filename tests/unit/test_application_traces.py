@@ -48,6 +48,7 @@ def run(*words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+@pytest.mark.slow
 @needs_strace
 def test_the_walk_from_a_program_to_its_replay_goes_as_the_page_says(tmp_path: Path) -> None:
     *walk, in_report, adapted = blocks("sh")

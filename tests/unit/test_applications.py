@@ -58,6 +58,7 @@ def test_files_of_one_request_each_show_no_pattern() -> None:
     assert np.isnan(row["read_continued_share"])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.sampled_from("fg"), st.integers(0, 5), st.integers(0, 3)), min_size=1),
     st.integers(1, 7),

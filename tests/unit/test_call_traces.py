@@ -580,6 +580,7 @@ def trace_of(made: Sequence[Call], name: str = "mine") -> calls.Trace:
     return calls.Trace(name, "recorded", "test", lambda: form.tables(made))
 
 
+@pytest.mark.slow
 @given(st.lists(_CALLS, min_size=1, max_size=30))
 def test_parquet_gives_back_what_was_written_with_the_same_bytes_each_time(made: list[Call]) -> None:
     import tempfile

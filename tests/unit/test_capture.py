@@ -41,6 +41,7 @@ def test_phases_are_told_on_the_clock_of_the_trace(tmp_path: Path) -> None:
     assert list(piece["arrival_ns"]) == [0, 4000]
 
 
+@pytest.mark.slow
 @needs_kernel
 def test_what_a_guest_tells_of_its_phases_fits_its_trace(tmp_path: Path) -> None:
     made, shipped = tmp_path / "trace.parquet", ROOT / capture.SHIPPED / "kapoor/zombies-large-1.parquet"

@@ -48,12 +48,14 @@ def test_two_drives_are_compared_at_the_points_that_both_have(run: Path) -> None
     assert len(points) == 8
 
 
+@pytest.mark.slow
 def test_a_run_against_itself_is_told_apart_nowhere(run: Path) -> None:
     points = Comparison(*sides(ROOT, str(run), str(run)), of="bandwidth").points()
     assert set(points["verdict"]) == {"not told apart"}
     assert np.allclose(points["ratio"], 1)
 
 
+@pytest.mark.slow
 def test_a_run_in_which_random_reads_are_faster_is_told_apart_there_alone(run: Path, faster: Path) -> None:
     compared = Comparison(*sides(ROOT, str(run), str(faster)), of="bandwidth")
     points = compared.points()
@@ -66,6 +68,7 @@ def test_a_run_in_which_random_reads_are_faster_is_told_apart_there_alone(run: P
     assert f"about {0.05 * len(points):.2g} of so many" in said
 
 
+@pytest.mark.slow
 def test_single_executions_have_no_interval_and_no_verdict(run: Path, tmp_path: Path) -> None:
     (tmp_path / "measurements").mkdir()
     table = pd.read_parquet(run / "results/measurements/saif2020.parquet")
@@ -74,6 +77,7 @@ def test_single_executions_have_no_interval_and_no_verdict(run: Path, tmp_path: 
     assert set(points["verdict"]) == {"no interval"}
 
 
+@pytest.mark.slow
 def test_the_table_and_the_figures_show_both_sides(run: Path, tmp_path: Path) -> None:
     compared = Comparison(*sides(run, "c400", "px02ssf020"), of="latency")
     text = tables.to_text(compared.table(compared.points()))
@@ -118,6 +122,7 @@ def test_a_level_that_was_not_measured_is_told_with_those_that_were(run: Path) -
         sides(run, "numjbs=1", "numjobs=2")
 
 
+@pytest.mark.slow
 def test_runs_with_two_versions_of_fio_say_so(run: Path, tmp_path: Path) -> None:
     (tmp_path / "measurements").mkdir()
     table = pd.read_parquet(run / "results/measurements/saif2020.parquet")

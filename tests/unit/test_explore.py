@@ -216,6 +216,7 @@ def test_a_parameter_is_set_and_set_back() -> None:
     assert control(shown, "enabled").value is True
 
 
+@pytest.mark.slow
 def test_every_group_of_every_twin_has_controls() -> None:
     shown = controls.TwinControls()
     for name in models.names():
@@ -236,6 +237,7 @@ def test_a_drive_that_cannot_be_is_told_and_the_figure_stays() -> None:
     assert "<b>" not in shown.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", ["px05smb040", "hard-disk"])
 def test_every_level_that_a_slider_offers_is_one_of_a_model_file(twin: str) -> None:
     shown = controls.TwinControls(twin)
@@ -251,6 +253,7 @@ def test_every_level_that_a_slider_offers_is_one_of_a_model_file(twin: str) -> N
                 break
 
 
+@pytest.mark.slow
 def test_menus_show_a_finished_run_and_each_choice_is_drawn(tmp_path: Path) -> None:
     shown = controls.RunControls(lay_out_recorded(tmp_path / "project", ["clarke2024"]))
     control(shown, "Experiment").value = "other-drives"

@@ -132,6 +132,7 @@ def test_parameters_arrive_with_their_types_and_paths_start_at_the_project(proje
     assert outputs(executed) == ["[1.0, 10, [4096, 28672], [1.0, 0.5], 'a \"b\"', False]\n", "results\n", "True\n"]
 
 
+@pytest.mark.slow
 def test_two_executions_leave_the_same_bytes_and_no_path_of_the_machine(project: Path) -> None:
     path = notebook(project, "print(count)")
     first = execute(path, project / "one" / "executed.ipynb", {"path": "x"})
@@ -153,6 +154,7 @@ def test_a_failing_cell_is_told_in_one_line_and_leaves_its_traceback(project: Pa
     assert outputs(project / "executed.ipynb") == []
 
 
+@pytest.mark.slow
 def test_a_cell_that_takes_too_long_is_an_error(project: Path) -> None:
     path = notebook(project, "import time; time.sleep(60)")
     with pytest.raises(NotebookError, match="not executed: A cell timed out"):

@@ -188,6 +188,7 @@ def test_own_traces_stand_below_the_stand_ins_by_their_names(tmp_path: Path) -> 
 # ---- Recordings that are made in the same run
 
 
+@pytest.mark.slow
 def test_without_a_kernel_to_record_in_one_message_says_how_to_build_it(project: Project) -> None:
     asked = {"drives": ["mtron-7500"], "studies": ["park2009"], "live": "true"}
     with pytest.raises(

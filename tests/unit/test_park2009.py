@@ -187,6 +187,7 @@ def test_a_file_that_is_read_before_it_is_written_is_there_before_and_others_are
     assert all(int(line.split()[1]) > 0 for line in (tmp_path / "files").read_text().splitlines())
 
 
+@pytest.mark.slow
 @needs_kernel
 def test_a_recording_is_the_shipped_one(tmp_path: Path) -> None:
     name = "sequential-lanl-1024kb-caviar-se"

@@ -49,6 +49,7 @@ def test_the_forecast_names_each_drive_and_the_sum(fresh: Project) -> None:
     assert total.startswith("In all about ")
 
 
+@pytest.mark.slow
 def test_snakemake_plan_prints_it_and_measures_nothing(fresh: Project) -> None:
     said = fresh.snakemake("plan", "--config", "drives=[c400]")
     assert said.returncode == 0, said.stdout

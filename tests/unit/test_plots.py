@@ -171,6 +171,7 @@ def test_a_figure_is_as_wide_as_the_report_s_text() -> None:
     assert bandwidth_figure(summary("a"), PUBLISHED).get_figwidth() == WIDTH_INCH
 
 
+@pytest.mark.slow
 def test_the_same_data_give_the_same_bytes_whatever_the_user_s_settings(tmp_path: Path) -> None:
     first = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
     with mpl.rc_context({"font.size": 30, "svg.hashsalt": "other", "svg.fonttype": "none", "savefig.dpi": 50}):
@@ -179,6 +180,7 @@ def test_the_same_data_give_the_same_bytes_whatever_the_user_s_settings(tmp_path
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+@pytest.mark.slow
 def test_other_data_give_other_bytes(tmp_path: Path) -> None:
     first = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
     second = save(bandwidth_figure(summary("scratch", half=30.0), PUBLISHED), tmp_path / "two")
@@ -434,6 +436,7 @@ def test_the_legend_of_curves_with_variants_stays_inside_the_figure() -> None:
     assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
 
 
+@pytest.mark.slow
 def test_the_same_curves_give_the_same_bytes_whatever_the_user_s_settings(tmp_path: Path) -> None:
     panels = [Panel("one", variants("cfq", "none"), source_values(read=250.0)), Panel("two", curve_rows())]
     first = save(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "one")

@@ -196,6 +196,7 @@ requests = st.integers(1, 10**9)
 latencies = st.floats(1.0, 1e12)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(["read", "write"]), requests, latencies), min_size=1, max_size=6))
 def test_a_mean_latency_lies_between_the_smallest_and_the_largest_of_its_rows(

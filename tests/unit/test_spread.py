@@ -127,6 +127,7 @@ def test_drives_differ_where_one_of_them_is_faster_and_nowhere_else(run: Path) -
     assert "models" not in told
 
 
+@pytest.mark.slow
 def test_table_and_figure_are_made_and_the_same_each_time(run: Path, tmp_path: Path) -> None:
     made = []
     for folder in ("first", "second"):

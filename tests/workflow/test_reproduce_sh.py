@@ -41,7 +41,7 @@ def handed_to_python(folder: Path, *arguments: str) -> list[str]:
     (folder / "python").chmod(0o755)
     said = run(folder, *arguments, prefix=("env", f"PATH={folder}:{os.environ['PATH']}"))
     assert said.returncode == 0, said.stderr
-    return said.stdout.split()
+    return [line for line in said.stdout.splitlines() if line]
 
 
 PYTEST = ["-m", "pytest", "--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile", "--no-loadscope-reorder"]
@@ -53,7 +53,14 @@ def test_tests_take_what_pytest_takes(tmp_path: Path) -> None:
 
 
 def test_quick_tests_are_those_of_units_and_twins(tmp_path: Path) -> None:
-    assert handed_to_python(tmp_path, "test", "--quick", "-x") == [*PYTEST, "tests/unit", "tests/twin", "-x"]
+    assert handed_to_python(tmp_path, "test", "--quick", "-x") == [
+        *PYTEST,
+        "-m",
+        "not slow",
+        "tests/unit",
+        "tests/twin",
+        "-x",
+    ]
 
 
 def test_all_tests_have_the_packages_that_some_need(tmp_path: Path) -> None:

@@ -172,6 +172,7 @@ def test_the_command_reads_what_is_piped_into_it() -> None:
     assert said.returncode == 0
 
 
+@pytest.mark.slow
 def test_the_command_leaves_out_only_what_it_is_told_to(folder: Path) -> None:
     (folder / "a.json").write_text("nothing")
     refused = command(folder)

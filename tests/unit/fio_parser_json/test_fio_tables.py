@@ -445,6 +445,7 @@ def error_of_tables(name: str, place: tuple[str | int, ...], *replacement: objec
     return None
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(where=some_place)
 def test_a_missing_field_is_a_missing_value_or_a_clear_error(where: tuple[str, tuple[str | int, ...]]) -> None:
@@ -452,6 +453,7 @@ def test_a_missing_field_is_a_missing_value_or_a_clear_error(where: tuple[str, t
     assert error is None or str(error).startswith("damaged.json: ")
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(
     where=some_place,
