@@ -81,8 +81,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         project = fleet(Path(folder) / "planned", arguments.planned)
         plan = Plan(project.root)
-        raws, jobs = plan.raw_files(STUDY), plan.batches(STUDY)
-        print(f"{len(raws):,} executions, each a file that Snakemake is told of, {len(jobs):,} jobs")
+        raws, told, jobs = plan.raw_files(STUDY), plan.watched_files(STUDY), plan.batches(STUDY)
+        print(f"{len(raws):,} executions, {len(told):,} files that Snakemake is told of, {len(jobs):,} jobs")
         first = cost(project, "-n", f"measure_{STUDY}")
         print(f"planning them (snakemake -n): {first}")
         pretend_measured(project)
