@@ -38,8 +38,8 @@ def title(path: Path) -> str:
     return text.splitlines()[0].rstrip(".")
 
 
-def figures(path: Path) -> list[str]:
-    """Run a benchmark; return the lines that it prints, and print them."""
+def figures(path: Path) -> tuple[list[str], int]:
+    """Run a benchmark and print its lines; return these and its exit status."""
     print(f"{title(path)} ({path.name})", flush=True)
     lines = []
     with subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True) as process:
@@ -47,9 +47,7 @@ def figures(path: Path) -> list[str]:
         for line in process.stdout:
             print(f"  {line}", end="", flush=True)
             lines.append(line.rstrip())
-    if process.returncode:
-        sys.exit(f"{path.name}: failed with exit status {process.returncode}")
-    return lines
+    return lines, process.returncode
 
 
 def page(found: dict[str, Any]) -> str:
@@ -86,9 +84,16 @@ def main() -> None:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "benchmarks": [],
     }
+    failed = []
     for path in benchmarks(arguments.names):
-        found["benchmarks"].append({"program": path.name, "title": title(path), "figures": figures(path)})
-        files.write_json(arguments.json, found)  # what there is, should a later one fail
+        lines, status = figures(path)
+        if status:
+            failed.append(f"{path.name}: failed with exit status {status}")
+            continue
+        found["benchmarks"].append({"program": path.name, "title": title(path), "figures": lines})
+        files.write_json(arguments.json, found)  # what there is, should the machine stop
+    if failed:
+        sys.exit("\n".join(failed))
     if arguments.page:
         files.write(arguments.page, lambda temporary: temporary.write_text(page(found), encoding="utf-8"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-SUITE = ROOT / "tests/benchmarks/bench_fio_suite.py"
+SUITE = ROOT / "tests/benchmarks/fio_suite.py"
 # A script as those of fio's are: it lays out a file, verifies it from another folder, and asks for what no twin serves.
 SCRIPT = """
 import subprocess, sys

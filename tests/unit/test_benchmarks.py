@@ -41,13 +41,17 @@ def test_figures_go_to_json_and_to_a_page(
     assert "\ntoy: 2.0 x another toy\n" in page.read_text()
 
 
-def test_a_benchmark_that_fails_is_named_and_no_page_is_written(
+def test_a_benchmark_that_fails_is_named_the_others_run_and_no_page_is_written(
     runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bench_toy.py").write_text('"""How fast a toy is."""\nraise SystemExit(3)\n')
+    (tmp_path / "bench_wheel.py").write_text('"""How fast a wheel is."""\nprint("as fast as another")\n')
     page = tmp_path / "benchmarks.md"
     monkeypatch.setattr(runner, "FOLDER", tmp_path)
     monkeypatch.setattr("sys.argv", ["run.py", "--json", str(tmp_path / "found.json"), "--page", str(page)])
     with pytest.raises(SystemExit, match=r"bench_toy.py: failed with exit status 3"):
         runner.main()
+    assert [each["program"] for each in json.loads((tmp_path / "found.json").read_text())["benchmarks"]] == [
+        "bench_wheel.py"
+    ]
     assert not page.exists()

@@ -14,4 +14,4 @@ rule fio_suite:
     message:
         "fio's own tests on twins"
     shell:
-        "python tests/benchmarks/bench_fio_suite.py {params.source:q} --output results/fio-suite.json 2> {log:q} || (cat {log:q} >&2; exit 1)"
+        "python tests/benchmarks/fio_suite.py {params.source:q} --output results/fio-suite.json 2> {log:q} || (cat {log:q} >&2; exit 1)"
