@@ -7,6 +7,8 @@ on the machine and on what else it does; ratios within one run do much less.
 import argparse
 import ast
 import datetime
+import json
+import operator
 import subprocess
 import sys
 from pathlib import Path
@@ -75,7 +77,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True, help="where the figures go")
     parser.add_argument("--page", type=Path, help="where the page goes")
-    parser.add_argument("names", nargs="*", help="such as twin, for bench_twin.py; all by default")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        help="such as twin, for bench_twin.py: these alone, beside what is there of the others; all by default",
+    )
     arguments = parser.parse_args()
     found: dict[str, Any] = {
         "machine": machine.machine(),
@@ -84,6 +90,11 @@ def main() -> None:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "benchmarks": [],
     }
+    if arguments.names and arguments.json.exists():  # the others stay, if they were measured on the same machine
+        before = json.loads(arguments.json.read_text(encoding="utf-8"))
+        if all(before[key] == found[key] for key in ("machine", "fio_version")):
+            again = {path.name for path in benchmarks(arguments.names)}
+            found |= {**before, "benchmarks": [each for each in before["benchmarks"] if each["program"] not in again]}
     failed = []
     for path in benchmarks(arguments.names):
         lines, status = figures(path)
@@ -91,6 +102,7 @@ def main() -> None:
             failed.append(f"{path.name}: failed with exit status {status}")
             continue
         found["benchmarks"].append({"program": path.name, "title": title(path), "figures": lines})
+        found["benchmarks"].sort(key=operator.itemgetter("program"))
         files.write_json(arguments.json, found)  # what there is, should the machine stop
     if failed:
         sys.exit("\n".join(failed))
