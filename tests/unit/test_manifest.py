@@ -101,3 +101,26 @@ def test_a_missing_file_says_that_the_run_is_not_complete(run: Project) -> None:
     (run.root / SHARED[1]).unlink()
     with pytest.raises(manifest.ManifestError, match=r"results/report\.pdf: not there"):
         manifest.verdict(run.root, FIO)
+
+
+def test_with_another_fio_what_names_no_version_is_held_against_the_manifest_that_it_comes_nearest_to(
+    run: Project,
+) -> None:
+    same, text = manifest.verdict(run.root, "fio-1")
+    assert same
+    assert text.startswith("none is committed for fio-1. Of 2 tables, figures and numbers, 2 are those of")
+    assert text.endswith(f"data/manifests/{FIO}.sha256, byte for byte")
+    for study in STUDIES:
+        (run.root / f"results/tables/{study}/t.csv").write_text("of a later fio")
+    manifest.write(run.root, "fio-2")
+    (run.root / "results/tables/two/t.csv").write_text("of this fio")
+    (run.root / "results/measurements/two.parquet").write_text("of this fio")
+    same, text = manifest.verdict(run.root, "fio-1")
+    assert same
+    assert "2 tables, figures and numbers, 1 are those of data/manifests/fio-2.sha256" in text
+    assert text.splitlines()[1:] == ["  results/tables/two/t.csv"]
+
+
+def test_where_no_manifest_is_committed_nothing_is_compared(run: Project) -> None:
+    manifest.path_for(run.root, FIO).unlink()
+    assert manifest.verdict(run.root, FIO) == (True, f"not compared: none is committed, for {FIO} or any other")

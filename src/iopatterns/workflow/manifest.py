@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from iopatterns.base import files
@@ -14,6 +15,10 @@ from iopatterns.workflow.plan import Plan
 FOLDER = "data/manifests"
 # What is made of all studies together
 _OF_ALL = ("results/scorecard.json", "results/report.pdf")
+# Raw files, what is collected of them, and the report name the version of fio
+_OF_NO_VERSION = ("results/tables/", "results/figures/", "results/numbers/")
+_ALL = ("",)
+_NOT_CONFIGURED = "not compared: the configuration is not the one that the committed manifest is for"
 _SHOWN = 10
 _CONFIGURATION = "# configuration"
 
@@ -81,9 +86,10 @@ def write(root: Path, fio_version: str) -> Path:
 def verdict(root: Path, fio_version: str) -> tuple[bool, str]:
     """Return whether the results are those of the committed manifest, and a sentence that says so.
 
-    Each study is held against the manifest by itself, where its configuration is the manifest's. True also where
-    nothing can be said: not twins alone are measured, or not here, no study's configuration is the one committed, or
-    there is no manifest for this fio. Raises ManifestError when the run is not complete.
+    Each study is held against the manifest by itself, where its configuration is the manifest's. Where there is none
+    for this fio, what holds nothing of fio's version is held against the manifest that it comes nearest to. True then,
+    and where nothing can be said: not twins alone are measured, or not here, or no study's configuration is the one
+    committed. Raises ManifestError when the run is not complete.
     """
     plan = Plan(root)
     if plan.archived_drives():
@@ -91,34 +97,69 @@ def verdict(root: Path, fio_version: str) -> tuple[bool, str]:
     if any(plan.is_real(drive) for drive in plan.config.drives):
         return True, "not compared: a real drive never measures the same twice"
     path = path_for(root, fio_version)
-    if not path.exists():
-        known = sorted(each.stem for each in (root / FOLDER).glob("*.sha256"))
-        return True, f"not compared: none is committed for {fio_version} (there: {', '.join(known) or 'none'})"
+    if path.exists():
+        held = _hold(root, plan, path, _ALL)
+        if not held.studies:
+            return True, _NOT_CONFIGURED
+        if not held.different:
+            return True, f"all {held.count} files{held.what} are those of {held.path}, byte for byte{held.rest}"
+        listed = f"{len(held.different)} of {held.count} files{held.what} are not those of {held.path}{held.rest}"
+        return False, f"{listed}:{held.names_of_different()}"
+    committed = sorted((root / FOLDER).glob("*.sha256"))
+    if not committed:
+        return True, f"not compared: none is committed, for {fio_version} or any other"
+    held = min((_hold(root, plan, each, _OF_NO_VERSION) for each in committed), key=lambda each: len(each.different))
+    if not held.studies:
+        return True, _NOT_CONFIGURED
+    told = (
+        f"none is committed for {fio_version}. Of {held.count} tables, figures and numbers{held.what},"
+        f" {held.count - len(held.different)} are those of {held.path}, byte for byte{held.rest}"
+    )
+    return True, f"{told}; these are not:{held.names_of_different()}" if held.different else told
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Results held against a manifest, ``path``: of which studies, how many files, and which of them differ."""
+
+    path: str
+    studies: Sequence[str]
+    count: int
+    different: Sequence[str]
+    what: str
+    rest: str
+
+    def names_of_different(self) -> str:
+        """Return the first files that differ, a line each."""
+        shown = "".join(f"\n  {name}" for name in self.different[:_SHOWN])
+        more = f"\n  and {len(self.different) - _SHOWN} more" if len(self.different) > _SHOWN else ""
+        return shown + more
+
+
+def _hold(root: Path, plan: Plan, path: Path, folders: tuple[str, ...]) -> _Held:
+    """Hold the results below some folders against a manifest, those of the studies that are configured as in it."""
     lines = path.read_text(encoding="utf-8").splitlines()
     configured = [line.removeprefix(_CONFIGURATION).split() for line in lines if line.startswith(_CONFIGURATION)]
     meant = {words[0]: words[-1] for words in configured}
     was_run = [study for study in plan.studies if _was_run(root, plan, study)]
     same = [study for study in was_run if identity(plan, study) == meant.get(study)]
     others = [study for study in plan.studies if study not in same]
-    if not same:
-        return True, "not compared: the configuration is not the one that the committed manifest is for"
     # what all studies make together is the manifest's only where all of them are
     whole = not others and list(meant) == same
     sums = (line.split("  ", 1) for line in lines if not line.startswith("#"))
     wanted = {*same, None} if whole else set(same)
-    expected = {name: digest for digest, name in sums if _study_of(name) in wanted}
+    expected = {name: digest for digest, name in sums if name.startswith(folders) and _study_of(name) in wanted}
     paths = [name for study in same for name in _files(root, plan, study)]
-    found = _sums(root, [*paths, *_OF_ALL] if whole else paths)
+    found = _sums(root, [name for name in ([*paths, *_OF_ALL] if whole else paths) if name.startswith(folders)])
     names = sorted(expected.keys() | found.keys())
-    different = [name for name in names if expected.get(name) != found.get(name)]
-    what = "" if whole else f" of {', '.join(same)}"
-    rest = f"; not compared: {', '.join(others)}, of another configuration than the manifest" if others else ""
-    if not different:
-        return True, f"all {len(found)} files{what} are those of {path.relative_to(root)}, byte for byte{rest}"
-    shown = "".join(f"\n  {name}" for name in different[:_SHOWN])
-    more = f"\n  and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
-    listed = f"{len(different)} of {len(names)} files{what} are not those of {path.relative_to(root)}{rest}"
-    return False, f"{listed}:{shown}{more}"
+    return _Held(
+        path=str(path.relative_to(root)),
+        studies=same,
+        count=len(names),
+        different=[name for name in names if expected.get(name) != found.get(name)],
+        what="" if whole else f" of {', '.join(same)}",
+        rest=f"; not compared: {', '.join(others)}, of another configuration than the manifest" if others else "",
+    )
 
 
 def _was_run(root: Path, plan: Plan, study: str) -> bool:
