@@ -164,7 +164,7 @@ test)
     --quick)
         shift
         set_up
-        set -- -m "not slow" tests/unit tests/twin "$@"
+        set -- -m "not slow" --hypothesis-profile=quick tests/unit tests/twin "$@"
         ;;
     *) set_up ;;
     esac

@@ -18,6 +18,8 @@ from iopatterns.base import host_state
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
+# `./reproduce.sh test --quick`
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("any machine"), max_examples=10)
 hypothesis.settings.load_profile("any machine")
 
 # The folders whose tests take longest, the longest first: of several workers none then ends long after the others

@@ -1,7 +1,8 @@
 """Time of `iopatterns bench` against bench-fio and fio-plot with the same grid on the same file, and the rates of both.
 
 bench-fio comes with the package fio-plot, which is installed for this into an environment of its own that is deleted
-afterwards. Then bench-fio reads a file that was never written, which `iopatterns bench` has none of.
+afterwards. Both run without a warm-up; `iopatterns bench` draws six figures, fio-plot one for each block size. Then
+bench-fio reads a file that was never written, which `iopatterns bench` has none of.
 """
 
 import json

@@ -11,6 +11,8 @@ from twins import fio
 
 from iopatterns.analysis import published
 
+pytestmark = pytest.mark.slow  # some hundred runs of fio together
+
 PUBLISHED = {
     row["id"]: float(row["value"])
     for study in ("clarke2024", "zhou")

@@ -28,6 +28,7 @@ def test_all_programs_of_the_folder_are_benchmarks_and_say_what_they_are_about(r
         assert len(runner.title(path)) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [("traces", "--requests", "1000"), ("calls", "--lines", "1000"), ("fio_parser_json", "--files", "3")]
 )

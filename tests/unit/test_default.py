@@ -80,11 +80,13 @@ def test_a_changed_level_is_another_digest(tmp_path: Path) -> None:
     assert default.differences(found, described()) == ["the levels or options of initial"]
 
 
+@pytest.mark.slow
 def test_a_run_of_the_default_is_judged(judged: Path) -> None:
     assert scorecard.regressions(judged)
     assert scorecard.not_judged(judged) == []
 
 
+@pytest.mark.slow
 def test_a_run_of_other_values_is_not_judged_and_says_why(judged: Path) -> None:
     configure(judged, repetitions=2, seed=1)
     assert scorecard.regressions(judged) == []
@@ -92,6 +94,7 @@ def test_a_run_of_other_values_is_not_judged_and_says_why(judged: Path) -> None:
     assert said == "saif2020 differs from the default in repetitions, seed: expectations not judged."
 
 
+@pytest.mark.slow
 def test_what_is_made_the_default_is_judged_from_then_on(judged: Path) -> None:
     configure(judged, repetitions=2)
     assert scorecard.expect(judged)[-1] == judged / default.FILE
@@ -100,6 +103,7 @@ def test_what_is_made_the_default_is_judged_from_then_on(judged: Path) -> None:
     assert default.load(judged) == {**kept, STUDY: {**kept[STUDY], "repetitions": 2}}
 
 
+@pytest.mark.slow
 def test_the_overview_names_no_worst_place_where_there_is_none(judged: Path) -> None:
     assert "worst at" in scorecard.overview(judged)
     assert "None" not in scorecard.overview(judged)

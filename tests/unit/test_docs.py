@@ -133,12 +133,14 @@ class Html(HTMLParser):
             self.loaded.append(given["src"])
 
 
+@pytest.mark.slow
 def test_every_page_is_in_the_site(site: Path) -> None:
     assert {path.stem for path in site.glob("*.html")} - {"404", "search"} == {page.stem for page in DOCS}
     configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert [page.name for page in DOCS if f": {page.name}\n" not in configuration] == []
 
 
+@pytest.mark.slow
 def test_no_link_of_the_site_is_dead(site: Path) -> None:
     built = {path.name: Html(path) for path in site.glob("*.html")}
     dead = []
@@ -155,6 +157,7 @@ def test_no_link_of_the_site_is_dead(site: Path) -> None:
     assert dead == []
 
 
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     for path in site.glob("*.html"):
         assert [target for target in Html(path).loaded if re.match(r"(https?:)?//", target)] == [], path.name
@@ -162,6 +165,7 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
         assert re.findall(r"url\([\"']?(?:https?:)?//[^)]*|@import", path.read_text(encoding="utf-8")) == [], path.name
 
 
+@pytest.mark.slow
 def test_functions_are_described(site: Path) -> None:
     for name in ("fio_parser_json.jobs", "iopatterns.twin.run", "iopatterns.analysis.statistics.interval"):
         assert name in Html(site / "api.html").anchors

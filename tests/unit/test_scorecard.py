@@ -20,6 +20,8 @@ from iopatterns.base.units import size_bytes
 from iopatterns.configuration.factors import get
 from iopatterns.configuration.sources import PublishedError
 
+pytestmark = pytest.mark.slow  # each worker judges whole studies first
+
 STUDY = "saif2020"
 MEASUREMENT = f"results/measurements/{STUDY}.parquet"
 TUNING = f"results/measurements/{STUDY}.tuning.json"

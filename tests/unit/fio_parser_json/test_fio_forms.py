@@ -130,6 +130,7 @@ def test_an_option_that_is_no_number_is_missing() -> None:
     assert table["option_size"][0] == "50%"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", ["4k", "4K", "4kb", "4Ki", "4kib", "4096", "0x1000", "1m", "1Mi", "2kB"])
 @pytest.mark.parametrize("base", [None, "1000", "1024"])
 def test_a_size_is_what_fio_makes_of_it(written: str, base: str | None, tmp_path: Path) -> None:
@@ -224,6 +225,7 @@ def test_a_line_of_an_averaged_log_is_an_interval(tmp_path: Path) -> None:
     assert samples["offset_bytes"].isna().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coarseness", [0, 3, 6])
 def test_a_log_of_histograms_counts_the_ios_of_each_interval(coarseness: int, tmp_path: Path) -> None:
     asked = ("--time_based", "--runtime=1", "--write_hist_log=run", "--log_hist_msec=200")
