@@ -155,3 +155,13 @@ def test_a_mechanism_of_some_models_is_off_in_these_alone() -> None:
     drives = config.load(ROOT, {}).drives
     smaller = ablation.Mechanism("map", "It maps", [{"flash.page": "8 KiB", "page_mapping.unit": "8 KiB"}], ["intel"])
     assert [name for name, drive in drives.items() if smaller.off(drive)] == ["intel"]
+
+
+def test_each_declared_mechanism_can_be_switched_off_and_a_drive_of_the_default_has_it() -> None:
+    drives = config.load(ROOT, {}).drives
+    for mechanism in ablation.mechanisms(ROOT):
+        assert any(mechanism.off(drive) for drive in drives.values()), mechanism.name
+
+
+def test_the_committed_record_is_of_the_present_models_claims_and_grids() -> None:
+    assert {study: record["stale"] for study, record in ablation.load(ROOT).items() if record["stale"]} == {}
