@@ -12,7 +12,7 @@ usage: ./reproduce.sh [COMMAND]
   (nothing)       set up, run `snakemake --cores 1`, say what was measured and where the report lies
   quick           set up, measure one study with two executions a cell, and make its report in quick/: two minutes
   test [ARGS]     set up, run the tests, as many at once as there are cores up to four (ARGS go to pytest)
-  test --quick [ARGS]   of them the unit tests and those of simulated drives, but for slow ones: three minutes
+  test --quick [ARGS]   of them the unit tests and those of simulated drives, but for slow ones: two minutes
   test --all [ARGS]     first install what some tests need besides (envs/apt-tests.txt), then run all of them
   setup           set up only; afterwards `source .venv/bin/activate` and plain `snakemake --cores 1`
   lab [ARGS]      set up, open JupyterLab at notebooks/explore.ipynb (ARGS, such as --no-browser, go to it)

@@ -4,12 +4,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import ROOT, Project
+from support import ROOT, Project, copy_project
 
 from iopatterns.base import yaml_schema
 from iopatterns.configuration import config
 
 MAIN, DRIVES, STUDY = config.CONFIG_FILE, config.DRIVES_FILE, "config/studies/saif2020.yaml"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A copy of what a configuration is read from."""
+    return copy_project(tmp_path / "project", without=("src", "notebooks", "paper", "data/traces"))
 
 
 def test_shipped_configuration_is_valid() -> None:

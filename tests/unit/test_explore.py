@@ -16,6 +16,8 @@ from iopatterns.analysis.explore import ExploreError, Workload, simulate
 from iopatterns.twin import fitting, models
 from iopatterns.twin.error import TwinError
 
+pytestmark = pytest.mark.slow  # each test draws figures
+
 DRIVE = models.load("px05smb040")
 RECORDED = ROOT / "tests/notebooks/data"
 

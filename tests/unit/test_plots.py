@@ -29,6 +29,8 @@ from iopatterns.analysis.plots import (
 from iopatterns.analysis.published import load
 from iopatterns.analysis.quantities import QuantityError
 
+pytestmark = pytest.mark.slow  # some eighty figures together
+
 PUBLISHED = load(Path(__file__).parents[2] / "data" / "published" / "saif2020").query("experiment == 'initial'")
 HOLLOW = "#00000000"
 WHITE = "#ffffffff"

@@ -13,6 +13,8 @@ from recorded import REFUSERS, asks, mean_of, only, study
 from iopatterns.analysis import saif2020
 from iopatterns.analysis.tables import write_numbers
 
+pytestmark = pytest.mark.slow  # each recomputes a recorded study
+
 LIMIT = "section3-write-gap"
 
 
