@@ -168,7 +168,8 @@ def test_error_in_the_middle_of_a_run_is_no_measurement(specification: Spec, dis
     measured(specification, disk_folder)
     writing = specification | {"fio": {**specification["fio"], "rw": "randwrite"}}
     output = disk_folder / "out.json"
-    argv = fio.command(writing, specification["drive"]["path"], 1, 100, str(output))
+    # long enough for a write beyond the first MiB on any machine; the error ends it
+    argv = fio.command(writing, specification["drive"]["path"], 1, 10_000, str(output))
     # the kernel lets no process so limited write beyond the first MiB of any file
     limited = ["env", "--ignore-signal=XFSZ", "prlimit", f"--fsize={2**20}", *argv]
     with pytest.raises(fio.FioError, match="File too large"):
