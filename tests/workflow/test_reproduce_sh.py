@@ -57,6 +57,7 @@ def test_quick_tests_are_those_of_units_and_twins(tmp_path: Path) -> None:
         *PYTEST,
         "-m",
         "not slow",
+        "--hypothesis-profile=quick",
         "tests/unit",
         "tests/twin",
         "-x",
