@@ -38,6 +38,13 @@ if [ ! -e "$kept/linux" ]; then
         exit 1
     }
     patch --quiet --strip=1 --directory="$work/source" <"$here/failing-calls.patch"
+    # Which pages lie side by side in memory is up to the host's libraries. A request takes each by itself, as it does where
+    # the kernel looks for memory that was never written, so that its size does not depend on that.
+    sed -i 's/IS_ENABLED(CONFIG_KMSAN)/true/' "$work/source/block/bio.c"
+    grep -q 'if (true)' "$work/source/block/bio.c" || {
+        say "$name: block/bio.c does not join pages where this script looks for it"
+        exit 1
+    }
     # what is built depends on nothing else of this machine
     export KBUILD_BUILD_TIMESTAMP=2026-01-01 KBUILD_BUILD_USER=twin KBUILD_BUILD_HOST=linux KBUILD_BUILD_VERSION=1
     build() { nice -n 19 make --silent --directory="$work/source" ARCH=um O="$work/build" "$@" >>"$work/log" 2>&1; }

@@ -279,6 +279,14 @@ _TABLE = (
         hint="a whole number of milliseconds from 10",
         about="how often fio logs which latencies the requests had since; the log lies beside the raw file",
     ),
+    Factor(
+        "iopsavgtime",
+        Role.OURS,
+        least=1,
+        hint="a whole number of milliseconds",
+        about="over how long fio takes each rate of which it tells least, most, mean and deviation, in place of a fifth of"
+        " the execution; steady state is told by these",
+    ),
     Factor("rate_iops", Role.FIO, least=1, tag="rate", hint="I/Os per second"),
     Factor("fsync", Role.FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),
     Factor("fdatasync", Role.FIO, least=0, tag="fdatasync", hint="a number of writes; 0 for never"),

@@ -138,7 +138,7 @@ def command(
     argv += [
         "--time_based=1",
         f"--runtime={runtime_ms}ms",
-        f"--iopsavgtime={max(1, int(_ROUND_SHARE * runtime_ms))}",
+        f"--iopsavgtime={options.get('iopsavgtime', max(1, int(_ROUND_SHARE * runtime_ms)))}",
         "--thread=1",
         "--randrepeat=0",
         f"--randseed={randseed}",

@@ -320,8 +320,20 @@ def trace(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
     type=click.FloatRange(0, min_open=True),
     help="Mean error of the fitted points, in percent, above which there is no fit.  [default: 20]",
 )
+@click.option("--ramp-time", type=click.FloatRange(0), metavar="S", help="Seconds that are not counted.  [default: 0]")
+@click.option(
+    "--runtime", type=click.FloatRange(0, min_open=True), metavar="S", help="Seconds that are counted.  [default: 2]"
+)
+@click.option("--set", "settings", multiple=True, metavar="GROUP.NAME=VALUE", help="Of the drive, for the fit alone.")
 def fit(
-    model: str, points: tuple[Path, ...], move: tuple[str, ...], output: Path | None, most_error: float | None
+    model: str,
+    points: tuple[Path, ...],
+    move: tuple[str, ...],
+    output: Path | None,
+    most_error: float | None,
+    ramp_time: float | None,
+    runtime: float | None,
+    settings: tuple[str, ...],
 ) -> None:
     """Fit MODEL to measured points: find the values of the parameters that may move.
 
@@ -330,12 +342,15 @@ def fit(
     points (--most-error).
     """
     from iopatterns.twin import models
-    from iopatterns.twin.fitting import MOST_ERROR, NoFitError, fit_files
+    from iopatterns.twin.fitting import MOST_ERROR, NoFitError, fit_files, run_of
 
     loaded = models.load(model)
     limit = MOST_ERROR if most_error is None else most_error / 100
+    given = {"ramp_time_s": ramp_time, "runtime_s": runtime, "set": models.settings_of(settings)}
+    told = {name: value for name, value in given.items() if value not in (None, {})}
+    run = run_of({**({} if points else loaded.fit), **told}) if told else None
     try:
-        click.echo(fit_files(loaded, list(points), list(move), output, Path.cwd(), most_error=limit))
+        click.echo(fit_files(loaded, list(points), list(move), output, Path.cwd(), most_error=limit, run=run))
     except NoFitError as error:
         click.echo(error.report)
         raise

@@ -5,7 +5,7 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ _NOT_SIMULATED = (
     *("thinktime", "rate", "rate_iops", "rate_process", "fsync", "fdatasync", "sync", "read_iolog"),
 )
 _REGION_BYTES = 2**30  # where the points' workloads work, as the file of the report's measurements
-_SECONDS = 2  # of each point's workload, as long as an execution of the report
+_RUNTIME_S = 2.0  # of each point's workload, as long as an execution of the report
 _SIGNIFICANT_DIGITS = 4  # of a fitted parameter: what the last digits of a solver say is noise
 # A mean absolute relative error of the fitted points above this is no fit: the shipped models stay below 0.03.
 MOST_ERROR = 0.2
@@ -87,11 +87,28 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Run:
+    """How the points' workloads run on the drive, in fio's terms.
+
+    What completes within the first ``ramp_time_s`` is not counted, as with fio's ramp_time; ``runtime_s`` follow.
+    ``settings`` are parameters, ``group.name`` by value as in a model file, that the drive has for the fit alone, such
+    as the capacity that it is cut to where it is measured.
+    """
+
+    ramp_time_s: float = 0.0
+    runtime_s: float = _RUNTIME_S
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+_USUAL_RUN = Run()
+
+
+@dataclass(frozen=True)
 class Fit:
     """A fitted model: its parameters' new values by name, and for each point the model's value in the point's unit.
 
     ``at_bounds`` says, by name, of which parameters the best value may lie outside what was searched, and where they
-    stopped: such a value was not found, it is where the search ended.
+    stopped: such a value was not found, it is where the search ended. ``run`` is how the points' workloads ran.
     """
 
     model: models.Model
@@ -99,6 +116,7 @@ class Fit:
     points: Sequence[Point]
     values: Sequence[float]
     at_bounds: Mapping[str, str]
+    run: Run = _USUAL_RUN
 
     def errors(self, *, predicted: bool) -> dict[str, float]:
         """Return the relative error of each point by its id: 0.05 where the model gives 5 % more than was measured."""
@@ -114,13 +132,14 @@ class Fit:
         return float(np.mean(np.abs(errors))) if errors else math.nan
 
 
-def simulate(model: models.Model, point: Point, seed: int = 1, seconds: float = _SECONDS) -> float:
+def simulate(model: models.Model, point: Point, seed: int = 1, run: Run = _USUAL_RUN) -> float:
     """Return what the model gives for a point, in the point's unit. Raises TwinError where the drive is too small.
 
-    The workload has as many requests as the point's rate makes in so many ``seconds``, and at least a thousand.
+    The workload has as many requests as the point's rate makes in the run's time, and at least a thousand. The run's
+    settings are for the caller to apply.
     """
     numbers = np.random.Generator(np.random.PCG64(seed))
-    requests = max(1000, round(seconds * _per_second(point)))
+    requests = max(1000, round((run.ramp_time_s + run.runtime_s) * _per_second(point)))
     region = min(_REGION_BYTES, model.size_bytes) // point.bs_bytes
     if region < point.numjobs:
         raise TwinError(f"{model.name}: point '{point.id}': the drive holds no {point.bs_bytes} bytes for each job")
@@ -135,9 +154,17 @@ def simulate(model: models.Model, point: Point, seed: int = 1, seconds: float = 
     )
     native = _twin.Replay(model.text, point.numjobs, point.iodepth, seed)
     done = [native.feed(np.empty(0, np.int64), *columns), native.finish()]
+    ramp_time_ns = run.ramp_time_s * 1e9
+    counted = np.concatenate([completed_ns for _, completed_ns, _ in done]) > ramp_time_ns
+    if not counted.any():
+        raise TwinError(
+            f"{model.name}: point '{point.id}': the model is so much faster than {point.value:g} {point.unit} that all"
+            f" is over within the ramp time of {run.ramp_time_s:g} s. Give a shorter one."
+        )
     if point.unit == "us":
-        return float(np.concatenate([latency_ns for _, _, latency_ns in done]).mean() / 1e3)
-    return requests / native.end_ns * 1e9 * point.counted_share * _in_unit(point)
+        return float(np.concatenate([latency_ns for _, _, latency_ns in done])[counted].mean() / 1e3)
+    per_second = counted.sum() / (native.end_ns - ramp_time_ns) * 1e9
+    return float(per_second * point.counted_share * _in_unit(point))
 
 
 def _in_unit(point: Point) -> float:
@@ -152,15 +179,15 @@ def _per_second(point: Point) -> float:
     return point.value / point.counted_share / _in_unit(point)
 
 
-def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], seconds: float = _SECONDS) -> Fit:
+def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], run: Run = _USUAL_RUN) -> Fit:
     """Move the parameters named until the model agrees with the points that are not predicted.
 
     The parameters, numbers of the model by ``group.name``, move on a logarithmic scale between a tenth and ten times
     their present values, within their declared ranges, so that the squared relative errors become least
-    (scipy.optimize.least_squares). The same input gives the same output. ``seconds`` as of `simulate`. Raises
-    TwinError for a parameter that the model has not or that is no number, and where there are fewer points than
-    parameters.
+    (scipy.optimize.least_squares). The same input gives the same output. Raises TwinError for a parameter that the
+    model has not or that is no number, and where there are fewer points than parameters.
     """
+    measured = model.with_values(run.settings, "--set")
     start, lower, upper = _bounds(model, move)
     fitted = [point for point in points if not point.predicted]
     if len(fitted) < len(move):
@@ -170,8 +197,8 @@ def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], secon
         )
 
     def residuals(logarithms: np.ndarray) -> np.ndarray:
-        moved = _with(model, move, logarithms)
-        return np.array([math.log(simulate(moved, point, seconds=seconds) / point.value) for point in fitted])
+        moved = _with(measured, move, logarithms)
+        return np.array([math.log(simulate(moved, point, run=run) / point.value) for point in fitted])
 
     solution = scipy.optimize.least_squares(
         residuals,
@@ -182,10 +209,10 @@ def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], secon
         xtol=1e-6,
         ftol=1e-8,
     )
-    best = _with(model, move, solution.x)
+    best = _with(measured, move, solution.x)
     moved = {name: int(best.number(name)) for name in move}
-    values = [simulate(best, point, seconds=seconds) for point in points]
-    return Fit(best, moved, list(points), values, _at_bounds(moved, start, lower, upper))
+    values = [simulate(best, point, run=run) for point in points]
+    return Fit(model.replaced(moved), moved, list(points), values, _at_bounds(moved, start, lower, upper), run)
 
 
 def _at_bounds(
@@ -452,6 +479,21 @@ def report(fitted: Fit) -> str:
     return "\n".join(lines)
 
 
+def run_to_recipe(run: Run) -> dict[str, Any]:
+    """Return what a model file's ``fit`` section says of the run, see `run_of`."""
+    told: dict[str, Any] = {"set": dict(run.settings)} if run.settings else {}
+    if run.ramp_time_s:
+        told["ramp_time_s"] = run.ramp_time_s
+    if run.runtime_s != _RUNTIME_S:
+        told["runtime_s"] = run.runtime_s
+    return told
+
+
+def run_of(recipe: Mapping[str, Any]) -> Run:
+    """Return how the points' workloads ran in the fit that a model file records."""
+    return Run(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
+
+
 def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
     """Return the ``fit`` section that goes into the model file: where the points are, and how well the model does."""
 
@@ -463,7 +505,8 @@ def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
             if point.predicted is predicted
         }
 
-    section: dict[str, Any] = {"points": points_source, "moved": list(fitted.moved), "fitted": rows(False)}
+    section: dict[str, Any] = {"points": points_source, **run_to_recipe(fitted.run)}
+    section |= {"moved": list(fitted.moved), "fitted": rows(False)}
     if rows(True):
         section["predicted"] = rows(True)
     if fitted.at_bounds:
@@ -480,10 +523,12 @@ def fit_files(
     root: Path,
     *,
     most_error: float = MOST_ERROR,
+    run: Run | None = None,
 ) -> str:
     """Do what `twin fit` does: fit, write the fitted model where one is wanted, and return the report.
 
-    Without tables and parameters the fit that the model's own file records is repeated, its points read below ``root``.
+    Without tables and parameters the fit that the model's own file records is repeated, its points read below ``root``,
+    in a run as is recorded there where none is given.
     Raises NoFitError, and writes nothing, where the mean absolute relative error of the fitted points is above
     ``most_error``; TwinError.
     """
@@ -497,7 +542,8 @@ def fit_files(
         source = ", ".join(map(str, tables))
     else:
         raise TwinError("--points and --move belong together: what was measured, and which parameters may move")
-    found = fit(model, points, move)
+    recorded = _USUAL_RUN if tables else run_of(model.fit)
+    found = fit(model, points, move, run or recorded)
     error = found.mean_absolute_error(predicted=False)
     if error > most_error:
         worst = max(found.errors(predicted=False).items(), key=lambda each: abs(each[1]))

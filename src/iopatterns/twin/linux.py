@@ -37,6 +37,10 @@ SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
 # What Linux has in place of a model's scheduler
 _SCHEDULER_OF = {"none": "none", "noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
 _MOST_SCHEDULED = 2048  # what nr_requests takes
+_MOST_REQUEST_KIB = 2048  # what the drive takes, page by page (src/twin/linux/block_device.cc)
+# How much may be waiting in the page cache to be written, of the guest's memory: the shares that are Linux' defaults
+_DIRTY_SHARE = 0.2
+_DIRTY_BACKGROUND_SHARE = 0.1
 
 DRIVE = "/dev/vda"
 MOUNT = "/mnt/drive"
@@ -173,6 +177,8 @@ def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _To
         "guest.mount_options": options.mount_options,
         "guest.folder": int(options.folder is not None),
         "guest.drop_caches": int(options.drop_caches),
+        "guest.dirty_bytes": int(_DIRTY_SHARE * options.memory_bytes),
+        "guest.dirty_background_bytes": int(_DIRTY_BACKGROUND_SHARE * options.memory_bytes),
         "guest.module": _modules(kernel) if options.real_time else [],
         "guest.setting": _queue_settings(loaded, options),
         "guest.mkfs": _mkfs(options),
@@ -284,7 +290,8 @@ def _queue_settings(model: models.Model, options: Options) -> list[str]:
     settings = [f"scheduler={scheduler}", f"rotational={int(model.kind == 'hard_disk')}"]
     if scheduler != "none":
         settings.append(f"nr_requests={min(int(model.number('host.nr_requests')), _MOST_SCHEDULED)}")
-    settings.append(f"max_sectors_kb={max(4, int(model.number('host.max_request')) >> 10)}")
+    kib = int(model.number("host.max_request")) >> 10
+    settings.append(f"max_sectors_kb={min(max(4, kib), _MOST_REQUEST_KIB)}")
     return settings
 
 

@@ -109,13 +109,7 @@ class Model:
 
         Raises TwinError for an unknown parameter or a value out of its range.
         """
-        given = {}
-        for setting in settings:
-            name, equals, text = setting.partition("=")
-            if not equals:
-                raise TwinError(f"--set {setting}: needs the form group.name=value, such as flash.read_time=60us")
-            given[name] = _plain(text)
-        return self.with_values(given, "--set")
+        return self.with_values(settings_of(settings), "--set")
 
     def with_values(self, given: Mapping[str, Any], place: str) -> "Model":
         """Return the same drive with other values of some parameters, by ``group.name``, written as in a model file.
@@ -134,6 +128,17 @@ class Model:
         model = self.replaced(changed)
         _check_drive(f"{place} {', '.join(given)}", model)
         return model
+
+
+def settings_of(settings: Iterable[str]) -> dict[str, Any]:
+    """Return what ``group.name=value`` says of each, the value as in a model file. Raises TwinError for another form."""
+    given = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise TwinError(f"--set {setting}: needs the form group.name=value, such as flash.read_time=60us")
+        given[name] = _plain(text)
+    return given
 
 
 def _plain(text: str) -> Any:
@@ -289,6 +294,9 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
     fit = _closed(
         {
             "points": text,
+            "set": {"type": "object"},
+            "ramp_time_s": {"type": "number", "minimum": 0},
+            "runtime_s": {"type": "number", "exclusiveMinimum": 0},
             "moved": {"type": "array", "items": text},
             "fitted": rows,
             "predicted": rows,

@@ -80,7 +80,9 @@ Nanoseconds Flash::array_read(Nanoseconds now, FlashPage page, ReadFor who) {
 
 Nanoseconds Flash::data_out(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes) {
   Nanoseconds& free = channel_free_[channel_of(die)];
-  return free = std::max(free, now) + transfer_ns(size_bytes, parameters_.channel_rate);
+  const auto codeword = static_cast<std::uint64_t>(std::min(parameters_.codeword, parameters_.page));
+  const std::uint64_t sent_bytes = (size_bytes + codeword - 1) / codeword * codeword;
+  return free = std::max(free, now) + transfer_ns(sent_bytes, parameters_.channel_rate);
 }
 
 Nanoseconds Flash::program(Nanoseconds now, FlashPage page, std::uint64_t size_bytes) {
@@ -102,7 +104,10 @@ Nanoseconds Flash::erase(Nanoseconds now, std::uint32_t die_number) {
 Nanoseconds Flash::begin(Nanoseconds ready, const Die& die) const {
   if (parameters_.housekeeping_interval == 0 || ready < die.housekeeping) return ready;
   const Nanoseconds since = (ready - die.housekeeping) % parameters_.housekeeping_interval;
-  return since < parameters_.housekeeping_time ? ready + parameters_.housekeeping_time - since : ready;
+  if (since >= parameters_.housekeeping_time) return ready;
+  const Nanoseconds slice = parameters_.housekeeping_slice;
+  const Nanoseconds let_in = slice == 0 ? parameters_.housekeeping_time : (since + slice - 1) / slice * slice;
+  return ready + std::min(let_in, parameters_.housekeeping_time) - since;
 }
 
 // How long it takes to read a page of the row, with retries if it needs them.

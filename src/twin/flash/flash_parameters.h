@@ -17,6 +17,7 @@ struct FlashParameters {
   std::int64_t page = 4096;
   std::int64_t pages_per_block = 64;
   CellType cell = CellType::kSlc;
+  std::int64_t codeword = 512;
   Nanoseconds read_time = 0;
   Nanoseconds program_time = 0;
   Nanoseconds erase_time = 0;
@@ -29,6 +30,7 @@ struct FlashParameters {
   std::int64_t read_retries = 1;
   Nanoseconds housekeeping_interval = 0;
   Nanoseconds housekeeping_time = 0;
+  Nanoseconds housekeeping_slice = 0;
 
   void visit(FieldVisitor& v) {
     v.number("channels", channels, Unit::kCount, 1, 64, "buses between controller and flash");
@@ -37,6 +39,8 @@ struct FlashParameters {
     v.number("page", page, Unit::kBytes, 512, 1 << 20, "what is read or programmed at once on a plane");
     v.number("pages_per_block", pages_per_block, Unit::kCount, 8, 8192, "pages that are erased together");
     v.choice("cell", cell, {"slc", "mlc", "tlc"}, "bits per cell: one, two or three");
+    v.number("codeword", codeword, Unit::kBytes, 512, 1 << 20,
+             "what errors are corrected in, so that it is sent to the controller whole; at most a page");
     v.number("read_time", read_time, Unit::kNanoseconds, 0, kSecond,
              "tR: from the array to the page register, mean over a block's pages");
     v.number("program_time", program_time, Unit::kNanoseconds, 0, kSecond,
@@ -61,6 +65,8 @@ struct FlashParameters {
     v.number("housekeeping_interval", housekeeping_interval, Unit::kNanoseconds, 0, 3600 * kSecond,
              "how often each die is taken for the drive's own work, such as checking and refreshing pages; 0: never");
     v.number("housekeeping_time", housekeeping_time, Unit::kNanoseconds, 0, kSecond, "and for how long each time");
+    v.number("housekeeping_slice", housekeeping_slice, Unit::kNanoseconds, 0, kSecond,
+             "after how long of it what waits for the die is let in, and again after as long; 0: at its end only");
   }
 };
 

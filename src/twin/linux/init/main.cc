@@ -43,6 +43,7 @@ struct Job {
   gid_t group = 0;
   bool folder = false;
   bool drop_caches = false;
+  std::string dirty_bytes, dirty_background_bytes;
   std::vector<std::string> modules;   // of a kernel that has not all that is needed built in
   std::vector<std::string> settings;  // `file=value`
   std::vector<std::string> mkfs, environment, command;
@@ -143,6 +144,8 @@ Job read_job() {
     if (key == "group") job.group = static_cast<gid_t>(std::strtoul(value.c_str(), nullptr, 10));
     if (key == "folder") job.folder = value == "1";
     if (key == "drop_caches") job.drop_caches = value == "1";
+    if (key == "dirty_bytes") job.dirty_bytes = value;
+    if (key == "dirty_background_bytes") job.dirty_background_bytes = value;
     if (key == "module") job.modules.push_back(value);
     if (key == "setting") job.settings.push_back(value);
     if (key == "mkfs") job.mkfs.push_back(value);
@@ -265,6 +268,9 @@ int main() {
   }
   mount_at("proc", "/proc", nullptr);
   mount_at("sysfs", "/sys", nullptr);
+  // By default these are shares of the memory that is free, and so would be up to what the host's libraries take of it.
+  write_to("/proc/sys/vm/dirty_bytes", job.dirty_bytes);
+  write_to("/proc/sys/vm/dirty_background_bytes", job.dirty_background_bytes);
   mount_at("devtmpfs", "/dev", nullptr);
   mount_at("tmpfs", "/dev/shm", "mode=1777");
   mount_at("devpts", "/dev/pts", "ptmxmode=666");
