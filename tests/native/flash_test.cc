@@ -154,5 +154,36 @@ TEST_CASE("housekeeping takes each die at its own times") {
   CHECK(busy[0] != busy[1]);
 }
 
+TEST_CASE("what waits for a die is let in between the slices of its housekeeping") {
+  FlashParameters parameters = one_die();
+  parameters.housekeeping_interval = kMillisecond;
+  parameters.housekeeping_time = 100 * kMicrosecond;
+  parameters.housekeeping_slice = 30 * kMicrosecond;
+  Bench bench(parameters);
+  int waited = 0;
+  for (int step = 0; step < 2000; ++step) {
+    const Nanoseconds now = step * (kMillisecond + 500) + 1;
+    const Nanoseconds begins = bench.read(now) - kRead;
+    CHECK(begins - now <= parameters.housekeeping_slice);
+    if (begins == now) continue;
+    ++waited;
+    // who comes just then is not sent to wait for another slice
+    CHECK(Bench(parameters).read(begins) == begins + kRead);
+  }
+  CHECK(waited == doctest::Approx(200).epsilon(0.3));
+}
+
+TEST_CASE("a codeword is sent whole, and no more than a page") {
+  FlashParameters parameters = one_die();
+  parameters.page = 16384;
+  parameters.channel_rate = 512'000'000;
+  const Nanoseconds sector = Bench(parameters).flash.data_out(0, 0, 512);
+  parameters.codeword = 4096;
+  CHECK(Bench(parameters).flash.data_out(0, 0, 512) == 8 * sector);
+  CHECK(Bench(parameters).flash.data_out(0, 0, 4608) == 16 * sector);
+  parameters.codeword = 1 << 20;
+  CHECK(Bench(parameters).flash.data_out(0, 0, 512) == 32 * sector);
+}
+
 }  // namespace
 }  // namespace twin
