@@ -176,13 +176,13 @@ TEST_CASE("what waits for a die is let in between the slices of its housekeeping
 TEST_CASE("a codeword is sent whole, and no more than a page") {
   FlashParameters parameters = one_die();
   parameters.page = 16384;
-  parameters.channel_rate = 512'000'000;
-  const Nanoseconds sector = Bench(parameters).flash.data_out(0, 0, 512);
+  CHECK(Bench(parameters).flash.in_codewords(512) == 512);
   parameters.codeword = 4096;
-  CHECK(Bench(parameters).flash.data_out(0, 0, 512) == 8 * sector);
-  CHECK(Bench(parameters).flash.data_out(0, 0, 4608) == 16 * sector);
+  CHECK(Bench(parameters).flash.in_codewords(512) == 4096);
+  CHECK(Bench(parameters).flash.in_codewords(4608) == 8192);
   parameters.codeword = 1 << 20;
-  CHECK(Bench(parameters).flash.data_out(0, 0, 512) == 32 * sector);
+  CHECK(Bench(parameters).flash.in_codewords(512) == 16384);
+  CHECK(Bench(parameters).flash.in_codewords(16384) == 16384);
 }
 
 }  // namespace

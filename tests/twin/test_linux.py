@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -248,6 +249,25 @@ def test_it_does_so_where_programs_look_elsewhere_for_their_libraries(
 ) -> None:
     hidden = 'mount --bind /dev/null /etc/ld.so.cache && exec "$@"'
     assert repeated(tmp_path / "a", within=("unshare", "--mount", "sh", "-c", hidden, "sh")) == reference
+
+
+@needs_kernel
+def test_requests_do_not_depend_on_what_else_is_in_the_guests_memory(tmp_path: Path) -> None:
+    """Of much more than may wait to be written, so that the kernel begins when there is too much of it."""
+    job = shlex.join([*FIO, "--rw=write", "--bs=64k", "--size=250m", "--ioengine=psync", "--numjobs=2", "--thread=1"])
+    python = Path(sys.executable).resolve()
+    asked = {}
+    for name, before in {
+        "nothing": ":",
+        "file": f"cat {python} {python} > /dev/null",
+        "own": "a=$(seq 200000)",
+    }.items():
+        trace = tmp_path / f"{name}.csv"
+        shell(f"{before}; {job} > /dev/null", "--trace", str(trace))
+        found = rows(trace)
+        asked[name] = [(row["operation"], row["offset_bytes"], row["size_bytes"]) for row in found]
+        assert max(int(row["size_bytes"]) for row in found) > 256 * 4096
+    assert asked["file"] == asked["own"] == asked["nothing"]
 
 
 @needs_kernel

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,13 +15,13 @@ from support import ROOT
 from twins import command
 
 from iopatterns import twin
-from iopatterns.twin.fitting import published_points, read_points, simulate
+from iopatterns.twin.fitting import published_points, read_points, run_of, simulate
 
 # without the read cache, so that every read is one of the flash
 MODEL = twin.load("px05smb040").overridden(["read_cache.enabled=off"])
 SMALL = MODEL.overridden(["capacity.size=1GiB", "flash.pages_per_block=16", "flash.dies_per_channel=1"])
 FITTED = ["px02ssf020", "px05smb040", "c400"]  # to RR-9319
-FITTED_TO_OTHERS = ["pqi", "intel", "wsl-ssd"]
+FITTED_TO_OTHERS = ["pqi", "intel", "wsl-ssd", "x25-m", "mtron-7500"]
 
 
 def trace(count: int, operation: int = 0, seed: int = 1, span_bytes: int = 2**28, gap_ns: int = 0) -> pd.DataFrame:
@@ -157,7 +158,7 @@ def test_latencies_and_counters_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [*FITTED, *FITTED_TO_OTHERS])
 def test_fitting_a_shipped_model_again_gives_its_values(name: str) -> None:
     model = twin.load(name)
-    found = twin.fit(model, published_points(ROOT, model.fit), model.fit["moved"])
+    found = twin.fit(model, published_points(ROOT, model.fit), model.fit["moved"], run_of(model.fit))
     assert found.moved == {key: model.values[key] for key in model.fit["moved"]}
 
 
@@ -228,6 +229,36 @@ def test_a_fit_finds_the_parameters_that_made_the_points(tmp_path: Path) -> None
     assert model.number("link.rate") == pytest.approx(700e6, rel=0.02)
     assert model.sources["flash.read_time"][0] == "fitted"
     assert not math.isnan(float(model.fit["fitted"][lines[1].split(",")[0]].split()[1]))
+
+
+def test_a_fit_counts_after_the_ramp_time_on_the_drive_as_it_is_set(tmp_path: Path) -> None:
+    # With a large buffer a drive writes more at first than it can keep up
+    cut = ("capacity.size=4 GiB", "write_buffer.size=256 MiB")
+    program_time_ns = 2 * int(MODEL.number("flash.program_time"))
+    slow = MODEL.replaced({"flash.program_time": program_time_ns}).overridden(cut)
+    points = tmp_path / "points.csv"
+    points.write_text("id,rw,bs,value,unit\na,write,128k,376,MB/s\n")
+    (point,) = read_points(points)
+    sustained = simulate(slow, point, run=twin.FitRun(ramp_time_s=2, runtime_s=1))
+    assert sustained < 0.6 * simulate(slow, point, run=twin.FitRun(runtime_s=0.5))
+    points.write_text(f"id,rw,bs,value,unit\na,write,128k,{sustained},MB/s\n")
+    begin = tmp_path / "begin.yaml"
+    begin.write_text(
+        re.sub(r"( program_time: {value: )[^,]+", rf"\g<1>{17 * program_time_ns // 20} ns", MODEL.path.read_text())
+    )
+    words = ["--points", str(points), "--move", "flash.program_time", "--ramp-time", "2", "--runtime", "1"]
+    words += [word for each in cut for word in ("--set", each)]
+    fitted = tmp_path / "fitted.yaml"
+    said = command("fit", str(begin), *words, "--output", str(fitted))
+    assert said.returncode == 0, said.stderr
+    model = twin.load(fitted)
+    assert model.number("flash.program_time") == pytest.approx(program_time_ns, rel=0.02)
+    assert model.number("capacity.size") == MODEL.number("capacity.size")
+    # the file says how, so that the fit can be repeated
+    assert run_of(model.fit) == twin.FitRun(2, 1, {"capacity.size": "4 GiB", "write_buffer.size": "256 MiB"})
+    unknown = command("fit", "px05smb040", *words, "--set", "flash.reed_time=1 us")
+    assert unknown.returncode == 2
+    assert "--set flash.reed_time" in unknown.stderr
 
 
 def test_fits_that_cannot_be_are_told(tmp_path: Path) -> None:

@@ -81,6 +81,12 @@ def test_fio_counts_only_after_the_time_before_counting_and_in_five_rounds() -> 
     assert {"--ramp_time=4000000us", "--runtime=20000ms", "--iopsavgtime=3800"} <= set(words)
 
 
+def test_a_study_may_say_over_how_long_fio_takes_each_rate() -> None:
+    (cell,) = expand({"rw": ["randread"], "bs": ["4k"]}, {**FIO, "iopsavgtime": 500})
+    words = fio.command(cell.specification, "target", 1, 60_000, "out.json")
+    assert [word for word in words if word.startswith("--iopsavgtime")] == ["--iopsavgtime=500"]
+
+
 def test_regions_give_each_job_a_part_of_the_file_of_its_own() -> None:
     experiment: config.Experiment = {"regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [1, 4]}}
     study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}

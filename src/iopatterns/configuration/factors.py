@@ -284,8 +284,8 @@ _TABLE = (
         Role.OURS,
         least=1,
         hint="a whole number of milliseconds",
-        about="over how long fio takes each rate of which it tells least, most, mean and deviation, in place of a fifth of"
-        " the execution; steady state is told by these",
+        about="over how long fio takes each rate of which it tells least, most, mean and deviation, in place of a fifth"
+        " of the execution; steady state is told by these",
     ),
     Factor("rate_iops", Role.FIO, least=1, tag="rate", hint="I/Os per second"),
     Factor("fsync", Role.FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),

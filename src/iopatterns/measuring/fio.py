@@ -117,7 +117,7 @@ def command(
     what every measurement needs: one process whose death ends all jobs (``thread``), offsets that differ between
     executions and repeat with the seed (``randrepeat=0`` with ``randseed``; fio's default ignores the seed), no file
     made by mistake (``allow_file_create=0``), and the rate in each of the rounds by which steady state is told
-    (``iopsavgtime``).
+    (``iopsavgtime``, unless the cell gives another time).
     """
     options = specification["fio"]
     argv = ["fio", f"--name={options['rw']}", f"--filename={_escaped(target)}"]

@@ -7,17 +7,18 @@ without fio; ``fit(model, points, move)`` fits it to measured points; ``names()`
 TYPE_CHECKING = False  # importing it takes longer than all else that `twin run` imports
 if TYPE_CHECKING:
     from iopatterns.twin.error import TwinError
-    from iopatterns.twin.fitting import Fit, Point, fit
+    from iopatterns.twin.fitting import Fit, FitRun, Point, fit
     from iopatterns.twin.models import Model, load, names
     from iopatterns.twin.replaying import Replayed, replay
     from iopatterns.twin.running import run
 
-__all__ = ["Fit", "Model", "Point", "Replayed", "TwinError", "fit", "load", "names", "replay", "run"]
+__all__ = ["Fit", "FitRun", "Model", "Point", "Replayed", "TwinError", "fit", "load", "names", "replay", "run"]
 
 # Where each name is; looked up when it is asked for, since `twin run` must begin at once.
 _HOMES = {
     "TwinError": "error",
     "Fit": "fitting",
+    "FitRun": "fitting",
     "Point": "fitting",
     "fit": "fitting",
     "Model": "models",

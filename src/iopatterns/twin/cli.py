@@ -325,7 +325,7 @@ def trace(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
     "--runtime", type=click.FloatRange(0, min_open=True), metavar="S", help="Seconds that are counted.  [default: 2]"
 )
 @click.option("--set", "settings", multiple=True, metavar="GROUP.NAME=VALUE", help="Of the drive, for the fit alone.")
-def fit(
+def fit(  # noqa: PLR0917 - click calls it by names
     model: str,
     points: tuple[Path, ...],
     move: tuple[str, ...],

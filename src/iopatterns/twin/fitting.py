@@ -87,10 +87,10 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Run:
+class FitRun:
     """How the points' workloads run on the drive, in fio's terms.
 
-    What completes within the first ``ramp_time_s`` is not counted, as with fio's ramp_time; ``runtime_s`` follow.
+    What was measured in the first ``ramp_time_s`` is not counted, as with fio's ramp_time; ``runtime_s`` follow.
     ``settings`` are parameters, ``group.name`` by value as in a model file, that the drive has for the fit alone, such
     as the capacity that it is cut to where it is measured.
     """
@@ -100,7 +100,7 @@ class Run:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-_USUAL_RUN = Run()
+_USUAL_RUN = FitRun()
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Fit:
     points: Sequence[Point]
     values: Sequence[float]
     at_bounds: Mapping[str, str]
-    run: Run = _USUAL_RUN
+    run: FitRun = _USUAL_RUN
 
     def errors(self, *, predicted: bool) -> dict[str, float]:
         """Return the relative error of each point by its id: 0.05 where the model gives 5 % more than was measured."""
@@ -132,7 +132,7 @@ class Fit:
         return float(np.mean(np.abs(errors))) if errors else math.nan
 
 
-def simulate(model: models.Model, point: Point, seed: int = 1, run: Run = _USUAL_RUN) -> float:
+def simulate(model: models.Model, point: Point, seed: int = 1, run: FitRun = _USUAL_RUN) -> float:
     """Return what the model gives for a point, in the point's unit. Raises TwinError where the drive is too small.
 
     The workload has as many requests as the point's rate makes in the run's time, and at least a thousand. The run's
@@ -154,16 +154,15 @@ def simulate(model: models.Model, point: Point, seed: int = 1, run: Run = _USUAL
     )
     native = _twin.Replay(model.text, point.numjobs, point.iodepth, seed)
     done = [native.feed(np.empty(0, np.int64), *columns), native.finish()]
-    ramp_time_ns = run.ramp_time_s * 1e9
-    counted = np.concatenate([completed_ns for _, completed_ns, _ in done]) > ramp_time_ns
-    if not counted.any():
-        raise TwinError(
-            f"{model.name}: point '{point.id}': the model is so much faster than {point.value:g} {point.unit} that all"
-            f" is over within the ramp time of {run.ramp_time_s:g} s. Give a shorter one."
-        )
+    latency_ns = np.concatenate([each for _, _, each in done])
+    completed_ns = np.concatenate([each for _, each, _ in done]) + latency_ns
+    # What lies in the ramp time is told by its number, so that a model that is far too fast has something to count, too
+    in_order = np.argsort(completed_ns, kind="stable")
+    ramp = round(run.ramp_time_s * _per_second(point))
     if point.unit == "us":
-        return float(np.concatenate([latency_ns for _, _, latency_ns in done])[counted].mean() / 1e3)
-    per_second = counted.sum() / (native.end_ns - ramp_time_ns) * 1e9
+        return float(latency_ns[in_order[ramp:]].mean() / 1e3)
+    begin_ns = completed_ns[in_order[ramp - 1]] if ramp else 0
+    per_second = (requests - ramp) / (native.end_ns - begin_ns) * 1e9
     return float(per_second * point.counted_share * _in_unit(point))
 
 
@@ -179,7 +178,7 @@ def _per_second(point: Point) -> float:
     return point.value / point.counted_share / _in_unit(point)
 
 
-def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], run: Run = _USUAL_RUN) -> Fit:
+def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], run: FitRun = _USUAL_RUN) -> Fit:
     """Move the parameters named until the model agrees with the points that are not predicted.
 
     The parameters, numbers of the model by ``group.name``, move on a logarithmic scale between a tenth and ten times
@@ -479,7 +478,7 @@ def report(fitted: Fit) -> str:
     return "\n".join(lines)
 
 
-def run_to_recipe(run: Run) -> dict[str, Any]:
+def run_to_recipe(run: FitRun) -> dict[str, Any]:
     """Return what a model file's ``fit`` section says of the run, see `run_of`."""
     told: dict[str, Any] = {"set": dict(run.settings)} if run.settings else {}
     if run.ramp_time_s:
@@ -489,9 +488,9 @@ def run_to_recipe(run: Run) -> dict[str, Any]:
     return told
 
 
-def run_of(recipe: Mapping[str, Any]) -> Run:
+def run_of(recipe: Mapping[str, Any]) -> FitRun:
     """Return how the points' workloads ran in the fit that a model file records."""
-    return Run(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
+    return FitRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
 
 
 def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
@@ -523,7 +522,7 @@ def fit_files(
     root: Path,
     *,
     most_error: float = MOST_ERROR,
-    run: Run | None = None,
+    run: FitRun | None = None,
 ) -> str:
     """Do what `twin fit` does: fit, write the fitted model where one is wanted, and return the report.
 

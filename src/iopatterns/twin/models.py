@@ -131,7 +131,7 @@ class Model:
 
 
 def settings_of(settings: Iterable[str]) -> dict[str, Any]:
-    """Return what ``group.name=value`` says of each, the value as in a model file. Raises TwinError for another form."""
+    """Return parameters given as ``group.name=value``, the value as in a model file. Raises TwinError."""
     given = {}
     for setting in settings:
         name, equals, text = setting.partition("=")

@@ -206,7 +206,7 @@ def _best(points: "Mapping[Point, OfPoint]", starts: Mapping[str, Sequence[str]]
     for name, move in starts.items():
         messages.say(f"Fitting {name}: {len(move)} parameters to {sum(not each.predicted for each in points)} points")
         try:
-            fits[name] = fitting.fit(models.load(name), list(points), move, seconds=_SECONDS)
+            fits[name] = fitting.fit(models.load(name), list(points), move, run=fitting.FitRun(runtime_s=_SECONDS))
         except ValueError as error:  # values that fit no drive of that model, which the search came upon
             messages.say(f"{name} is left out: {error}")
     if not fits:

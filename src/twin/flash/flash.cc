@@ -80,9 +80,12 @@ Nanoseconds Flash::array_read(Nanoseconds now, FlashPage page, ReadFor who) {
 
 Nanoseconds Flash::data_out(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes) {
   Nanoseconds& free = channel_free_[channel_of(die)];
+  return free = std::max(free, now) + transfer_ns(size_bytes, parameters_.channel_rate);
+}
+
+std::uint64_t Flash::in_codewords(std::uint64_t size_bytes) const {
   const auto codeword = static_cast<std::uint64_t>(std::min(parameters_.codeword, parameters_.page));
-  const std::uint64_t sent_bytes = (size_bytes + codeword - 1) / codeword * codeword;
-  return free = std::max(free, now) + transfer_ns(sent_bytes, parameters_.channel_rate);
+  return (size_bytes + codeword - 1) / codeword * codeword;
 }
 
 Nanoseconds Flash::program(Nanoseconds now, FlashPage page, std::uint64_t size_bytes) {

@@ -39,6 +39,9 @@ class Flash {
   // Returns when they have arrived.
   Nanoseconds data_out(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes);
 
+  // How many bytes of a page are sent for so many that are asked for.
+  [[nodiscard]] std::uint64_t in_codewords(std::uint64_t size_bytes) const;
+
   // Transfers data to the die and programs them on all planes (tPROG). Returns when they are in the array, unless reads
   // interrupt it: see postponed_ns().
   Nanoseconds program(Nanoseconds now, FlashPage page, std::uint64_t size_bytes);

@@ -1,6 +1,8 @@
 // Page reads, each an array read and the transfers of its data, event by event.
 #include "ftl/page_reader.h"
 
+#include <utility>
+
 namespace twin {
 namespace {
 
@@ -18,13 +20,15 @@ std::uint64_t event(std::uint64_t what, std::uint32_t page_read) {
 
 void PageReader::read_page(Nanoseconds now, std::uint32_t operation, FlashPage page, std::uint64_t size_bytes) {
   ++operations_[operation].pending;
-  const std::uint32_t page_read = page_reads_.take({operation, page.die, size_bytes});
+  const std::uint64_t besides_bytes = flash_.in_codewords(size_bytes) - size_bytes;
+  const std::uint32_t page_read = page_reads_.take({operation, page.die, size_bytes, besides_bytes});
   events_.schedule(flash_.array_read(now, page, ReadFor::kHost), *this, event(kInRegister, page_read));
 }
 
 void PageReader::transfer_piece(Nanoseconds now, std::uint32_t number) {
-  const PageRead& page_read = page_reads_[number];
-  const std::uint64_t piece = std::min(page_read.left_bytes, kPieceBytes);
+  PageRead& page_read = page_reads_[number];
+  const std::uint64_t piece =
+      std::min(page_read.left_bytes, kPieceBytes) + std::exchange(page_read.besides_bytes, 0);
   events_.schedule(flash_.data_out(now, page_read.die, piece), *this, event(kPieceArrived, number));
 }
 

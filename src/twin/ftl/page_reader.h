@@ -69,7 +69,8 @@ class PageReader final : private EventHandler {
   struct PageRead {
     std::uint32_t operation = 0;
     std::uint32_t die = 0;
-    std::uint64_t left_bytes = 0;  // not yet transferred
+    std::uint64_t left_bytes = 0;     // not yet transferred
+    std::uint64_t besides_bytes = 0;  // of the codewords, not asked for: a piece is there once its codeword is
   };
 
   void read_page(Nanoseconds now, std::uint32_t operation, FlashPage page, std::uint64_t size_bytes);
