@@ -27,8 +27,7 @@ void PageReader::read_page(Nanoseconds now, std::uint32_t operation, FlashPage p
 
 void PageReader::transfer_piece(Nanoseconds now, std::uint32_t number) {
   PageRead& page_read = page_reads_[number];
-  const std::uint64_t piece =
-      std::min(page_read.left_bytes, kPieceBytes) + std::exchange(page_read.besides_bytes, 0);
+  const std::uint64_t piece = std::min(page_read.left_bytes, kPieceBytes) + std::exchange(page_read.besides_bytes, 0);
   events_.schedule(flash_.data_out(now, page_read.die, piece), *this, event(kPieceArrived, number));
 }
 

@@ -53,8 +53,8 @@ constexpr std::uint64_t kHasProtocolFeatures = 1ULL << 30;
 constexpr std::uint64_t kProtocolFeatures = 1ULL << 3 | 1ULL << 5 | 1ULL << 9 | 1ULL << 14;
 
 constexpr std::size_t kMostPayload = 4096;
-// A page each, whether or not pages lie side by side in the guest's memory: 2 MiB, more than any request that the guest is
-// told to make (linux.py). They lie in a table of their own, so that the ring need not have room for them.
+// A page each, whether or not pages lie side by side in the guest's memory: 2 MiB, more than any request that the guest
+// is told to make (linux.py). They lie in a table of their own, so that the ring need not have room for them.
 constexpr std::uint32_t kSegmentsOfARequest = 512;
 constexpr std::size_t kMostSegments = kSegmentsOfARequest + 2;  // its head and its status
 constexpr std::uint32_t kMostRingEntries = 1024;
