@@ -342,15 +342,14 @@ def fit(  # noqa: PLR0917 - click calls it by names
     points (--most-error).
     """
     from iopatterns.twin import models
-    from iopatterns.twin.fitting import MOST_ERROR, NoFitError, fit_files, run_of
+    from iopatterns.twin.fitting import MOST_ERROR, NoFitError, fit_files
 
     loaded = models.load(model)
     limit = MOST_ERROR if most_error is None else most_error / 100
-    given = {"ramp_time_s": ramp_time, "runtime_s": runtime, "set": models.settings_of(settings)}
-    told = {name: value for name, value in given.items() if value not in (None, {})}
-    run = run_of({**({} if points else loaded.fit), **told}) if told else None
+    run = {"ramp_time_s": ramp_time, "runtime_s": runtime, "set": models.settings_of(settings) or None}
+    given = {name: value for name, value in run.items() if value is not None}
     try:
-        click.echo(fit_files(loaded, list(points), list(move), output, Path.cwd(), most_error=limit, run=run))
+        click.echo(fit_files(loaded, list(points), list(move), output, Path.cwd(), most_error=limit, given=given))
     except NoFitError as error:
         click.echo(error.report)
         raise

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -135,11 +136,12 @@ class Fit:
 def simulate(model: models.Model, point: Point, seed: int = 1, run: FitRun = _USUAL_RUN) -> float:
     """Return what the model gives for a point, in the point's unit. Raises TwinError where the drive is too small.
 
-    The workload has as many requests as the point's rate makes in the run's time, and at least a thousand. The run's
-    settings are for the caller to apply.
+    The workload has as many requests as the point's rate makes in the run's time, of which at least a thousand are
+    counted. The run's settings are for the caller to apply.
     """
     numbers = np.random.Generator(np.random.PCG64(seed))
-    requests = max(1000, round((run.ramp_time_s + run.runtime_s) * _per_second(point)))
+    ramp = round(run.ramp_time_s * _per_second(point))
+    requests = ramp + max(1000, round(run.runtime_s * _per_second(point)))
     region = min(_REGION_BYTES, model.size_bytes) // point.bs_bytes
     if region < point.numjobs:
         raise TwinError(f"{model.name}: point '{point.id}': the drive holds no {point.bs_bytes} bytes for each job")
@@ -158,7 +160,6 @@ def simulate(model: models.Model, point: Point, seed: int = 1, run: FitRun = _US
     completed_ns = np.concatenate([each for _, each, _ in done]) + latency_ns
     # What lies in the ramp time is told by its number, so that a model that is far too fast has something to count, too
     in_order = np.argsort(completed_ns, kind="stable")
-    ramp = round(run.ramp_time_s * _per_second(point))
     if point.unit == "us":
         return float(latency_ns[in_order[ramp:]].mean() / 1e3)
     begin_ns = completed_ns[in_order[ramp - 1]] if ramp else 0
@@ -522,12 +523,12 @@ def fit_files(
     root: Path,
     *,
     most_error: float = MOST_ERROR,
-    run: FitRun | None = None,
+    given: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Do what `twin fit` does: fit, write the fitted model where one is wanted, and return the report.
 
-    Without tables and parameters the fit that the model's own file records is repeated, its points read below ``root``,
-    in a run as is recorded there where none is given.
+    Without tables and parameters the fit that the model's own file records is repeated, its points read below ``root``.
+    ``given`` is what is said of the run, by the names of that record (see `run_of`), and goes before what is recorded.
     Raises NoFitError, and writes nothing, where the mean absolute relative error of the fitted points is above
     ``most_error``; TwinError.
     """
@@ -541,8 +542,7 @@ def fit_files(
         source = ", ".join(map(str, tables))
     else:
         raise TwinError("--points and --move belong together: what was measured, and which parameters may move")
-    recorded = _USUAL_RUN if tables else run_of(model.fit)
-    found = fit(model, points, move, run or recorded)
+    found = fit(model, points, move, run_of({**({} if tables else model.fit), **given}))
     error = found.mean_absolute_error(predicted=False)
     if error > most_error:
         worst = max(found.errors(predicted=False).items(), key=lambda each: abs(each[1]))
