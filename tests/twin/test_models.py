@@ -82,6 +82,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "value too large for its bit": (lambda c: c["mode_page"]["DRA"].update(value=2), "from 0 to 1"),
     "long vendor": (lambda c: c["identity"].update(vendor="TOSHIBA CORP"), "at most 8 characters"),
     "no kind": (lambda c: c.pop("kind"), "the key 'kind' is missing"),
+    "odd runtime of the fit": (lambda c: c["fit"].update(runtime_s="long"), "Expected: a number of seconds above 0"),
 }
 
 

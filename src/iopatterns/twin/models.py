@@ -294,9 +294,9 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
     fit = _closed(
         {
             "points": text,
-            "set": {"type": "object"},
-            "ramp_time_s": {"type": "number", "minimum": 0},
-            "runtime_s": {"type": "number", "exclusiveMinimum": 0},
+            "set": {"type": "object", "x-hint": "parameters by name, such as capacity.size: 4 GiB"},
+            "ramp_time_s": {"type": "number", "minimum": 0, "x-hint": "a number of seconds from 0"},
+            "runtime_s": {"type": "number", "exclusiveMinimum": 0, "x-hint": "a number of seconds above 0"},
             "moved": {"type": "array", "items": text},
             "fitted": rows,
             "predicted": rows,
