@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from iopatterns.analysis import quantities
 from iopatterns.analysis.plots import WIDTH_INCH, styled
 from iopatterns.analysis.replays import SHOWN, zombie_curve
 from iopatterns.analysis.study import Study
@@ -24,6 +25,31 @@ _FILE_SYSTEMS = {"on-ext4": "ext4", "on-xfs": "XFS", "on-btrfs": "Btrfs", "on-f2
 _PROGRAM_MIB = 400
 # The experiments of the same two workloads, by the drive for which the programs waited
 _LOOPS = {"scale": "this drive", "open-loop": "a quicker drive"}
+# By rule: what it is measured by, the experiments that have a workload that follows it and one that breaks it, and by
+# what the two are told apart
+_RULES: Sequence[tuple[str, str, Sequence[tuple[str, str]], Mapping[str, Any], Mapping[str, Any]]] = (
+    (
+        "Request scale",
+        "queue depth",
+        (("scale", "scale"), ("modern-scale", "modern-scale")),
+        {"fsync": 0},
+        {"fsync": 10},
+    ),
+    (
+        "Locality",
+        "miss ratio",
+        (("locality", "locality"), ("modern-locality-sequential", "modern-locality-random")),
+        {"rw": "read", "bs_bytes": 64 * 1024},
+        {"rw": "randread", "bs_bytes": 512},
+    ),
+    (
+        "Grouping by death time",
+        "valid ratio",
+        (("zombies-large", "zombies-small"), ("modern-zombies-large", "modern-zombies-small")),
+        {"numjobs": 10},
+        {"numjobs": 10},
+    ),
+)
 
 
 def shown(measurements: Path) -> pd.DataFrame:
@@ -195,6 +221,45 @@ def told_of_loops(table: Table) -> str:
             f" programs did, and a write {latency:.0f} times as long."
         )
     return " ".join(sentences)
+
+
+def rule_table(study: Study) -> Table:
+    """Return what breaking each of the three rules costs: a row for each rule and drive.
+
+    Of the source's drives these are the ones whose durations it prints.
+
+    Columns of the data: rule, drive, follows_s and breaks_s (durations), cost (the second over the first), measure (a
+    quantity), follows and breaks (its values).
+    """
+    rows = []
+    for rule, quantity, pairs, follows, breaks in _RULES:
+        for experiments in pairs:
+            if not set(experiments) <= set(study.experiments):
+                continue
+            keys = [name for name in follows if name not in {"rw", "bs_bytes"}]
+            sides = []
+            for experiment, level in zip(experiments, (follows, breaks), strict=True):
+                cells = study.comparison(experiment, keys, ["workload duration", quantity])
+                for name, value in level.items():
+                    cells = cells[cells[name] == value]
+                sides.append(cells.set_index("drive"))
+            column = f"{quantities.get(quantity).column}_mean"
+            timed = sides[0].index[sides[0]["published_duration_s"].notna()]
+            for drive in timed if len(timed) else sides[0].index:
+                (follows_s, its), (breaks_s, others) = (side.loc[drive, ["duration_s_mean", column]] for side in sides)
+                rows.append((rule, drive, follows_s, breaks_s, breaks_s / follows_s, quantity, its, others))
+    names = ["rule", "drive", "follows_s", "breaks_s", "cost", "measure", "follows", "breaks"]
+    columns = [
+        Column(("rule",), "Rule", right=False, once=True),
+        Column(("drive",), "Drive", right=False),
+        Column(("follows_s",), "Follows", significant, "s", "Duration"),
+        Column(("breaks_s",), "Breaks", significant, "s", "Duration"),
+        Column(("cost",), "Times as long", fixed(2)),
+        Column(("measure",), "Measured by", lambda name: quantities.get(name).label, right=False),
+        Column(("follows",), "Follows", significant, over="Value"),
+        Column(("breaks",), "Breaks", significant, over="Value"),
+    ]
+    return Table(pd.DataFrame(rows, columns=names), tuple(columns), "rule")
 
 
 def mix_table(study: Study) -> Table:
