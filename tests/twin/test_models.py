@@ -74,7 +74,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "no whole number": (set_value("flash", "channels", 1.5), "parameters.flash.channels: 1.5 is not valid"),
     "odd choice": (set_value("host", "scheduler", "cqf"), "Did you mean 'cfq'?"),
     "no switch": (set_value("link", "full_duplex", 3), "Expected: on or off"),
-    "ratio too large": (set_value("ftl", "over_provisioning", 9), "a number from 0.01 to 4"),
+    "ratio too large": (set_value("ftl", "over_provisioning", 99), "a number from 0.01 to 31"),
     "geometry that does not fit": (set_value("flash", "page", "6 KiB"), "flash.page: must be a multiple"),
     "too little spare space": (set_value("capacity", "size", "1 GiB"), "ftl.over_provisioning: leaves"),
     "refill above window": (set_value("read_ahead", "refill", "1 GiB"), "read_ahead.window"),
