@@ -57,7 +57,8 @@ def shown(measurements: Path) -> pd.DataFrame:
 
     These two are those of a raw file, see `measuring.replays.measure`.
     """
-    table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"]).reset_index(drop=True)
+    table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
+    table = table[table[SHOWN].notna()].reset_index(drop=True)  # fio's jobs are no replays
     content = table.pop(SHOWN).map(json.loads)
     return table.assign(depth=content.map(lambda each: each["depth"]), blocks=content.map(lambda each: each["blocks"]))
 
