@@ -10,8 +10,9 @@ from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, styled
 from iopatterns.analysis.study import Study
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed, significant
 
-# By the kernel's scheduler, the model's: what Linux has now of deadline and cfq, and of those that order nothing
-MODELLED: Mapping[str, str] = {"none": "none", "kyber": "none", "mq-deadline": "deadline", "bfq": "cfq"}
+# By the kernel's scheduler, the model's: what Linux has now of deadline and cfq, and of those that order nothing, without
+# and with merging
+MODELLED: Mapping[str, str] = {"none": "none", "kyber": "noop", "mq-deadline": "deadline", "bfq": "cfq"}
 # The experiments: of each scheduler of the kernel, and of the model by drive
 KERNEL = "linux-"
 MODEL = "modelled-"
