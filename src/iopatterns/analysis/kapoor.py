@@ -2,12 +2,17 @@
 
 import itertools
 import json
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.animation import FuncAnimation, PillowWriter
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from iopatterns.analysis import quantities
@@ -17,6 +22,16 @@ from iopatterns.analysis.study import Study
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, significant
 
 _GREYS = ("0.0", "0.45", "0.7")
+_CONTENT = ("depth", "blocks", "blocks_over_time")
+_ZOMBIES: Sequence[tuple[str, str]] = (
+    ("zombies-large", "Large sequential writes"),
+    ("zombies-small", "Small random writes"),
+)
+# Of the times at which the blocks are known, so many are drawn side by side
+_COLUMNS = 4
+_FRAMES_PER_SECOND = 4
+_LAST_FRAMES = 8
+_SCREEN_DPI = 110
 _LINES = tuple(zip(_GREYS, ("-", "--", ":"), strict=True))
 _MIX = ("mix-random-write", "mix-random-read", "mix-sequential-write")
 _HEIGHT_INCH = 2.3
@@ -53,14 +68,15 @@ _RULES: Sequence[tuple[str, str, Sequence[tuple[str, str]], Mapping[str, Any], M
 
 
 def shown(measurements: Path) -> pd.DataFrame:
-    """Return what figures are drawn of: a row for each replay with what was asked, ``depth`` and ``blocks``.
+    """Return what figures are drawn of: a row for each replay with what was asked, and `_CONTENT`.
 
-    These two are those of a raw file, see `measuring.replays.measure`.
+    That is as in a raw file, see `measuring.replays.measure`; None where the replay has it not.
     """
     table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
     table = table[table[SHOWN].notna()].reset_index(drop=True)  # fio's jobs are no replays
     content = table.pop(SHOWN).map(json.loads)
-    return table.assign(depth=content.map(lambda each: each["depth"]), blocks=content.map(lambda each: each["blocks"]))
+    shown_of = {name: content.map(lambda each, name=name: each.get(name)) for name in _CONTENT}
+    return table.assign(**shown_of)
 
 
 def of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
@@ -106,20 +122,93 @@ def box_figure(replays: pd.DataFrame) -> Figure:
 def zombie_figure(replays: pd.DataFrame) -> Figure:
     """Return figures 4 and 5: the zombie curves after large sequential and small random writes, by threads."""
     figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH), layout="constrained")
-    panels: Sequence[tuple[str, str]] = (
-        ("zombies-large", "Large sequential writes"),
-        ("zombies-small", "Small random writes"),
-    )
-    for number, (experiment, title) in enumerate(panels):
+    for number, (experiment, title) in enumerate(_ZOMBIES):
         axes = figure.add_subplot(1, 2, number + 1)
-        for replay, (colour, dashes) in zip(of(replays, experiment), itertools.cycle(_LINES), strict=False):
-            curve = zombie_curve(replay["blocks"])
-            threads = f"{replay['numjobs']} thread{'s' if replay['numjobs'] > 1 else ''}"
-            axes.step(curve["space"], curve["valid_ratio"], where="pre", color=colour, linestyle=dashes, label=threads)
+        _draw_zombies(axes, of(replays, experiment))
         axes.set(title=title, xlabel="Blocks, by size over that of the drive", ylabel="Valid ratio", ylim=(0, 1.05))
         axes.set_xlim(left=0)
         axes.legend()
     return figure
+
+
+def _draw_zombies(axes: Axes, replays: Sequence[Mapping[str, Any]], time: int | None = None) -> None:
+    """Draw the curves of some replays, by threads: at their end, or at one of the times that they have."""
+    for replay, (colour, dashes) in zip(replays, itertools.cycle(_LINES), strict=False):
+        blocks = replay["blocks"]
+        if time is not None:
+            blocks = {**blocks, "by_valid_pages": replay["blocks_over_time"][time]["by_valid_pages"]}
+        curve = zombie_curve(blocks)
+        threads = f"{replay['numjobs']} thread{'s' if replay['numjobs'] > 1 else ''}"
+        axes.step(curve["space"], curve["valid_ratio"], where="pre", color=colour, linestyle=dashes, label=threads)
+
+
+def times(replays: pd.DataFrame) -> int:
+    """Return at how many times the blocks of the zombie curves are known; 0 where they are at the end alone."""
+    known = [row.get("blocks_over_time") for name, _ in _ZOMBIES for row in of(replays, name)]
+    return min((len(each) if isinstance(each, list) else 0 for each in known), default=0)
+
+
+@styled()
+def zombie_times_figure(replays: pd.DataFrame) -> Figure:
+    """Return the zombie curves at some times, side by side: a row for each workload."""
+    count = times(replays)
+    figure = Figure(figsize=(WIDTH_INCH, 2 * 1.55), layout="constrained")
+    panels = figure.subplots(len(_ZOMBIES), _COLUMNS, sharey=True)
+    space = _largest_space(replays, count)
+    for row, (experiment, title) in enumerate(_ZOMBIES):
+        for column in range(_COLUMNS):
+            time = count * (column + 1) // _COLUMNS - 1
+            axes = panels[row, column]
+            _draw_zombies(axes, of(replays, experiment), time)
+            axes.set(xlim=(0, space), ylim=(0, 1.05), title=f"{title if column == 0 else ''}\n{_share(time, count)}")
+        panels[row, 0].set_ylabel("Valid ratio")
+    figure.supxlabel("Blocks, by size over that of the drive", fontsize="medium")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=len(_LINES))
+    return figure
+
+
+@styled()
+def zombie_animation(replays: pd.DataFrame) -> bytes:
+    """Return the zombie curves over time as an animated GIF, a frame for each time, which begins again at its end."""
+    count = times(replays)
+    space = _largest_space(replays, count)
+    figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH + 0.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, len(_ZOMBIES), sharey=True)
+
+    def draw(time: int) -> list[Artist]:
+        for axes, (experiment, title) in zip(panels, _ZOMBIES, strict=True):
+            axes.clear()
+            _draw_zombies(axes, of(replays, experiment), time)
+            axes.set(title=title, xlabel="Blocks, by size over that of the drive", xlim=(0, space), ylim=(0, 1.05))
+            axes.legend(loc="upper right")
+        panels[0].set_ylabel("Valid ratio")
+        figure.suptitle(_share(time, count), fontsize="medium")
+        return list(panels)
+
+    # the last frame stands for a while
+    order = [*range(count), *[count - 1] * _LAST_FRAMES]
+    with tempfile.TemporaryDirectory(prefix="animation-") as folder:
+        made = Path(folder) / "zombies.gif"
+        FuncAnimation(figure, draw, frames=order).save(made, PillowWriter(fps=_FRAMES_PER_SECOND), dpi=_SCREEN_DPI)
+        return made.read_bytes()
+
+
+def _share(time: int, count: int) -> str:
+    return f"after {100 * (time + 1) / count:.0f} % of the time"
+
+
+def _largest_space(replays: pd.DataFrame, count: int) -> float:
+    """Return how far the longest of all curves reaches."""
+    spaces = [
+        zombie_curve({**row["blocks"], "by_valid_pages": row["blocks_over_time"][time]["by_valid_pages"]})[
+            "space"
+        ].max()
+        for name, _ in _ZOMBIES
+        for row in of(replays, name)
+        for time in range(count)
+    ]
+    return 1.03 * float(np.nanmax(spaces))
 
 
 def _workload(rw: str) -> str:

@@ -10,8 +10,7 @@ from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, styled
 from iopatterns.analysis.study import Study
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed, significant
 
-# By the kernel's scheduler, the model's: what Linux has now of deadline and cfq, and of those that order nothing, without
-# and with merging
+# By the kernel's scheduler, the model's: what Linux has now of deadline and cfq, and of those that order nothing
 MODELLED: Mapping[str, str] = {"none": "none", "kyber": "noop", "mq-deadline": "deadline", "bfq": "cfq"}
 # The experiments: of each scheduler of the kernel, and of the model by drive
 KERNEL = "linux-"
@@ -42,6 +41,8 @@ def schedulers(study: Study) -> pd.DataFrame:
     )
     table = table.rename(columns={"mean_kernel": "bandwidth_mb_per_s", "mean_model": "modelled_mb_per_s"})
     table["difference_percent"] = 100 * (table["modelled_mb_per_s"] / table["bandwidth_mb_per_s"] - 1)
+    # a tenth of a percent is what is printed; of less no sign is left
+    table["difference_percent"] = table["difference_percent"].where(table["difference_percent"].abs() >= 0.05, 0.0)
     order = pd.DataFrame(
         {
             "drive": table["drive"].map(list(dict.fromkeys(table["drive"])).index),

@@ -11,7 +11,7 @@ import pandas as pd
 # With this begins the name of a column that a replay alone has; SHOWN is JSON, what figures are drawn of
 COLUMN = "replay_"
 SHOWN = f"{COLUMN}shown"
-_SHOWN = ("depth", "blocks", "runs_ns", "latency")
+_SHOWN = ("depth", "blocks", "blocks_over_time", "runs_ns", "latency")
 _MAP_USERS = ("read", "write", "discard")
 _KIB = 1024
 _MIB = 1024 * _KIB

@@ -32,7 +32,7 @@ class Experiment(TypedDict):
     runtime: NotRequired[str]
     regions: NotRequired[int]
     fio: NotRequired[dict[str, int | str]]
-    replay: NotRequired[dict[str, str | bool]]
+    replay: NotRequired[dict[str, str | bool | int]]
 
 
 class Study(TypedDict):

@@ -257,6 +257,8 @@ def _replay(
         raise GridError(f"{place}: {path}: {error.strerror}. Name a trace that is there.") from None
     if asked.get("latencies"):
         found["latencies"] = True
+    if "blocks_over_time" in asked:
+        found["blocks_over_time"] = int(asked["blocks_over_time"])
     return found
 
 

@@ -21,6 +21,8 @@ from iopatterns.twin.traces import parquet
 _PARTS = 250
 # The blocks are looked at so often; what they are like at the end is kept
 _SNAPSHOTS = 4
+# and for each time that is asked for, so that one is near it
+_SNAPSHOTS_A_TIME = 4
 # A request that takes so many times as long as the median one stands out
 _STANDS_OUT = 5
 
@@ -57,7 +59,7 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
 
     Where several phases are asked for, each is a run: runs_ns has their durations, duration_ns is their sum, and
     depth and counters are of all from the first to the end of the last. With ``latencies`` there is latency, too: see
-    `_latency`. Raises ReplayError and TwinError.
+    `_latency`; and with ``blocks_over_time`` that: see `_blocks_over_time`. Raises ReplayError and TwinError.
     """
     sha256 = files.sha256(path)
     if asked.get("sha256", sha256) != sha256:
@@ -74,7 +76,9 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
     if not all(map(len, runs)):
         raise ReplayError(f"{path}: has no request in the phase '{asked['phase']}'.")
     earlier = replay(model, before).counters if len(before) else {}
-    whole, series = _recorded(model, trace, end_ns)
+    times = asked.get("blocks_over_time", 0)
+    interval_ns = (end_ns - begin_ns) // (times * _SNAPSHOTS_A_TIME) if times else end_ns // _SNAPSHOTS
+    whole, series = _recorded(model, trace, end_ns, max(1, interval_ns))
     done = whole.latencies.set_index("request").sort_index()
     spans_ns = [_span(done.loc[run]) for run in runs]
     began_ns, ended_ns = spans_ns[0][0], max(ended for _, ended in spans_ns)
@@ -86,6 +90,8 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
         "counters": {name: number - earlier.get(name, 0) for name, number in whole.counters.items()},
         "blocks": _blocks(series, model),
     }
+    if times:
+        content["blocks_over_time"] = _blocks_over_time(series, model, began_ns, ended_ns, times)
     if asked["phase"].endswith("*"):
         content["runs_ns"] = [ended - began for began, ended in spans_ns]
     if asked.get("latencies"):
@@ -124,12 +130,11 @@ def _latency(done: pd.DataFrame, began_ns: int, ended_ns: int) -> dict[str, Any]
     }
 
 
-def _recorded(model: Model, trace: pd.DataFrame, end_ns: int) -> tuple[Replayed, pd.DataFrame]:
+def _recorded(model: Model, trace: pd.DataFrame, end_ns: int, interval_ns: int) -> tuple[Replayed, pd.DataFrame]:
     """Replay a trace; return what came of it, and the drive's series, the last snapshot after ``end_ns``.
 
     A flush long after the end sees to that; it is not counted.
     """
-    interval_ns = max(1, end_ns // _SNAPSHOTS)
     late = trace.iloc[:1].assign(operation=traces.OPERATIONS["flush"], offset_bytes=0, size_bytes=0)
     late = late.assign(arrival_ns=max(end_ns, int(trace["arrival_ns"].iloc[-1])) + 2 * interval_ns).astype(trace.dtypes)
     with tempfile.TemporaryDirectory(prefix="replay-") as folder:
@@ -181,11 +186,37 @@ def _depth(series: pd.DataFrame, began_ns: int, ended_ns: int) -> Mapping[str, A
 def _blocks(series: pd.DataFrame, model: Model) -> dict[str, Any]:
     if model.kind == "hard_disk":
         return {"block_bytes": 0, "capacity_bytes": model.size_bytes, "by_valid_pages": [0]}
-    pages = int(model.number("flash.pages_per_block"))
     ratios = series[series["series"] == "valid_ratio"]
-    last = ratios[ratios["time_ns"] == ratios["time_ns"].max()]["value"].to_numpy()
     return {
-        "block_bytes": pages * int(model.number("flash.page")),
+        "block_bytes": int(model.number("flash.pages_per_block")) * int(model.number("flash.page")),
         "capacity_bytes": model.size_bytes,
-        "by_valid_pages": np.bincount(np.rint(last * pages).astype(np.int64), minlength=pages + 1).tolist(),
+        "by_valid_pages": _by_valid_pages(ratios[ratios["time_ns"] == ratios["time_ns"].max()], model),
     }
+
+
+def _by_valid_pages(ratios: pd.DataFrame, model: Model) -> list[int]:
+    """Return how many blocks have 0, 1, … valid pages, of the ratios of one snapshot."""
+    pages = int(model.number("flash.pages_per_block"))
+    valid = np.rint(ratios["value"].to_numpy() * pages).astype(np.int64)
+    return [int(count) for count in np.bincount(valid, minlength=pages + 1)]
+
+
+def _blocks_over_time(
+    series: pd.DataFrame, model: Model, began_ns: int, ended_ns: int, times: int
+) -> list[dict[str, Any]]:
+    """Return the blocks at so many equal times, the last one the end of the last request.
+
+    Keys of each: at_ns, from the first request on; by_valid_pages, of the snapshot at that time or next after it. A
+    hard disk has no blocks.
+    """
+    if model.kind == "hard_disk":
+        return []
+    ratios = series[series["series"] == "valid_ratio"]
+    snapshots = np.unique(ratios["time_ns"].to_numpy())
+    of_time = dict(iter(ratios.groupby("time_ns")))
+    found = []
+    for number in range(1, times + 1):
+        at_ns = (ended_ns - began_ns) * number // times
+        place = min(int(np.searchsorted(snapshots, began_ns + at_ns)), len(snapshots) - 1)
+        found.append({"at_ns": at_ns, "by_valid_pages": _by_valid_pages(of_time[snapshots[place]], model)})
+    return found

@@ -83,7 +83,7 @@ class Replay(TypedDict):
 
     Of one that is recorded in the same run, ``made_of`` is the SHA-256 of all that it is made of; its raw file then has
     both. A ``phase`` that ends with ``*`` is each that begins so. With ``latencies`` what became of them over time is
-    kept.
+    kept, and with ``blocks_over_time`` how many blocks had how many valid pages at so many times.
     """
 
     trace: str
@@ -91,6 +91,7 @@ class Replay(TypedDict):
     sha256: NotRequired[str]
     made_of: NotRequired[str]
     latencies: NotRequired[bool]
+    blocks_over_time: NotRequired[int]
 
 
 class Specification(TypedDict):
