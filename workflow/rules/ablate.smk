@@ -1,5 +1,5 @@
-# Which claims rest on which mechanism of the simulated drives: `snakemake --cores 2 ablate` measures what the claims are
-# computed of once as it is and once for each mechanism of config/ablations.yaml with that one off, and renews
+# Which claims rest on which mechanism of drives, kernel and file system: `snakemake --cores 2 ablate` measures what the
+# claims are computed of once as it is and once for each mechanism of config/ablations.yaml with that one off, and renews
 # data/ablation.yaml, which is committed. A default run reads that file and makes nothing of this.
 rule ablate:
     input:
@@ -20,6 +20,7 @@ rule ablate_mechanism:
     input:
         declared="config/ablations.yaml",
         twins=PLAN.models(),
+        traces=PLAN.ablated_traces(),
         claims=PLAN.claimed(),
         code=PLAN.code("workflow/scripts/ablate_mechanism.py"),
     output:

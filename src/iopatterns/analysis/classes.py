@@ -185,8 +185,8 @@ class Classifier:
     """Derives the classes of one study's claims and values.
 
     ``executions``: as ``quantities.read_executions`` returns it. ``models``: the name of the model of each twin
-    measured, by the name of the drive. ``flips``: by a claim's id the mechanisms of which each alone makes it fall
-    when it is switched off, where its drives have them as assumed or fitted.
+    measured, by the name of the drive. ``flips``: by a claim's id the mechanisms of models of which each alone
+    makes it fall when it is switched off, where its drives have them as assumed or fitted.
     """
 
     def __init__(

@@ -76,8 +76,9 @@ def judge(
     A claim or value has its ``status`` (one of `STATUSES`), and its ``finding``: what it came to regardless of whether
     the source contradicts it; and its ``class``, see `classes`. ``models`` has the name of each twin's model by that of
     the drive, where they differ; ``ablation`` (in the scorecard under the same name) has the mechanisms that were
-    switched off, and by claim the names of those that change its outcome (flips). Reads data/published/<study>,
-    data/twins and results/measurements/<study>.* below ``root``. Raises ClaimsError, PublishedError, ClassesError.
+    switched off, and by claim the names of those that change its outcome (flips). Those that another trace switches
+    off, of a real kernel and its file system, make no claim built in. Reads data/published/<study>, data/twins and
+    results/measurements/<study>.* below ``root``. Raises ClaimsError, PublishedError, ClassesError.
     """
     folder, twins = root / "data/published" / study, root / "data/twins"
     executions = quantities.read_executions(root / f"results/measurements/{study}.parquet")
@@ -91,9 +92,8 @@ def judge(
     simulated = [drive for drive, kind in drive_kinds.items() if kind in kinds.SIMULATED]
     of_twin = {drive: (models or {}).get(drive, drive) for drive in simulated}
     making = Making.load(twins, study)
-    classifier = Classifier(
-        making, executions, values, listed=listed, models=of_twin, flips=(ablation or {}).get("flips", {})
-    )
+    flips = _of_models(ablation or {})
+    classifier = Classifier(making, executions, values, listed=listed, models=of_twin, flips=flips)
     # a drive that a claim names beside the source's is none of yours
     of_source = set(published.load_drives(folder)["drive_key"]).union(*(check.drives for _, check in listed if check))
     own = [drive for drive in dict.fromkeys(executions["drive"]) if listed and drive not in of_source]
@@ -134,6 +134,13 @@ def judge(
         "ablation": dict(ablation or {}),
         "own": {drive: _verdict(claim for claim in judged if claim["drive"] == drive) for drive in own},
     }
+
+
+def _of_models(ablation: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the flips by mechanisms of models alone: of a real kernel nothing was fitted or assumed."""
+    real = {each["name"] for each in ablation.get("mechanisms", ()) if each.get("by") == "traces"}
+    flips = ablation.get("flips", {})
+    return {claim: [name for name in names if name not in real] for claim, names in flips.items()}
 
 
 def _verdict(judged: Iterable[JudgedClaim]) -> Verdict:

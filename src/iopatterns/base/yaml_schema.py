@@ -96,6 +96,8 @@ def _explain(error: jsonschema_rs.ValidationError, schema: dict[str, Any]) -> li
         case "enum":
             options = [str(option) for option in kind["options"]]
             return [f"{prefix}{instance} is not valid.{nearest(str(error.instance), options)}{expected}"]
+        case "oneOf":
+            return [f"{prefix}{instance} is not valid.{expected}"]
         case "minItems" | "minProperties":
             return [f"{prefix}must not be empty.{expected}"]
         case "uniqueItems":

@@ -1,6 +1,8 @@
 """Reads config/: closed schemas, and messages that name the file, the key and the nearest valid choice."""
 
+import contextlib
 import errno
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +21,8 @@ STUDIES_FOLDER = "config/studies"
 SCHEMAS_FOLDER = "workflow/schemas"
 # In a study, in place of the levels of the factor `trace`: all traces of the user's own
 ALL_TRACES = "traces"
+# What `filled_in` raises for a text that names what is not varied
+MISNAMED = (KeyError, IndexError, ValueError)
 
 
 class Experiment(TypedDict):
@@ -66,7 +70,8 @@ class Config:
     may be measured at the same time. ``source_drives`` are the drives that any study in config/studies names,
     configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path;
     ``traces`` what the user's own traces of calls ask of a drive, by name. ``live``: whether recordings are made anew;
-    ``recordings`` are those that then stand in the place of shipped traces, by the paths of these.
+    ``recordings`` are those that then stand in the place of shipped traces, by the paths of these. ``instead`` are the
+    traces that an ablation replays in the place of others, by the paths of these.
     """
 
     root: Path
@@ -87,6 +92,7 @@ class Config:
     traces: Mapping[str, LogOfCalls] = field(default_factory=dict)
     live: bool = False
     recordings: Mapping[str, Recording] = field(default_factory=dict)
+    instead: Mapping[str, str] = field(default_factory=dict)
 
 
 def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -179,6 +185,49 @@ def _source_drives(root: Path, known: Iterable[str], studies: Mapping[str, Study
         for place in (content, *bodies):
             named = place.get("drives") if isinstance(place, dict) else None
             yield from (drive for drive in named if isinstance(drive, str)) if isinstance(named, list) else ()
+
+
+def replayed(root: Path) -> dict[str, set[str]]:
+    """Return the paths of the traces that the experiments of each study in config/studies replay, configured or not.
+
+    A study with a mistake in it has none here: where it is asked for, whoever reads it tells the mistake.
+    """
+    schema = _schema(root, "study")
+    known = sorted(path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml"))
+    read: dict[str, Study] = {}
+    for name in known:
+        file = f"{STUDIES_FOLDER}/{name}.yaml"
+        try:
+            study = _with_levels(file, read_yaml(root, file), ())
+            check(file, study, schema)
+        except ConfigError:
+            continue
+        read[name] = study
+    own = read_drives(root).keys() - set(_source_drives(root, known, read))
+    return {
+        name: {
+            trace
+            for body in study["experiments"].values()
+            if "replay" in body
+            for trace in _traces_of(body, body.get("drives", study.get("drives", ())), own)
+        }
+        for name, study in read.items()
+    }
+
+
+def _traces_of(body: Experiment, named: Iterable[str], own: Iterable[str]) -> Iterator[str]:
+    """Yield the traces that an experiment replays on the drives that it names, and on ``own``, the user's."""
+    asked = body["replay"]
+    drives = {*named, *([str(asked["others"])] if "others" in asked else own)}
+    for combination, drive in itertools.product(itertools.product(*body["vary"].values()), drives):
+        levels = dict(zip(body["vary"], combination, strict=True))
+        with contextlib.suppress(*MISNAMED):
+            yield filled_in(str(asked["trace"]), levels, drive)
+
+
+def filled_in(text: str, levels: Mapping[str, int | str], drive: str) -> str:
+    """Return what stands under ``replay`` with levels and drive in their places. Raises one of `MISNAMED`."""
+    return text.format(**{**levels, "drive": drive})
 
 
 def _iologs(root: Path, studies: Mapping[str, Study]) -> dict[str, iologs.Log]:

@@ -238,14 +238,14 @@ def _replay(
     asked = conf.studies[study]["experiments"][experiment]["replay"]
     place = f"{config.STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: replay"
     of_drive = drive if drive in conf.source_drives else str(asked.get("others", drive))
-    known = {**levels, "drive": of_drive}
     try:
-        path, phase = (str(asked[key]).format(**known) for key in ("trace", "phase"))
-    except (KeyError, IndexError, ValueError):
-        names = ", ".join(f"{{{name}}}" for name in known)
+        path, phase = (config.filled_in(str(asked[key]), levels, of_drive) for key in ("trace", "phase"))
+    except config.MISNAMED:
+        names = ", ".join(f"{{{name}}}" for name in (*levels, "drive"))
         raise GridError(
             f"{place}: '{asked['trace']}' or '{asked['phase']}' names what is not varied. Valid are {names}."
         ) from None
+    path = conf.instead.get(path, path)
     found: records.Replay
     try:
         if path in conf.recordings:

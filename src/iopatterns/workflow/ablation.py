@@ -1,9 +1,9 @@
-"""Ablation: which claims change their outcome when one mechanism of the simulated drives is switched off."""
+"""Ablation: which claims change their outcome when one mechanism of drives, kernel or file system is switched off."""
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import yaml
 from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.configuration import config, kinds, sources
+from iopatterns.configuration import config, grid, kinds, sources
 from iopatterns.raw import cells
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
@@ -30,7 +30,7 @@ _NOISE = 0.01
 # The name of the run in which nothing is off, which all others are held against
 NOTHING = "nothing"
 _HEAD = """\
-# Which claims change their outcome when one mechanism of the simulated drives is switched off, as found by
+# Which claims change their outcome when one mechanism of drives, kernel or file system is switched off, as found by
 # `snakemake --cores 2 ablate`, which makes this file. `made_from` has sums, by which a stale one is known.
 """
 
@@ -43,20 +43,42 @@ class AblationError(IoPatternsError):
 
 @dataclasses.dataclass(frozen=True)
 class Mechanism:
-    """What can be switched off: its name, what it does in a sentence, and the values that switch it off.
+    """What can be switched off: its name, what it does in a sentence, and what switches it off.
 
-    Each of ``switches`` is for the models that have all parameters in it, or for those of ``models`` alone, if any.
+    That of a drive has ``switches``, values of parameters, each for the models that have all parameters in it, or for
+    those of ``models`` alone, if any. That of the kernel or its file system has ``traces``: by the path of a trace that
+    is replayed that of the one, recorded with the mechanism off, that is replayed in its place.
     """
 
     name: str
     says: str
-    switches: Sequence[Mapping[str, Any]]
+    switches: Sequence[Mapping[str, Any]] = ()
     models: Sequence[str] = ()
+    traces: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def slug(self) -> str:
         """The name of its files."""
         return "".join(letter if letter.isalnum() else "-" for letter in self.name.lower())
+
+    def without(self, conf: config.Config) -> config.Config:
+        """Return the configuration with the mechanism off, of the simulated drives that have it and no others.
+
+        That of the kernel or its file system those have on which a study with claims replays a trace that has another
+        in its place. Raises AblationError, GridError.
+        """
+        conf = simulated(conf)
+        if not self.traces:
+            switched = {name: off for name, entry in conf.drives.items() if (off := self.off(entry))}
+            return dataclasses.replace(conf, drives=switched)
+        having = {
+            cell.drive
+            for study in studies(conf.root, conf)
+            for cell in grid.expand(conf, study)
+            if "replay" in cell.specification and cell.specification["replay"]["trace"] in self.traces
+        }
+        drives = {name: entry for name, entry in conf.drives.items() if name in having}
+        return dataclasses.replace(conf, drives=drives, instead=self.traces)
 
     def off(self, drive: kinds.Resolved) -> kinds.Resolved | None:
         """Return a twin's entry with the mechanism off; None for a drive that does not have it.
@@ -83,12 +105,21 @@ class Mechanism:
         return {**drive, "set": {**drive.get("set", {}), **values}, "model_digest": digest}
 
 
+def simulated(conf: config.Config) -> config.Config:
+    """Return the configuration with its simulated drives alone."""
+    drives = {name: entry for name, entry in conf.drives.items() if kinds.is_simulated(entry)}
+    return dataclasses.replace(conf, drives=drives)
+
+
 def mechanisms(root: Path) -> list[Mechanism]:
-    """Return the mechanisms that are declared. Raises ConfigError, or AblationError for an unknown parameter."""
+    """Return the mechanisms that are declared.
+
+    Raises ConfigError, or AblationError for an unknown model, parameter or trace.
+    """
     content = yaml_schema.read_yaml(root, DECLARED)
     yaml_schema.check(DECLARED, content, yaml_schema.read_yaml(root, "workflow/schemas/ablations.schema.yaml"))
     found = [
-        Mechanism(name, body["says"], body["set"], body.get("models", ()))
+        Mechanism(name, body["says"], body.get("set", ()), body.get("models", ()), body.get("traces", {}))
         for name, body in content["mechanisms"].items()
     ]
     known, shipped = models.declared(), models.names()
@@ -100,7 +131,32 @@ def mechanisms(root: Path) -> list[Mechanism]:
             if name not in known:
                 near = yaml_schema.nearest(name, known)
                 raise AblationError(f"{DECLARED}: {mechanism.name}: twins have no parameter '{printable(name)}'.{near}")
+    _check_traces(root, found)
     return found
+
+
+def _check_traces(root: Path, declared: Sequence[Mechanism]) -> None:
+    """Raise AblationError where a trace stands in the place of one that nothing replays, or is not there."""
+    if not any(mechanism.traces for mechanism in declared):
+        return  # reading all studies takes longer than all else here
+    replayed = {trace for traces in config.replayed(root).values() for trace in traces}
+    for mechanism in declared:
+        for trace, other in mechanism.traces.items():
+            place = f"{DECLARED}: {mechanism.name}: traces:"
+            if trace not in replayed:
+                near = yaml_schema.nearest(trace, replayed)
+                raise AblationError(f"{place} no experiment of a study replays '{printable(trace)}'.{near}")
+            if not _is_file(root / other):
+                there = (str(Path(trace).with_name(path.name)) for path in (root / trace).parent.glob("*.parquet"))
+                near = yaml_schema.nearest(other, there)
+                raise AblationError(f"{place} there is no file '{printable(other)}'.{near}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # such as of a name that no file can have
+        return False
 
 
 def runs(root: Path) -> list[str]:
@@ -144,7 +200,7 @@ def record(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
                     found.setdefault(claim, []).append(mechanism.name)
         flips[study] = dict(sorted(found.items()))
     for mechanism in declared:
-        having[mechanism.name] = [name for name, entry in conf.drives.items() if mechanism.off(entry)]
+        having[mechanism.name] = list(mechanism.without(conf).drives)
     content = {
         "executions": EXECUTIONS,
         "made_from": _sums(root, conf),
@@ -206,8 +262,25 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
     return outcomes
 
 
+def traces(root: Path, of_studies: Iterable[str]) -> dict[str, list[str]]:
+    """Return for each of some studies the paths of the traces that the outcome of its claims rests on.
+
+    They are those that it replays, and those in their place with a mechanism off, as far as they are there.
+    """
+    replayed, declared = config.replayed(root), mechanisms(root)
+    found = {}
+    for study in of_studies:
+        of_study = replayed.get(study, set())
+        others = {mechanism.traces[trace] for mechanism in declared for trace in of_study & mechanism.traces.keys()}
+        found[study] = sorted(path for path in of_study | others if _is_file(root / path))
+    return found
+
+
 def _sums(root: Path, conf: config.Config) -> dict[str, str]:
-    """Return a sum of all that the outcome rests on, by file: of models what the drive does, of others the content."""
+    """Return a sum of all that the outcome rests on, by file: of models what the drive does, of others the content.
+
+    The traces of a study have one for all of them.
+    """
     of_models = {drive["model"] for drive in conf.drives.values() if kinds.is_simulated(drive)}
     sums = {f"data/twins/{name}.yaml": models.load(name).digest[:16] for name in sorted(of_models)}
     others = [DECLARED, *(file for study in studies(root, conf) for file in _files_of(study))]
@@ -216,6 +289,9 @@ def _sums(root: Path, conf: config.Config) -> dict[str, str]:
         if file.endswith("claims.yaml"):  # what is said about a claim decides nothing
             content = {claim["id"]: [claim.get("check"), claim.get("checks")] for claim in content["claims"]}
         sums[file] = _sum(content)
+    for study, paths in traces(root, studies(root, conf)).items():
+        if paths:
+            sums[f"traces of {study}"] = _sum({path: files.sha256(root / path) for path in paths})
     settings = {"runtime_ms": conf.runtime_ms, "file_size_bytes": conf.file_size_bytes, "seed": conf.seed}
     return {**sums, config.CONFIG_FILE: _sum(settings)}
 
@@ -229,8 +305,9 @@ def _sum(content: Any) -> str:
 
 
 def load(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Return what the record says of each study: mechanisms (name and what they do), flips, and stale, a list of the
-    files that have changed since it was made. Nothing where there is no record. Raises AblationError, ConfigError.
+    """Return what the record says of each study: mechanisms (name, what they do, and by what they are switched off,
+    ``set`` or ``traces``), flips, and stale, a list of the files that have changed since it was made. Nothing where
+    there is no record. Raises AblationError, ConfigError.
     """
     if not (root / RECORD).exists():
         return {}
@@ -239,7 +316,11 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, di
         made_from, flips = content["made_from"], content["flips"]
         present = _sums(root, config.load(root, overrides))
         stale = sorted(file for file, value in present.items() if made_from.get(file, value) != value)
-        told = [{"name": each.name, "says": each.says} for each in mechanisms(root) if each.name in content["drives"]]
+        told = [
+            {"name": each.name, "says": each.says, "by": "traces" if each.traces else "set"}
+            for each in mechanisms(root)
+            if each.name in content["drives"]
+        ]
         return {study: {"mechanisms": told, "flips": found, "stale": stale} for study, found in flips.items()}
     except (AttributeError, KeyError, TypeError):
         raise AblationError(

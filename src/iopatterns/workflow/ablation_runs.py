@@ -1,9 +1,8 @@
-"""The runs of an ablation: what claims are computed of, measured with one mechanism of the simulated drives off.
+"""The runs of an ablation: what claims are computed of, measured with one mechanism off.
 
 They stand apart from what judges them: a scorecard reads the record of an ablation, and rests on nothing that measures.
 """
 
-import dataclasses
 import functools
 import shutil
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,7 @@ from typing import Any
 
 from iopatterns.analysis import collect
 from iopatterns.base import files
-from iopatterns.configuration import config, grid, kinds
+from iopatterns.configuration import config, grid
 from iopatterns.measuring.cell import interruptible, measure
 from iopatterns.workflow import ablation
 
@@ -23,14 +22,10 @@ def run(root: Path, name: str, overrides: Mapping[str, Any], output: Path) -> No
     ``name``: one of `ablation.runs`. ``output`` is a folder: for each study <study>.parquet and <study>.tuning.json, as
     those in results/measurements. The raw files are deleted. ``overrides``: as ``config.load`` takes them.
     """
-    conf = config.load(root, overrides)
-    drives: dict[str, kinds.Resolved] = {
-        drive: entry for drive, entry in conf.drives.items() if kinds.is_simulated(entry)
-    }
+    conf = ablation.simulated(config.load(root, overrides))
     if name != ablation.NOTHING:
         mechanism = next(each for each in ablation.mechanisms(root) if each.slug == name)
-        drives = {drive: switched for drive, entry in drives.items() if (switched := mechanism.off(entry))}
-    conf = dataclasses.replace(conf, drives=drives)
+        conf = mechanism.without(conf)
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     for study in ablation.studies(root, conf):

@@ -354,8 +354,18 @@ class Plan:
             _end(str(error))
 
     def ablation(self) -> list[str]:
-        """Return the files that say what an ablation found, if there has been one."""
-        return [file for file in (ablation.DECLARED, ablation.RECORD) if (self._root / ablation.RECORD).exists()]
+        """Return the files that say what an ablation found and whether that is stale, if there has been one."""
+        if not (self._root / ablation.RECORD).exists():
+            return []
+        return [ablation.DECLARED, ablation.RECORD, *self.ablated_traces()]
+
+    def ablated_traces(self) -> list[str]:
+        """Return the traces that an ablation replays, or end with a message where its declaration is wrong."""
+        try:
+            found = ablation.traces(self._root, self.judged_studies).values()
+        except IoPatternsError as error:
+            _end(str(error))
+        return sorted({trace for traces in found for trace in traces})
 
     def recordings(self) -> list[str]:
         """Return the traces that are recorded for studies, ``study/name`` each."""

@@ -1,0 +1,248 @@
+"""Ablation of kernel and file system: a trace, recorded with a mechanism off, is replayed in the place of another."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from support import ROOT, Project, copy_project, lay_out_recorded
+
+from iopatterns.analysis import scorecard
+from iopatterns.base import files
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import config, grid, kinds
+from iopatterns.workflow import ablation, ablation_runs
+from iopatterns.workflow.plan import Plan
+
+RECORDED = "data/traces/kapoor/zombies-small-10.parquet"
+WITHOUT = "data/traces/kapoor/zombies-small-1.parquet"
+MECHANISM = {"says": "The kernel reads ahead of programs", "traces": {RECORDED: WITHOUT}}
+NAME = "read-ahead of the kernel"
+SLUG = "read-ahead-of-the-kernel"
+EXPERIMENTS = ("zombies-small", "scale")
+DRIVE = "kapoor-128m"
+PLACE = f"config/ablations.yaml: {NAME}: traces:"
+
+# Runs are here in the test's own process, which makes errors of warnings that pandas gives of how rows get their types
+pytestmark = pytest.mark.filterwarnings("ignore:The convert_:DeprecationWarning")
+
+
+def declare(project: Project, **changes: Any) -> None:
+    project.edit("config/ablations.yaml", mechanisms={NAME: {**MECHANISM, **changes}})
+
+
+@pytest.fixture(scope="module")
+def project(module_disk_folder: Path) -> Project:
+    """A project with one mechanism of the kernel, and two experiments of kapoor; it is of a trace of the first."""
+    project = copy_project(module_disk_folder / "project", without=("notebooks", "paper"))
+    project.edit("config/config.yaml", drives=[DRIVE, "kapoor-512m"], studies=["kapoor"])
+    study = yaml.safe_load((project.root / "config/studies/kapoor.yaml").read_text(encoding="utf-8"))
+    experiments = {name: study["experiments"][name] for name in EXPERIMENTS}
+    project.edit("config/studies/kapoor.yaml", experiments=experiments)
+    declare(project)
+    return project
+
+
+# ---- What may be declared
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        (
+            {"says": "It reads ahead", "traces": {"data/traces/kapoor/zombies-smal-10.parquet": WITHOUT}},
+            f"{PLACE} no experiment of a study replays 'data/traces/kapoor/zombies-smal-10.parquet'. Did you mean"
+            f" '{RECORDED}'?",
+        ),
+        (
+            {"says": "It reads ahead", "traces": {RECORDED: "data/traces/kapoor/zombies-small-11.parquet"}},
+            f"{PLACE} there is no file 'data/traces/kapoor/zombies-small-11.parquet'. Did you mean '{WITHOUT}'?",
+        ),
+        (
+            {"says": "It reads ahead", "traces": {RECORDED: "x" * 300}},
+            f"{PLACE} there is no file 'xxx",
+        ),
+        ({**MECHANISM, "set": [{"read_ahead.window": 0}]}, " Expected: one of set, to which models may be added, and "),
+        ({**MECHANISM, "models": ["wiscsim"]}, " Expected: one of set, to which models may be added, and traces,"),
+        (
+            {"says": "It reads ahead", "traces": {}},
+            f"mechanisms.{NAME}.traces: must not be empty. Expected: traces that studies replay, each with the one,",
+        ),
+        (
+            {"says": "It reads ahead", "traces": {RECORDED: 1}},
+            ": 1 is not valid. Expected: the path of a trace that was recorded with the mechanism off.",
+        ),
+    ],
+)
+def test_what_cannot_be_replaced_is_told(project: Project, mechanism: dict[str, Any], message: str) -> None:
+    project.edit("config/ablations.yaml", mechanisms={NAME: mechanism})
+    try:
+        with pytest.raises(IoPatternsError) as raised:
+            ablation.mechanisms(project.root)
+        assert message in str(raised.value)
+        assert len(str(raised.value).splitlines()) == 1
+    finally:
+        declare(project)
+
+
+def test_what_is_replayed_is_known_whatever_is_configured() -> None:
+    """So that a mechanism is no mistake in a run of other studies alone."""
+    shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "data/traces").glob("*/*.parquet")}
+    found = config.replayed(ROOT)
+    assert {trace for traces in found.values() for trace in traces} <= shipped
+    conf = config.load(ROOT)
+    for study in ("kapoor", "park2009"):
+        replays = {cell.specification["replay"]["trace"] for cell in grid.expand(conf, study) if is_replay(cell)}
+        assert replays == found[study]
+
+
+def is_replay(cell: grid.Cell) -> bool:
+    return "replay" in cell.specification
+
+
+def test_a_study_with_a_mistake_that_is_not_asked_for_stops_nothing(project: Project) -> None:
+    path = project.root / "config/studies/mistaken.yaml"
+    path.write_text("experiments: {one: {vary: {bs: sizes}, replay: {}}}\n", encoding="utf-8")
+    try:
+        assert [each.name for each in ablation.mechanisms(project.root)] == [NAME]
+    finally:
+        path.unlink()
+
+
+# ---- What is measured
+
+
+def test_a_trace_and_its_sum_are_replaced_in_the_cells_that_replay_it_alone(project: Project) -> None:
+    conf = config.load(project.root)
+    (mechanism,) = ablation.mechanisms(project.root)
+    off = mechanism.without(conf)
+    assert list(off.drives) == [DRIVE]
+    before, after = (
+        {cell.specification["fio"]["numjobs"]: cell for cell in grid.expand(each, "kapoor") if cell.drive == DRIVE}
+        for each in (conf, off)
+    )
+    assert before[10].specification["replay"] == {
+        "trace": RECORDED,
+        "phase": "run",
+        "sha256": files.sha256(project.root / RECORDED),
+    }
+    replaced = {"trace": WITHOUT, "phase": "run", "sha256": files.sha256(project.root / WITHOUT)}
+    assert after[10].specification == {**before[10].specification, "replay": replaced}
+    assert after[10].name != before[10].name
+    assert (after[1], after[20]) == (before[1], before[20])
+
+
+def test_no_drive_has_a_mechanism_whose_traces_the_configured_studies_do_not_replay(project: Project) -> None:
+    (mechanism,) = ablation.mechanisms(project.root)
+    conf = config.load(project.root, {"drives": [DRIVE, "c400"], "studies": ["saif2020"]})
+    assert not mechanism.without(conf).drives
+
+
+@pytest.fixture(scope="module")
+def measured(project: Project) -> Path:
+    """The folder with what was measured with nothing off, and with the mechanism off, and the record of it."""
+    folder = project.root / ablation.FOLDER
+    for name in ablation.runs(project.root):
+        ablation_runs.run(project.root, name, {}, folder / name)
+    ablation.record(project.root, {}, folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_what_is_measured_differs_in_the_cell_whose_trace_is_replaced(measured: Path) -> None:
+    tables = [pd.read_parquet(measured / name / "kapoor.parquet") for name in (ablation.NOTHING, SLUG)]
+    assert [set(table["drive"]) for table in tables] == [{DRIVE, "kapoor-512m"}, {DRIVE}]
+    before, after = (table[table["drive"] == DRIVE].set_index("numjobs") for table in tables)
+    columns = ["direction", "io_bytes", "total_ios", "bandwidth_bytes_per_s", "iops"]
+
+    def told(table: pd.DataFrame, jobs: int) -> list[list[Any]]:
+        rows: list[list[Any]] = table.loc[[jobs], columns].to_numpy().tolist()
+        return rows
+
+    assert [jobs for jobs in (1, 10, 20) if told(before, jobs) != told(after, jobs)] == [10]
+    # the cell of one process has replayed the same trace on the same drive
+    assert told(after, 10) == told(before, 1)
+
+
+@pytest.mark.slow
+def test_the_record_lists_the_drives_that_replay_the_trace(measured: Path, project: Project) -> None:
+    content = yaml.safe_load((project.root / ablation.RECORD).read_text(encoding="utf-8"))
+    assert content["drives"] == {NAME: [DRIVE]}
+    told = ablation.load(project.root)["kapoor"]
+    assert told["mechanisms"] == [{"name": NAME, "says": MECHANISM["says"], "by": "traces"}]
+    assert told["stale"] == []
+
+
+# ---- When it is made anew
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trace", [RECORDED, WITHOUT, "data/traces/kapoor/zombies-small-20.parquet"])
+def test_a_record_is_stale_once_a_trace_was_recorded_anew(measured: Path, project: Project, trace: str) -> None:
+    path = project.root / trace
+    before = path.read_bytes()
+    path.write_bytes(before + b"x")
+    try:
+        assert ablation.load(project.root)["kapoor"]["stale"] == ["traces of kapoor"]
+    finally:
+        path.write_bytes(before)
+
+
+@pytest.mark.slow
+def test_a_record_is_not_stale_for_a_trace_that_nothing_replays(measured: Path, project: Project) -> None:
+    path = project.root / "data/traces/kapoor/mix.parquet"
+    before = path.read_bytes()
+    path.write_bytes(before + b"x")
+    try:
+        assert ablation.load(project.root)["kapoor"]["stale"] == []
+    finally:
+        path.write_bytes(before)
+
+
+def test_the_runs_of_an_ablation_and_the_scorecard_rest_on_the_traces(project: Project) -> None:
+    plan = Plan(project.root)
+    names = ("scale-fsync-0", "scale-fsync-10", "zombies-small-1", "zombies-small-10", "zombies-small-20")
+    traces = [f"data/traces/kapoor/{name}.parquet" for name in names]
+    assert plan.ablated_traces() == traces
+    record = project.root / ablation.RECORD
+    before = record.read_bytes() if record.exists() else None
+    record.write_text("", encoding="utf-8")
+    try:
+        assert plan.ablation() == [ablation.DECLARED, ablation.RECORD, *traces]
+    finally:
+        record.unlink()
+        if before is not None:
+            record.write_bytes(before)
+
+
+def test_a_trace_that_takes_the_place_of_another_is_one_of_them(project: Project) -> None:
+    other = "data/traces/kapoor/mix.parquet"  # which no experiment left here replays
+    declare(project, traces={RECORDED: other})
+    try:
+        assert other in Plan(project.root).ablated_traces()
+    finally:
+        declare(project)
+
+
+# ---- What it says of a claim
+
+
+@pytest.mark.slow
+def test_a_claim_that_falls_without_a_mechanism_of_the_kernel_is_not_built_in_for_that(tmp_path: Path) -> None:
+    root = lay_out_recorded(tmp_path, ["kapoor"])
+    card = json.loads((root / "results/scorecard.json").read_text(encoding="utf-8"))["studies"]["kapoor"]
+    claims = [each for each in card["claims"] if each["drive"] is None]
+    claim = next(
+        each["id"] for each in claims if each["class"] == "independent" and each["status"] in {"reproduced", "within"}
+    )
+    models = {name: drive["model"] for name, drive in config.load(ROOT).drives.items() if kinds.is_simulated(drive)}
+
+    def class_of(by: str) -> str:
+        told = {"mechanisms": [{"name": NAME, "says": "", "by": by}], "flips": {claim: [NAME]}, "stale": []}
+        judged = scorecard.judge(root, "kapoor", models=models, ablation=told)
+        return next(str(each["class"]) for each in judged["claims"] if each["id"] == claim)
+
+    assert class_of("traces") == "independent"
+    assert class_of("set") == "built in"
