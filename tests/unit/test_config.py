@@ -251,3 +251,13 @@ def test_what_a_twins_entry_cannot_set_is_named(project: Project, wrong: dict[st
     with pytest.raises(yaml_schema.ConfigError) as caught:
         config.load(project.root, {"drives": ["hot"]})
     assert f"{DRIVES}: {expected}" in str(caught.value)
+
+
+@pytest.mark.parametrize("times", [1, 101, "often"])
+def test_blocks_over_time_that_cannot_be_are_told_with_what_is_valid(project: Project, times: int | str) -> None:
+    experiments = yaml.safe_load((project.root / "config/studies/kapoor.yaml").read_text())["experiments"]
+    experiments["zombies-large"]["replay"]["blocks_over_time"] = times
+    project.edit("config/studies/kapoor.yaml", experiments=experiments)
+    project.edit("config/config.yaml", studies=["kapoor"], drives=["kapoor-128m"])
+    with pytest.raises(yaml_schema.ConfigError, match=r"zombies-large.*blocks_over_time.*from 2 to 100"):
+        config.load(project.root)

@@ -1,5 +1,6 @@
 """Replays of traces made up for these tests, and what was copied from Kapoor's paper."""
 
+import io
 import itertools
 import json
 import os
@@ -11,10 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from PIL import Image, ImageSequence
+from recorded import RECORDED
 from support import ROOT
 
 from iopatterns import twin
-from iopatterns.analysis import published, replays
+from iopatterns.analysis import kapoor, linux_schedulers, published, replays
+from iopatterns.analysis.study import Study
 from iopatterns.base import files, yaml_schema
 from iopatterns.measuring import replays as replaying
 from iopatterns.twin import traces
@@ -171,7 +175,7 @@ def test_sums_that_the_contradictions_tell_are_those_of_the_tables() -> None:
 # ---- The workloads as jobs of fio
 
 JOBS = sorted(WORKLOADS.glob("*.fio"))
-SETTINGS = {"CHUNK": "1k", "READS": "64", "THREADS": "10", "FILES": "12"}
+SETTINGS = {"CHUNK": "1k", "READS": "64", "THREADS": "10", "FILES": "12", "RUNTIME": "1s"}
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda path: path.stem)
@@ -208,3 +212,81 @@ def test_the_same_thirty_files_are_deleted_each_time(tmp_path: Path) -> None:
         left.append(sorted(path.name for path in folder.iterdir()))
     assert left[0] == left[1]
     assert len(left[0]) == 90
+
+
+def test_the_blocks_are_told_at_as_many_times_as_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "trace.parquet"
+    asked = recorded(path, [WRITE] * 12, [number * 2**17 for number in range(12)], 2**17, 4)
+    model = twin.load("wiscsim").overridden(list(SMALL))
+    plain, _ = replaying.measure(model, path, asked)  # type: ignore[arg-type]
+    content, _ = replaying.measure(model, path, {**asked, "blocks_over_time": 5})  # type: ignore[typeddict-item]
+    over_time = content.pop("blocks_over_time")
+    assert [each["at_ns"] for each in over_time] == [content["duration_ns"] * part // 5 for part in range(1, 6)]
+    valid = [np.dot(each["by_valid_pages"], np.arange(65)) for each in over_time]
+    assert valid == sorted(valid)
+    assert valid[0] > 4 * 64  # what was written before the phase
+    assert over_time[-1]["by_valid_pages"] == plain["blocks"]["by_valid_pages"]
+    assert content.pop("replay") == {**plain.pop("replay"), "blocks_over_time": 5}
+    assert content == plain
+
+
+def zombies(times: int) -> pd.DataFrame:
+    """Return made-up replays of the two workloads by 1, 10 and 20 threads, with fewer valid pages from time to time."""
+    rows = []
+    for experiment, threads in itertools.product(("zombies-large", "zombies-small"), (1, 10, 20)):
+        over_time = [{"at_ns": time, "by_valid_pages": [0, threads, 90 - time]} for time in range(times)]
+        blocks = {"block_bytes": 2**17, "capacity_bytes": 2**24, "by_valid_pages": over_time[-1]["by_valid_pages"]}
+        rows.append({"experiments": experiment, "numjobs": threads, "blocks": blocks, "blocks_over_time": over_time})
+    return pd.DataFrame(rows)
+
+
+def test_zombie_curves_over_time_are_a_frame_each_and_the_same_bytes_each_time() -> None:
+    replays_of = zombies(6)
+    animation = kapoor.zombie_animation(replays_of)
+    assert kapoor.times(replays_of) == 6
+    with Image.open(io.BytesIO(animation)) as image:
+        assert len([*ImageSequence.Iterator(image)]) == 6
+        assert image.info["loop"] == 0
+    assert kapoor.zombie_animation(replays_of) == animation
+
+
+def test_four_times_stand_side_by_side_and_the_last_of_them_is_the_end() -> None:
+    figure = kapoor.zombie_times_figure(zombies(8))
+    titles = [axes.get_title(loc="left").splitlines()[-1] for axes in figure.axes]
+    assert titles == [f"after {share} % of the time" for share in (25, 50, 75, 100)] * 2
+    assert all(len(axes.lines) == 3 for axes in figure.axes)
+
+
+def test_replays_whose_blocks_are_known_at_the_end_alone_have_no_animation() -> None:
+    assert kapoor.times(zombies(4).assign(blocks_over_time=None)) == 0
+    assert kapoor.times(zombies(4).iloc[:0]) == 0
+
+
+def recorded_study() -> Study:
+    return Study.load(
+        measurements=RECORDED / "kapoor.parquet",
+        tuning=RECORDED / "kapoor.tuning.json",
+        published=FOLDER,
+        twins=ROOT / "data/twins",
+    )
+
+
+def test_what_breaking_a_rule_costs_is_told_of_each_drive() -> None:
+    table = kapoor.rule_table(recorded_study()).data
+    assert list(table["rule"].unique()) == ["Request scale", "Locality", "Grouping by death time"]
+    assert set(table["drive"]) == {"kapoor-512m", "kapoor-256m-map-50", "kapoor-128m", "nvme", "nvme-little-map"}
+    assert np.allclose(table["cost"], table["breaks_s"] / table["follows_s"])
+    of_map = table[table["rule"] == "Locality"].set_index("drive")["breaks"]
+    assert of_map["nvme"] == 0  # its whole map is in memory
+    assert of_map["nvme-little-map"] > 0
+
+
+def test_each_scheduler_of_the_kernel_stands_beside_the_models_that_does_the_same() -> None:
+    found = linux_schedulers.schedulers(recorded_study())
+    assert len(found) == 2 * 3 * 4
+    assert set(zip(found["scheduler"], found["modelled"], strict=True)) == set(linux_schedulers.MODELLED.items())
+    # without a scheduler both only pass on what is asked
+    without = found[(found["scheduler"] == "none") & (found["drive"] == "ssd-alone")]
+    assert (without["difference_percent"].abs() < 1).all()
+    assert f"Of {len(found)} bandwidths" in linux_schedulers.told(found)
+    assert len(linux_schedulers.scheduler_figure(found).axes) == 6

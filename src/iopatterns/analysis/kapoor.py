@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.animation import FuncAnimation, PillowWriter
-from matplotlib.artist import Artist
+from matplotlib.animation import PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -160,7 +159,8 @@ def zombie_times_figure(replays: pd.DataFrame) -> Figure:
             time = count * (column + 1) // _COLUMNS - 1
             axes = panels[row, column]
             _draw_zombies(axes, of(replays, experiment), time)
-            axes.set(xlim=(0, space), ylim=(0, 1.05), title=f"{title if column == 0 else ''}\n{_share(time, count)}")
+            axes.set(xlim=(0, space), xticks=np.arange(0, space, 0.5), yticks=(0, 0.5, 1), ylim=(0, 1.05))
+            axes.set(title=f"{title if column == 0 else ''}\n{_share(time, count)}")
         panels[row, 0].set_ylabel("Valid ratio")
     figure.supxlabel("Blocks, by size over that of the drive", fontsize="medium")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=len(_LINES))
@@ -175,22 +175,31 @@ def zombie_animation(replays: pd.DataFrame) -> bytes:
     figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH + 0.2), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(_ZOMBIES), sharey=True)
+    drawn = [(axes, of(replays, experiment)) for axes, (experiment, _) in zip(panels, _ZOMBIES, strict=True)]
 
-    def draw(time: int) -> list[Artist]:
-        for axes, (experiment, title) in zip(panels, _ZOMBIES, strict=True):
-            axes.clear()
-            _draw_zombies(axes, of(replays, experiment), time)
-            axes.set(title=title, xlabel="Blocks, by size over that of the drive", xlim=(0, space), ylim=(0, 1.05))
-            axes.legend(loc="upper right")
-        panels[0].set_ylabel("Valid ratio")
+    def draw(time: int) -> None:
+        for axes, shown_here in drawn:
+            for line in [*axes.lines]:
+                line.remove()
+            _draw_zombies(axes, shown_here, time)
         figure.suptitle(_share(time, count), fontsize="medium")
-        return list(panels)
 
-    # the last frame stands for a while
-    order = [*range(count), *[count - 1] * _LAST_FRAMES]
+    draw(count - 1)
+    for (axes, _), (_, title) in zip(drawn, _ZOMBIES, strict=True):
+        axes.set(title=title, xlabel="Blocks, by size over that of the drive", xlim=(0, space), ylim=(0, 1.05))
+        axes.legend(loc="upper right")
+    panels[0].set_ylabel("Valid ratio")
+    # all frames are laid out as this one, once
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     with tempfile.TemporaryDirectory(prefix="animation-") as folder:
         made = Path(folder) / "zombies.gif"
-        FuncAnimation(figure, draw, frames=order).save(made, PillowWriter(fps=_FRAMES_PER_SECOND), dpi=_SCREEN_DPI)
+        writer = PillowWriter(fps=_FRAMES_PER_SECOND)
+        with writer.saving(figure, str(made), _SCREEN_DPI):
+            # the last frame stands for a while
+            for time in [*range(count), *[count - 1] * _LAST_FRAMES]:
+                draw(time)
+                writer.grab_frame()
         return made.read_bytes()
 
 
