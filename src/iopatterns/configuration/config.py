@@ -35,6 +35,7 @@ class Experiment(TypedDict):
     figures: NotRequired[list[str]]
     runtime: NotRequired[str]
     regions: NotRequired[int]
+    twins_only: NotRequired[bool]
     fio: NotRequired[dict[str, int | str]]
     replay: NotRequired[dict[str, str | bool | int]]
 

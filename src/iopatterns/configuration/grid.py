@@ -131,7 +131,7 @@ def drives_of(conf: config.Config, study: str, experiment: str) -> list[str]:
     """Return the drives of the configuration on which an experiment runs.
 
     A drive that any study names is one of a source's, and runs in the experiments that name it; one that none names,
-    such as your own, runs in all.
+    such as your own, runs in all; a real one in those that are not of twins alone.
     """
     named = conf.studies[study]["experiments"][experiment].get("drives", ())
     return [
@@ -143,14 +143,16 @@ def drives_of(conf: config.Config, study: str, experiment: str) -> list[str]:
             else drive in named
             or (
                 drive not in conf.source_drives
-                and not (_is_replayed(conf, study, experiment) and kinds.is_real(settings))
+                and not (_is_of_twins(conf, study, experiment) and kinds.is_real(settings))
             )
         )
     ]
 
 
-def _is_replayed(conf: config.Config, study: str, experiment: str) -> bool:
-    return "replay" in conf.studies[study]["experiments"][experiment]
+def _is_of_twins(conf: config.Config, study: str, experiment: str) -> bool:
+    """Return whether no real drive can have an experiment: a replay, or what is about the model of a twin."""
+    body = conf.studies[study]["experiments"][experiment]
+    return "replay" in body or body.get("twins_only", False)
 
 
 def _held(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
