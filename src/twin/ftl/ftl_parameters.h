@@ -22,7 +22,7 @@ struct FtlParameters {
              "a map of pages, or a map of blocks with a few page-mapped log blocks (drives of 2008)");
     v.choice("initial_state", initial_state, {"fresh", "sequential", "random"},
              "never written, filled once in order, or overwritten at random until garbage collection is steady");
-    v.ratio("over_provisioning", over_provisioning, 0.01, 31.0, "flash beyond the capacity, as a share of the capacity");
+    v.ratio("over_provisioning", over_provisioning, 0.01, 31, "flash beyond the capacity, as a share of the capacity");
   }
 };
 
