@@ -123,12 +123,9 @@ def test_a_trace_and_its_sum_are_replaced_in_the_cells_that_replay_it_alone(proj
         {cell.specification["fio"]["numjobs"]: cell for cell in grid.expand(each, "kapoor") if cell.drive == DRIVE}
         for each in (conf, off)
     )
-    assert before[10].specification["replay"] == {
-        "trace": RECORDED,
-        "phase": "run",
-        "sha256": files.sha256(project.root / RECORDED),
-    }
-    replaced = {"trace": WITHOUT, "phase": "run", "sha256": files.sha256(project.root / WITHOUT)}
+    replayed = {"trace": RECORDED, "phase": "run", "blocks_over_time": 24}
+    assert before[10].specification["replay"] == {**replayed, "sha256": files.sha256(project.root / RECORDED)}
+    replaced = {**replayed, "trace": WITHOUT, "sha256": files.sha256(project.root / WITHOUT)}
     assert after[10].specification == {**before[10].specification, "replay": replaced}
     assert after[10].name != before[10].name
     assert (after[1], after[20]) == (before[1], before[20])
