@@ -18,8 +18,9 @@ from linux_kernel import FIO, SMALL, fio, linux, needs_kernel, rows, shell
 from twins import TWIN
 
 from iopatterns.twin import linux as twin_linux
-from iopatterns.twin import traces
+from iopatterns.twin import models, traces
 from iopatterns.twin.error import TwinError
+from iopatterns.twin.replaying import replay
 
 # Whether other users may run the Python of these tests, which may lie in someone's home
 FOR_ALL = all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents)
@@ -45,6 +46,10 @@ def test_a_kernel_that_is_not_built_is_told_with_the_line_that_builds_it(tmp_pat
         (("--wall-limit", "0.1 s"), "less than a second"),
         (("--folder", "/no/such"), "no such folder"),
         (("--fs", "none", "--mount-options", "discard"), "leave out"),
+        (("--fs", "none", "--fs-size", "1 GiB"), "leave out --fs-size"),
+        (("--fs-size", "1k"), "Give 1 MiB or more"),
+        (("--fs-size", "900 GB"), "no more than the drive has"),
+        (("--trace-all",), "give --trace, too"),
         (("--mkfs-options", "'"), "No closing quotation"),
         (("--keep", "/etc/passwd"), "is there already"),
         (("--trace", "trace.txt"), ".parquet or .csv"),
@@ -103,11 +108,16 @@ def test_the_command_is_an_ordinary_user_on_the_drives_file_system() -> None:
     assert done.stdout.split() == [user, "ext2/ext3", "Linux"]
 
 
+def _needs_mkfs(file_system: str) -> None:
+    program = twin_linux.MKFS[file_system][0][0]
+    if shutil.which(program, path=twin_linux._PATH) is None:
+        pytest.skip(f"{program} is not installed")
+
+
 @needs_kernel
 @pytest.mark.parametrize("file_system", ["ext4", "ext3", "ext2", "xfs", "btrfs", "f2fs"])
 def test_file_systems_hold_what_is_written(file_system: str) -> None:
-    if shutil.which(twin_linux.MKFS[file_system][0][0], path=twin_linux._PATH) is None:
-        pytest.skip(f"{twin_linux.MKFS[file_system][0][0]} is not installed")
+    _needs_mkfs(file_system)
     script = "head -c 1000000 /dev/zero | tr '\\0' x > a; sync; md5sum a; grep /mnt/drive /proc/mounts | cut -d' ' -f3"
     expected = hashlib.md5(b"x" * 1_000_000).hexdigest()
     assert shell(script, "--fs", file_system).stdout.split() == [expected, "a", file_system]
@@ -184,6 +194,31 @@ def test_a_trace_can_be_replayed(tmp_path: Path) -> None:
     done = subprocess.run([*TWIN, "replay", "px05smb040", trace], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["counters"]["write_bytes"] >= 300 * 4096
+
+
+@needs_kernel
+def test_a_replay_of_the_whole_trace_is_the_run_itself(tmp_path: Path) -> None:
+    """With what mkfs and mount have asked, each request takes to the nanosecond as long as it did."""
+    # a drive in a host that takes no time, for a replay has that of its own
+    drive = {"capacity.size": "512 MiB"}
+    options = ("--mount-options", "discard", "--set", "capacity.size=512 MiB")
+    whole, command = tmp_path / "whole.parquet", tmp_path / "command.parquet"
+    shell(WRITES, *options, "--trace", str(whole), "--trace-all", model="wiscsim")
+    shell(WRITES, *options, "--trace", str(command), model="wiscsim")
+    recorded = pd.read_parquet(whole)
+    assert len(recorded) > len(pd.read_parquet(command)) > 0
+    done = replay(models.load("wiscsim").with_values(drive, ""), whole).latencies.set_index("request").sort_index()
+    over_ns = (done["issue_ns"] + done["latency_ns"]).to_numpy() + recorded["time_ns"].iloc[0]
+    assert (over_ns == recorded["completed_ns"].to_numpy()).all()
+
+
+@needs_kernel
+@pytest.mark.parametrize("file_system", ["ext4", "ext2", "xfs", "btrfs", "f2fs"])
+def test_a_file_system_has_the_size_that_is_asked_for(file_system: str) -> None:
+    _needs_mkfs(file_system)
+    size_of = "df --block-size=1M --output=size . | tail -n 1"
+    size_mib = int(shell(size_of, "--fs", file_system, "--fs-size", "400 MiB").stdout)
+    assert 300 <= size_mib <= 400 < int(shell(size_of, "--fs", file_system).stdout)
 
 
 @needs_kernel

@@ -67,6 +67,14 @@ def project(module_disk_folder: Path) -> Project:
         ({**MECHANISM, "set": [{"read_ahead.window": 0}]}, " Expected: one of set, to which models may be added, and "),
         ({**MECHANISM, "models": ["wiscsim"]}, " Expected: one of set, to which models may be added, and traces,"),
         (
+            {"says": "It is slow", "set": [{"read_ahead.window": 0}], "drive": "s3500"},
+            " Expected: one of set, to which models may be added, and traces,",
+        ),
+        (
+            {**MECHANISM, "drive": "s350"},
+            f"config/ablations.yaml: {NAME}: drive: config/drives.yaml has no twin 's350'. Did you mean 's3500'?",
+        ),
+        (
             {"says": "It reads ahead", "traces": {}},
             f"mechanisms.{NAME}.traces: must not be empty. Expected: traces that studies replay, each with the one,",
         ),

@@ -5,7 +5,9 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -168,14 +170,17 @@ def test_sums_that_the_contradictions_tell_are_those_of_the_tables() -> None:
     for table in (2, 3):
         for threads in (1, 10, 20):
             row = f"table{table}-{threads}-threads"
-            written = values[f"{row}-duration"] * values[f"{row}-bandwidth"]
+            duration_s = values[f"{row}-duration"]
+            written = duration_s * values[f"{row}-bandwidth"]
+            # as whole as the two decimals of the bandwidth tell
+            assert written == pytest.approx(round(written), abs=0.01 * duration_s), (row, written)
             assert re.search(rf"\b{written:.0f}\b", said), (row, written)
 
 
 # ---- The workloads as jobs of fio
 
 JOBS = sorted(WORKLOADS.glob("*.fio"))
-SETTINGS = {"CHUNK": "1k", "READS": "64", "THREADS": "10", "FILES": "12", "RUNTIME": "1s"}
+SETTINGS = {"CHUNK": "1k", "READS": "64", "THREADS": "1", "FILES": "12", "LOGS": "log.0", "RUNTIME": "1s"}
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda path: path.stem)
@@ -199,6 +204,40 @@ def test_a_random_read_may_begin_at_any_byte_as_in_the_pseudo_code(tmp_path: Pat
     assert [len(list(run)) for _, run in itertools.groupby(names)] == [64] * 20
     assert set(table["size_bytes"]) == {1024}
     assert (table["offset_bytes"] % 512 != 0).any()
+
+
+@pytest.mark.parametrize(("order", "chunk"), [("in-order", 524288), ("at-random", 1024)])
+def test_each_thread_creates_its_files_and_then_overwrites_them(tmp_path: Path, order: str, chunk: int) -> None:
+    jobs = tmp_path / "jobs"
+    shutil.copytree(WORKLOADS, jobs)
+    settings = {"THREADS": "20", "CHUNK": str(chunk), "JOBS": str(jobs)}
+    command = ["sh", str(jobs / "zombies.sh"), order]
+    subprocess.run(command, cwd=tmp_path, env=os.environ | settings, capture_output=True, check=True)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.glob("f.*")}
+    assert sizes == {f"f.{thread}.{number}": 2**20 for thread in range(20) for number in range(6)}
+    logs = [(jobs / f"log.{thread}").read_text().splitlines() for thread in range(20)]
+    assert len({*map(tuple, logs)}) == 20
+    for thread, log in enumerate(logs):
+        of_files = [line.split() for line in log[1:]]
+        writes = [(name, int(offset)) for name, does, offset, *_ in filter(is_write, of_files)]
+        in_order = [(f"f.{thread}.{number}", at) for number in range(6) for at in range(0, 2**20, chunk)]
+        created, overwritten = writes[: len(in_order)], writes[len(in_order) :]
+        assert created == in_order
+        assert [name for name, _ in overwritten] == [name for name, _ in in_order]
+        offsets = [offset for _, offset in overwritten]
+        if order == "in-order":
+            assert overwritten == in_order
+        else:
+            assert all(0 <= offset <= 2**20 - chunk for offset in offsets)
+            # at any byte, about as many in each quarter of a file, and of some kilobytes none
+            assert len({offset % chunk for offset in offsets}) > 900
+            assert min(np.histogram(offsets, 4)[0]) > 0.9 * len(offsets) / 4
+            begun = {(name, offset // chunk) for name, offset in overwritten}
+            assert 0.6 < len(begun) / len(overwritten) < 0.66
+
+
+def is_write(line: Sequence[str]) -> bool:
+    return len(line) == 4
 
 
 def test_the_same_thirty_files_are_deleted_each_time(tmp_path: Path) -> None:

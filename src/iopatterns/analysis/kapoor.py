@@ -33,6 +33,8 @@ _LAST_FRAMES = 8
 _SCREEN_DPI = 110
 _LINES = tuple(zip(_GREYS, ("-", "--", ":"), strict=True))
 _MIX = ("mix-random-write", "mix-random-read", "mix-sequential-write")
+# The same on the drive of the source's machine
+_MIX_ELSEWHERE = ("s3500-random-write", "s3500-random-read", "s3500-sequential-write")
 _HEIGHT_INCH = 2.3
 # The experiments of one workload, by the file system; its program writes 100 files of 4 MB (section 3.1)
 _FILE_SYSTEMS = {"on-ext4": "ext4", "on-xfs": "XFS", "on-btrfs": "Btrfs", "on-f2fs": "F2FS"}
@@ -362,16 +364,17 @@ def rule_table(study: Study) -> Table:
 
 
 def mix_table(study: Study) -> Table:
-    """Return what figure 1 shows as numbers, a row for each phase of the mix."""
+    """Return what figure 1 shows as numbers, a row for each phase of the mix on each drive."""
     quantities = ["workload duration", "queue depth", "largest queue depth", "times drained"]
-    data = _comparisons(study, _MIX, "numjobs", quantities).assign(mix="mix")
+    data = _comparisons(study, [*_MIX, *_MIX_ELSEWHERE], "numjobs", quantities)
     columns = [
+        Column(("drive",), "Drive", right=False, once=True),
         Column(("rw",), "Phase", _workload, right=False),
         Column(("numjobs",), "Threads"),
         _here("duration_s", "Duration", "s"),
         *_DEPTHS,
     ]
-    return Table(data, tuple(columns), "mix")
+    return Table(data, tuple(columns), "drive")
 
 
 def locality_table(study: Study) -> Table:

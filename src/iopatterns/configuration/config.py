@@ -169,6 +169,11 @@ def read_drives(root: Path, *, complete: bool = True) -> dict[str, kinds.Entry]:
     return drives
 
 
+def read_drive(root: Path, name: str) -> kinds.Resolved:
+    """Return an entry of config/drives.yaml as a run has it, whether or not any asks for it. Raises ConfigError."""
+    return _resolved_drive(root, name, read_drives(root)[name])
+
+
 def _source_drives(root: Path, known: Iterable[str], studies: Mapping[str, Study]) -> Iterator[str]:
     """Yield the drives that study files name, whatever else is in them: a mistake in one that is not asked for is none.
 

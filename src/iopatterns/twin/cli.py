@@ -65,6 +65,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     show_default=True,
     help="File system on the drive; none: the bare drive.",
 )
+@click.option("--fs-size", "file_system_bytes", type=_Size(), help="Of the file system.  [default: the drive's]")
 @click.option("--mkfs-options", default="", help="Options for mkfs, in one word.")
 @click.option("--mount-options", default="", help="Options for mount, such as discard,noatime.")
 @click.option(
@@ -75,6 +76,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--memory", "memory_bytes", type=_Size(), default="512 MiB", show_default=True, help="Of the guest.")
 @click.option("--queue-depth", type=int, default=32, show_default=True, help="Requests that the drive holds at once.")
 @click.option("--trace", type=_FILE, help="Write every request of the command (.parquet, .csv).")
+@click.option("--trace-all", is_flag=True, help="Begin the trace with mkfs and mount.")
 @click.option("--counters", type=_FILE, help="Write the drive's series over time (.parquet, .csv).")
 @click.option("--interval", help="Virtual time between two snapshots of the counters.  [default: 100 ms]")
 @click.option("--interval-bytes", help="Bytes written between two snapshots.")

@@ -50,6 +50,8 @@ DROP_CACHES = "/mnt/drop-caches"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOBODY = 65534
 _LEAST_MEMORY = 64 << 20
+_LEAST_FILE_SYSTEM = 1 << 20
+_SECTOR_BYTES = 512
 _QUEUE_DEPTHS = range(1, 129)  # the ring has 256 entries, and a request takes up to two
 # Debian's user-mode-linux, for --real-time: its kernel has no time travel, and its driver of the drive is a module
 _DEBIANS_KERNEL = Path("/usr/bin/linux.uml")
@@ -65,6 +67,7 @@ class Options:
     """How a command is run; the defaults are those of `twin linux`."""
 
     file_system: str = "ext4"
+    file_system_bytes: int | None = None
     mkfs_options: str = ""
     mount_options: str = ""
     scheduler: str | None = None
@@ -73,6 +76,7 @@ class Options:
     seed: int = 1
     wall_limit_s: int = 600
     trace: Path | None = None
+    trace_all: bool = False
     counters: Path | None = None
     interval: str | None = None
     interval_bytes: str | None = None
@@ -148,6 +152,12 @@ def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _To
     if options.settings:
         loaded = loaded.overridden(options.settings)
     _check(options)
+    size_bytes = options.file_system_bytes
+    if size_bytes is not None and not _LEAST_FILE_SYSTEM <= size_bytes <= loaded.size_bytes:
+        raise TwinError(
+            f"--fs-size: {size_bytes} bytes cannot be. Give 1 MiB or more, and no more than the drive has:"
+            f" {loaded.size_bytes} bytes."
+        )
     kernel = _kernel(options)
     words = _command(command)
     folder = options.state or Path(state.default_state(str(loaded.path)))
@@ -168,6 +178,7 @@ def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _To
         "seed": options.seed,
         "memory_bytes": options.memory_bytes,
         "queue_depth": options.queue_depth,
+        "trace_all": int(options.trace_all),
         "wall_limit_s": options.wall_limit_s,
         "user": user,
         "group": group,
@@ -215,6 +226,10 @@ def _check(options: Options) -> None:
         )
     if options.file_system == NO_FILE_SYSTEM and (options.mkfs_options or options.mount_options):
         raise TwinError("--fs none makes and mounts nothing: leave out --mkfs-options and --mount-options.")
+    if options.file_system == NO_FILE_SYSTEM and options.file_system_bytes is not None:
+        raise TwinError("--fs none makes no file system: leave out --fs-size.")
+    if options.trace_all and options.trace is None:
+        raise TwinError("--trace-all is about the trace: give --trace, too.")
     if options.keep is not None and os.path.lexists(options.keep):
         raise TwinError(f"--keep {options.keep}: is there already. Give a file that is not, or remove it.")
     if options.folder is not None and not options.folder.is_dir():
@@ -281,7 +296,20 @@ def _mkfs(options: Options) -> list[str]:
         given = shlex.split(options.mkfs_options)
     except ValueError as error:
         raise TwinError(f"--mkfs-options: {error}") from None
-    return [path, *fixed, *given, DRIVE]
+    return [path, *fixed, *given, *_sized(options)]
+
+
+def _sized(options: Options) -> list[str]:
+    """Return the drive as mkfs takes it, with the size of the file system where one is asked for."""
+    size_bytes = options.file_system_bytes
+    if size_bytes is None:
+        return [DRIVE]
+    if options.file_system == "xfs":
+        return ["-d", f"size={size_bytes}", DRIVE]
+    if options.file_system == "btrfs":
+        return ["--byte-count", str(size_bytes), DRIVE]
+    # ext2 to ext4 take KiB, f2fs sectors
+    return [DRIVE, str(size_bytes // _SECTOR_BYTES) if options.file_system == "f2fs" else f"{size_bytes >> 10}k"]
 
 
 def _queue_settings(model: models.Model, options: Options) -> list[str]:

@@ -47,7 +47,8 @@ class Mechanism:
 
     That of a drive has ``switches``, values of parameters, each for the models that have all parameters in it, or for
     those of ``models`` alone, if any. That of the kernel or its file system has ``traces``: by the path of a trace that
-    is replayed that of the one, recorded with the mechanism off, that is replayed in its place.
+    is replayed that of the one, recorded with the mechanism off, that is replayed in its place; on another ``drive`` of
+    config/drives.yaml, if any, for which the programs waited.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Mechanism:
     switches: Sequence[Mapping[str, Any]] = ()
     models: Sequence[str] = ()
     traces: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    drive: str | None = None
 
     @property
     def slug(self) -> str:
@@ -78,6 +80,8 @@ class Mechanism:
             if "replay" in cell.specification and cell.specification["replay"]["trace"] in self.traces
         }
         drives = {name: entry for name, entry in conf.drives.items() if name in having}
+        if self.drive is not None:
+            drives = dict.fromkeys(drives, config.read_drive(conf.root, self.drive))
         return dataclasses.replace(conf, drives=drives, instead=self.traces)
 
     def off(self, drive: kinds.Resolved) -> kinds.Resolved | None:
@@ -119,7 +123,9 @@ def mechanisms(root: Path) -> list[Mechanism]:
     content = yaml_schema.read_yaml(root, DECLARED)
     yaml_schema.check(DECLARED, content, yaml_schema.read_yaml(root, "workflow/schemas/ablations.schema.yaml"))
     found = [
-        Mechanism(name, body["says"], body.get("set", ()), body.get("models", ()), body.get("traces", {}))
+        Mechanism(
+            name, body["says"], body.get("set", ()), body.get("models", ()), body.get("traces", {}), body.get("drive")
+        )
         for name, body in content["mechanisms"].items()
     ]
     known, shipped = models.declared(), models.names()
@@ -140,7 +146,12 @@ def _check_traces(root: Path, declared: Sequence[Mechanism]) -> None:
     if not any(mechanism.traces for mechanism in declared):
         return  # reading all studies takes longer than all else here
     replayed = {trace for traces in config.replayed(root).values() for trace in traces}
+    drives = {name for name, entry in config.read_drives(root).items() if kinds.is_simulated(entry)}
     for mechanism in declared:
+        if mechanism.drive is not None and mechanism.drive not in drives:
+            place = f"{DECLARED}: {mechanism.name}: drive:"
+            near = yaml_schema.nearest(mechanism.drive, drives)
+            raise AblationError(f"{place} config/drives.yaml has no twin '{printable(mechanism.drive)}'.{near}")
         for trace, other in mechanism.traces.items():
             place = f"{DECLARED}: {mechanism.name}: traces:"
             if trace not in replayed:
@@ -283,6 +294,11 @@ def _sums(root: Path, conf: config.Config) -> dict[str, str]:
     """
     of_models = {drive["model"] for drive in conf.drives.values() if kinds.is_simulated(drive)}
     sums = {f"data/twins/{name}.yaml": models.load(name).digest[:16] for name in sorted(of_models)}
+    others_of = {each.drive for each in mechanisms(root) if each.drive is not None}
+    of_drives = {**conf.drives, **{name: config.read_drive(root, name) for name in sorted(others_of)}}
+    for name, drive in of_drives.items():
+        if kinds.is_simulated(drive) and drive.get("set"):
+            sums[f"drive {name}"] = _sum([drive["model"], drive["set"]])
     others = [DECLARED, *(file for study in studies(root, conf) for file in _files_of(study))]
     for file in others:
         content = yaml_schema.read_yaml(root, file)

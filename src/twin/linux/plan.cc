@@ -36,6 +36,7 @@ Plan Plan::read(int descriptor) {
       {"wall_limit_s", &plan.wall_limit_s},
       {"group", &plan.group},
       {"real_time", &plan.real_time},
+      {"trace_all", &plan.trace_all},
   };
   constexpr std::string_view kForGuest = "guest.";
   for (std::size_t begin = 0; begin < text.size();) {

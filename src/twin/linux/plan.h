@@ -22,6 +22,7 @@ struct Plan {
   std::int64_t queue_depth = 0;
   std::int64_t wall_limit_s = 0;
   std::int64_t real_time = 0;        // 1: the kernel has no time travel
+  std::int64_t trace_all = 0;        // 1: the trace begins with mkfs and mount
   std::int64_t user = 0, group = 0;  // as whom the guest runs on the host
   std::string guest;                 // the records for the guest's first process, their `guest.` left off
 

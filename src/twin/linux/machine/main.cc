@@ -139,6 +139,7 @@ class Machine {
         contents_(requests_.drive().size_bytes(), plan.image),
         workplace_(plan) {
     if (!plan.trace.empty()) trace_.emplace(plan.trace);
+    if (trace_ && plan.trace_all != 0) requests_.record_to(*trace_);
     if (!plan.counters.empty()) recorder_.emplace(plan.counters.c_str());
   }
 
@@ -280,7 +281,7 @@ class Machine {
 
   // What comes before belongs to mkfs and mount.
   void begin_recording() {
-    if (trace_) requests_.record_to(*trace_);
+    if (trace_ && plan_.trace_all == 0) requests_.record_to(*trace_);
     if (recorder_) {
       requests_.drive().record_to(*recorder_, plan_.interval_ns, static_cast<std::uint64_t>(plan_.interval_bytes));
     }

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Section 3.3: THREADS threads create 120 files of 1 MB in chunks of CHUNK bytes and overwrite them: zombies.sh in-order|at-random
+#
+# Two groups of jobs of fio would not do: it waits between them, for so long that all that is in the page cache is written. So
+# each thread has a log of what it does, one thing right after the other. Offsets are at random as in section 2.1, at any byte; the
+# numbers are those of S. K. Park and K. W. Miller (Communications of the ACM, 1988), the same with each awk.
+set -e
+case ${1:?in-order or at-random} in
+in-order) random=0 ;;
+at-random) random=1 ;;
+*) exit 2 ;;
+esac
+for thread in $(seq 0 $((THREADS - 1))); do
+    awk -v thread="$thread" -v files=$((120 / THREADS)) -v chunk="$CHUNK" -v random=$random 'BEGIN {
+        size = 1048576
+        number = thread + 1
+        print "fio version 2 iolog"
+        for (pass = 0; pass < 2; pass++) {
+            for (each = 0; each < files; each++) {
+                file = "f." thread "." each
+                if (!pass) print file, "add"
+                print file, "open"
+                for (at = 0; at < size; at += chunk) {
+                    number = number * 16807 % 2147483647
+                    print file, "write", pass && random ? number % (size - chunk) : at, chunk
+                }
+                print file, "close"
+            }
+        }
+    }' > "$JOBS/log.$thread"
+done
+LOGS=$(seq -s : -f "$JOBS/log.%g" 0 $((THREADS - 1))) fio "$JOBS/zombies.fio"
