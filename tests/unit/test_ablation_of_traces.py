@@ -139,6 +139,18 @@ def test_a_trace_and_its_sum_are_replaced_in_the_cells_that_replay_it_alone(proj
     assert (after[1], after[20]) == (before[1], before[20])
 
 
+def test_a_trace_of_a_program_that_waited_for_another_drive_is_replayed_on_that(project: Project) -> None:
+    declare(project, drive="s3500")
+    try:
+        (mechanism,) = ablation.mechanisms(project.root)
+        off = mechanism.without(config.load(project.root))
+        assert list(off.drives) == [DRIVE]
+        assert dict(off.drives) == {DRIVE: config.read_drive(project.root, "s3500")}
+        assert WITHOUT in {cell.specification["replay"]["trace"] for cell in grid.expand(off, "kapoor")}
+    finally:
+        declare(project)
+
+
 def test_no_drive_has_a_mechanism_whose_traces_the_configured_studies_do_not_replay(project: Project) -> None:
     (mechanism,) = ablation.mechanisms(project.root)
     conf = config.load(project.root, {"drives": [DRIVE, "c400"], "studies": ["saif2020"]})
@@ -196,6 +208,17 @@ def test_a_record_is_stale_once_a_trace_was_recorded_anew(measured: Path, projec
 
 
 @pytest.mark.slow
+def test_a_record_is_stale_once_a_drive_has_other_settings(measured: Path, project: Project) -> None:
+    path = project.root / "config/drives.yaml"
+    before = path.read_text(encoding="utf-8")
+    path.write_text(before.replace("ftl.over_provisioning: 7", "ftl.over_provisioning: 6"), encoding="utf-8")
+    try:
+        assert ablation.load(project.root)["kapoor"]["stale"] == [f"drive {DRIVE}"]
+    finally:
+        path.write_text(before, encoding="utf-8")
+
+
+@pytest.mark.slow
 def test_a_record_is_not_stale_for_a_trace_that_nothing_replays(measured: Path, project: Project) -> None:
     path = project.root / "data/traces/kapoor/mix.parquet"
     before = path.read_bytes()
@@ -250,4 +273,5 @@ def test_a_claim_that_falls_without_a_mechanism_of_the_kernel_is_not_built_in_fo
         return next(str(each["class"]) for each in judged["claims"] if each["id"] == claim)
 
     assert class_of("traces") == "independent"
+    assert class_of("source") == "independent"
     assert class_of("set") == "built in"

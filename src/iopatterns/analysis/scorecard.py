@@ -137,8 +137,8 @@ def judge(
 
 
 def _of_models(ablation: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the flips by mechanisms of models alone: of a real kernel nothing was fitted or assumed."""
-    real = {each["name"] for each in ablation.get("mechanisms", ()) if each.get("by") == "traces"}
+    """Return the flips by what was fitted or assumed: neither a real kernel was, nor what a source fixes."""
+    real = {each["name"] for each in ablation.get("mechanisms", ()) if each.get("by") in {"traces", "source"}}
     flips = ablation.get("flips", {})
     return {claim: [name for name in names if name not in real] for claim, names in flips.items()}
 

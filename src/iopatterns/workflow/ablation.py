@@ -46,9 +46,10 @@ class Mechanism:
     """What can be switched off: its name, what it does in a sentence, and what switches it off.
 
     That of a drive has ``switches``, values of parameters, each for the models that have all parameters in it, or for
-    those of ``models`` alone, if any. That of the kernel or its file system has ``traces``: by the path of a trace that
-    is replayed that of the one, recorded with the mechanism off, that is replayed in its place; on another ``drive`` of
-    config/drives.yaml, if any, for which the programs waited.
+    those of ``models`` alone, if any; what a source itself fixes only where ``fixed_by_source``. That of the kernel or
+    its file system has ``traces``: by the path of a trace that is replayed that of the one, recorded with the mechanism
+    off, that is replayed in its place; on another ``drive`` of config/drives.yaml, if any, for which the programs
+    waited.
     """
 
     name: str
@@ -57,6 +58,14 @@ class Mechanism:
     models: Sequence[str] = ()
     traces: Mapping[str, str] = dataclasses.field(default_factory=dict)
     drive: str | None = None
+    fixed_by_source: bool = False
+
+    @property
+    def by(self) -> str:
+        """What switches it off: ``set`` or, where that is all of the source, ``source``; or ``traces``."""
+        if self.traces:
+            return "traces"
+        return "source" if self.fixed_by_source else "set"
 
     @property
     def slug(self) -> str:
@@ -87,7 +96,8 @@ class Mechanism:
     def off(self, drive: kinds.Resolved) -> kinds.Resolved | None:
         """Return a twin's entry with the mechanism off; None for a drive that does not have it.
 
-        A drive has it where switching off changes a parameter that was assumed or fitted. Raises AblationError.
+        A drive has it where switching off changes a parameter that was assumed or fitted; or, where the mechanism is
+        ``fixed_by_source``, one that is of a data sheet, as all of it must be then. Raises AblationError.
         """
         if not kinds.is_simulated(drive) or (self.models and drive["model"] not in self.models):
             return None
@@ -100,7 +110,13 @@ class Mechanism:
                 if switch.keys() <= present.values.keys():
                     switched = present.with_values(switch, place).values
                     changed |= {name: switched[name] for name in switch if switched[name] != present.values[name]}
-            if all(model.sources[name][0] == "datasheet" for name in changed):
+            ours = [name for name in changed if model.sources[name][0] != "datasheet"]
+            if ours and self.fixed_by_source:
+                raise AblationError(
+                    f"{DECLARED}: {self.name}: fixed_by_source: {ours[0]} of {drive['model']} is no data sheet's but"
+                    f" {model.sources[ours[0]][0]}. Leave the key out."
+                )
+            if not (changed if self.fixed_by_source else ours):
                 return None
             digest = present.replaced(changed).digest
         except TwinError as error:
@@ -124,7 +140,13 @@ def mechanisms(root: Path) -> list[Mechanism]:
     yaml_schema.check(DECLARED, content, yaml_schema.read_yaml(root, "workflow/schemas/ablations.schema.yaml"))
     found = [
         Mechanism(
-            name, body["says"], body.get("set", ()), body.get("models", ()), body.get("traces", {}), body.get("drive")
+            name,
+            body["says"],
+            body.get("set", ()),
+            body.get("models", ()),
+            body.get("traces", {}),
+            body.get("drive"),
+            body.get("fixed_by_source", False),
         )
         for name, body in content["mechanisms"].items()
     ]
@@ -322,7 +344,7 @@ def _sum(content: Any) -> str:
 
 def load(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """Return what the record says of each study: mechanisms (name, what they do, and by what they are switched off,
-    ``set`` or ``traces``), flips, and stale, a list of the files that have changed since it was made. Nothing where
+    ``set``, ``source`` or ``traces``), flips, and stale, a list of what has changed since it was made. Nothing where
     there is no record. Raises AblationError, ConfigError.
     """
     if not (root / RECORD).exists():
@@ -333,7 +355,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, di
         present = _sums(root, config.load(root, overrides))
         stale = sorted(file for file, value in present.items() if made_from.get(file, value) != value)
         told = [
-            {"name": each.name, "says": each.says, "by": "traces" if each.traces else "set"}
+            {"name": each.name, "says": each.says, "by": each.by}
             for each in mechanisms(root)
             if each.name in content["drives"]
         ]
