@@ -48,7 +48,7 @@ def test_a_kernel_that_is_not_built_is_told_with_the_line_that_builds_it(tmp_pat
         (("--fs", "none", "--mount-options", "discard"), "leave out"),
         (("--fs", "none", "--fs-size", "1 GiB"), "leave out --fs-size"),
         (("--fs-size", "1k"), "Give 1 MiB or more"),
-        (("--fs-size", "900 GB"), "no more than the drive has"),
+        (("--fs-size", "900 GiB"), "no more than the drive has"),
         (("--trace-all",), "give --trace, too"),
         (("--mkfs-options", "'"), "No closing quotation"),
         (("--keep", "/etc/passwd"), "is there already"),
