@@ -372,6 +372,16 @@ def test_an_own_drive_has_rows_of_its_own(own_drive: Path) -> None:
     assert {claim["drive"] for claim in study_of(own_drive)["claims"]} == {None, "mydisk"}
 
 
+def test_an_own_drive_of_which_no_claim_can_be_checked_has_no_rows(recorded: Path, tmp_path: Path) -> None:
+    def add_one_cell(table: pd.DataFrame) -> pd.DataFrame:
+        one = table[table["cell"] == table["cell"].iloc[0]].assign(drive="mydisk", experiments="unknown")
+        return pd.concat([table, one], ignore_index=True)
+
+    judged = study_of(judged_anew(recorded, tmp_path / "project", add_one_cell))
+    assert {claim["drive"] for claim in judged["claims"]} == {None}
+    assert judged["own"] == {}
+
+
 def test_an_own_drive_is_judged_by_its_own_measurement(own_drive: Path, slow_reads: Path) -> None:
     mine = by_id([claim for claim in study_of(own_drive)["claims"] if claim["drive"] == "mydisk"])
     theirs = by_id(study_of(slow_reads)["claims"])

@@ -71,7 +71,7 @@ def judge(
 
     Keys: claims, values, contradictions, counts (by status), held_out, tolerance (of values), checkable and hold
     (claims about the source's drives), by_class (of these claims how many are checkable and hold, and how far values
-    are off; by class), and under own the first two of each drive of yours.
+    are off; by class), and under own the first two of each drive of yours on which a claim can be checked.
 
     A claim or value has its ``status`` (one of `STATUSES`), and its ``finding``: what it came to regardless of whether
     the source contradicts it; and its ``class``, see `classes`. ``models`` has the name of each twin's model by that of
@@ -104,11 +104,13 @@ def judge(
         judged = [_claim(judge_, claim, check, contradicted, classifier=classifier) for claim, check in listed]
         for drive in own:
             there = [(claim, check.on(drive)) for claim, check in listed if check is not None]
-            judged += [
+            on_it = [
                 _claim(judge_, claim, check, contradicted, classifier=classifier, drive=drive)
                 for claim, check in there
                 if check is not None
             ]
+            # a twin that an experiment beyond the source alone measures is asked nothing
+            judged += on_it if _verdict(on_it)["checkable"] else []
     except ClaimsError as error:
         raise ClaimsError(f"data/published/{study}/claims.yaml: {error}") from None
     numbers = [
@@ -132,7 +134,11 @@ def judge(
             "values": _errors_by_class(numbers, classifier),
         },
         "ablation": dict(ablation or {}),
-        "own": {drive: _verdict(claim for claim in judged if claim["drive"] == drive) for drive in own},
+        "own": {
+            drive: _verdict(claim for claim in judged if claim["drive"] == drive)
+            for drive in own
+            if any(claim["drive"] == drive for claim in judged)
+        },
     }
 
 
