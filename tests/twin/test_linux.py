@@ -233,6 +233,7 @@ def test_counters_are_those_of_the_drive(tmp_path: Path) -> None:
 def repeated(folder: Path, **how: object) -> tuple[str, bytes]:
     """Return what a workload of threads, fsync and discards prints, and its trace."""
     folder.mkdir()
+    folder.chmod(0o777)  # for another user
     trace = folder / "trace.csv"
     job = ("--ioengine=psync", "--thread=1", "--numjobs=4", "--size=2m", "--rw=randwrite", "--fsync=10", "--unlink=1")
     done = linux("--mount-options", "discard", "--trace", str(trace), "--state", str(folder), "--", *FIO, *job, **how)  # type: ignore[arg-type]
