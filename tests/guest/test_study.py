@@ -16,7 +16,7 @@ import pytest
 import yaml
 from guest.guest import Disk, Guest
 from loops import Loop, loop_device
-from support import ROOT, Project, copy_project
+from support import ROOT, Project, copy_project, shortened
 
 from iopatterns.measuring.tuning import journal
 
@@ -40,7 +40,7 @@ def little(root: Path, entry: dict[str, Any], experiments: dict[str, dict[str, A
         study["experiments"][name]["vary"] |= vary
     for name, vary in experiments.items():
         study["experiments"][name]["vary"] |= vary
-    project.edit(STUDY, **study)
+    project.edit(STUDY, **study | {"experiments": shortened(study["experiments"])})
     project.edit("config/drives.yaml", labdisk=entry)
     project.edit("config/config.yaml", drives=["labdisk"], file_size="16 MiB")
     return project

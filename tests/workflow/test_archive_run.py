@@ -8,7 +8,7 @@ from pathlib import Path
 import pypdf
 import pytest
 import yaml
-from support import ROOT, Project, copy_project
+from support import ROOT, Project, copy_project, shortened
 
 STUDY = "config/studies/saif2020.yaml"
 DRIVES = ["px05smb040", "scratch"]
@@ -19,7 +19,7 @@ def little(root: Path) -> Project:
     """Return a project with a twin and a real file, and cells whose settings the file does not take."""
     project = copy_project(root)
     experiments = yaml.safe_load((ROOT / STUDY).read_text())["experiments"]
-    project.edit(STUDY, experiments={name: experiments[name] for name in ("initial", "refusing")})
+    project.edit(STUDY, experiments=shortened({name: experiments[name] for name in ("initial", "refusing")}))
     project.edit("config/config.yaml", drives=DRIVES, runtime="50 ms")
     return project
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pypdf
 import pytest
 import yaml
-from support import Project, copy_project
+from support import Project, copy_project, shortened
 
 STUDIES = ("clarke2024", "zhou")
 
@@ -27,10 +27,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     zhou["rewritten"]["fio"]["size"] = "4m"
     zhou["bursts"]["fio"]["thinktime"] = "5 ms"
     for study, content in of.items():
-        for experiment in content["experiments"].values():
-            experiment.pop("runtime", None)
-            experiment.get("fio", {}).pop("ramp_time", None)
-        made.edit(f"config/studies/{study}.yaml", experiments=content["experiments"])
+        made.edit(f"config/studies/{study}.yaml", experiments=shortened(content["experiments"]))
     result = made.snakemake(timeout_s=900)
     assert result.returncode == 0, result.stdout[-6000:]
     return made
