@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pypdfium2
 import pytest
 import yaml
 from patience import run as run_patiently
@@ -90,6 +91,13 @@ def shortened(experiments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if "fio" in body:
             found[name]["fio"] = {key: value for key, value in body["fio"].items() if key != "ramp_time"}
     return found
+
+
+def pdf_text(pdf: Path | bytes) -> str:
+    """Return the words of all pages of a PDF with one space between them; a hyphen at a line's end stays."""
+    with pypdfium2.PdfDocument(pdf) as document:
+        text = " ".join(page.get_textpage().get_text_range() for page in document)
+    return " ".join(text.replace("\ufffe", "-").split())  # which is how the library marks such a hyphen
 
 
 def copy_project(root: Path, without: Collection[str] = ()) -> Project:

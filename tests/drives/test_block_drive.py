@@ -17,7 +17,6 @@ import patience
 import pytest
 import yaml
 from loops import Loop, loop_device, run, undone
-from patience import communicate
 from support import ROOT, cell_on_a_disk
 
 from iopatterns.measuring import machine
@@ -265,12 +264,15 @@ def test_two_measurements_never_use_a_disk_at_a_time(disk: Loop, disk_folder: Pa
             "attempt(Path(sys.argv[2]), yaml.safe_load(sys.argv[3]), 'randread')"
         )
         words = [f"{Path(__file__).parent}:{Path(__file__).parents[1]}", str(disk_folder), yaml.safe_dump(entry(disk))]
-        waiting = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE, text=True)
-        time.sleep(1.5)
-        assert waiting.poll() is None
-    _, said = communicate(waiting, 60)
-    assert waiting.returncode == 0, said
-    assert f"is being measured by process {os.getpid()}; waiting for it" in said
+        said = disk_folder / "said"
+        with said.open("w") as errors:
+            waiting = subprocess.Popen([sys.executable, "-c", code, *words], stderr=errors)
+        told = f"is being measured by process {os.getpid()}; waiting for it"
+        patience.wait_for(lambda: told in said.read_text() or waiting.poll() is not None)
+        time.sleep(0.5)
+        assert waiting.poll() is None, said.read_text()
+        assert told in said.read_text()
+    assert patience.wait(waiting, 60) == 0, said.read_text()
 
 
 def test_a_scheduler_is_switched_and_put_back(disk: Loop, disk_folder: Path) -> None:

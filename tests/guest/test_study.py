@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pypdf
 import pytest
 import yaml
 from guest.guest import Disk, Guest
 from loops import Loop, loop_device
-from support import ROOT, Project, copy_project, shortened
+from support import ROOT, Project, copy_project, pdf_text, shortened
 
 from iopatterns.measuring.tuning import journal
 
@@ -56,8 +55,7 @@ def executions(project: Project) -> pd.DataFrame:
 
 
 def report(project: Project) -> str:
-    pages = pypdf.PdfReader(project.root / "results/report.pdf").pages
-    return " ".join(" ".join(page.extract_text() for page in pages).split())
+    return pdf_text(project.root / "results/report.pdf")
 
 
 def refusals(project: Project) -> dict[int, str]:

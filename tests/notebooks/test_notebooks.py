@@ -13,9 +13,8 @@ from typing import Any
 
 import nbformat
 import pandas as pd
-import pypdf
 import pytest
-from support import ROOT, lay_out_recorded
+from support import ROOT, lay_out_recorded, pdf_text
 
 from iopatterns.analysis import scorecard
 from iopatterns.configuration import config
@@ -58,10 +57,6 @@ def report(project: Path, parameters: dict[str, Any] | None = None) -> Path:
         notebook = f"{measurements.stem}.ipynb"
         execute(project / "notebooks" / notebook, project / "results/notebooks" / notebook, parameters)
     return compile_report(project / "paper/report.typ", project / "results/report.pdf")
-
-
-def words(pdf: Path) -> str:
-    return re.sub(r"\s+", " ", " ".join(page.extract_text() for page in pypdf.PdfReader(pdf).pages))
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +242,7 @@ def test_table_3_of_the_source_agrees_with_its_own_claim_about_writes(built: Pat
 
 
 def test_the_report_holds_the_numbers(built: Path) -> None:
-    text = words(built / "results/report.pdf")
+    text = pdf_text(built / "results/report.pdf")
     numbers = json.loads((built / "results/numbers/saif2020.json").read_text())
     colophon = json.loads((built / "results/colophon.json").read_text())
     for drive in numbers["drives"]:
@@ -266,7 +261,7 @@ def test_the_report_holds_the_numbers(built: Path) -> None:
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_report_tells_what_became_of_every_claim_and_number(built: Path, study: str) -> None:
-    text = words(built / "results/report.pdf")
+    text = pdf_text(built / "results/report.pdf")
     letters = re.sub(r"\W", "", text)
     card = json.loads((built / "results/scorecard.json").read_text())["studies"][study]
     if card["claims"]:
@@ -296,7 +291,7 @@ def measured_on(project: Path, drives: dict[str, str]) -> pd.DataFrame:
 def test_the_report_of_other_drives_says_that_they_cannot_be_compared(make_project: Callable[..., Path]) -> None:
     project = make_project("other drive")
     measured_on(project, {"c400": "scratch"})
-    text = words(report(project))
+    text = pdf_text(report(project))
     assert "not among the source’s, and neither is the machine" in text
     assert "other drives, another machine" in text
 
@@ -311,13 +306,13 @@ def test_a_study_of_one_of_its_drives_has_a_report(make_project: Callable[..., P
     table = pd.read_parquet(path)
     table[table["drive"] == drive].reset_index(drop=True).to_parquet(path)
     scorecard.write(project, {study: scorecard.judge(project, study)})
-    assert drive in words(report(project))
+    assert drive in pdf_text(report(project))
 
 
 def test_settings_that_an_own_drive_does_not_offer_are_not_applicable(make_project: Callable[..., Path]) -> None:
     project = make_project("own drive")
     measured_on(project, {"px05smb040": "mydisk"})
-    text = words(report(project))
+    text = pdf_text(report(project))
     assert {path.stem for path in (project / "results/figures").rglob("*.svg")} == FIGURES
     for table in ("schedulers", "settings"):
         data = pd.read_csv(project / f"results/tables/saif2020/{table}.csv")
@@ -340,7 +335,7 @@ def test_the_report_says_when_a_drive_bears_the_name_of_the_source_s(make_projec
     once = scratch[scratch["execution"] == 1].assign(drive="once")
     pd.concat([scratch, table, once]).to_parquet(path, index=False)
     scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020", confidence=0.9)})
-    text = words(report(project, {"confidence": 0.9, "interval": "bca"}))
+    text = pdf_text(report(project, {"confidence": 0.9, "interval": "bca"}))
     assert "with 1 to 10 executions" in text
     assert "px05smb040 bear the name of a drive of the source" in text
     assert "90 % confidence interval (BCa bootstrap and no interval)" in text

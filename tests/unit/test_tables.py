@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pypdf
 import pytest
 import typst
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import pdf_text
 
 from iopatterns.analysis.published import load
 from iopatterns.analysis.report_tables import bandwidth_table, ratio_table
@@ -59,8 +59,8 @@ def simple(**columns: list[object]) -> Table:
     return Table(data, tuple(Column((name,), name) for name in columns), "group")
 
 
-def pdf_text(source: str) -> str:
-    return pypdf.PdfReader(io.BytesIO(typst.compile(source.encode()))).pages[0].extract_text()
+def typeset(source: str) -> str:
+    return pdf_text(typst.compile(source.encode()))
 
 
 def test_rows_go_by_drive_workload_and_block_size_whatever_their_order_was() -> None:
@@ -158,7 +158,7 @@ def test_latex_escapes_what_latex_would_read() -> None:
 
 
 def test_typst_gives_the_table_with_all_its_texts() -> None:
-    text = pdf_text("#set page(width: auto)\n" + to_typst(reading("drive-a", "drive-b")))
+    text = typeset("#set page(width: auto)\n" + to_typst(reading("drive-a", "drive-b")))
     for expected in ("drive-a", "drive-b", "Rand. read", "95 % interval", "(MB/s)", "PX05SMB040", "40.1"):
         assert expected in text
 
@@ -166,7 +166,7 @@ def test_typst_gives_the_table_with_all_its_texts() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.text(st.sampled_from('a"\\#$*_[]{}@<>/`~=-+ '), min_size=1, max_size=12))
 def test_typst_prints_any_text_as_it_is(text: str) -> None:
-    shown = pdf_text(to_typst(simple(head=[f"x{text}y"])))
+    shown = typeset(to_typst(simple(head=[f"x{text}y"])))
     assert f"x{text}y".replace(" ", "") in shown.replace(" ", "").replace("\n", "")
 
 

@@ -8,10 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pypdf
 import pytest
 from patience import run
-from support import ROOT, copy_project
+from support import ROOT, copy_project, pdf_text
 
 STUDY, DRIVE = "gap", "c400"
 PAGE = ROOT / "docs/add-a-study.md"
@@ -96,8 +95,7 @@ def test_its_cells_alone_are_measured(root: Path) -> None:
 
 
 def test_the_report_has_its_section_and_the_claim_s_verdict(root: Path) -> None:
-    pages = pypdf.PdfReader(root / "results/report.pdf").pages
-    text = re.sub(r"\s+", " ", " ".join(page.extract_text() for page in pages))
+    text = pdf_text(root / "results/report.pdf")
     assert "Sequential and random reads of one drive" in text
     assert f"Study {STUDY} · A. Saif" in text
     assert "Experiment reads" in text

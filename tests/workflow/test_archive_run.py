@@ -5,10 +5,9 @@ import os
 import shutil
 from pathlib import Path
 
-import pypdf
 import pytest
 import yaml
-from support import ROOT, Project, copy_project, shortened
+from support import ROOT, Project, copy_project, pdf_text, shortened
 
 STUDY = "config/studies/saif2020.yaml"
 DRIVES = ["px05smb040", "scratch"]
@@ -119,7 +118,7 @@ def test_colophon_says_that_the_drives_were_measured_elsewhere(measured: Project
     assert [drive["archive"]["archive"] for drive in here["drives"]] == [f"{drive}.tar.xz" for drive in DRIVES]
     assert not any("archive" in drive for drive in there["drives"])
     assert here["real_executions"] == there["real_executions"] == 16
-    text = "\n".join(page.extract_text() for page in pypdf.PdfReader(analysed.root / "results/report.pdf").pages)
+    text = pdf_text(analysed.root / "results/report.pdf")
     assert "archive of kind twin" in text
     assert "archive of kind file" in text
     assert "unpacked here from scratch.tar.xz" in text

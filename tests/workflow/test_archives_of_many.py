@@ -5,9 +5,8 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
-import pypdf
 import pytest
-from support import Project, copy_project
+from support import Project, copy_project, pdf_text
 
 # Three drives of one model, of which the third takes longer for each read
 DRIVES = {"lab1": {}, "lab2": {}, "lab3": {"controller.read_command_time": "60 us"}}
@@ -38,7 +37,7 @@ def office(module_disk_folder: Path) -> Project:
 def test_one_report_has_the_drives_of_all_hosts(office: Project) -> None:
     colophon = json.loads((office.root / "results/colophon.json").read_text())
     assert [drive["name"] for drive in colophon["drives"]] == list(DRIVES)
-    text = "\n".join(page.extract_text() for page in pypdf.PdfReader(office.root / "results/report.pdf").pages)
+    text = pdf_text(office.root / "results/report.pdf")
     for name in DRIVES:
         assert f"unpacked here from {name}.tar.xz" in text
 

@@ -1,14 +1,11 @@
 """Facts about the studies that are nothing but a grid, run on a real file by configuration alone."""
 
 import json
-import re
-from pathlib import Path
 
 import pandas as pd
-import pypdf
 import pytest
 import yaml
-from support import Project, copy_project, shortened
+from support import Project, copy_project, pdf_text, shortened
 
 STUDIES = ("clarke2024", "zhou")
 
@@ -31,10 +28,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     result = made.snakemake(timeout_s=900)
     assert result.returncode == 0, result.stdout[-6000:]
     return made
-
-
-def words(pdf: Path) -> str:
-    return re.sub(r"\s+", " ", " ".join(page.extract_text() for page in pypdf.PdfReader(pdf).pages))
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -62,7 +55,7 @@ def test_every_claim_that_can_be_put_to_one_drive_is_judged_for_it(project: Proj
 
 
 def test_the_report_has_a_section_for_each_study(project: Project) -> None:
-    text = words(project.root / "results/report.pdf")
+    text = pdf_text(project.root / "results/report.pdf")
     for study in STUDIES:
         title = yaml.safe_load((project.root / f"config/studies/{study}.yaml").read_text())["title"]
         assert f"{title} Study {study}" in text

@@ -1,18 +1,16 @@
 """A reader's own trace through the whole workflow, on a file of this machine; and recordings made in the same run."""
 
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pypdf
 import pytest
 import yaml
 from linux_kernel import KERNEL, needs_kernel
-from support import ROOT, Project, copy_project
+from support import ROOT, Project, copy_project, pdf_text
 
 from iopatterns.base import files
 
@@ -93,8 +91,7 @@ def test_it_is_shown_by_its_name_and_not_as_a_stand_in(project: Project) -> None
         text = (folder / f"figures/park2009/{figure}.svg").read_text()
         assert "my.program" in text
         assert "my.program (stand-in)" not in text
-    pdf = " ".join(page.extract_text() for page in pypdf.PdfReader(folder / "report.pdf").pages)
-    assert "The reader’s own traces" in re.sub(r"\s+", " ", pdf)
+    assert "The reader’s own traces" in pdf_text(folder / "report.pdf")
 
 
 def test_a_changed_trace_is_measured_again_and_nothing_else(project: Project) -> None:

@@ -8,10 +8,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pypdf
 import pytest
 from patience import wait, wait_for
-from support import SNAKEMAKE, TAKES_CTRL_C, Project, copy_project, processes_with
+from support import SNAKEMAKE, TAKES_CTRL_C, Project, copy_project, pdf_text, processes_with
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,7 @@ def built(module_disk_folder: Path) -> Project:
 
 
 def test_report_holds_what_was_measured(built: Project) -> None:
-    text = "\n".join(page.extract_text() for page in pypdf.PdfReader(built.root / "results/report.pdf").pages)
+    text = pdf_text(built.root / "results/report.pdf")
     colophon = json.loads((built.root / "results/colophon.json").read_text())
     assert colophon["executions"] == 16
     assert len(built.raw_files()) == 16

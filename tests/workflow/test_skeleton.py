@@ -8,11 +8,10 @@ from pathlib import Path
 
 import nbformat
 import pandas as pd
-import pypdf
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import ROOT, lay_out_recorded
+from support import ROOT, lay_out_recorded, pdf_text
 
 from iopatterns.analysis import scorecard
 from iopatterns.base.errors import IoPatternsError
@@ -198,8 +197,7 @@ def test_an_experiment_that_no_drive_could_run_shows_why(refused: Path) -> None:
 
 
 def test_the_report_has_the_study_s_section_with_every_experiment(built: Path) -> None:
-    pages = pypdf.PdfReader(built / "results/report.pdf").pages
-    text = re.sub(r"\s+", " ", " ".join(page.extract_text() for page in pages))
+    text = pdf_text(built / "results/report.pdf")
     assert [name for name in EXPERIMENTS if f"Experiment {name} " not in text] == []
 
 

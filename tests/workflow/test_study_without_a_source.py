@@ -1,13 +1,11 @@
 """A study of one's own, with no source: nothing published, no claims, and a whole report all the same."""
 
 import json
-import re
 from pathlib import Path
 
-import pypdf
 import pytest
 import yaml
-from support import Project, copy_project
+from support import Project, copy_project, pdf_text
 
 STUDY = {
     "title": "What I wanted to know",
@@ -36,8 +34,7 @@ def alone(module_disk_folder: Path) -> Project:
 
 
 def text_of(project: Project) -> str:
-    pages = pypdf.PdfReader(project.root / "results/report.pdf").pages
-    return re.sub(r"\s+", " ", " ".join(page.extract_text() for page in pages))
+    return pdf_text(project.root / "results/report.pdf")
 
 
 def test_the_report_shows_what_was_measured_and_speaks_of_no_source(alone: Project) -> None:
