@@ -11,7 +11,7 @@ usage: ./reproduce.sh [COMMAND]
 
   (nothing)       set up, run `snakemake --cores 1`, say what was measured and where the report lies
   quick           set up, measure one study with two executions a cell, and make its report in quick/: two minutes
-  test [ARGS]     set up, run the tests, as many at once as there are cores up to four (ARGS go to pytest)
+  test [ARGS]     set up, run the tests, some at once (ARGS go to pytest)
   test --quick [ARGS]   of them the unit tests and those of simulated drives, but for slow ones: two minutes
   test --all [ARGS]     first install what some tests need besides (envs/apt-tests.txt), then run all of them
   setup           set up only; afterwards `source .venv/bin/activate` and plain `snakemake --cores 1`
@@ -170,7 +170,7 @@ test)
     esac
     # tests of one file run one after another, for they share what they have measured; `-n 0` runs all of them so. The
     # files that take longest come first (tests/conftest.py)
-    exec python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder "$@"
+    exec python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder "$@"
     ;;
 setup) set_up ;;
 lab)

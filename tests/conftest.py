@@ -1,6 +1,7 @@
 """Fixtures of all layers: a place on a real disk, a copy of the project, and a small cell's specification."""
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -22,16 +23,23 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("any machine"), max_examples=10)
 hypothesis.settings.load_profile("any machine")
 
-# The folders whose tests take longest, the longest first: of several workers none then ends long after the others
-SLOWEST = ("workflow", "guest", "native", "attacks", "notebooks", "drives")
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many run tests at once: one more than there are cores, for some tests mostly wait; five at most."""
+    return min(len(os.sched_getaffinity(0)), 4) + 1
+
+
+# Which tests take longest, the longest first: of several workers none then ends long after the others. Those of Slurm
+# wait for most of their time, and go beside those that want a processor.
+SLOWEST = ("workflow/test_slurm.py", "guest", "workflow", "native", "attacks", "notebooks", "drives")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slowest folders first; within a folder the order stays."""
+    """Run the slowest first; within a folder the order stays."""
 
     def turn(item: pytest.Item) -> int:
-        folder = item.path.relative_to(ROOT / "tests").parts[0] if item.path.is_relative_to(ROOT / "tests") else ""
-        return SLOWEST.index(folder) if folder in SLOWEST else len(SLOWEST)
+        path = os.path.relpath(item.path, ROOT / "tests")
+        return next((number for number, start in enumerate(SLOWEST) if path.startswith(start)), len(SLOWEST))
 
     items.sort(key=turn)
 

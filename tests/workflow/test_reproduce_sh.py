@@ -44,7 +44,7 @@ def handed_to_python(folder: Path, *arguments: str) -> list[str]:
     return [line for line in said.stdout.splitlines() if line]
 
 
-PYTEST = ["-m", "pytest", "--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile", "--no-loadscope-reorder"]
+PYTEST = ["-m", "pytest", "--numprocesses=auto", "--dist=loadfile", "--no-loadscope-reorder"]
 
 
 def test_tests_take_what_pytest_takes(tmp_path: Path) -> None:
