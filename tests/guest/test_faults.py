@@ -361,8 +361,9 @@ def test_the_same_drive_is_written_once_nothing_speaks_against_it_and_no_other_i
     [
         ("unreadable", "No data available: read"),
         ("unwritable", "Input/output error: write"),
-        # before fio opens it for the next execution (the name or the device behind it is gone), or after
-        ("gone", "No such (file or directory|device or address|device: write)"),
+        # before fio opens it for the next execution (the name or the device behind it is gone), or after. In between it
+        # has no size any more, and a write is beyond its end.
+        ("gone", "No such (file or directory|device or address|device: write)|No space left on device: write"),
         ("file", "Input/output error: write"),
     ],
 )
