@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pypdfium2
 import pytest
 import yaml
 from patience import run as run_patiently
@@ -84,7 +83,7 @@ TAKES_CTRL_C = ("env", "--default-signal=INT")
 
 
 def shortened(experiments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return a study's experiments that take the runtime of the configuration: theirs would stand above it."""
+    """Return a study's experiments without a runtime or a ramp of their own, which stand above the configuration's."""
     found = {}
     for name, body in experiments.items():
         found[name] = {key: value for key, value in body.items() if key != "runtime"}
@@ -95,6 +94,8 @@ def shortened(experiments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def pdf_text(pdf: Path | bytes) -> str:
     """Return the words of all pages of a PDF with one space between them; a hyphen at a line's end stays."""
+    import pypdfium2  # which guests, slow as they are, do without
+
     with pypdfium2.PdfDocument(pdf) as document:
         text = " ".join(page.get_textpage().get_text_range() for page in document)
     return " ".join(text.replace("\ufffe", "-").split())  # which is how the library marks such a hyphen

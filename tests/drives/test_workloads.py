@@ -178,12 +178,11 @@ def test_some_blocks_are_hot_under_another_distribution(make: Make) -> None:
 
 def test_a_pause_follows_each_request(make: Make, kind: str) -> None:
     made = make(rw="randread", thinktime="10 ms", runtime_ms=300)
-    assert len(made.requests) <= 31
+    # a busy machine makes many pauses longer, but not all; in virtual time none
+    assert (15 if kind == "twin" else 4) <= len(made.requests) <= 31
     pauses_ms = sorted(after - before for before, after in pairwise(made.completed_ms))
     assert pauses_ms[0] >= 9
-    assert (
-        pauses_ms[len(pauses_ms) // 2 if kind == "twin" else 2] <= 15
-    )  # a busy machine makes many longer, but not all
+    assert pauses_ms[len(pauses_ms) // 2 if kind == "twin" else 2] <= 15
     assert made.job["read"]["lat_ns"]["mean"] < 9e6  # of which the pause is no part
 
 
