@@ -1,5 +1,6 @@
 #!/bin/sh
-# Section 3.3: THREADS threads create 120 files of 1 MB in chunks of CHUNK bytes and overwrite them: zombies.sh in-order|at-random
+# Section 3.3: THREADS threads create 120 files of 1 MB in chunks of CHUNK bytes and overwrite them, with fsync() after every FSYNC
+# requests that overwrite (0: without): zombies.sh in-order|at-random
 #
 # Two groups of jobs of fio would not do: it waits between them, for so long that all that is in the page cache is written. So
 # each thread has a log of what it does, one thing right after the other. Offsets are at random as in section 2.1, at any byte; the
@@ -11,7 +12,7 @@ at-random) random=1 ;;
 *) exit 2 ;;
 esac
 for thread in $(seq 0 $((THREADS - 1))); do
-    awk -v thread="$thread" -v files=$((120 / THREADS)) -v chunk="$CHUNK" -v random=$random 'BEGIN {
+    awk -v thread="$thread" -v fsync="${FSYNC:-10}" -v files=$((120 / THREADS)) -v chunk="$CHUNK" -v random=$random 'BEGIN {
         size = 1048576
         number = thread + 1
         print "fio version 2 iolog"
@@ -23,10 +24,15 @@ for thread in $(seq 0 $((THREADS - 1))); do
                 for (at = 0; at < size; at += chunk) {
                     number = number * 16807 % 2147483647
                     print file, "write", pass && random ? number % (size - chunk) : at, chunk
+                    if (pass && fsync && ++requests % fsync == 0) print file, "sync", 0, 0
                 }
                 print file, "close"
             }
         }
     }' > "$JOBS/log.$thread"
 done
-LOGS=$(seq -s : -f "$JOBS/log.%g" 0 $((THREADS - 1))) fio "$JOBS/zombies.fio"
+# Where the file system is full, a thread ends, as in the source (`pthread_exit`), and fio has no other error
+LOGS=$(seq -s : -f "$JOBS/log.%g" 0 $((THREADS - 1))) fio "$JOBS/zombies.fio" > "$JOBS/fio" 2>&1 || grep -q "No space left on device" "$JOBS/fio" || {
+    cat "$JOBS/fio"
+    exit 1
+}
