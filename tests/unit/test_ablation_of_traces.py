@@ -95,6 +95,15 @@ def test_what_cannot_be_replaced_is_told(project: Project, mechanism: dict[str, 
         declare(project)
 
 
+def test_what_the_source_does_not_say_of_its_programs_is_told_as_assumed(project: Project) -> None:
+    project.edit("config/ablations.yaml", mechanisms={NAME: {**MECHANISM, "assumed": True}})
+    try:
+        assert [each.by for each in ablation.mechanisms(project.root)] == ["assumed"]
+    finally:
+        declare(project)
+    assert [each.by for each in ablation.mechanisms(project.root)] == ["traces"]
+
+
 def test_what_is_replayed_is_known_whatever_is_configured() -> None:
     """So that a mechanism is no mistake in a run of other studies alone."""
     shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "data/traces").glob("*/*.parquet")}
@@ -275,3 +284,4 @@ def test_a_claim_that_falls_without_a_mechanism_of_the_kernel_is_not_built_in_fo
     assert class_of("traces") == "independent"
     assert class_of("source") == "independent"
     assert class_of("set") == "built in"
+    assert class_of("assumed") == "built in"

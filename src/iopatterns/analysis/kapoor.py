@@ -13,6 +13,7 @@ from matplotlib.animation import PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from iopatterns.analysis import quantities
 from iopatterns.analysis.plots import WIDTH_INCH, styled
@@ -161,7 +162,8 @@ def zombie_times_figure(replays: pd.DataFrame) -> Figure:
             time = count * (column + 1) // _COLUMNS - 1
             axes = panels[row, column]
             _draw_zombies(axes, of(replays, experiment), time)
-            axes.set(xlim=(0, space), xticks=np.arange(0, space, 0.5), yticks=(0, 0.5, 1), ylim=(0, 1.05))
+            axes.set(xlim=(0, space), yticks=(0, 0.5, 1), ylim=(0, 1.05))
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
             axes.set(title=f"{title if column == 0 else ''}\n{_share(time, count)}")
         panels[row, 0].set_ylabel("Valid ratio")
     figure.supxlabel("Blocks, by size over that of the drive", fontsize="medium")

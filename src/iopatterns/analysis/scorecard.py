@@ -77,8 +77,9 @@ def judge(
     the source contradicts it; and its ``class``, see `classes`. ``models`` has the name of each twin's model by that of
     the drive, where they differ; ``ablation`` (in the scorecard under the same name) has the mechanisms that were
     switched off, and by claim the names of those that change its outcome (flips). Those that another trace switches
-    off, of a real kernel and its file system, make no claim built in. Reads data/published/<study>, data/twins and
-    results/measurements/<study>.* below ``root``. Raises ClaimsError, PublishedError, ClassesError.
+    off, of a real kernel and its file system, make no claim built in, unless they were assumed.
+    Reads data/published/<study>, data/twins and results/measurements/<study>.* below ``root``.
+    Raises ClaimsError, PublishedError, ClassesError.
     """
     folder, twins = root / "data/published" / study, root / "data/twins"
     executions = quantities.read_executions(root / f"results/measurements/{study}.parquet")

@@ -49,7 +49,7 @@ class Mechanism:
     those of ``models`` alone, if any; what a source itself fixes only where ``fixed_by_source``. That of the kernel or
     its file system has ``traces``: by the path of a trace that is replayed that of the one, recorded with the mechanism
     off, that is replayed in its place; on another ``drive`` of config/drives.yaml, if any, for which the programs
-    waited.
+    waited. It is ``assumed`` where the source does not say that its programs did so.
     """
 
     name: str
@@ -59,12 +59,16 @@ class Mechanism:
     traces: Mapping[str, str] = dataclasses.field(default_factory=dict)
     drive: str | None = None
     fixed_by_source: bool = False
+    assumed: bool = False
 
     @property
     def by(self) -> str:
-        """What switches it off: ``set`` or, where that is all of the source, ``source``; or ``traces``."""
+        """What switches it off: ``set`` or, where that is all of the source, ``source``; or ``traces``.
+
+        Traces of what was assumed are ``assumed``.
+        """
         if self.traces:
-            return "traces"
+            return "assumed" if self.assumed else "traces"
         return "source" if self.fixed_by_source else "set"
 
     @property
@@ -147,6 +151,7 @@ def mechanisms(root: Path) -> list[Mechanism]:
             body.get("traces", {}),
             body.get("drive"),
             body.get("fixed_by_source", False),
+            body.get("assumed", False),
         )
         for name, body in content["mechanisms"].items()
     ]
@@ -344,8 +349,8 @@ def _sum(content: Any) -> str:
 
 def load(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """Return what the record says of each study: mechanisms (name, what they do, and by what they are switched off,
-    ``set``, ``source`` or ``traces``), flips, and stale, a list of what has changed since it was made. Nothing where
-    there is no record. Raises AblationError, ConfigError.
+    ``set``, ``source``, ``traces`` or ``assumed``), flips, and stale, a list of what has changed since it was
+    made. Nothing where there is no record. Raises AblationError, ConfigError.
     """
     if not (root / RECORD).exists():
         return {}
