@@ -13,11 +13,13 @@ from typing import Any
 
 import nbformat
 import pandas as pd
+import pypdfium2
 import pytest
 from support import ROOT, lay_out_recorded, pdf_text
 
 from iopatterns.analysis import scorecard
 from iopatterns.configuration import config
+from iopatterns.workflow import ablation
 from iopatterns.workflow.notebooks import execute
 from iopatterns.workflow.report import compile_report
 
@@ -257,6 +259,26 @@ def test_the_report_holds_the_numbers(built: Path) -> None:
     card = json.loads((built / "results/scorecard.json").read_text())["studies"]["saif2020"]
     for part in card.get("by_class", {}).get("values", {}).values():
         assert not part["values"] or f"{part['mean_absolute_percent']:.1f} %" in text
+
+
+def test_no_column_of_the_report_is_so_narrow_that_it_has_a_word_a_line(built: Path, tmp_path: Path) -> None:
+    """With the shipped record of what rests on which mechanism, which has the most columns."""
+    card_file = built / "results/scorecard.json"
+    before = card_file.read_text()
+    card = json.loads(before)
+    for study, told in ablation.load(ROOT).items():
+        card["studies"][study]["ablation"] = told
+    try:
+        card_file.write_text(json.dumps(card))
+        made = compile_report(built / "paper/report.typ", tmp_path / "report.pdf")
+    finally:
+        card_file.write_text(before)
+    with pypdfium2.PdfDocument(made) as pages:
+        texts = [page.get_textpage().get_text_range().splitlines() for page in pages]
+    assert any("whose outcome changes when one mechanism is switched off" in " ".join(lines) for lines in texts)
+    for number, lines in enumerate(texts, start=1):
+        words = [len(line.split()) for line in lines if line.strip()]
+        assert words.count(1) < len(words) / 2, f"page {number}"
 
 
 @pytest.mark.parametrize("study", STUDIES)
