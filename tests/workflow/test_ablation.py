@@ -124,7 +124,7 @@ def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Pr
         (
             {"read-ahead": {"says": "It reads ahead"}},
             "config/ablations.yaml: mechanisms.read-ahead: {'says': 'It reads ahead'} is not valid. Expected: one of"
-            " set, to which models may be added, and traces, to which a drive may be;",
+            " set, to which models may be added, and traces, to which a drive and assumed may be;",
         ),
         (
             {"read-ahead": {"says": "It reads ahead", "set": [{"read_ahead.window": 0}], "models": ["c40"]}},
