@@ -18,7 +18,7 @@ source=$(find /usr/src -maxdepth 1 -name 'linux-source-*.tar.xz' | sort -V | tai
 name=$(basename "$source" .tar.xz)
 version=$(dpkg-query --show --showformat='${Version}' "$name" 2>/dev/null || sha256sum "$source" | cut -c1-12)
 gcc_version=$(gcc -dumpfullversion)
-key=$({ printf '%s\n' "$name" "$version" "$gcc_version"; cat "$here/um.config" "$here/failing-calls.patch" "$here/build.sh"; } | sha256sum | cut -c1-12)
+key=$({ printf '%s\n' "$name" "$version" "$gcc_version"; cat "$here/um.config" "$here"/*.patch "$here/build.sh"; } | sha256sum | cut -c1-12)
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/iopatterns/linux/$name-$key
 export LC_ALL=C
 
@@ -38,6 +38,12 @@ if [ ! -e "$kept/linux" ]; then
         exit 1
     }
     patch --quiet --strip=1 --directory="$work/source" <"$here/failing-calls.patch"
+    clock_page=$here/clock-page-${name#linux-source-}.patch
+    if [ -e "$clock_page" ]; then
+        patch --quiet --strip=1 --directory="$work/source" <"$clock_page"
+    else
+        say "There is no ${clock_page##*/} in src/kernel: runs are the same, and take three times as long"
+    fi
     # Which pages lie side by side in memory is up to the host's libraries. A request takes each by itself, as it does where
     # the kernel looks for memory that was never written, so that its size does not depend on that.
     sed -i 's/IS_ENABLED(CONFIG_KMSAN)/true/' "$work/source/block/bio.c"

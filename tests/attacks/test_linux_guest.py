@@ -2,10 +2,11 @@
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
-from linux_kernel import linux, needs_kernel
+from linux_kernel import let_others_in, linux, needs_kernel
 
 pytestmark = needs_kernel
 
@@ -13,9 +14,7 @@ pytestmark = needs_kernel
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
     """A folder with a file in which whoever runs the guest may write."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o055)
+    let_others_in(tmp_path)
     folder = tmp_path / "victim"
     folder.mkdir()
     folder.chmod(0o777)
@@ -56,14 +55,54 @@ def test_the_host_is_as_it_was(attack: str, victim: Path, tmp_path: Path) -> Non
 
 
 def test_what_is_put_into_the_folder_has_no_rights(tmp_path: Path) -> None:
+    let_others_in(tmp_path)
     tmp_path.chmod(0o777)
-    for folder in tmp_path.parents:
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o055)
     linux("--folder", str(tmp_path), "--", "sh", "-c", "cp /bin/sh {folder}/sh; chmod 6755 {folder}/sh")
     for path in tmp_path.glob("sh"):
         assert path.stat().st_uid != 0
         assert stat.S_ISREG(path.stat().st_mode)
+
+
+WRITES_TO_THE_CLOCK = """
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+int main(int, char** words) {  // the number of a word in the clock page, or 512 for all of them, and a value
+  unsigned long address = 0;
+  char line[512];
+  for (std::FILE* maps = std::fopen("/proc/self/maps", "r"); std::fgets(line, sizeof line, maps) != nullptr;)
+    if (std::strstr(line, "[vvar]") != nullptr) address = std::strtoul(line, nullptr, 16);
+  auto* page = reinterpret_cast<volatile unsigned long*>(address);
+  const unsigned long word = std::strtoul(words[1], nullptr, 0), value = std::strtoul(words[2], nullptr, 0);
+  for (unsigned long i = word % 512; i < (word == 512 ? 512 : word + 1); ++i) page[i] = value;
+  sync();
+  usleep(1000);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def clock_writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("clock")
+    (folder / "writes.cc").write_text(WRITES_TO_THE_CLOCK)
+    subprocess.run(["g++", "-o", folder / "writes", folder / "writes.cc"], check=True)
+    let_others_in(folder)
+    return folder / "writes"
+
+
+@pytest.mark.parametrize("value", ["0", "99999999999", "0xffffffffffffffff"])
+@pytest.mark.parametrize("word", ["now", "free until", "request", "user until", "all"])
+def test_a_program_that_writes_to_the_clock_hurts_its_guest_alone(word: str, value: str, clock_writer: Path) -> None:
+    number = {"now": 0, "free until": 1, "request": 2, "user until": 3, "all": 512}[word]
+    done = linux("--fs", "ext4", "--wall-limit", "5s", "--", str(clock_writer), str(number), value)
+    assert done.returncode in (0, 124, 125)
+    if done.returncode != 0:
+        assert done.stderr.startswith("twin linux: ")
+    assert "Traceback" not in done.stderr
+    if (word, value) == ("now", "0"):
+        assert "the guest's clock is not where it can be" in done.stderr
+    assert linux("--", "true").returncode == 0
 
 
 def test_a_guest_that_fills_its_memory_is_told_from_one_that_ends() -> None:

@@ -238,10 +238,11 @@ void BlockDevice::serve() {
       enabled_ = message.at<std::uint32_t>(4) != 0;
       break;
     case kKick:
+      calendar_.look();
       take_requests();
       // The guest must know before it continues that an interrupt will come. It reads the calendar's socket first, so
       // the new limit reaches it before the reply to its kick.
-      if (calendar_.is_virtual() && !calendar_.guest_waits()) calendar_.shorten(requests_.next_event_ns());
+      if (calendar_.is_virtual() && !calendar_.guest_waits()) calendar_.shorten(requests_.earliest_completion_ns());
       break;
     default:
       throw std::runtime_error("the guest sends the unknown vhost-user message " + std::to_string(message.head.kind));
@@ -368,15 +369,19 @@ void BlockDevice::complete(const std::vector<std::uint64_t>& tickets) {
   if ((available_->flags & VRING_AVAIL_F_NO_INTERRUPT) == 0) interrupt();
 }
 
-// The guest asks for the time, and to be run, before it confirms the interrupt.
+// The guest asks for the time, and to be run, before it confirms the interrupt. Where it shares a page with the
+// calendar nothing has to be asked: it is signalled when this is sent, and handles that before it reads that it may
+// run.
 void BlockDevice::interrupt() {
+  const bool confirmed = calendar_.is_virtual() && !calendar_.shares_page();
   struct {
     Message::Head head;
     std::uint32_t ring[2];
-  } call{{kBackendCall, calendar_.is_virtual() ? kVersion | kNeedsReply : kVersion, 8}, {0, 0}};
+  } call{{kBackendCall, confirmed ? kVersion | kNeedsReply : kVersion, 8}, {0, 0}};
   send_all(interrupts_, &call, sizeof call);
+  calendar_.interrupted();
   // in real time the guest may be waiting for our reply to a kick meanwhile
-  if (!calendar_.is_virtual()) return;
+  if (!confirmed) return;
   for (;;) {
     pollfd ends[] = {{calendar_.socket(), POLLIN, 0}, {interrupts_, POLLIN, 0}};
     if (poll(ends, 2, -1) < 0) continue;

@@ -42,6 +42,9 @@ class BlockDevice {
 
   [[nodiscard]] int socket() const { return socket_; }
 
+  // So many bytes of the guest's memory. Throws std::runtime_error where the guest has not shared them.
+  [[nodiscard]] unsigned char* memory(std::uint64_t address, std::uint64_t size_bytes) const;
+
   // Reads and answers one message. Throws GuestGone, std::runtime_error for one that makes no sense.
   void serve();
 
@@ -66,7 +69,6 @@ class BlockDevice {
   void reply(const Message& message, std::uint64_t value);
   void map_memory(const Message& message);
   void set_addresses(const Message& message);
-  unsigned char* memory(std::uint64_t address, std::uint64_t size_bytes) const;
   void take_requests();
   void collect(std::uint16_t head);
   std::uint8_t begin(std::uint16_t head);

@@ -4,9 +4,14 @@
 // event, and is run then, or when the drive has interrupted it before. While it runs it advances its clock itself, up
 // to a limit that it is told: the earliest time at which the drive may have something for it. All is synchronous, so a
 // run depends on its input alone. Protocol: include/uapi/linux/um_timetravel.h of the kernel's source.
+//
+// A kernel built by src/kernel offers a page of its memory in which the time stands (clock-page-*.patch there). It is
+// then read and written in place of all messages but two: the guest says that it waits, and is told to run.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "core/units.h"
 
@@ -28,11 +33,27 @@ class Calendar {
   // When the guest wants to run next; kNever when nothing but the drive would ever wake it.
   [[nodiscard]] Nanoseconds guest_next() const { return guest_next_; }
 
+  // Whether the guest sees the time without asking, and needs no acknowledgement.
+  [[nodiscard]] bool shares_page() const { return page_ != nullptr; }
+
+  // Gives the way to the guest's memory: a pointer to so many bytes at an address, or an exception. Without it no page
+  // is shared.
+  void see_memory(std::function<void*(std::uint64_t address, std::uint64_t size_bytes)> memory) {
+    memory_ = std::move(memory);
+  }
+
+  // Reads from the page, if there is one, how far the guest has got: whenever a message of it comes. Throws
+  // std::runtime_error where that cannot be: its programs can write there.
+  void look();
+
   // Reads and answers one message of the guest. Throws GuestGone, std::runtime_error for one that makes no sense.
   void serve();
 
   // The guest must wait. `when` must not lie before now().
-  void advance_to(Nanoseconds when) { now_ = when; }
+  void advance_to(Nanoseconds when);
+
+  // The guest waits, and has an interrupt from now() on: it is to run before anything else happens.
+  void interrupted();
 
   // Lets the waiting guest run from now() on; it may go on by itself until `limit`.
   void run_guest(Nanoseconds limit);
@@ -47,7 +68,13 @@ class Calendar {
     std::uint64_t time;
   };
 
+  // The beginning of the kernel's struct clock_page. Of guest and calendar one runs at a time.
+  struct Page {
+    std::uint64_t now, free_until, request;
+  };
+
   void answer(const Message& message, Nanoseconds time);
+  Nanoseconds share(std::uint64_t address);
 
   int socket_;
   Nanoseconds time_of_day_ns_;
@@ -56,6 +83,8 @@ class Calendar {
   Nanoseconds limit_ = 0;
   bool waits_ = false;
   std::uint32_t sent_ = 0, acknowledged_ = 0;  // messages that are numbered by us
+  std::function<void*(std::uint64_t, std::uint64_t)> memory_;
+  volatile Page* page_ = nullptr;
 };
 
 }  // namespace twin

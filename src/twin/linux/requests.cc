@@ -87,11 +87,11 @@ void Requests::submit(Nanoseconds now, const Request& request, std::uint64_t tic
   const std::uint64_t row = trace_ != nullptr ? trace_->queued(now, request) : 0;
   const std::uint32_t slot = active_.take({request, ticket, row, trace_ != nullptr});
   ++count_;
-  events_.schedule(now + drive_.submit_cost_ns(request), dispatching_, slot);
+  dispatches_.schedule(now + drive_.submit_cost_ns(request), dispatching_, slot);
 }
 
 void Requests::answer(Nanoseconds now, std::uint64_t ticket) {
-  events_.schedule(now, delivering_, active_.take({{}, ticket, 0, false}));
+  deliveries_.schedule(now, delivering_, active_.take({{}, ticket, 0, false}));
 }
 
 void Requests::dispatch(Nanoseconds now, std::uint32_t slot) {
@@ -105,20 +105,28 @@ void Requests::deliver(Nanoseconds, std::uint32_t slot) {
   active_.release(slot);
 }
 
-Nanoseconds Requests::next_event_ns() const { return std::min(events_.next(), drive_.next_event_ns()); }
+Nanoseconds Requests::earliest_completion_ns() const {
+  const Nanoseconds in_drive = std::min(dispatches_.next(), drive_.next_event_ns());
+  if (in_drive == kNever) return deliveries_.next();
+  return std::min(deliveries_.next(), in_drive + drive_.wakeup_cost_ns() + drive_.reap_cost_ns());
+}
 
 Nanoseconds Requests::run(Nanoseconds until, std::vector<std::uint64_t>& done) {
   for (;;) {
-    const Nanoseconds next = events_.next();
+    const Nanoseconds next = std::min(dispatches_.next(), deliveries_.next());
     if (const auto completion = drive_.run(std::min(until, next))) {
       const auto slot = static_cast<std::uint32_t>(completion->ticket);
       if (active_[slot].traced) trace_->completed(completion->when_ns, active_[slot].row);
-      events_.schedule(completion->when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), delivering_, slot);
+      deliveries_.schedule(completion->when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), delivering_, slot);
       continue;
     }
     if (next == kNever || next > until) return kNever;
-    events_.run_next();
-    if (done_.empty() || events_.next() == next) continue;
+    if (dispatches_.next() == next) {
+      dispatches_.run_next();
+      continue;
+    }
+    deliveries_.run_next();
+    if (deliveries_.next() == next) continue;
     done.swap(done_);
     done_.clear();
     return next;

@@ -61,8 +61,8 @@ class Requests {
   // Answers at once a request that the drive itself does not serve.
   void answer(Nanoseconds now, std::uint64_t ticket);
 
-  // No request ends before this time.
-  [[nodiscard]] Nanoseconds next_event_ns() const;
+  // The guest is told of no request before this time.
+  [[nodiscard]] Nanoseconds earliest_completion_ns() const;
 
   // Lets time pass until `until`, or until the guest is to be told of requests that are over: then returns that time,
   // with their tickets in `done`, else kNever.
@@ -96,7 +96,7 @@ class Requests {
   void deliver(Nanoseconds now, std::uint32_t slot);
 
   Drive drive_;
-  EventQueue events_;
+  EventQueue dispatches_, deliveries_;
   SlotPool<Active> active_;
   Delay dispatching_{*this, &Requests::dispatch};
   Delay delivering_{*this, &Requests::deliver};

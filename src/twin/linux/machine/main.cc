@@ -226,6 +226,8 @@ class Machine {
     settings.discards = parameters_.kind == DriveKind::kSsd;
     BlockDevice device(accept_guest(drive_listener), settings, requests_, contents_, calendar,
                        [this] { begin_recording(); });
+    calendar.see_memory(
+        [&device](std::uint64_t address, std::uint64_t size_bytes) { return device.memory(address, size_bytes); });
     for (;;) {
       if (calendar.is_virtual()) {
         step(calendar, device);
@@ -242,7 +244,7 @@ class Machine {
     const Nanoseconds over = requests_.run(now, done_);
     if (over != kNever) return device.complete(done_);
     calendar.advance_to(now);
-    const Nanoseconds wait = std::min(requests_.next_event_ns() - now, 50 * kMillisecond);
+    const Nanoseconds wait = std::min(requests_.earliest_completion_ns() - now, 50 * kMillisecond);
     const timespec timeout{wait / kSecond, wait % kSecond};
     pollfd end{device.socket(), POLLIN, 0};
     if (ppoll(&end, 1, &timeout, nullptr) > 0) device.serve();
@@ -256,7 +258,7 @@ class Machine {
       throw Failure{kFailed, "the command waits for ever: nothing in the guest will ever happen again"};
     }
     calendar.advance_to(std::max(calendar.guest_next(), calendar.now()));
-    calendar.run_guest(requests_.next_event_ns());
+    calendar.run_guest(requests_.earliest_completion_ns());
   }
 
   void step(Calendar& calendar, BlockDevice& device) {
