@@ -1,6 +1,5 @@
 """A guest of `twin linux` reads the host and writes in one folder of it, whatever it tries."""
 
-import os
 import stat
 import subprocess
 from pathlib import Path
