@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -314,6 +315,59 @@ def test_the_blocks_are_told_at_as_many_times_as_are_asked_for(tmp_path: Path) -
     assert over_time[-1]["by_valid_pages"] == plain["blocks"]["by_valid_pages"]
     assert content.pop("replay") == {**plain.pop("replay"), "blocks_over_time": 5}
     assert content == plain
+
+
+def in_closed_loop(path: Path, depth: int, *overridden: str, pause_ns: int = 0, over_time: int = 2) -> dict[str, Any]:
+    """Replay some reads of what was written with so many outstanding; there is a pause in the midst of them."""
+    count, written = 48, 16
+    trace = pd.DataFrame({"operation": [WRITE] * written + [READ] * (count - written), "size_bytes": 2**17})
+    trace["offset_bytes"] = np.arange(count) % written * 2**17
+    trace = trace.astype({"operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"})
+    # nearly all at once, so that in an open loop they would wait for one another
+    trace["arrival_ns"] = np.arange(count, dtype="int64") * 1000
+    trace.loc[count - 8 :, "arrival_ns"] += pause_ns
+    parquet.write(path, [trace], "made up", {"prepare": 0, "run": written * 1000, "end": 10**9 + pause_ns})
+    asked = {"trace": path.name, "phase": "run", "sha256": files.sha256(path), "depth": depth}
+    model = twin.load("wiscsim").overridden(list(overridden))
+    return replaying.measure(model, path, {**asked, "blocks_over_time": over_time})[0]  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_in_a_closed_loop_no_more_requests_are_outstanding_than_were_asked_for(tmp_path: Path, depth: int) -> None:
+    content = in_closed_loop(tmp_path / "trace.parquet", depth)
+    assert len(content["depth"]["events"]) - 1 == max(content["depth"]["most"]) == depth
+    assert content["replay"]["depth"] == depth
+    assert content["requests"]["read"]["count"] == content["counters"]["read_commands"] == 32
+    assert (content["counters"]["write_commands"], content["counters"]["flush_commands"]) == (0, 0)
+    # at the end all that was written is valid
+    for blocks in (content["blocks"], *content["blocks_over_time"]):
+        assert np.dot(blocks["by_valid_pages"], np.arange(65)) == 16 * 64
+    assert content["blocks_over_time"][-1]["at_ns"] == content["duration_ns"]
+
+
+def test_in_a_closed_loop_pauses_of_a_trace_take_no_time(tmp_path: Path) -> None:
+    without, with_pause = (in_closed_loop(tmp_path / f"{ns}.parquet", 1, pause_ns=ns) for ns in (0, 10**8))
+    for content in (without, with_pause):
+        del content["replay"]  # whose sum of the trace differs
+    assert without == with_pause
+    # each request begins as the one before it is over
+    assert without["duration_ns"] == pytest.approx(32 * without["requests"]["read"]["latency_mean_ns"])
+
+
+def test_a_closed_loop_gives_the_same_each_time_and_more_at_once_take_less_time(tmp_path: Path) -> None:
+    one, again, four = (in_closed_loop(tmp_path / "trace.parquet", depth, over_time=3) for depth in (1, 1, 4))
+    assert one == again
+    assert four["duration_ns"] < one["duration_ns"]
+    slots = in_closed_loop(tmp_path / "trace.parquet", 4, "link.queue_slots=1", over_time=3)
+    assert slots["duration_ns"] == one["duration_ns"]  # the drive takes one of them at a time
+
+
+def test_a_closed_loop_on_a_drive_whose_host_takes_time_tells_what_its_thread_waited(tmp_path: Path) -> None:
+    costs = ("host.submit_time=3 us", "host.reap_time=2 us", "host.wakeup_time=4 us")
+    quick, slow = in_closed_loop(tmp_path / "trace.parquet", 1), in_closed_loop(tmp_path / "trace.parquet", 1, *costs)
+    assert slow["duration_ns"] - quick["duration_ns"] == 32 * 9000
+    assert slow["requests"]["read"]["latency_mean_ns"] - quick["requests"]["read"]["latency_mean_ns"] == 9000
+    assert slow["counters"]["read_commands"] == quick["counters"]["read_commands"]
 
 
 def zombies(times: int) -> pd.DataFrame:

@@ -257,6 +257,8 @@ def _replay(
             found = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
     except OSError as error:
         raise GridError(f"{place}: {path}: {error.strerror}. Name a trace that is there.") from None
+    if "depth" in asked:
+        found["depth"] = int(asked["depth"])
     if asked.get("latencies"):
         found["latencies"] = True
     if "blocks_over_time" in asked:
