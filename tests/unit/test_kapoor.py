@@ -345,6 +345,21 @@ def test_in_a_closed_loop_no_more_requests_are_outstanding_than_were_asked_for(t
     assert content["blocks_over_time"][-1]["at_ns"] == content["duration_ns"]
 
 
+def test_blocks_looked_at_now_and_then_are_those_of_the_last_time_before_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "trace.parquet"
+    asked = recorded(path, [WRITE] * 12, [number * 2**17 for number in range(12)], 2**17, 4)  # one a millisecond
+    model = twin.load("wiscsim").overridden(list(SMALL))
+    valid = []
+    for every_ms in (1, 4, 8, 100):
+        content, _ = replaying.measure(model, path, {**asked, "blocks_every_ms": every_ms})  # type: ignore[typeddict-item]
+        assert content["replay"]["blocks_every_ms"] == every_ms
+        valid.append(np.dot(content["blocks"]["by_valid_pages"], np.arange(65)) / 64)
+    # a write takes 0.8 ms, so that those before the time are over, and the one of that time is not; of the last, at 0, none is
+    assert valid == [11, 8, 8, 0]
+    end, _ = replaying.measure(model, path, asked)  # type: ignore[arg-type]
+    assert np.dot(end["blocks"]["by_valid_pages"], np.arange(65)) / 64 == 12
+
+
 def test_in_a_closed_loop_pauses_of_a_trace_take_no_time(tmp_path: Path) -> None:
     without, with_pause = (in_closed_loop(tmp_path / f"{ns}.parquet", 1, pause_ns=ns) for ns in (0, 10**8))
     for content in (without, with_pause):

@@ -263,6 +263,8 @@ def _replay(
         found["latencies"] = True
     if "blocks_over_time" in asked:
         found["blocks_over_time"] = int(asked["blocks_over_time"])
+    if "blocks_every_ms" in asked:
+        found["blocks_every_ms"] = int(asked["blocks_every_ms"])
     return found
 
 

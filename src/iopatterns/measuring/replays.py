@@ -61,7 +61,8 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
 
     Where several phases are asked for, each is a run: runs_ns has their durations, duration_ns is their sum, and
     depth and counters are of all from the first to the end of the last. With ``latencies`` there is latency, too: see
-    `_latency`; and with ``blocks_over_time`` that: see `_blocks_over_time`. Raises ReplayError and TwinError.
+    `_latency`; and with ``blocks_over_time`` that: see `_blocks_over_time`. With ``blocks_every_ms`` blocks are those of
+    the last of the times that are so far apart, from the first request of the trace on. Raises ReplayError, TwinError.
     """
     sha256 = files.sha256(path)
     if asked.get("sha256", sha256) != sha256:
@@ -99,6 +100,9 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
         "counters": {name: number - earlier.get(name, 0) for name, number in whole.counters.items()},
         "blocks": _blocks(series, model),
     }
+    if "blocks_every_ms" in asked:
+        _, regular = _recorded(model, trace, end_ns, asked["blocks_every_ms"] * 1_000_000)
+        content["blocks"] = _blocks(regular[regular["time_ns"] <= ended_ns], model)
     if times:
         content["blocks_over_time"] = _blocks_over_time(series, model, began_ns, ended_ns, times)
     if asked["phase"].endswith("*"):
