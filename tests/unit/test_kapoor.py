@@ -354,7 +354,7 @@ def test_blocks_looked_at_now_and_then_are_those_of_the_last_time_before_the_end
         content, _ = replaying.measure(model, path, {**asked, "blocks_every_ms": every_ms})  # type: ignore[typeddict-item]
         assert content["replay"]["blocks_every_ms"] == every_ms
         valid.append(np.dot(content["blocks"]["by_valid_pages"], np.arange(65)) / 64)
-    # a write takes 0.8 ms, so that those before the time are over, and the one of that time is not; of the last, at 0, none is
+    # a write takes 0.8 ms: those before the time are over, and the one of that time is not; of the last, at 0, none is
     assert valid == [11, 8, 8, 0]
     end, _ = replaying.measure(model, path, asked)  # type: ignore[arg-type]
     assert np.dot(end["blocks"]["by_valid_pages"], np.arange(65)) / 64 == 12

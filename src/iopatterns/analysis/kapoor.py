@@ -41,7 +41,11 @@ _HEIGHT_INCH = 2.3
 _FILE_SYSTEMS = {"on-ext4": "ext4", "on-xfs": "XFS", "on-btrfs": "Btrfs", "on-f2fs": "F2FS"}
 _PROGRAM_MIB = 400
 # The experiments of the same two workloads, by the drive for which the programs waited
-_LOOPS = {"closed-loop": "this drive", "open-loop": "a quicker drive", "without-times": "a quicker drive, times left out"}
+_LOOPS = {
+    "closed-loop": "this drive",
+    "open-loop": "a quicker drive",
+    "without-times": "a quicker drive, times left out",
+}
 # By rule: what it is measured by, the experiments that have a workload that follows it and one that breaks it, and by
 # what the two are told apart
 _RULES: Sequence[tuple[str, str, Sequence[tuple[str, str]], Mapping[str, Any], Mapping[str, Any]]] = (

@@ -54,15 +54,16 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
 
     Each request is submitted at its time in the trace; or, where a ``depth`` is asked for, in the trace's order as soon
     as fewer than so many are outstanding, and the trace's times say no more than which requests are of which phase. A
-    phase then begins once all before it is over.
-    What is before and between the phases brings the drive into its state and is no part of what is told. Keys: replay (what was asked for), requests (by operation), duration_ns (from
+    phase then begins once all before it is over. What is before and between the phases brings the drive into its state
+    and is no part of what is told. Keys: replay (what was asked for), requests (by operation), duration_ns (from
     the first request to the end of the last), depth (of the drive's queue: how often it became each depth, and its
     extremes over time), counters (of the phase alone), blocks (how many have how many valid pages at its end).
 
     Where several phases are asked for, each is a run: runs_ns has their durations, duration_ns is their sum, and
     depth and counters are of all from the first to the end of the last. With ``latencies`` there is latency, too: see
-    `_latency`; and with ``blocks_over_time`` that: see `_blocks_over_time`. With ``blocks_every_ms`` blocks are those of
-    the last of the times that are so far apart, from the first request of the trace on. Raises ReplayError, TwinError.
+    `_latency`; and with ``blocks_over_time`` that: see `_blocks_over_time`. With ``blocks_every_ms`` blocks are not of
+    the end but of the last of the times that are so far apart, from the first request of the trace on. Raises
+    ReplayError and TwinError.
     """
     sha256 = files.sha256(path)
     if asked.get("sha256", sha256) != sha256:
