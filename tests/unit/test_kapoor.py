@@ -429,7 +429,7 @@ def recorded_study() -> Study:
 def test_what_breaking_a_rule_costs_is_told_of_each_drive() -> None:
     table = kapoor.rule_table(recorded_study()).data
     assert list(table["rule"].unique()) == ["Request scale", "Locality", "Grouping by death time"]
-    assert set(table["drive"]) == {"kapoor-512m", "kapoor-256m-map-50", "kapoor-128m", "nvme", "nvme-little-map"}
+    assert set(table["drive"]) == {"s3500", "kapoor-256m-map-50", "kapoor-128m", "nvme", "nvme-little-map"}
     assert np.allclose(table["cost"], table["breaks_s"] / table["follows_s"])
     of_map = table[table["rule"] == "Locality"].set_index("drive")["breaks"]
     assert of_map["nvme"] == 0  # its whole map is in memory
