@@ -23,6 +23,7 @@ from iopatterns import twin
 from iopatterns.analysis import kapoor, linux_schedulers, published, replays
 from iopatterns.analysis.study import Study
 from iopatterns.base import files, yaml_schema
+from iopatterns.base.units import size_bytes
 from iopatterns.measuring import replays as replaying
 from iopatterns.twin import traces
 from iopatterns.twin.traces import parquet
@@ -434,6 +435,16 @@ def test_what_breaking_a_rule_costs_is_told_of_each_drive() -> None:
     of_map = table[table["rule"] == "Locality"].set_index("drive")["breaks"]
     assert of_map["nvme"] == 0  # its whole map is in memory
     assert of_map["nvme-little-map"] > 0
+
+
+@pytest.mark.parametrize("claim", ["largest-random-miss-ratio", "largest-sequential-miss-ratio"])
+def test_a_claim_about_a_largest_miss_ratio_is_held_against_the_largest(claim: str) -> None:
+    check = next(each["check"] for each in CONTENT["claims"] if each["id"] == claim)
+    at = check["mean"]
+    ratios = recorded_study().summary("locality", of="miss ratio")
+    ratios = ratios[ratios["rw"] == at["rw"]]
+    largest = ratios.loc[ratios["mean"].idxmax()]
+    assert (largest["drive"], largest["bs_bytes"]) == (at["drive"], size_bytes(at["bs"]))
 
 
 def test_each_scheduler_of_the_kernel_stands_beside_the_models_that_does_the_same() -> None:
