@@ -37,7 +37,7 @@ def declare(project: Project, **changes: Any) -> None:
 def project(module_disk_folder: Path) -> Project:
     """A project with one mechanism of the kernel, and two experiments of kapoor; it is of a trace of the first."""
     project = copy_project(module_disk_folder / "project", without=("notebooks", "paper"))
-    project.edit("config/config.yaml", drives=[DRIVE, "kapoor-512m"], studies=["kapoor"])
+    project.edit("config/config.yaml", drives=[DRIVE, "s3500"], studies=["kapoor"])
     study = yaml.safe_load((project.root / "config/studies/kapoor.yaml").read_text(encoding="utf-8"))
     experiments = {name: study["experiments"][name] for name in EXPERIMENTS}
     project.edit("config/studies/kapoor.yaml", experiments=experiments)
@@ -140,7 +140,7 @@ def test_a_trace_and_its_sum_are_replaced_in_the_cells_that_replay_it_alone(proj
         {cell.specification["fio"]["numjobs"]: cell for cell in grid.expand(each, "kapoor") if cell.drive == DRIVE}
         for each in (conf, off)
     )
-    replayed = {"trace": RECORDED, "phase": "run", "blocks_over_time": 24}
+    replayed = {"trace": RECORDED, "phase": "run", "depth": 1, "blocks_over_time": 24, "blocks_every_ms": 100}
     assert before[10].specification["replay"] == {**replayed, "sha256": files.sha256(project.root / RECORDED)}
     replaced = {**replayed, "trace": WITHOUT, "sha256": files.sha256(project.root / WITHOUT)}
     assert after[10].specification == {**before[10].specification, "replay": replaced}
@@ -179,7 +179,7 @@ def measured(project: Project) -> Path:
 @pytest.mark.slow
 def test_what_is_measured_differs_in_the_cell_whose_trace_is_replaced(measured: Path) -> None:
     tables = [pd.read_parquet(measured / name / "kapoor.parquet") for name in (ablation.NOTHING, SLUG)]
-    assert [set(table["drive"]) for table in tables] == [{DRIVE, "kapoor-512m"}, {DRIVE}]
+    assert [set(table["drive"]) for table in tables] == [{DRIVE, "s3500"}, {DRIVE}]
     before, after = (table[table["drive"] == DRIVE].set_index("numjobs") for table in tables)
     columns = ["direction", "io_bytes", "total_ios", "bandwidth_bytes_per_s", "iops"]
 

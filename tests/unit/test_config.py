@@ -253,6 +253,26 @@ def test_what_a_twins_entry_cannot_set_is_named(project: Project, wrong: dict[st
     assert f"{DRIVES}: {expected}" in str(caught.value)
 
 
+@pytest.mark.parametrize("every_ms", [0, 60001, "100 ms"])
+def test_how_often_blocks_are_looked_at_is_told_with_what_is_valid(project: Project, every_ms: int | str) -> None:
+    experiments = yaml.safe_load((project.root / "config/studies/kapoor.yaml").read_text())["experiments"]
+    experiments["zombies-large"]["replay"]["blocks_every_ms"] = every_ms
+    project.edit("config/studies/kapoor.yaml", experiments=experiments)
+    project.edit("config/config.yaml", studies=["kapoor"], drives=["kapoor-128m"])
+    with pytest.raises(yaml_schema.ConfigError, match=r"zombies-large.*blocks_every_ms.*from 1 to 60000"):
+        config.load(project.root)
+
+
+@pytest.mark.parametrize("depth", [0, 1025, "deep", 1.5])
+def test_a_depth_of_a_replay_that_cannot_be_is_told_with_what_is_valid(project: Project, depth: float | str) -> None:
+    experiments = yaml.safe_load((project.root / "config/studies/kapoor.yaml").read_text())["experiments"]
+    experiments["locality"]["replay"]["depth"] = depth
+    project.edit("config/studies/kapoor.yaml", experiments=experiments)
+    project.edit("config/config.yaml", studies=["kapoor"], drives=["kapoor-256m-map-50"])
+    with pytest.raises(yaml_schema.ConfigError, match=r"locality.*depth.*from 1 to 1024"):
+        config.load(project.root)
+
+
 @pytest.mark.parametrize("times", [1, 101, "often"])
 def test_blocks_over_time_that_cannot_be_are_told_with_what_is_valid(project: Project, times: int | str) -> None:
     experiments = yaml.safe_load((project.root / "config/studies/kapoor.yaml").read_text())["experiments"]

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from iopatterns import twin
 from iopatterns.analysis import kapoor, linux_schedulers, published, replays
 from iopatterns.analysis.study import Study
 from iopatterns.base import files, yaml_schema
+from iopatterns.base.units import size_bytes
 from iopatterns.measuring import replays as replaying
 from iopatterns.twin import traces
 from iopatterns.twin.traces import parquet
@@ -316,6 +318,74 @@ def test_the_blocks_are_told_at_as_many_times_as_are_asked_for(tmp_path: Path) -
     assert content == plain
 
 
+def in_closed_loop(path: Path, depth: int, *overridden: str, pause_ns: int = 0, over_time: int = 2) -> dict[str, Any]:
+    """Replay some reads of what was written with so many outstanding; there is a pause in the midst of them."""
+    count, written = 48, 16
+    trace = pd.DataFrame({"operation": [WRITE] * written + [READ] * (count - written), "size_bytes": 2**17})
+    trace["offset_bytes"] = np.arange(count) % written * 2**17
+    trace = trace.astype({"operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"})
+    # nearly all at once, so that in an open loop they would wait for one another
+    trace["arrival_ns"] = np.arange(count, dtype="int64") * 1000
+    trace.loc[count - 8 :, "arrival_ns"] += pause_ns
+    parquet.write(path, [trace], "made up", {"prepare": 0, "run": written * 1000, "end": 10**9 + pause_ns})
+    asked = {"trace": path.name, "phase": "run", "sha256": files.sha256(path), "depth": depth}
+    model = twin.load("wiscsim").overridden(list(overridden))
+    return replaying.measure(model, path, {**asked, "blocks_over_time": over_time})[0]  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_in_a_closed_loop_no_more_requests_are_outstanding_than_were_asked_for(tmp_path: Path, depth: int) -> None:
+    content = in_closed_loop(tmp_path / "trace.parquet", depth)
+    assert len(content["depth"]["events"]) - 1 == max(content["depth"]["most"]) == depth
+    assert content["replay"]["depth"] == depth
+    assert content["requests"]["read"]["count"] == content["counters"]["read_commands"] == 32
+    assert (content["counters"]["write_commands"], content["counters"]["flush_commands"]) == (0, 0)
+    # at the end all that was written is valid
+    for blocks in (content["blocks"], *content["blocks_over_time"]):
+        assert np.dot(blocks["by_valid_pages"], np.arange(65)) == 16 * 64
+    assert content["blocks_over_time"][-1]["at_ns"] == content["duration_ns"]
+
+
+def test_blocks_looked_at_now_and_then_are_those_of_the_last_time_before_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "trace.parquet"
+    asked = recorded(path, [WRITE] * 12, [number * 2**17 for number in range(12)], 2**17, 4)  # one a millisecond
+    model = twin.load("wiscsim").overridden(list(SMALL))
+    valid = []
+    for every_ms in (1, 4, 8, 100):
+        content, _ = replaying.measure(model, path, {**asked, "blocks_every_ms": every_ms})  # type: ignore[typeddict-item]
+        assert content["replay"]["blocks_every_ms"] == every_ms
+        valid.append(np.dot(content["blocks"]["by_valid_pages"], np.arange(65)) / 64)
+    # a write takes 0.8 ms: those before the time are over, and the one of that time is not; of the last, at 0, none is
+    assert valid == [11, 8, 8, 0]
+    end, _ = replaying.measure(model, path, asked)  # type: ignore[arg-type]
+    assert np.dot(end["blocks"]["by_valid_pages"], np.arange(65)) / 64 == 12
+
+
+def test_in_a_closed_loop_pauses_of_a_trace_take_no_time(tmp_path: Path) -> None:
+    without, with_pause = (in_closed_loop(tmp_path / f"{ns}.parquet", 1, pause_ns=ns) for ns in (0, 10**8))
+    for content in (without, with_pause):
+        del content["replay"]  # whose sum of the trace differs
+    assert without == with_pause
+    # each request begins as the one before it is over
+    assert without["duration_ns"] == pytest.approx(32 * without["requests"]["read"]["latency_mean_ns"])
+
+
+def test_a_closed_loop_gives_the_same_each_time_and_more_at_once_take_less_time(tmp_path: Path) -> None:
+    one, again, four = (in_closed_loop(tmp_path / "trace.parquet", depth, over_time=3) for depth in (1, 1, 4))
+    assert one == again
+    assert four["duration_ns"] < one["duration_ns"]
+    slots = in_closed_loop(tmp_path / "trace.parquet", 4, "link.queue_slots=1", over_time=3)
+    assert slots["duration_ns"] == one["duration_ns"]  # the drive takes one of them at a time
+
+
+def test_a_closed_loop_on_a_drive_whose_host_takes_time_tells_what_its_thread_waited(tmp_path: Path) -> None:
+    costs = ("host.submit_time=3 us", "host.reap_time=2 us", "host.wakeup_time=4 us")
+    quick, slow = in_closed_loop(tmp_path / "trace.parquet", 1), in_closed_loop(tmp_path / "trace.parquet", 1, *costs)
+    assert slow["duration_ns"] - quick["duration_ns"] == 32 * 9000
+    assert slow["requests"]["read"]["latency_mean_ns"] - quick["requests"]["read"]["latency_mean_ns"] == 9000
+    assert slow["counters"]["read_commands"] == quick["counters"]["read_commands"]
+
+
 def zombies(times: int) -> pd.DataFrame:
     """Return made-up replays of the two workloads by 1, 10 and 20 threads, with fewer valid pages from time to time."""
     rows = []
@@ -360,11 +430,21 @@ def recorded_study() -> Study:
 def test_what_breaking_a_rule_costs_is_told_of_each_drive() -> None:
     table = kapoor.rule_table(recorded_study()).data
     assert list(table["rule"].unique()) == ["Request scale", "Locality", "Grouping by death time"]
-    assert set(table["drive"]) == {"kapoor-512m", "kapoor-256m-map-50", "kapoor-128m", "nvme", "nvme-little-map"}
+    assert set(table["drive"]) == {"s3500", "kapoor-256m-map-50", "kapoor-128m", "nvme", "nvme-little-map"}
     assert np.allclose(table["cost"], table["breaks_s"] / table["follows_s"])
     of_map = table[table["rule"] == "Locality"].set_index("drive")["breaks"]
     assert of_map["nvme"] == 0  # its whole map is in memory
     assert of_map["nvme-little-map"] > 0
+
+
+@pytest.mark.parametrize("claim", ["largest-random-miss-ratio", "largest-sequential-miss-ratio"])
+def test_a_claim_about_a_largest_miss_ratio_is_held_against_the_largest(claim: str) -> None:
+    check = next(each["check"] for each in CONTENT["claims"] if each["id"] == claim)
+    at = check["mean"]
+    ratios = recorded_study().summary("locality", of="miss ratio")
+    ratios = ratios[ratios["rw"] == at["rw"]]
+    largest = ratios.loc[ratios["mean"].idxmax()]
+    assert (largest["drive"], largest["bs_bytes"]) == (at["drive"], size_bytes(at["bs"]))
 
 
 def test_each_scheduler_of_the_kernel_stands_beside_the_models_that_does_the_same() -> None:

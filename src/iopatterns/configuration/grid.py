@@ -257,10 +257,14 @@ def _replay(
             found = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
     except OSError as error:
         raise GridError(f"{place}: {path}: {error.strerror}. Name a trace that is there.") from None
+    if "depth" in asked:
+        found["depth"] = int(asked["depth"])
     if asked.get("latencies"):
         found["latencies"] = True
     if "blocks_over_time" in asked:
         found["blocks_over_time"] = int(asked["blocks_over_time"])
+    if "blocks_every_ms" in asked:
+        found["blocks_every_ms"] = int(asked["blocks_every_ms"])
     return found
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw.records import Replay
 from iopatterns.twin import traces
 from iopatterns.twin.models import Model
-from iopatterns.twin.replaying import Replayed, replay
+from iopatterns.twin.replaying import Replayed, Session, replay
 from iopatterns.twin.traces import parquet
 
 # The queue depth over time is kept as its extremes in so many equal parts of the phase
@@ -52,14 +52,18 @@ def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
 def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], dict[str, int]]:
     """Return what a phase of a trace gives on a new drive of a model, and what the drive has counted in all.
 
-    Each request is submitted at its time in the trace. What is before and between the phases brings the drive into its
-    state and is no part of what is told. Keys: replay (what was asked for), requests (by operation), duration_ns (from
+    Each request is submitted at its time in the trace; or, where a ``depth`` is asked for, in the trace's order as soon
+    as fewer than so many are outstanding, and the trace's times say no more than which requests are of which phase. A
+    phase then begins once all before it is over. What is before and between the phases brings the drive into its state
+    and is no part of what is told. Keys: replay (what was asked for), requests (by operation), duration_ns (from
     the first request to the end of the last), depth (of the drive's queue: how often it became each depth, and its
     extremes over time), counters (of the phase alone), blocks (how many have how many valid pages at its end).
 
     Where several phases are asked for, each is a run: runs_ns has their durations, duration_ns is their sum, and
     depth and counters are of all from the first to the end of the last. With ``latencies`` there is latency, too: see
-    `_latency`; and with ``blocks_over_time`` that: see `_blocks_over_time`. Raises ReplayError and TwinError.
+    `_latency`; and with ``blocks_over_time`` that: see `_blocks_over_time`. With ``blocks_every_ms`` blocks are not of
+    the end but of the last of the times that are so far apart, from the first request of the trace on. Raises
+    ReplayError and TwinError.
     """
     sha256 = files.sha256(path)
     if asked.get("sha256", sha256) != sha256:
@@ -68,17 +72,24 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
     begin_ns, end_ns = bounds[0][0], bounds[-1][1]
     trace = pd.concat(list(traces.read_pieces(path)), ignore_index=True)
     trace = trace[trace["arrival_ns"] < end_ns]
-    before = trace[trace["arrival_ns"] < begin_ns]
+    before = int((trace["arrival_ns"] < begin_ns).sum())
     runs = [
         np.flatnonzero(((trace["arrival_ns"] >= begin) & (trace["arrival_ns"] < end)).to_numpy())
         for begin, end in bounds
     ]
     if not all(map(len, runs)):
         raise ReplayError(f"{path}: has no request in the phase '{asked['phase']}'.")
-    earlier = replay(model, before).counters if len(before) else {}
+    closed = None
+    if "depth" in asked:
+        closed, earlier = _in_closed_loop(model, trace, asked["depth"], [int(run[0]) for run in runs])
+        trace, begin_ns, end_ns = _as_submitted(trace, closed, first=before)
+    else:
+        earlier = replay(model, trace.iloc[:before]).counters if before else {}
     times = asked.get("blocks_over_time", 0)
     interval_ns = (end_ns - begin_ns) // (times * _SNAPSHOTS_A_TIME) if times else end_ns // _SNAPSHOTS
-    whole, series = _recorded(model, trace, end_ns, max(1, interval_ns))
+    recorded, series = _recorded(model, trace, end_ns, max(1, interval_ns))
+    # what has its times in a closed loop is taken from that: there a request is over once its thread takes it back
+    whole = closed or recorded
     done = whole.latencies.set_index("request").sort_index()
     spans_ns = [_span(done.loc[run]) for run in runs]
     began_ns, ended_ns = spans_ns[0][0], max(ended for _, ended in spans_ns)
@@ -90,6 +101,9 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
         "counters": {name: number - earlier.get(name, 0) for name, number in whole.counters.items()},
         "blocks": _blocks(series, model),
     }
+    if "blocks_every_ms" in asked:
+        _, regular = _recorded(model, trace, end_ns, asked["blocks_every_ms"] * 1_000_000)
+        content["blocks"] = _blocks(regular[regular["time_ns"] <= ended_ns], model)
     if times:
         content["blocks_over_time"] = _blocks_over_time(series, model, began_ns, ended_ns, times)
     if asked["phase"].endswith("*"):
@@ -97,6 +111,35 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
     if asked.get("latencies"):
         content["latency"] = _latency(done.loc[np.concatenate(runs)], began_ns, ended_ns)
     return content, whole.counters
+
+
+def _in_closed_loop(
+    model: Model, trace: pd.DataFrame, depth: int, starts: Sequence[int]
+) -> tuple[Replayed, dict[str, int]]:
+    """Replay a trace with so many requests outstanding; return what came of it, and the counters at the first start.
+
+    At each of ``starts``, the places of the first requests of phases, all before must be over.
+    """
+    session = Session(model, depth=depth)
+    done: list[pd.DataFrame] = []
+    earlier: dict[str, int] = {}
+    for begin, end in itertools.pairwise([0, *starts, len(trace)]):
+        if begin == starts[0]:
+            earlier = session.counters()
+        if begin < end:
+            done += session.run([trace.iloc[begin:end]])
+    return Replayed(pd.concat(done, ignore_index=True), session.counters(), session.duration_ns), earlier
+
+
+def _as_submitted(trace: pd.DataFrame, closed: Replayed, first: int) -> tuple[pd.DataFrame, int, int]:
+    """Return a trace with the times at which a closed loop submitted it, that of request ``first``, and the end of all.
+
+    The drive is asked the same at the same times where it is replayed by these, so that what comes long after the end,
+    by which the last state is known, can be put behind it.
+    """
+    issue_ns = closed.latencies.set_index("request")["issue_ns"].sort_index()
+    submitted = trace.assign(arrival_ns=issue_ns.to_numpy()).astype(trace.dtypes)
+    return submitted, int(issue_ns[first]), closed.duration_ns
 
 
 def _span(done: pd.DataFrame) -> tuple[int, int]:

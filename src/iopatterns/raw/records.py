@@ -82,16 +82,20 @@ class Replay(TypedDict):
     """The phase of a trace that a cell replays in place of running fio, by the trace's path and SHA-256.
 
     Of one that is recorded in the same run, ``made_of`` is the SHA-256 of all that it is made of; its raw file then has
-    both. A ``phase`` that ends with ``*`` is each that begins so. With ``latencies`` what became of them over time is
-    kept, and with ``blocks_over_time`` how many blocks had how many valid pages at so many times.
+    both. A ``phase`` that ends with ``*`` is each that begins so. With ``depth`` so many requests are outstanding, and
+    the trace's times count for nothing. With ``latencies`` what became of them over time is kept, and with
+    ``blocks_over_time`` how many blocks had how many valid pages at so many times. With ``blocks_every_ms`` blocks are
+    looked at so often alone, and not at the end.
     """
 
     trace: str
     phase: str
     sha256: NotRequired[str]
     made_of: NotRequired[str]
+    depth: NotRequired[int]
     latencies: NotRequired[bool]
     blocks_over_time: NotRequired[int]
+    blocks_every_ms: NotRequired[int]
 
 
 class Specification(TypedDict):
