@@ -369,19 +369,15 @@ void BlockDevice::complete(const std::vector<std::uint64_t>& tickets) {
   if ((available_->flags & VRING_AVAIL_F_NO_INTERRUPT) == 0) interrupt();
 }
 
-// The guest asks for the time, and to be run, before it confirms the interrupt. Where it shares a page with the
-// calendar nothing has to be asked: it is signalled when this is sent, and handles that before it reads that it may
-// run.
+// The guest asks for the time, and to be run, before it confirms the interrupt.
 void BlockDevice::interrupt() {
-  const bool confirmed = calendar_.is_virtual() && !calendar_.shares_page();
   struct {
     Message::Head head;
     std::uint32_t ring[2];
-  } call{{kBackendCall, confirmed ? kVersion | kNeedsReply : kVersion, 8}, {0, 0}};
+  } call{{kBackendCall, calendar_.is_virtual() ? kVersion | kNeedsReply : kVersion, 8}, {0, 0}};
   send_all(interrupts_, &call, sizeof call);
-  calendar_.interrupted();
   // in real time the guest may be waiting for our reply to a kick meanwhile
-  if (!confirmed) return;
+  if (!calendar_.is_virtual()) return;
   for (;;) {
     pollfd ends[] = {{calendar_.socket(), POLLIN, 0}, {interrupts_, POLLIN, 0}};
     if (poll(ends, 2, -1) < 0) continue;
@@ -395,7 +391,7 @@ void BlockDevice::interrupt() {
     } confirmation;
     receive(interrupts_, &confirmation, sizeof confirmation);
     if (confirmation.value[0] != 0) throw std::runtime_error("the guest refuses an interrupt");
-    return;
+    return calendar_.see_request();
   }
 }
 

@@ -73,7 +73,7 @@ void Calendar::serve() {
         answer(message, 0);
       } else {
         look();
-        guest_next_ = std::max(now_, static_cast<Nanoseconds>(page_->request));
+        see_request();
       }
       break;
     case kGet:
@@ -100,8 +100,8 @@ void Calendar::advance_to(Nanoseconds when) {
   if (page_ != nullptr) page_->now = static_cast<std::uint64_t>(when);
 }
 
-void Calendar::interrupted() {
-  if (page_ != nullptr) guest_next_ = now_;
+void Calendar::see_request() {
+  if (page_ != nullptr) guest_next_ = std::max(now_, static_cast<Nanoseconds>(page_->request));
 }
 
 void Calendar::run_guest(Nanoseconds limit) {

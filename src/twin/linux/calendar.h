@@ -33,9 +33,6 @@ class Calendar {
   // When the guest wants to run next; kNever when nothing but the drive would ever wake it.
   [[nodiscard]] Nanoseconds guest_next() const { return guest_next_; }
 
-  // Whether the guest sees the time without asking, and needs no acknowledgement.
-  [[nodiscard]] bool shares_page() const { return page_ != nullptr; }
-
   // Gives the way to the guest's memory: a pointer to so many bytes at an address, or an exception. Without it no page
   // is shared.
   void see_memory(std::function<void*(std::uint64_t address, std::uint64_t size_bytes)> memory) {
@@ -52,8 +49,9 @@ class Calendar {
   // The guest must wait. `when` must not lie before now().
   void advance_to(Nanoseconds when);
 
-  // The guest waits, and has an interrupt from now() on: it is to run before anything else happens.
-  void interrupted();
+  // The waiting guest has confirmed an interrupt, and may want to run sooner than before. It does not if it has one
+  // already that it has not come to.
+  void see_request();
 
   // Lets the waiting guest run from now() on; it may go on by itself until `limit`.
   void run_guest(Nanoseconds limit);
