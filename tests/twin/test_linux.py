@@ -342,7 +342,7 @@ def test_reading_the_clock_takes_the_same_time_with_and_without_a_system_call(tm
 
 @needs_kernel
 def test_a_program_reads_the_clock_by_itself_until_something_is_due() -> None:
-    """A timer that ends at its time in the middle of readings, and a second thread that waits for it."""
+    """A timer ends at its time in the middle of readings."""
     script = (
         "import signal, time; due = []; signal.signal(signal.SIGALRM, lambda *_: due.append(time.monotonic_ns()));"
         " begun = time.monotonic_ns(); signal.setitimer(signal.ITIMER_REAL, 0.05)\n"

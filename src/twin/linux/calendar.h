@@ -49,8 +49,8 @@ class Calendar {
   // The guest must wait. `when` must not lie before now().
   void advance_to(Nanoseconds when);
 
-  // The waiting guest has confirmed an interrupt, and may want to run sooner than before. It does not if it has one
-  // already that it has not come to.
+  // Reads from the page when the guest wants to run: once it waits, and once it has confirmed an interrupt. One that it
+  // has already, and has not come to, changes nothing.
   void see_request();
 
   // Lets the waiting guest run from now() on; it may go on by itself until `limit`.
