@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import loaded_snakemake
 import pytest
 import yaml
 from patience import run as run_patiently
@@ -48,24 +49,24 @@ class Project:
 
     def snakemake(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run Snakemake in it; standard error and output come as one text."""
-        return self._run([*SNAKEMAKE, *arguments], timeout_s)
+        return loaded_snakemake.run(["--cores", "1", *arguments], timeout_s, self.root, self._environment())
 
     def iopatterns(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the package in it, likewise."""
-        return self._run([sys.executable, "-m", "iopatterns", *arguments], 60)
-
-    def _run(self, command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-        # as for a user who has not activated the environment
-        path = [part for part in os.environ["PATH"].split(":") if Path(part) != Path(sys.executable).parent]
         return run_patiently(
-            command,
-            timeout_s,
+            [sys.executable, "-m", "iopatterns", *arguments],
+            60,
             cwd=self.root,
-            env={**os.environ, "PATH": ":".join(path)},
+            env=self._environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    def _environment(self) -> dict[str, str]:
+        """Return the environment of a user who has not activated that of the checkout."""
+        path = [part for part in os.environ["PATH"].split(":") if Path(part) != Path(sys.executable).parent]
+        return {**os.environ, "PATH": ":".join(path)}
 
     def raw_files(self) -> dict[str, bytes]:
         """Return the content of each raw file by its path below data/raw."""
