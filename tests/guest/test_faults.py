@@ -252,6 +252,12 @@ def written(name: str, entry: dict[str, Any], **settings: Any) -> list[dict[str,
     return [entry, cell_on_a_disk(entry, name, "randwrite", 300, **settings)]
 
 
+def read_over(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """Reads so large that on a busy machine too they soon come to the few sectors that scsi_debug fails."""
+    cell = cell_on_a_disk(entry, "reading", "read", 2500, **TUNED)
+    return [entry, {**cell, "fio": {**cell["fio"], "bs": 65536}}]
+
+
 def on_a_file(folder: str) -> list[dict[str, Any]]:
     cell = cell_on_a_file(Path(folder))
     cell["fio"]["rw"] = "randwrite"
@@ -278,7 +284,7 @@ CELLS = {
     "unconsented": written("unconsented", entry(LAB, destroy=OTHER.serial)),
     "mistyped": written("mistyped", entry(LAB, path="/dev/sdzz")),
     "mistake": written("mistake", entry(LAB, path="/dev/mistake")),
-    "reading": [DEBUG, cell_on_a_disk(DEBUG, "reading", "randread", 2500, **TUNED)],
+    "reading": read_over(DEBUG),
     "writing": [DEBUG, cell_on_a_disk(DEBUG, "writing", "randwrite", 2500, **TUNED)],
     "file": on_a_file("/mnt/file"),
     "debug": written("debug", DEBUG),
