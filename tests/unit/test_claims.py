@@ -25,7 +25,7 @@ from iopatterns.analysis.checks.findings import (
     Part,
     of_error,
 )
-from iopatterns.analysis.checks.selections import of_experiment, select
+from iopatterns.analysis.checks.selections import Executions, of_experiment
 from iopatterns.analysis.claims import UNTESTABLE, Judge, status_of
 from iopatterns.analysis.statistics import interval
 from iopatterns.base.yaml_schema import ConfigError
@@ -518,23 +518,23 @@ def test_a_claim_about_any_setting_is_judged(tmp_path: Path, setting: str, level
 @pytest.mark.parametrize("level", ["4k", "4 KiB", "4096", 4096])
 def test_a_block_size_is_selected_however_it_is_written(level: str | int) -> None:
     table = executions(([1.0], {"bs_bytes": 4096}), ([2.0], {"bs_bytes": 8192}))
-    assert select(table, {"bs": level})["bandwidth_mb_per_s"].tolist() == [1.0]
+    assert Executions(table).select({"bs": level})["bandwidth_mb_per_s"].tolist() == [1.0]
 
 
 def test_a_selection_holds_all_its_levels_at_once() -> None:
     table = executions(
         ([1.0], {"set_DRA": 1}), ([2.0], {"set_DRA": 1, "rw": "write"}), ([3.0], {"set_DRA": 0}), ([4.0], {})
     )
-    assert select(table, {"rw": "read", "DRA": 1})["bandwidth_mb_per_s"].tolist() == [1.0]
+    assert Executions(table).select({"rw": "read", "DRA": 1})["bandwidth_mb_per_s"].tolist() == [1.0]
 
 
 def test_a_selection_of_nothing_is_all() -> None:
     table = executions(([1.0, 2.0], {}))
-    assert select(table, {}).equals(table)
+    assert Executions(table).select({}).equals(table)
 
 
 def test_a_selection_by_a_setting_that_no_cell_asks_for_is_empty() -> None:
-    assert select(executions(([1.0], {})), {"FSW": 1}).empty
+    assert Executions(executions(([1.0], {}))).select({"FSW": 1}).empty
 
 
 # ---- Facts about any measurement
@@ -1023,12 +1023,12 @@ def test_labels_name_factors_that_are_numbers() -> None:
 @pytest.mark.parametrize(("factor", "written"), [("offset", "1k"), ("offset", 1024), ("thinktime", "2 ms")])
 def test_sizes_and_durations_are_selected_as_people_write_them(factor: str, written: object) -> None:
     table = executions(([1.0], {"offset": 1024, "thinktime": 2000}), ([2.0], {"offset": 0, "thinktime": 0}))
-    assert select(table, {factor: written})["bandwidth_mb_per_s"].tolist() == [1.0]
+    assert Executions(table).select({factor: written})["bandwidth_mb_per_s"].tolist() == [1.0]
 
 
 def test_a_negative_size_is_selected() -> None:
     table = executions(([1.0], {"skip": -8192}), ([2.0], {"skip": 8192}))
-    assert select(table, {"skip": "-8k"})["bandwidth_mb_per_s"].tolist() == [1.0]
+    assert Executions(table).select({"skip": "-8k"})["bandwidth_mb_per_s"].tolist() == [1.0]
 
 
 # ---- Bounds that were published, zeros, and what does not exist

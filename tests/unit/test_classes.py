@@ -10,6 +10,7 @@ import yaml
 from support import ROOT
 
 from iopatterns.analysis import checks, classes, published
+from iopatterns.analysis.checks.selections import Executions
 from iopatterns.analysis.classes import BUILT_IN, FITTED, INDEPENDENT, Class, ClassesError, Classifier, Making
 from iopatterns.twin import models
 
@@ -78,7 +79,7 @@ def classifier(tmp_path: Path, flips: Mapping[str, list[str]] | None = None, **m
         for name, check in CHECKS.items()
     ]
     making_ = Making.load(twins, STUDY)
-    return Classifier(making_, found, values, listed=listed, models={"d": "d"}, flips=flips or {})
+    return Classifier(making_, Executions(found), values, listed=listed, models={"d": "d"}, flips=flips or {})
 
 
 def of_value(tmp_path: Path, name: str, **making: Any) -> Class:

@@ -1,5 +1,6 @@
 """Holds what a source states against what was measured: how each claim's check came out, and files that are refused."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import pandas as pd
 from iopatterns.analysis import checks
 from iopatterns.analysis.checks.expectations import How
 from iopatterns.analysis.checks.findings import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, ClaimsError, Part
+from iopatterns.analysis.checks.selections import Executions
 from iopatterns.base import yaml_schema
 from iopatterns.raw.tuning_steps import OfCells
 
@@ -39,7 +41,12 @@ class Judge:
 
         Raises ClaimsError where the statistic does not exist, for it divides by a mean of zero.
         """
-        return list(check.parts(self.executions, self.tuned, How(self.confidence, self.method, self.seed)))
+        return list(check.parts(self.selected, self.tuned, How(self.confidence, self.method, self.seed)))
+
+    @functools.cached_property
+    def selected(self) -> Executions:
+        """The executions, from which all checks select."""
+        return Executions(self.executions)
 
 
 def status_of(parts: Sequence[Part]) -> str:

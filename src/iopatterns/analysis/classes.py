@@ -10,7 +10,7 @@ import pandas as pd
 
 from iopatterns.analysis import checks, published, quantities
 from iopatterns.analysis.checks.estimates import Estimate
-from iopatterns.analysis.checks.selections import of_experiment, select
+from iopatterns.analysis.checks.selections import Executions
 from iopatterns.base import yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import kinds
@@ -147,7 +147,8 @@ def with_uses(values: pd.DataFrame, twins: Path | str, study: str, executions: p
     model_of = dict(zip(executions["drive"], executions["drive_model"], strict=True))
     rows = values.to_dict("records")
     chosen = [bool(making.parameters(model_of.get(row["drive_key"], ""), row["id"])) for row in rows]
-    figures = [_measured_by(executions, row) for row in rows]
+    selected = Executions(executions)
+    figures = [_measured_by(selected, row) for row in rows]
     fitted = _together(each for each, row in zip(figures, rows, strict=True) if row["id"] in making.fitted)
     made = _together(each for each, is_chosen in zip(figures, chosen, strict=True) if is_chosen)
     found = []
@@ -161,13 +162,13 @@ def with_uses(values: pd.DataFrame, twins: Path | str, study: str, executions: p
     return values.assign(use=pd.Series(found, index=values.index, dtype="object").where(by_twin, ""))
 
 
-def _measured_by(executions: pd.DataFrame, row: Mapping[Any, Any]) -> frozenset[Figure]:
+def _measured_by(executions: Executions, row: Mapping[Any, Any]) -> frozenset[Figure]:
     """Return the figures that a row of the published values is held against; none where nothing was measured."""
     if not row["experiment"]:
         return frozenset()
     said = {key: row[key] for key in ("rw", "bs") if row[key]}
     levels = {"drive": row["drive_key"], **said, **published.conditions(row["conditions"])}
-    rows = select(of_experiment(executions, row["experiment"]), levels)
+    rows = executions.of_experiment(row["experiment"]).select(levels)
     family = _family(quantities.get(row["quantity"]).column)
     return frozenset((drive, cell, family) for drive, cell in zip(rows["drive"], rows["cell"], strict=True))
 
@@ -184,25 +185,26 @@ def _family(column: str) -> str:
 class Classifier:
     """Derives the classes of one study's claims and values.
 
-    ``executions``: as ``quantities.read_executions`` returns it. ``models``: the name of the model of each twin
-    measured, by the name of the drive. ``flips``: by a claim's id the mechanisms of models of which each alone
-    makes it fall when it is switched off, where its drives have them as assumed or fitted.
+    ``models``: the name of the model of each twin measured, by the name of the drive. ``flips``: by a claim's id the
+    mechanisms of models of which each alone makes it fall when it is switched off, where its drives have them as
+    assumed or fitted.
     """
 
     def __init__(
         self,
         making: Making,
-        executions: pd.DataFrame,
+        executions: Executions,
         values: pd.DataFrame,
         *,
         listed: Sequence[tuple[Mapping[str, Any], checks.Check | checks.Checks | None]],
         models: Mapping[str, str],
         flips: Mapping[str, Sequence[str]],
     ) -> None:
-        self._making, self._executions, self._models, self._flips = making, executions, models, flips
+        self._making, self._models, self._flips = making, models, flips
         # one row a cell: which of its executions a statistic takes makes no difference to what it is computed of
-        cells = executions.groupby(["drive", "cell"], sort=False, as_index=False).first()
-        self._marked, self._names = _marked(cells)
+        cells = executions.table.groupby(["drive", "cell"], sort=False, as_index=False).first()
+        marked, self._names = _marked(cells)
+        self._marked = Executions(marked)
         self._where = list(zip(cells["drive"], cells["cell"], strict=True))
         self._rows = {row["id"]: row for row in values.to_dict("records")}
         self._checks = {claim["id"]: check for claim, check in listed if check is not None}

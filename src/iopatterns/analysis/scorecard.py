@@ -23,7 +23,6 @@ from iopatterns.analysis.checks.findings import (
     error_of,
     of_error,
 )
-from iopatterns.analysis.checks.selections import of_experiment, select
 from iopatterns.analysis.claims import CONTRADICTED, UNTESTABLE
 from iopatterns.analysis.classes import CLASSES, Class, Classifier, Making
 from iopatterns.analysis.verdicts import (
@@ -94,7 +93,7 @@ def judge(
     of_twin = {drive: (models or {}).get(drive, drive) for drive in simulated}
     making = Making.load(twins, study)
     flips = _of_models(ablation or {})
-    classifier = Classifier(making, executions, values, listed=listed, models=of_twin, flips=flips)
+    classifier = Classifier(making, judge_.selected, values, listed=listed, models=of_twin, flips=flips)
     # a drive that a claim names beside the source's is none of yours
     of_source = set(published.load_drives(folder)["drive_key"]).union(*(check.drives for _, check in listed if check))
     own = [drive for drive in dict.fromkeys(executions["drive"]) if listed and drive not in of_source]
@@ -360,7 +359,7 @@ def _measured(judge_: claims.Judge, row: Mapping[Any, Any]) -> float | None:
     measure = quantities.get(row["quantity"])
     said = {name: row[name] for name in ("rw", "bs") if row[name]}
     levels = {"drive": row["drive_key"], **said, **published.conditions(row["conditions"])}
-    rows = select(of_experiment(judge_.executions, row["experiment"]), levels)
+    rows = judge_.selected.of_experiment(row["experiment"]).select(levels)
     if len(said) < 2 and rows["cell"].nunique() > 1:
         return None
     values = rows.get(measure.column, pd.Series(dtype="float64")).dropna()

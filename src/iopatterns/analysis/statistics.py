@@ -236,8 +236,8 @@ def summarise(
     _check(confidence, method)
     _check_columns(table, [*by, value])
     rows = []
-    for key, group in table.groupby(list(by), sort=False, dropna=False):
-        values = group[value].to_numpy(dtype=np.float64)
+    for key, group in table.groupby(list(by), sort=False, dropna=False)[value]:
+        values = group.to_numpy(dtype=np.float64)
         try:
             low, high, used = interval(values, confidence, method, seed)
         except StatisticsError as error:
@@ -266,7 +266,8 @@ def random_to_sequential(
     _check(confidence, method)
     _check_columns(table, [*by, "rw", value])
     rows = []
-    for key, group in table.groupby(list(by), sort=False, dropna=False):
+    # of a table of some eighty columns these alone are taken apart
+    for key, group in table.groupby(list(by), sort=False, dropna=False)[["rw", value]]:
         for operation in ("read", "write"):
             random, sequential = (
                 group.loc[group["rw"] == rw, value].to_numpy(dtype=np.float64) for rw in (f"rand{operation}", operation)

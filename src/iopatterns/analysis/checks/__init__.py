@@ -10,7 +10,7 @@ from iopatterns.analysis.checks.estimates import Estimate, Observed
 from iopatterns.analysis.checks.expectations import EXPECTATIONS, Equals, Expectation, How, Is, Within
 from iopatterns.analysis.checks.findings import ClaimsError, Part
 from iopatterns.analysis.checks.kinds import STATISTICS, Growth, Outcome, Ratio, Statistic, Value
-from iopatterns.analysis.checks.selections import ALL, listed
+from iopatterns.analysis.checks.selections import ALL, Executions, listed
 from iopatterns.analysis.statistics import StatisticsError
 from iopatterns.raw.tuning_steps import OfCells
 
@@ -22,11 +22,11 @@ class Check:
     statistic: Statistic
     expectation: Expectation
 
-    def parts(self, executions: pd.DataFrame, steps: OfCells, how: How) -> Iterator[Part]:
+    def parts(self, executions: Executions, steps: OfCells, how: How) -> Iterator[Part]:
         """Yield the parts for which there are measurements.
 
-        ``executions``: as ``quantities.read_executions`` returns it. ``steps``: as ``collect.tuned`` returns it. Raises
-        ClaimsError where the statistic does not exist, for it divides by a mean of zero.
+        ``steps``: as ``collect.tuned`` returns it. Raises ClaimsError where the statistic does not exist, for it
+        divides by a mean of zero.
         """
         for label, found in self.observe(executions, steps):
             try:
@@ -34,7 +34,7 @@ class Check:
             except (ZeroDivisionError, StatisticsError) as error:
                 raise ClaimsError(f"{label or 'its statistic'}: {error}") from None
 
-    def observe(self, executions: pd.DataFrame, steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
+    def observe(self, executions: Executions, steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
         """Yield (label, what was found) for each part for which there are measurements, see `parts`."""
         yield from self.statistic.observe(executions, steps)
 
@@ -97,13 +97,13 @@ class Checks:
     says: tuple[str, ...]
     each: tuple[Check, ...]
 
-    def parts(self, executions: pd.DataFrame, steps: OfCells, how: How) -> Iterator[Part]:
+    def parts(self, executions: Executions, steps: OfCells, how: How) -> Iterator[Part]:
         """Yield the parts of each, see `Check.parts`."""
         for number, check in enumerate(self.each, 1):
             for part in check.parts(executions, steps, how):
                 yield replace(part, label=f"({number}) {part.label}".strip())
 
-    def observe(self, executions: pd.DataFrame, steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
+    def observe(self, executions: Executions, steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
         """Yield what was found of each, see `Check.observe`."""
         for number, check in enumerate(self.each, 1):
             for label, found in check.observe(executions, steps):

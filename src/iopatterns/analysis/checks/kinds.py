@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 
 from iopatterns.analysis import quantities
 from iopatterns.analysis.checks import estimates
@@ -16,6 +15,7 @@ from iopatterns.analysis.checks.estimates import Estimate, Observed
 from iopatterns.analysis.checks.findings import ClaimsError
 from iopatterns.analysis.checks.selections import (
     ALL,
+    Executions,
     Levels,
     Selection,
     check_where,
@@ -23,11 +23,7 @@ from iopatterns.analysis.checks.selections import (
     described,
     label,
     level_text,
-    levels_in,
     listed,
-    measured_levels,
-    of_experiment,
-    select,
 )
 from iopatterns.analysis.formulas import Formula, FormulaError
 from iopatterns.base.yaml_schema import nearest
@@ -121,19 +117,19 @@ class Statistic(ABC):
     def describe_own(self) -> str:
         """Return it in words without ``where``."""
 
-    def observe(self, executions: pd.DataFrame, _steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
+    def observe(self, executions: Executions, _steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
         """Yield (label, what was found) for each part for which there are measurements.
 
-        ``executions``: as ``quantities.read_executions`` returns it. ``steps``: as ``collect.tuned`` returns it.
+        ``steps``: as ``collect.tuned`` returns it.
         """
-        rows = of_experiment(executions, self.experiment)
-        where = {factor: levels_in(rows, factor, level) for factor, level in self.where.items()}
+        rows = executions.of_experiment(self.experiment)
+        where = {factor: rows.levels_in(factor, level) for factor, level in self.where.items()}
         for levels in combinations(where):
             for text, estimate in self.estimates(executions, rows, levels):
                 if all(len(group) for group in estimate.groups):
                     yield text, estimate
 
-    def estimates(self, executions: pd.DataFrame, rows: pd.DataFrame, levels: Levels) -> Iterator[tuple[str, Estimate]]:
+    def estimates(self, executions: Executions, rows: Executions, levels: Levels) -> Iterator[tuple[str, Estimate]]:
         """Yield (label, estimate) at one combination of levels; ``rows`` are the executions of the experiment."""
         raise NotImplementedError
 
@@ -172,7 +168,7 @@ class Mean(Statistic):
         mean, (text,) = self._named(self.selections)
         return f"{mean}, {text}"
 
-    def estimates(self, executions: pd.DataFrame, rows: pd.DataFrame, levels: Levels) -> Iterator[tuple[str, Estimate]]:
+    def estimates(self, executions: Executions, rows: Executions, levels: Levels) -> Iterator[tuple[str, Estimate]]:
         """Yield the mean at each level of the selection."""
         for varied, one in self.selection.each(rows):
             yield label({**levels, **varied}), estimates.Mean([one.values(executions, rows, levels)])
@@ -209,7 +205,7 @@ class Difference(Statistic):
         mean, (text, to) = self._named(self.selections)
         return f"{mean}, {text} − {to}"
 
-    def estimates(self, executions: pd.DataFrame, rows: pd.DataFrame, levels: Levels) -> Iterator[tuple[str, Estimate]]:
+    def estimates(self, executions: Executions, rows: Executions, levels: Levels) -> Iterator[tuple[str, Estimate]]:
         """Yield the difference at each level of the first selection."""
         for varied, one in self.selection.each(rows):
             groups = [each.values(executions, rows, levels) for each in (one, self.to)]
@@ -249,7 +245,7 @@ class Ratio(Statistic):
         ratio = f"{text} / {to}"
         return f"{mean}, ({ratio}) / ({over[0]} / {over[1]})" if over else f"{mean}, {ratio}"
 
-    def estimates(self, executions: pd.DataFrame, rows: pd.DataFrame, levels: Levels) -> Iterator[tuple[str, Estimate]]:
+    def estimates(self, executions: Executions, rows: Executions, levels: Levels) -> Iterator[tuple[str, Estimate]]:
         """Yield the ratio at each level of the first selection."""
         for varied, one in self.selection.each(rows):
             above, below = [one], [self.to]
@@ -300,14 +296,14 @@ class Growth(Statistic):
         what = f"{mean}, {' / '.join(texts)}" if texts else mean
         return f"{what}, from each {self.factor} to the next"
 
-    def estimates(self, executions: pd.DataFrame, rows: pd.DataFrame, levels: Levels) -> Iterator[tuple[str, Estimate]]:
+    def estimates(self, executions: Executions, rows: Executions, levels: Levels) -> Iterator[tuple[str, Estimate]]:
         """Yield the growth from each level of the factor to the next."""
         above, below = self.ratio or (Selection({}, self.of), None)
 
         def take(selection: Selection, level: Any) -> Any:
             return selection.values(executions, rows, {**levels, self.factor: level})
 
-        for before, after in itertools.pairwise(measured_levels(select(rows, levels), self.factor)):
+        for before, after in itertools.pairwise(rows.measured_levels(self.factor, levels)):
             grown = f"{level_text(self.factor, before)} to {level_text(self.factor, after)}"
             texts = {factor: level_text(factor, level) for factor, level in levels.items()} | {self.factor: grown}
             groups = [take(above, after), take(above, before)]
@@ -357,7 +353,7 @@ class Value(Statistic):
         given = [f"{name}: mean {selection.described_with_quantity()}" for name, selection in self.means.items()]
         return f"{self.text} ({'; '.join(given)})"
 
-    def estimates(self, executions: pd.DataFrame, rows: pd.DataFrame, levels: Levels) -> Iterator[tuple[str, Estimate]]:
+    def estimates(self, executions: Executions, rows: Executions, levels: Levels) -> Iterator[tuple[str, Estimate]]:
         """Yield what the formula comes to."""
         names = [name for name in self.formula.names if name in self.means]
         others = [name for name in self.formula.names if name not in self.means]
@@ -387,11 +383,9 @@ class Column(Statistic):
         """Return a whole number."""
         return f"{value:.0f}"
 
-    def estimates(
-        self, _executions: pd.DataFrame, rows: pd.DataFrame, levels: Levels
-    ) -> Iterator[tuple[str, Estimate]]:
+    def estimates(self, _executions: Executions, rows: Executions, levels: Levels) -> Iterator[tuple[str, Estimate]]:
         """Yield the largest value."""
-        here = select(rows, levels)
+        here = rows.select(levels)
         if self.name in here:
             yield label(levels), estimates.Largest([here[self.name].to_numpy(dtype=np.float64)])
 
@@ -424,7 +418,7 @@ class Outcome(Statistic):
         """Return the setting and the value asked for."""
         return f"outcome of setting {self.setting} to {self.to}"
 
-    def observe(self, _executions: pd.DataFrame, steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
+    def observe(self, _executions: Executions, steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
         """Yield each outcome that came out, once for each drive."""
         for levels in combinations({name: listed(level) for name, level in self.where.items()}):
             outcomes = {

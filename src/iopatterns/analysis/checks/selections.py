@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,9 @@ class Selection:
         """Return the levels by factor."""
         return {name: level for name, level in self.written.items() if name not in _NO_FACTORS}
 
-    def each(self, rows: pd.DataFrame) -> Iterator[tuple[Levels, "Selection"]]:
+    def each(self, rows: "Executions") -> Iterator[tuple[Levels, "Selection"]]:
         """Yield each combination of levels of factors that have several (those alone), with its own selection."""
-        given = {name: levels_in(rows, name, level) for name, level in self.levels.items()}
+        given = {name: rows.levels_in(name, level) for name, level in self.levels.items()}
         same = {name: self.written[name] for name in _NO_FACTORS & self.written.keys()}
         for one in combinations(given):
             yield (
@@ -60,18 +61,14 @@ class Selection:
                 Selection({**one, **same}, self.of),
             )
 
-    def values(self, executions: pd.DataFrame, rows: pd.DataFrame, levels: Levels) -> Any:
+    def values(self, executions: "Executions", rows: "Executions", levels: Levels) -> npt.NDArray[np.float64]:
         """Return the quantity in the executions that are selected, missing ones left out.
 
         ``rows`` are the executions of the check's own experiment, ``levels`` those of its ``where``.
         """
         if "experiment" in self.written:
-            rows = of_experiment(executions, self.written["experiment"])
-        column = quantities.get(self.of).column
-        if column not in rows:
-            return np.empty(0)
-        # of the one column alone: a table has some eighty, and a scorecard a thousand selections
-        return rows[column][_at(rows, {**levels, **self.levels})].dropna().to_numpy(dtype=np.float64)
+            rows = executions.of_experiment(self.written["experiment"])
+        return rows.values(quantities.get(self.of).column, {**levels, **self.levels})
 
     def described(self) -> str:
         """Return its levels in words."""
@@ -107,34 +104,70 @@ def check_where(where: Levels) -> None:
 def of_experiment(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
     """Return the executions that any of some experiments asks for, each once; a cell may serve several."""
     wanted = set(experiments)
-    return executions[executions["experiments"].map(lambda names: bool(wanted & set(names.split()))).astype(bool)]
+    served = executions["experiments"]
+    asked = {names: bool(wanted & set(names.split())) for names in served.unique()}
+    return executions[served.map(asked).astype(bool)]
 
 
-def select(rows: pd.DataFrame, levels: Levels) -> pd.DataFrame:
-    """Return the rows at some levels, by factor: ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``."""
-    return rows[_at(rows, levels)]
+class Executions:
+    """A table of executions that is asked again and again: a scorecard makes some thousand selections of it.
 
+    ``table``: as ``quantities.read_executions`` returns it. What has been looked up is kept, so it must not change.
+    """
 
-def _at(rows: pd.DataFrame, levels: Levels) -> npt.NDArray[np.bool_]:
-    """Return which rows are at some levels; none where a factor has no column."""
-    found = np.ones(len(rows), dtype=np.bool_)
-    for name, level in levels.items():
-        factor = factors.get(name)
-        if factor.column not in rows:
-            return np.zeros(len(rows), dtype=np.bool_)
-        found &= (rows[factor.column] == factor.read(level)).fillna(False).to_numpy(dtype=np.bool_)
-    return found
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.table = table
+        self._of_experiments: dict[str, Executions] = {}
+        self._at_levels: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
+        self._columns: dict[str, npt.NDArray[np.float64]] = {}
 
+    def of_experiment(self, experiment: str) -> "Executions":
+        """Return those that an experiment asks for."""
+        if experiment not in self._of_experiments:
+            self._of_experiments[experiment] = Executions(of_experiment(self.table, experiment))
+        return self._of_experiments[experiment]
 
-def measured_levels(rows: pd.DataFrame, factor: str) -> list[Any]:
-    """Return the levels that rows have of a factor, in order; none where they do not have the factor."""
-    column = factors.column_of(factor)
-    return sorted(rows[column].dropna().unique().tolist()) if column in rows else []
+    def select(self, levels: Levels) -> pd.DataFrame:
+        """Return the rows at some levels, by factor: ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``."""
+        return self.table[self._at(levels)]
 
+    def values(self, column: str, levels: Levels) -> npt.NDArray[np.float64]:
+        """Return a column at some levels, missing values left out; nothing where there is no such column."""
+        if column not in self.table:
+            return np.empty(0)
+        if column not in self._columns:
+            self._columns[column] = self.table[column].to_numpy(dtype=np.float64, na_value=np.nan)
+        found = self._columns[column][self._at(levels)]
+        return found[~np.isnan(found)]
 
-def levels_in(rows: pd.DataFrame, factor: str, level: Any) -> list[Any]:
-    """Return the levels that a level of a selection stands for: one, those of a list, or all that were measured."""
-    return measured_levels(rows, factor) if level == ALL else listed(level)
+    def measured_levels(self, factor: str, levels: Levels = MappingProxyType({})) -> list[Any]:
+        """Return the levels that a factor has where others are at theirs, in order; none where it has no column."""
+        column = factors.column_of(factor)
+        if column not in self.table:
+            return []
+        return sorted(self.table[column][self._at(levels)].dropna().unique().tolist())
+
+    def levels_in(self, factor: str, level: Any) -> list[Any]:
+        """Return the levels that a level of a selection stands for: one, those of a list, or all that were measured."""
+        return self.measured_levels(factor) if level == ALL else listed(level)
+
+    def _at(self, levels: Levels) -> npt.NDArray[np.bool_]:
+        """Return which rows are at some levels; none where a factor has no column."""
+        found = np.ones(len(self.table), dtype=np.bool_)
+        for name, level in levels.items():
+            key = (name, repr(level))
+            if key not in self._at_levels:
+                self._at_levels[key] = self._at_level(factors.get(name), level)
+            found &= self._at_levels[key]
+        return found
+
+    def _at_level(self, factor: factors.Factor, level: Any) -> npt.NDArray[np.bool_]:
+        if factor.column not in self.table:
+            return np.zeros(len(self.table), dtype=np.bool_)
+        there: npt.NDArray[np.bool_] = (
+            (self.table[factor.column] == factor.read(level)).fillna(False).to_numpy(dtype=np.bool_)
+        )
+        return there
 
 
 def listed(level: Any) -> list[Any]:
