@@ -3,6 +3,8 @@
 import itertools
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from PIL import Image
 
 from iopatterns.analysis.plots import (
     WIDTH_INCH,
@@ -25,6 +28,7 @@ from iopatterns.analysis.plots import (
     heat_map,
     level_panels,
     save,
+    write_png,
 )
 from iopatterns.analysis.published import load
 from iopatterns.analysis.quantities import QuantityError
@@ -187,6 +191,25 @@ def test_other_data_give_other_bytes(tmp_path: Path) -> None:
     first = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
     second = save(bandwidth_figure(summary("scratch", half=30.0), PUBLISHED), tmp_path / "two")
     assert all(one.read_bytes() != two.read_bytes() for one, two in zip(first, second, strict=True))
+
+
+def test_a_png_has_as_many_dots_an_inch_as_are_asked_for_and_the_figure_keeps_its_own(tmp_path: Path) -> None:
+    figure = bandwidth_figure(summary("scratch"), PUBLISHED)
+    own_dpi, (width_inch, height_inch) = figure.get_dpi(), figure.get_size_inches()
+    for dpi in (50, 120):
+        write_png(figure, tmp_path / "figure.png", dpi)
+        with Image.open(tmp_path / "figure.png") as image:
+            assert image.size == pytest.approx((width_inch * dpi, height_inch * dpi), abs=1)
+    assert figure.get_dpi() == own_dpi
+
+
+def test_a_saved_figure_keeps_its_layout(tmp_path: Path) -> None:
+    figure = bandwidth_figure(summary("scratch"), PUBLISHED)
+    save(figure, tmp_path / "one")
+    places = [axes.get_position().bounds for axes in figure.axes]
+    save(figure, tmp_path / "two")
+    assert [axes.get_position().bounds for axes in figure.axes] == places
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
 def test_files_hold_neither_dates_nor_versions(tmp_path: Path) -> None:
@@ -679,3 +702,12 @@ def test_published_values_that_name_no_level_have_no_place(columns: dict[str, li
     _, panels = level_panels(cells(numjobs=[1, 2]), ["numjobs"], "iops", printed_values(**columns))
     assert published_of(panels) == [[]]
     assert curves_figure(panels, "numjobs", columns=1).axes
+
+
+def test_figures_are_drawn_without_loading_statistics_that_none_of_them_shows() -> None:
+    code = (
+        "import sys; import iopatterns.analysis.plots; print('scipy.stats' in sys.modules);"
+        " from scipy.stats import bootstrap; print(bootstrap.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["False", "bootstrap"], done.stderr

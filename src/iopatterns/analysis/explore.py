@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from iopatterns import _twin
-from iopatterns.analysis.plots import styled
+from iopatterns.analysis.plots import styled, write_png
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.yaml_schema import nearest
@@ -296,7 +296,7 @@ class Picture:
         title = f"{outcome.model.name}: {outcome.workload.title}"
         self._title.set_text(title if kept is None else f"{title}\nin grey, {kept.model.name}: {kept.workload.title}")
         png = io.BytesIO()
-        self._figure.savefig(png, format="png", dpi=_DPI, metadata={"Software": None})
+        write_png(self._figure, png, _DPI)
         return png.getvalue()
 
 

@@ -9,7 +9,7 @@ import PIL.Image
 from IPython.display import Image
 from matplotlib.figure import Figure
 
-from iopatterns.analysis.plots import save, styled
+from iopatterns.analysis.plots import save, styled, write_png
 from iopatterns.analysis.tables import Table, printed, write_table
 
 _SHOWN_DPI = 100
@@ -38,7 +38,7 @@ def small_png(figure: Figure) -> bytes:
     """Return a figure as an image of few bytes, of the size at which a notebook shows it."""
     drawn, small = io.BytesIO(), io.BytesIO()
     with styled():
-        figure.savefig(drawn, format="png", dpi=_SHOWN_DPI)
+        write_png(figure, drawn, _SHOWN_DPI)
     # lines and letters of few colours: a palette takes a third of the bytes
     PIL.Image.open(drawn).convert("RGB").quantize(_SHOWN_COLOURS, dither=PIL.Image.Dither.NONE).save(
         small, format="png", optimize=True

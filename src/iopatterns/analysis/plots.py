@@ -6,18 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import pandas as pd
-import seaborn.objects as so
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from iopatterns.analysis import quantities
+from iopatterns.analysis.drawing import so
 from iopatterns.analysis.report_tables import drive_label
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base import files
@@ -53,12 +55,37 @@ def styled() -> Iterator[None]:
 
 
 def save(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
-    """Write ``stem``.svg and ``stem``.png without dates or versions in them, and return the two paths."""
+    """Write ``stem``.svg and ``stem``.png without dates or versions in them, and return the two paths.
+
+    The figure keeps its layout from then on.
+    """
     svg, png = Path(f"{stem}.svg"), Path(f"{stem}.png")
     with styled():
-        files.write(svg, lambda path: figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}))
-        files.write(png, lambda path: figure.savefig(path, format="png", metadata={"Software": None}))
+        # to find a place for everything takes longer than to draw it: it is done once, not for each file
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        files.write(svg, lambda path: _write_svg(figure, path))
+        files.write(png, lambda path: write_png(figure, path, mpl.rcParams["savefig.dpi"]))
     return svg, png
+
+
+def _write_svg(figure: Figure, to: Path) -> None:
+    canvas = FigureCanvasSVG(figure)
+    canvas.print_svg(to, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
+
+
+def write_png(figure: Figure, to: Path | IO[bytes], dpi: float) -> None:
+    """Write a figure as PNG of so many dots an inch, without versions in it.
+
+    It is drawn once, where `Figure.savefig` draws it a second time, without writing, before it does.
+    """
+    own_dpi = figure.get_dpi()
+    figure.set_dpi(dpi)
+    try:
+        canvas = FigureCanvasAgg(figure)
+        canvas.print_png(to, metadata={"Software": None})  # type: ignore[no-untyped-call]
+    finally:
+        figure.set_dpi(own_dpi)
 
 
 @styled()
