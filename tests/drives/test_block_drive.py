@@ -1,6 +1,7 @@
 """Measuring a whole disk: the gate's refusals, each for its own reason, and what is never touched."""
 
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -434,6 +435,9 @@ def test_without_direct_io_what_lay_in_memory_is_read_anew_and_doubted_all_the_s
         # another test may make LVM look at all disks of the machine
         patience.wait_for(lambda: traffic_of_reading_again() == 0, 10)
         before = traffic_bytes()
-        sidecar = read_sidecar(attempt(disk_folder, entry(disk), "randread", direct=0))
-        assert traffic_bytes() > before + MIB // 4
+        raw = attempt(disk_folder, entry(disk), "randread", direct=0)
+        sidecar = read_sidecar(raw)
+        # pages that come twice are read once; on a busy machine few come at all
+        asked_bytes = min(json.loads(raw.read_text())["jobs"][0]["read"]["io_bytes"], 4 * MIB)
+        assert traffic_bytes() > before + asked_bytes // 2
     assert "through the page cache" in sidecar["doubts"]
