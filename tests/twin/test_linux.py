@@ -54,6 +54,8 @@ def test_a_kernel_that_is_not_built_is_told_with_the_line_that_builds_it(tmp_pat
         (("--keep", "/etc/passwd"), "is there already"),
         (("--trace", "trace.txt"), ".parquet or .csv"),
         (("--set", "capacity.size=no"), "capacity.size"),
+        (("--queue", "wbt_lat_usec"), "is no NAME=VALUE"),
+        (("--queue", "../../size=1"), "is no NAME=VALUE"),
     ],
 )
 def test_bad_input_gets_one_message(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
@@ -477,6 +479,22 @@ def test_direct_jobs_agree_with_twin_run(deep: bool, tmp_path: Path) -> None:
 def test_the_scheduler_that_is_asked_for_is_used(scheduler: str) -> None:
     shown = shell("cat /sys/block/vda/queue/scheduler", "--scheduler", scheduler).stdout
     assert f"[{scheduler}]" in shown
+
+
+@needs_kernel
+def test_other_settings_of_the_block_layer_are_set() -> None:
+    queue = "cd /sys/block/vda/queue; cat wbt_lat_usec read_ahead_kb max_sectors_kb"
+    given = ("--queue", "wbt_lat_usec=0", "--queue", "read_ahead_kb=64", "--queue", "max_sectors_kb=512")
+    assert shell(queue, *given).stdout.split() == ["0", "64", "512"]
+
+
+@needs_kernel
+@pytest.mark.parametrize(("setting", "told"), [("wbt_lat=0", "No such file"), ("read_ahead_kb=much", "Invalid")])
+def test_a_setting_that_the_block_layer_does_not_have_or_take_is_told(setting: str, told: str) -> None:
+    done = linux("--queue", setting, "--", "true")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert f"/sys/block/vda/queue/{setting.partition('=')[0]} takes no" in done.stderr
+    assert told in done.stderr
 
 
 @needs_kernel

@@ -73,6 +73,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     type=click.Choice(["none", "mq-deadline", "bfq", "kyber"]),
     help="Scheduler of the block layer.  [default: the model's]",
 )
+@click.option(
+    "--queue",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Another setting of the block layer, by its file in /sys/block/vda/queue, such as wbt_lat_usec=0.",
+)
 @click.option("--memory", "memory_bytes", type=_Size(), default="512 MiB", show_default=True, help="Of the guest.")
 @click.option("--queue-depth", type=int, default=32, show_default=True, help="Requests that the drive holds at once.")
 @click.option("--trace", type=_FILE, help="Write every request of the command (.parquet, .csv).")

@@ -5,6 +5,7 @@ and serves it its drive and its time.
 """
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -52,6 +53,7 @@ _NOBODY = 65534
 _LEAST_MEMORY = 64 << 20
 _LEAST_FILE_SYSTEM = 1 << 20
 _SECTOR_BYTES = 512
+_QUEUE_SETTING = re.compile(r"[a-z0-9_]+=[^\0\n]+")
 _QUEUE_DEPTHS = range(1, 129)  # the ring has 256 entries, and a request takes up to two
 # Debian's user-mode-linux, for --real-time: its kernel has no time travel, and its driver of the drive is a module
 _DEBIANS_KERNEL = Path("/usr/bin/linux.uml")
@@ -71,6 +73,7 @@ class Options:
     mkfs_options: str = ""
     mount_options: str = ""
     scheduler: str | None = None
+    queue: Sequence[str] = ()
     memory_bytes: int = 512 << 20
     queue_depth: int = 32
     seed: int = 1
@@ -228,6 +231,12 @@ def _check(options: Options) -> None:
         raise TwinError("--fs none makes and mounts nothing: leave out --mkfs-options and --mount-options.")
     if options.file_system == NO_FILE_SYSTEM and options.file_system_bytes is not None:
         raise TwinError("--fs none makes no file system: leave out --fs-size.")
+    for setting in options.queue:
+        if not _QUEUE_SETTING.fullmatch(setting):
+            raise TwinError(
+                f"--queue {setting}: is no NAME=VALUE. Give a file of /sys/block/vda/queue and what to write there,"
+                " such as wbt_lat_usec=0."
+            )
     if options.trace_all and options.trace is None:
         raise TwinError("--trace-all is about the trace: give --trace, too.")
     if options.keep is not None and os.path.lexists(options.keep):
@@ -320,7 +329,7 @@ def _queue_settings(model: models.Model, options: Options) -> list[str]:
         settings.append(f"nr_requests={min(int(model.number('host.nr_requests')), _MOST_SCHEDULED)}")
     kib = int(model.number("host.max_request")) >> 10
     settings.append(f"max_sectors_kb={min(max(4, kib), _MOST_REQUEST_KIB)}")
-    return settings
+    return [*settings, *options.queue]
 
 
 @contextmanager
