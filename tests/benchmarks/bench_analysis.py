@@ -1,0 +1,118 @@
+"""What judging the sources' claims and writing figures cost, against not keeping what was looked up and laid out.
+
+Run it as ``python tests/benchmarks/bench_analysis.py``. Everything is of the measurement that the repository records.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+
+from iopatterns.analysis import plots, scorecard
+from iopatterns.analysis.checks.selections import Executions
+from iopatterns.analysis.study import Study
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = ROOT / "tests/notebooks/data"
+STUDIES = sorted(path.stem for path in RECORDED.glob("*.parquet"))
+ROUNDS = 3
+SHOWN_DPI = 100
+
+
+class Forgetful(dict[Any, Any]):
+    """What is put into it is not found in it."""
+
+    def __contains__(self, _key: object) -> bool:
+        return False
+
+
+def forget(executions: Executions, table: pd.DataFrame) -> None:
+    """Make it look up everything anew: in place of ``Executions.__init__``."""
+    executions.table = table
+    executions._of_experiments, executions._at_levels, executions._columns = Forgetful(), Forgetful(), Forgetful()
+
+
+def cpu_s(work: Callable[[], object]) -> float:
+    """Return the least processor time of some rounds."""
+    took = []
+    for _ in range(ROUNDS):
+        begin = time.process_time()
+        work()
+        took.append(time.process_time() - begin)
+    return min(took)
+
+
+def judging() -> None:
+    """Print what it takes to judge all recorded studies."""
+    keeping = Executions.__init__
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "results").mkdir()
+        for link, target in (
+            ("data", ROOT / "data"),
+            ("workflow", ROOT / "workflow"),
+            ("results/measurements", RECORDED),
+        ):
+            (root / link).symlink_to(target)
+
+        def judge() -> None:
+            for study in STUDIES:
+                scorecard.judge(root, study)
+
+        kept_s = cpu_s(judge)
+        try:
+            Executions.__init__ = forget  # type: ignore[method-assign,assignment]
+            anew_s = cpu_s(judge)
+        finally:
+            Executions.__init__ = keeping  # type: ignore[method-assign]
+    ratio = f"{anew_s / kept_s:.1f} x that with each selection looked up anew"
+    print(f"judging {len(STUDIES)} studies: {kept_s:.2f} s of CPU, {ratio}")
+
+
+def ours(figure: Figure, folder: Path) -> None:
+    """Write SVG and PNG, and a PNG of the size at which a notebook shows it."""
+    plots.save(figure, folder / "figure")
+    with plots.styled():
+        plots.write_png(figure, folder / "small.png", SHOWN_DPI)
+
+
+def by_savefig(figure: Figure, folder: Path) -> None:
+    """Write the same three files, each by ``Figure.savefig``."""
+    with plots.styled():
+        figure.savefig(folder / "figure.svg")
+        figure.savefig(folder / "figure.png")
+        figure.savefig(folder / "small.png", dpi=SHOWN_DPI)
+
+
+def drawing() -> None:
+    """Print what it takes to write the files of the figure of RR-9319's tables 2 and 3."""
+    study = Study.load(
+        measurements=RECORDED / "saif2020.parquet",
+        tuning=RECORDED / "saif2020.tuning.json",
+        published=ROOT / "data/published/saif2020",
+        twins=ROOT / "data/twins",
+    )
+    summary, published = study.summary("initial"), study.published("initial")
+    ways: dict[str, Callable[[Figure, Path], None]] = {"here": ours, "savefig": by_savefig}
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(ROUNDS):
+            for name, write in ways.items():
+                figure = plots.bandwidth_figure(summary, published)
+                begin = time.process_time()
+                write(figure, Path(folder))
+                took[name].append(time.process_time() - begin)
+                plt.close(figure)
+    here_s, savefig_s = min(took["here"]), min(took["savefig"])
+    ratio = f"{savefig_s / here_s:.1f} x that by savefig, which lays it out for each"
+    print(f"the files of a figure: {here_s:.2f} s of CPU, {ratio}")
+
+
+if __name__ == "__main__":
+    judging()
+    drawing()
