@@ -5,7 +5,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from iopatterns.analysis.plots import bandwidth_figure, styled
+from iopatterns.analysis.plots import bandwidth_figure, styled, write_png
 from iopatterns.analysis.study import Study
 from iopatterns.base import files
 
@@ -24,7 +24,7 @@ def draw(path: Path) -> None:
     )
     figure = bandwidth_figure(study.summary("initial"), study.published("initial"))
     with styled():
-        files.write(path, lambda temporary: figure.savefig(temporary, format="png", metadata={"Software": None}))
+        files.write(path, lambda temporary: write_png(figure, temporary))
     plt.close(figure)
 
 

@@ -65,7 +65,7 @@ def save(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         files.write(svg, lambda path: _write_svg(figure, path))
-        files.write(png, lambda path: write_png(figure, path, mpl.rcParams["savefig.dpi"]))
+        files.write(png, lambda path: write_png(figure, path))
     return svg, png
 
 
@@ -74,13 +74,13 @@ def _write_svg(figure: Figure, to: Path) -> None:
     canvas.print_svg(to, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
 
 
-def write_png(figure: Figure, to: Path | IO[bytes], dpi: float) -> None:
-    """Write a figure as PNG of so many dots an inch, without versions in it.
+def write_png(figure: Figure, to: Path | IO[bytes], dpi: float | None = None) -> None:
+    """Write a figure as PNG of so many dots an inch, the style's by default, without versions in it.
 
     It is drawn once, where `Figure.savefig` draws it a second time, without writing, before it does.
     """
     own_dpi = figure.get_dpi()
-    figure.set_dpi(dpi)
+    figure.set_dpi(mpl.rcParams["savefig.dpi"] if dpi is None else dpi)
     try:
         canvas = FigureCanvasAgg(figure)
         canvas.print_png(to, metadata={"Software": None})  # type: ignore[no-untyped-call]
