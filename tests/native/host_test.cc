@@ -37,13 +37,13 @@ class Slow final : public Device, private EventHandler {
 
 // A host with a slow device that takes one command at a time, so that the others wait in the scheduler.
 struct Host final : CompletionSink {
-  explicit Host(Scheduler scheduler, std::int64_t nr_requests = 128, bool full_duplex = true) {
+  explicit Host(Scheduler scheduler, std::int64_t nr_requests = 128, LinkParameters with = {})
+      : link_parameters(with) {
     parameters.scheduler = scheduler;
     parameters.nr_requests = nr_requests;
     parameters.max_request = 65536;
     link_parameters.rate = 1'000'000'000;
-    link_parameters.queue_slots = 1;
-    link_parameters.full_duplex = full_duplex;
+    link_parameters.full_duplex = true;
     link = std::make_unique<Link>(link_parameters, events);
     layer = std::make_unique<BlockLayer>(parameters, events, *link, counters, *this);
     device = std::make_unique<Slow>(*link, events, 100 * kMicrosecond);
@@ -85,9 +85,12 @@ struct Host final : CompletionSink {
 using Blocks = std::vector<std::uint64_t>;
 constexpr Scheduler kAll[] = {Scheduler::kNone, Scheduler::kNoop, Scheduler::kDeadline, Scheduler::kCfq};
 
-TEST_CASE("every request is over once, whatever the scheduler") {
-  for (const Scheduler scheduler : kAll) {
-    Host host(scheduler, 16);
+TEST_CASE("every request is over once, whatever the scheduler, and whether or not flushes are queued") {
+  for (int turn = 0; turn < 8; ++turn) {
+    LinkParameters link;
+    link.queue_slots = turn < 4 ? 1 : 8;
+    link.queues_data_alone = turn >= 4;
+    Host host(kAll[turn % 4], 16, link);
     std::mt19937 chance(3);
     std::uint64_t bytes = 0;
     for (int i = 0; i < 2000; ++i) {
@@ -117,6 +120,34 @@ TEST_CASE("none sends what comes as it comes; noop sends as one what continues")
       CHECK(host.counters.merged_requests == 2);
     }
     CHECK(host.done.size() == 5);
+  }
+}
+
+TEST_CASE("a command that the drive does not queue has the drive for itself, others do not") {
+  for (const bool data_alone : {true, false}) {
+    for (const Operation operation : {Operation::kFlush, Operation::kDiscard}) {
+      LinkParameters parameters;
+      parameters.queue_slots = 32;
+      parameters.queues_data_alone = data_alone;
+      Host host(Scheduler::kNone, 128, parameters);
+      for (const std::uint64_t block : {1, 2, 3}) host.submit(Operation::kWrite, block);
+      host.submit(operation, 4);
+      for (const std::uint64_t block : {5, 6}) host.submit(Operation::kRead, block);
+      // how many commands the drive holds when each arrives there, beside itself
+      std::vector<std::uint32_t> beside;
+      while (host.events.next() != kNever) {
+        const std::size_t served = host.device->served.size();
+        host.events.run_next();
+        if (host.device->served.size() > served) beside.push_back(host.link->outstanding() - 1);
+      }
+      CHECK(host.order() == Blocks{1, 2, 3, 4, 5, 6});
+      CHECK(host.done == Blocks{0, 1, 2, 3, 4, 5});
+      if (data_alone) {
+        CHECK(beside == std::vector<std::uint32_t>{2, 2, 2, 0, 1, 1});
+      } else {
+        CHECK(beside == std::vector<std::uint32_t>{5, 5, 5, 5, 5, 5});
+      }
+    }
   }
 }
 
@@ -165,8 +196,9 @@ TEST_CASE("what exceeds nr_requests is not sorted among those that wait") {
 
 TEST_CASE("a link carries no more than its rate, and by turns where it is half duplex") {
   for (const bool full_duplex : {true, false}) {
-    Host host(Scheduler::kNone, 128, full_duplex);
+    Host host(Scheduler::kNone);
     host.link_parameters.queue_slots = 32;
+    host.link_parameters.full_duplex = full_duplex;
     Link link(host.link_parameters, host.events);
     Slow device(link, host.events, 0);
     BlockLayer layer(host.parameters, host.events, link, host.counters, host);

@@ -9,6 +9,7 @@ import pytest
 from twins import fio
 
 from iopatterns import twin
+from iopatterns.twin import traces
 from iopatterns.twin.replaying import Session
 
 TIMED = ["--time_based=1", "--runtime=2", "--norandommap=1", "--ioengine=libaio", "--group_reporting=1"]
@@ -135,3 +136,20 @@ def test_a_write_in_between_leaves_nothing_old_in_the_read_cache() -> None:
     model = twin.load("mz7km240").overridden(["flash.read_retry_rate=0", "flash.housekeeping_interval=0"])
     first, _, third = replay(model, [0, 1, 0], [0, 0, 0], [0, 10_000, 40_000])
     assert third < first
+
+
+@pytest.mark.parametrize(("model", "queues"), [("mz7km240", False), ("px05smb040", True), ("nvme-generic", True)])
+@pytest.mark.parametrize("operation", ["flush", "discard"])
+def test_a_sata_drive_does_nothing_else_while_it_flushes_or_discards(model: str, queues: bool, operation: str) -> None:
+    """NCQ has reads and writes alone; SCSI and NVMe queue all commands."""
+    drive = twin.load(model).overridden([NO_LOCK, "flash.read_retry_rate=0", "flash.housekeeping_interval=0"])
+    blocks = [4096 * 1000 * number for number in range(4)]
+    alone = replay(drive, [0], [blocks[0]], [0])[0]
+    first, waiting, after = replay(drive, [0, traces.OPERATIONS[operation], 0], blocks[:3], [0, 1000, 2000])
+    assert first == pytest.approx(alone, rel=0.5)
+    if queues:
+        assert waiting < first
+        assert after == pytest.approx(alone, rel=0.5)
+    else:
+        assert waiting > first - 1000
+        assert after > waiting - 1000 + 0.5 * alone

@@ -536,3 +536,24 @@ def test_what_was_read_is_read_from_the_drive_again_once_the_caches_are_dropped(
         return sum(int(row["size_bytes"]) for row in rows(trace) if row["operation"] == "read")
 
     assert read_bytes(f"cat {twin_linux.DROP_CACHES}") > read_bytes("true") + 900_000
+
+
+@needs_kernel
+def test_a_drive_whose_write_cache_is_off_is_not_flushed(tmp_path: Path) -> None:
+    """As in `twin run`: the kernel knows of the cache what the drive's mode page says."""
+    state = ["--state", str(tmp_path / "state")]
+    flushes = []
+    for setting in ("--set=WCE", "--clear=WCE"):
+        changed = subprocess.run(
+            [*TWIN, "run", "px05smb040", *state, "--", "sdparm", "--quiet", setting, "{drive}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert changed.returncode == 0, changed.stderr
+        trace = tmp_path / "trace.csv"
+        script = "cat /sys/block/vda/queue/write_cache; echo x > a; sync"
+        done = shell(script, *state, "--trace", str(trace))
+        assert done.returncode == 0, done.stderr
+        flushes.append((done.stdout.strip(), "flush" in trace.read_text()))
+    assert flushes == [("write back", True), ("write through", False)]

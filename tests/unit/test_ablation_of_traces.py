@@ -201,6 +201,30 @@ def test_the_record_lists_the_drives_that_replay_the_trace(measured: Path, proje
     assert told["stale"] == []
 
 
+@pytest.mark.slow
+def test_what_is_recorded_of_other_studies_is_kept_while_it_is_not_stale(measured: Path, project: Project) -> None:
+    path = project.root / ablation.RECORD
+    before = path.read_text(encoding="utf-8")
+    found = yaml.safe_load(before)
+    # as a record of two studies has it, of which one has been measured anew
+    both = {"zhou": {"a-claim": [NAME]}, **found["flips"]}
+    conf = config.load(project.root, {"studies": ["zhou", "kapoor"]})
+    sums = ablation._sums(project.root, conf)
+    try:
+        path.write_text(yaml.safe_dump({**found, "made_from": sums, "flips": both}), encoding="utf-8")
+        assert "left out" not in ablation.record(project.root, {}, measured)
+        assert yaml.safe_load(path.read_text(encoding="utf-8"))["flips"] == both
+        sums["data/published/zhou/claims.yaml"] = "0"
+        path.write_text(yaml.safe_dump({**found, "made_from": sums, "flips": both}), encoding="utf-8")
+        assert (
+            "zhou: left out, since these have changed: data/published/zhou/claims.yaml"
+            in ablation.record(project.root, {}, measured)
+        )
+        assert yaml.safe_load(path.read_text(encoding="utf-8"))["flips"] == found["flips"]
+    finally:
+        path.write_text(before, encoding="utf-8")
+
+
 # ---- When it is made anew
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -220,11 +220,13 @@ def _claims_file(study: str) -> str:
 
 
 def record(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
-    """Judge what `ablation_runs.run` left in folders below ``measured``, write the record, and return it in words."""
+    """Judge what `ablation_runs.run` left in folders below ``measured``, write the record, and return it in words.
+
+    What an earlier record has of studies that are not among these is kept where it is not stale.
+    """
     conf = config.load(root, overrides)
     declared = mechanisms(root)
     flips: dict[str, dict[str, list[str]]] = {}
-    having: dict[str, list[str]] = {}
     for study in studies(root, conf):
         before = _outcomes(root, study, [measured / NOTHING])
         found: dict[str, list[str]] = {}
@@ -237,20 +239,43 @@ def record(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
                 if claim in after and before[claim] != after[claim]:
                     found.setdefault(claim, []).append(mechanism.name)
         flips[study] = dict(sorted(found.items()))
-    for mechanism in declared:
-        having[mechanism.name] = list(mechanism.without(conf).drives)
+    lines = [
+        f"{study}: {claim}: {', '.join(names)}" for study, found in flips.items() for claim, names in found.items()
+    ]
+    kept, left_out = _kept(root, overrides, flips)
+    if kept:
+        flips = {**kept, **flips}
+        usual = {name: value for name, value in overrides.items() if name != "studies"}
+        conf = config.load(root, {**usual, "studies": [*dict.fromkeys([*config.load(root, usual).studies, *flips])]})
     content = {
         "executions": EXECUTIONS,
         "made_from": _sums(root, conf),
-        "drives": having,
+        "drives": {mechanism.name: list(mechanism.without(conf).drives) for mechanism in declared},
         "flips": flips,
     }
     text = _HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
     files.write(root / RECORD, lambda temporary: _fill(temporary, text))
-    lines = [
-        f"{study}: {claim}: {', '.join(names)}" for study, found in flips.items() for claim, names in found.items()
-    ]
-    return "\n".join([*lines, f"{RECORD}: written"])
+    return "\n".join([*lines, *left_out, f"{RECORD}: written"])
+
+
+def _kept(root: Path, overrides: Mapping[str, Any], made: Collection[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the flips of all studies of the present record, of which those not ``made`` now are to be kept.
+
+    Where what these rest on has changed, there are none, and a line says so.
+    """
+    try:
+        before = yaml_schema.read_yaml(root, RECORD) if (root / RECORD).exists() else {"flips": {}}
+        known = {study: flips for study, flips in before["flips"].items() if (root / _files_of(study)[0]).exists()}
+        others = [study for study in known if study not in made]
+        if not others:
+            return {}, []
+        present = _sums(root, config.load(root, {**overrides, "studies": others}))
+        changed = sorted(file for file, value in present.items() if before["made_from"].get(file) != value)
+    except (AttributeError, KeyError, TypeError):  # it is no record
+        return {}, []
+    if changed:
+        return {}, [f"{RECORD}: {', '.join(others)}: left out, since these have changed: {', '.join(changed)}"]
+    return known, []
 
 
 def _fill(path: Path, text: str) -> None:

@@ -16,6 +16,9 @@ class CommandPort {
   [[nodiscard]] virtual bool has_slot() const = 0;
   // How many commands the drive holds.
   [[nodiscard]] virtual std::uint32_t outstanding() const = 0;
+  // Whether the drive takes a command of this operation beside others. One that it does not take so needs the drive for
+  // itself: it must hold no other command, and is sent none until that one is complete.
+  [[nodiscard]] virtual bool queues(Operation operation) const = 0;
   // Takes a command, with the data of a write, to the drive. There must be a free slot.
   virtual void send(Nanoseconds now, Command& command) = 0;
 

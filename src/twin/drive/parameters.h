@@ -42,6 +42,11 @@ struct Parameters {
   LogMappingParameters log_mapping;
   DiskParameters disk;
 
+  // Whether the drive's write cache is on: the kernel sends no flush to a drive whose cache it knows to be off.
+  [[nodiscard]] bool caches_writes() const {
+    return kind == DriveKind::kSsd ? write_buffer.enabled : disk.write_cache_enabled;
+  }
+
   // Calls visit(name, group, needed) for each group in the order of the way of a request. `needed` says whether a drive
   // of this kind, with this mapping, has the group.
   template <class Visit>
@@ -65,8 +70,8 @@ struct Parameters {
 };
 
 // Reads the text form. Lines that begin with `#` and lines whose group is not one of the above (`identity`,
-// `mode_page`) are left to others. Throws std::invalid_argument naming the line's key for an unknown key, a value
-// out of range, or a key that is missing.
+// `mode_page`) are left to others, but for `identity.transport`, which decides what the drive queues. Throws
+// std::invalid_argument naming the line's key for an unknown key, a value out of range, or a key that is missing.
 Parameters parse_parameters(std::string_view text);
 
 }  // namespace twin

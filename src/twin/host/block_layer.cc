@@ -2,6 +2,7 @@
 #include "host/block_layer.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace twin {
 
@@ -46,8 +47,8 @@ void BlockLayer::submit(Nanoseconds now, const Request& request, std::uint64_t t
 void BlockLayer::on_event(Nanoseconds now, std::uint64_t what) { arrive(now, commands_[what]); }
 
 void BlockLayer::arrive(Nanoseconds now, Command& command) {
-  if (waiting_.empty() && drive_.has_slot()) {
-    send(now, command);
+  if (waiting_.empty() && may_send()) {
+    begin(now, command);
   } else {
     enqueue(now, command);
   }
@@ -82,7 +83,7 @@ bool BlockLayer::merge(Command& command) {
 }
 
 void BlockLayer::dispatch(Nanoseconds now) {
-  while (!waiting_.empty() && drive_.has_slot()) {
+  while (!waiting_.empty() && may_send()) {
     const std::size_t index = scheduler_->pick(now, waiting_);
     Command& command = *waiting_[index].command;
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -91,8 +92,22 @@ void BlockLayer::dispatch(Nanoseconds now) {
       congested_.pop_front();
       enqueue(now, next);
     }
-    send(now, command);
+    begin(now, command);
   }
+}
+
+// While the drive holds a command that it does not queue, or while such a command waits, no further one is sent.
+bool BlockLayer::may_send() const { return drive_.has_slot() && held_ == nullptr && !alone_; }
+
+// Sends a command, or keeps it until the drive holds no other.
+void BlockLayer::begin(Nanoseconds now, Command& command) {
+  if (drive_.queues(command.request.operation)) return send(now, command);
+  if (drive_.outstanding() > 0) {
+    held_ = &command;
+    return;
+  }
+  alone_ = true;
+  send(now, command);
 }
 
 void BlockLayer::send(Nanoseconds now, Command& command) {
@@ -131,6 +146,8 @@ void BlockLayer::completed(Nanoseconds now, Command& command) {
     }
     each = next;
   }
+  alone_ = false;
+  if (held_ != nullptr && drive_.outstanding() == 0) begin(now, *std::exchange(held_, nullptr));
   dispatch(now);
 }
 

@@ -49,6 +49,8 @@ class BlockLayer final : public Initiator, private EventHandler {
   void enqueue(Nanoseconds now, Command& command);
   bool merge(Command& command);
   void dispatch(Nanoseconds now);
+  [[nodiscard]] bool may_send() const;
+  void begin(Nanoseconds now, Command& command);
   void send(Nanoseconds now, Command& command);
 
   EventQueue& events_;
@@ -63,6 +65,8 @@ class BlockLayer final : public Initiator, private EventHandler {
   std::uint64_t max_request_bytes_;
   std::vector<Waiting> waiting_;    // the scheduler's queue, in the order of arrival
   std::deque<Command*> congested_;  // those beyond nr_requests; a real submitter would sleep
+  Command* held_ = nullptr;         // not queued by the drive: waits until the drive holds no other
+  bool alone_ = false;              // whether the drive holds a command that it does not queue
   SlotPool<Command> commands_;      // a command's `index` is its slot
   SlotPool<Origin> origins_;        // a command's `ticket` is the slot of its origin
 };

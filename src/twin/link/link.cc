@@ -18,7 +18,8 @@ Link::Link(const LinkParameters& parameters, EventQueue& events)
       frame_time_(parameters.frame > 0 ? parameters.frame_time : 0),
       turnaround_time_(parameters.full_duplex ? 0 : parameters.turnaround_time),
       slots_(static_cast<std::uint32_t>(parameters.queue_slots)),
-      full_duplex_(parameters.full_duplex) {}
+      full_duplex_(parameters.full_duplex),
+      queues_all_(!parameters.queues_data_alone) {}
 
 void Link::connect(Initiator& host, Device& device) {
   host_ = &host;

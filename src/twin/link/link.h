@@ -23,6 +23,9 @@ class Link final : public CommandPort, private EventHandler {
 
   [[nodiscard]] bool has_slot() const override { return outstanding_ < slots_; }
   [[nodiscard]] std::uint32_t outstanding() const override { return outstanding_; }
+  [[nodiscard]] bool queues(Operation operation) const override {
+    return queues_all_ || operation == Operation::kRead || operation == Operation::kWrite;
+  }
 
   // How long data of a size hold the link, of a command that has carried so many bytes before.
   [[nodiscard]] Nanoseconds data_ns(std::uint64_t size_bytes, std::uint64_t carried_bytes = 0) const {
@@ -58,6 +61,7 @@ class Link final : public CommandPort, private EventHandler {
   Nanoseconds turnaround_time_;
   std::uint32_t slots_;
   bool full_duplex_;
+  bool queues_all_;
   Nanoseconds free_[2] = {0, 0};        // when each direction is free
   Operation last_ = Operation::kFlush;  // the last that carried data; a flush before there was any
   std::uint32_t outstanding_ = 0;

@@ -14,6 +14,7 @@ struct LinkParameters {
   std::int64_t frame = 0;
   Nanoseconds frame_time = 0;
   Nanoseconds turnaround_time = 0;
+  bool queues_data_alone = false;  // follows from the drive's transport: see parse_parameters()
 
   void visit(FieldVisitor& v) {
     v.number("rate", rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000, "payload rate in one direction");

@@ -29,7 +29,7 @@ class BlockDevice {
   struct Settings {
     std::uint64_t size_bytes = 0;
     bool discards = false;       // whether the drive can be told of what is no longer used
-    bool volatile_cache = true;  // whether the guest has to flush
+    bool volatile_cache = true;  // whether the guest flushes it
   };
 
   // `socket` is connected to the guest. `marked` is called each time the guest asks for the drive's serial number: with

@@ -379,11 +379,7 @@ off_t seek(int descriptor, off_t offset, int whence) {
 }
 
 int flush_drive(int) {
-  // the kernel sends no flush to a drive whose write cache it knows to be off
-  const Parameters& parameters = drive_parameters();
-  const bool caches =
-      parameters.kind == DriveKind::kSsd ? parameters.write_buffer.enabled : parameters.disk.write_cache_enabled;
-  if (caches) serve({Operation::kFlush, job_number(), 0, 0});
+  if (drive_parameters().caches_writes()) serve({Operation::kFlush, job_number(), 0, 0});
   return 0;
 }
 

@@ -224,6 +224,7 @@ class Machine {
     BlockDevice::Settings settings;
     settings.size_bytes = requests_.drive().size_bytes();
     settings.discards = parameters_.kind == DriveKind::kSsd;
+    settings.volatile_cache = parameters_.caches_writes();
     BlockDevice device(accept_guest(drive_listener), settings, requests_, contents_, calendar,
                        [this] { begin_recording(); });
     calendar.see_memory(
