@@ -224,7 +224,10 @@ class Guest:
         # Without a parent it is to end as well, when pytest is killed for instance
         command = ["setpriv", "--pdeathsig", "KILL", QEMU, "-nodefaults", "-no-user-config", "-no-reboot"]
         # Hardware virtualisation may hang where it is nested; emulation works everywhere, and one way is tested
-        command += ["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-display", "none"]
+        # Without what costs an emulator more than it saves: a fifth level of page tables, checks at each access of the
+        # kernel to a program's memory, and wide registers
+        processor = "max,-la57,-smap,-smep,-avx,-avx2,-erms"
+        command += ["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", processor, "-display", "none"]
         command += ["-m", str(self.memory_mb), "-smp", str(self.processors)]
         command += ["-kernel", str(self.parts.kernel), "-initrd", str(self.parts.initramfs)]
         # What is always at the same addresses is translated once, and not for each process anew
