@@ -1,12 +1,13 @@
 """What an SSD does with requests, as fio sees it: spread of latencies, depth, discards, age, heat, shared reads."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from twins import fio
+from twins import command, fio
 
 from iopatterns import twin
 from iopatterns.twin import traces
@@ -153,3 +154,33 @@ def test_a_sata_drive_does_nothing_else_while_it_flushes_or_discards(model: str,
     else:
         assert waiting > first - 1000
         assert after > waiting - 1000 + 0.5 * alone
+
+
+# Asks for a flush by fsync() and by io_submit(), as the C library and libaio have them
+FLUSHES = """
+import ctypes, os, struct, sys
+drive = os.open(sys.argv[1], os.O_RDWR)
+os.pread(drive, 4096, 0)
+if sys.argv[2] == "fsync":
+    os.fsync(drive)
+    sys.exit()
+aio = ctypes.CDLL("libaio.so.1")
+context = ctypes.c_void_p()
+assert aio.io_setup(1, ctypes.byref(context)) == 0
+fsync = ctypes.create_string_buffer(struct.pack("<QIIHhiQQq", 0, 0, 0, 2, 0, drive, 0, 0, 0), 64)
+assert aio.io_submit(context, 1, (ctypes.c_void_p * 1)(ctypes.addressof(fsync))) == 1
+event = ctypes.create_string_buffer(32)
+assert aio.io_getevents(context, 1, 1, event, None) == 1
+assert struct.unpack("<q", event[16:24]) == (0,)
+"""
+
+
+@pytest.mark.parametrize("call", ["fsync", "io_submit"])
+@pytest.mark.parametrize("cache", ["on", "off"])
+def test_no_flush_is_sent_to_a_drive_whose_write_cache_is_off(call: str, cache: str, tmp_path: Path) -> None:
+    table = tmp_path / "counters.csv"
+    drive = ["px05smb040", "--state", str(tmp_path), "--counters", str(table), f"--set=write_buffer.enabled={cache}"]
+    done = command("run", *drive, "--", sys.executable, "-c", FLUSHES, "{drive}", call)
+    assert done.returncode == 0, done.stderr
+    counted = pd.read_csv(table)
+    assert counted[counted["series"] == "flush_commands"]["value"].max() == (1 if cache == "on" else 0)

@@ -1,33 +1,63 @@
 """The calls that the preload library stands before: all of them documented, and none in the way without a drive."""
 
+import importlib.util
 import os
 import re
 import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
+import pytest
 from support import ROOT
 
 from iopatterns.twin import state
 
-LIST = ROOT / "src/twin/preload/CALLS.md"
+FOLDER = ROOT / "src/twin/preload"
 
 
-def documented() -> list[str]:
-    names = []
-    for line in LIST.read_text().splitlines():
-        if line.startswith("| `"):
-            names += re.findall(r"`(\w+)`", line.split("|")[1])
-    return names
+@pytest.fixture(scope="module")
+def listing() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("list_calls", FOLDER / "list_calls.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for the module of a class
+    spec.loader.exec_module(module)
+    return module
 
 
-def test_the_list_of_interposed_calls_is_that_of_the_library() -> None:
+def defined_in(file: Path) -> set[str]:
+    """Return the calls that a source file defines for programs."""
+    return set(re.findall(r"^TWIN_EXPORT .*?(\w+)\(", file.read_text(encoding="utf-8"), flags=re.MULTILINE))
+
+
+def test_the_list_of_interposed_calls_is_that_of_the_library(listing: ModuleType) -> None:
     done = subprocess.run(
         ["nm", "-D", "--defined-only", state.preload_library()], capture_output=True, text=True, check=True
     )
-    exported = {name for _, kind, name in (line.split() for line in done.stdout.splitlines()) if kind == "T"}
-    names = documented()
-    assert len(names) == len(set(names))
-    assert sorted(names) == sorted(exported)
+    exported = [name for _, kind, name in (line.split() for line in done.stdout.splitlines()) if kind == "T"]
+    listed = [call for group in listing.read().groups for entry in group.entries for call in entry.calls]
+    assert Counter(listed) == Counter(exported)
+
+
+def test_each_call_is_defined_in_a_file_that_its_group_names(listing: ModuleType) -> None:
+    by_file = {file.name: defined_in(file) for file in FOLDER.glob("*.cc")}
+    for group in listing.read().groups:
+        calls = {call for entry in group.entries for call in entry.calls}
+        assert calls - set().union(*(by_file[file] for file in group.files)) == set(), group.heading
+        assert [file for file in group.files if not by_file[file] & calls] == [], group.heading
+
+
+def test_each_call_has_what_happens_and_why(listing: ModuleType) -> None:
+    entries = [entry for group in listing.read().groups for entry in group.entries]
+    assert [entry.calls for entry in entries if not (entry.calls and entry.happens.strip() and entry.why.strip())] == []
+
+
+def test_the_page_of_interposed_calls_is_what_the_table_gives(listing: ModuleType) -> None:
+    written = listing.PAGE.read_text(encoding="utf-8")
+    assert written == listing.page(listing.read()), "python src/twin/preload/list_calls.py writes it anew"
 
 
 def test_without_a_drive_libaio_is_the_system_s(tmp_path: Path) -> None:

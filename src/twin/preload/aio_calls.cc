@@ -158,8 +158,9 @@ int start(Context& context, Iocb* iocb) {
   slot->number = number;
   slot->order = context.submitted++;
   context.outstanding.push_back(slot);
-  if (operation != twin::Operation::kFlush && fresh.result == 0) {
-    slot->done_ns = twin::self->now();  // nothing is transferred, as at the end of the drive
+  const bool flushes = operation == twin::Operation::kFlush;
+  if (flushes ? !twin::drive_parameters().caches_writes() : fresh.result == 0) {
+    slot->done_ns = twin::self->now();  // nothing to be done: no cache is on, or this is the end of the drive
   } else {
     twin::submit(slot->request, &context, &slot->done_ns);
     if (twin::drive().blocking_submit()) {
