@@ -1,15 +1,17 @@
 """Locks the environment: requirements.in to the hash-locked requirements.txt (``.venv/bin/python envs/lock.py``)."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 ENVS = Path(__file__).resolve().parent
+UV = Path(sys.executable).with_name("uv")  # that of the environment, active or not
 OLDEST_PYTHON = "3.11"  # Debian 12's; the lock holds for every later one too
 
 
 def lock_requirements() -> None:
     """Resolve ``requirements.in`` for every supported Python at once, one version a package, with hashes."""
-    command = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-emit-index-url"]
+    command = [str(UV), "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-emit-index-url"]
     command += ["--no-emit-find-links", "--fork-strategy", "fewest", "--python-version", OLDEST_PYTHON]
     command += ["--excludes", "excluded.txt"]
     command += [

@@ -199,7 +199,7 @@ def test_a_broken_record_of_blktrace_is_named(content: bytes, says: str, tmp_pat
 def test_faulty_lines_are_left_out_and_counted_where_that_is_asked_for(tmp_path: Path) -> None:
     sound, long = "read,0,4096,5\n", "x" * 10**6 + "\n"
     trace = tmp_path / "trace.csv"
-    trace.write_text(f"{HEAD}{sound}{long}raed,0,4096,6\n{sound}read,\x1b[31m,4096,7\n")
+    trace.write_text(f"{HEAD}{sound}{long}rread,0,4096,6\n{sound}read,\x1b[31m,4096,7\n")
     done = replay(trace, "--skip-bad")
     assert done.returncode == 0, done.stderr
     assert (json.loads(done.stdout)["skipped"], json.loads(done.stdout)["summary"]["requests"]) == (3, 2)

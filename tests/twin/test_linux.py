@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -15,8 +16,10 @@ import pandas as pd
 import patience
 import pytest
 from linux_kernel import FIO, SMALL, fio, let_others_in, linux, needs_kernel, rows, shell
+from support import ROOT
 from twins import TWIN
 
+from iopatterns.base import schedulers
 from iopatterns.twin import linux as twin_linux
 from iopatterns.twin import models, traces
 from iopatterns.twin.error import TwinError
@@ -412,9 +415,11 @@ def command_of(pid: int) -> str:
 
 
 # fio's engines, buffered and direct, as threads and as processes; mmap and splice go through the page cache themselves
+# Those that go through the page cache or not, as they are asked to
+EITHER = ("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio")
 ENGINES = [
-    *((engine, "buffered") for engine in ("psync", "libaio", "io_uring", "mmap", "posixaio", "splice")),
-    *((engine, "direct") for engine in ("psync", "libaio", "io_uring", "posixaio")),
+    *((engine, "buffered") for engine in (*EITHER, "mmap", "splice")),
+    *((engine, "direct") for engine in EITHER),
 ]
 
 
@@ -437,6 +442,19 @@ def test_fios_engines(thread: str) -> None:
     assert list(jobs) == [" ".join(each) for each in ENGINES]
     assert [name for name, job in jobs.items() if job["error"]] == []
     assert all(job["read"]["io_bytes"] > 0 and job["write"]["io_bytes"] > 0 for job in jobs.values())
+
+
+def test_the_documentation_has_these_engines() -> None:
+    text = (ROOT / "docs/linux.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", text[text.index("## fio's engines") :], re.MULTILINE)
+    told = {
+        (engine, how)
+        for engines, *served in rows
+        for engine in re.findall(r"`(\w+)`", engines)
+        for how, result in zip(("buffered", "direct"), served, strict=True)
+        if result == "served, verified"
+    }
+    assert told == set(ENGINES)
 
 
 # With these a host costs nothing, as the guest's processor does: what is left is the drive
@@ -475,7 +493,7 @@ def test_direct_jobs_agree_with_twin_run(deep: bool, tmp_path: Path) -> None:
 
 
 @needs_kernel
-@pytest.mark.parametrize("scheduler", twin_linux.SCHEDULERS)
+@pytest.mark.parametrize("scheduler", schedulers.TODAY)
 def test_the_scheduler_that_is_asked_for_is_used(scheduler: str) -> None:
     shown = shell("cat /sys/block/vda/queue/scheduler", "--scheduler", scheduler).stdout
     assert f"[{scheduler}]" in shown

@@ -376,7 +376,7 @@ def test_a_request_cannot_end_before_it_begins(tmp_path: Path) -> None:
 
 def test_faulty_rows_of_parquet_are_left_out_and_counted(tmp_path: Path) -> None:
     table = pd.DataFrame(
-        {"operation": ["raed", "read", None, "write"], "offset_bytes": [0, 4096, 0, -1], "size_bytes": 4096}
+        {"operation": ["rread", "read", None, "write"], "offset_bytes": [0, 4096, 0, -1], "size_bytes": 4096}
     )
     table.to_parquet(tmp_path / "trace.parquet")
     skipped = traces.Skipped()

@@ -509,7 +509,7 @@ def test_logs_of_a_stand_in_are_still_known_as_such(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("f raed 0 1", "no action 'raed'"),
+        ("f rread 0 1", "no action 'rread'"),
         ("f read 0", "needs an offset and a length"),
         ("f read 0 x", "the length is 'x'"),
     ],

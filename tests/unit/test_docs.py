@@ -1,5 +1,6 @@
 """The documentation: it builds, its links lead somewhere, and the paths, commands and keys that it names are there."""
 
+import ast
 import csv
 import importlib.util
 import json
@@ -40,6 +41,8 @@ RAW_FILES = (ROOT / "docs/raw-files.md").read_text(encoding="utf-8")
 # What a page may name that is in no checkout: made by a run, or an example's
 MADE = ("quick", "data/raw", "data/scratch", "data/archives", "data/traces", "results", "data/twins/my-drive.yaml")
 EXAMPLE_STUDIES = {"gap", "first"}
+# Pages to which another page leads in place of the README
+PART_OF = {"interposed-calls.md": "virtual-time.md"}
 OPTIONS_OF_SNAKEMAKE = {"-n", "--config", "--lint", "--cores", "--profile"}
 STUDIES = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))["studies"]
 
@@ -206,7 +209,46 @@ def test_every_path_that_is_named_is_there(name: str) -> None:
 
 def test_the_readme_leads_to_every_page() -> None:
     led_to = {target.partition("#")[0] for target in links(page_of("README.md"))}
-    assert {f"docs/{page.name}" for page in DOCS} <= led_to
+    assert {f"docs/{page.name}" for page in DOCS if page.name not in PART_OF} <= led_to
+    for part, whole in PART_OF.items():
+        assert f"docs/{whole}" in led_to
+        assert part in links(page_of(f"docs/{whole}"))
+
+
+def test_the_start_page_leads_to_every_page() -> None:
+    led_to = {target.partition("#")[0] for target in links(page_of("docs/index.md"))}
+    assert {page.name for page in DOCS} - {"index.md"} - led_to == set()
+
+
+def test_the_start_page_has_every_study() -> None:
+    told = re.findall(r"^\| `([\w-]+)` \| [^|]+ \| [^|]+ \|$", page_of("docs/index.md"), flags=re.MULTILINE)
+    assert {path.stem for path in ROOT.glob("config/studies/*.yaml")} - set(told) == set()
+
+
+def imported_by(notebook: Path) -> Iterator[str]:
+    """Yield the modules of the packages that the code of a notebook imports."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    tree = ast.parse("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
+    for statement in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            within = [f"{statement.module}.{alias.name}" for alias in statement.names]
+            names = [name if is_module(name) else statement.module for name in within]
+        yield from (name for name in names if name.partition(".")[0] in {"iopatterns", "fio_parser_json"})
+
+
+def is_module(name: str) -> bool:
+    paths = [ROOT / source / name.replace(".", "/") for source in ("src", "src/fio_parser_json")]
+    return any(path.with_suffix(".py").is_file() or (path / "__init__.py").is_file() for path in paths)
+
+
+@pytest.mark.parametrize("notebook", sorted(ROOT.glob("notebooks/*.ipynb")), ids=lambda path: path.stem)
+def test_the_api_has_every_module_that_a_notebook_imports(notebook: Path) -> None:
+    imported = set(imported_by(notebook))
+    assert "iopatterns.workflow.notebooks" in imported
+    assert imported - anchors(page_of("docs/api.md")) == set()
 
 
 def test_the_readme_is_two_pages_at_most() -> None:

@@ -1,4 +1,4 @@
-"""The workflows on GitHub run the project's own commands, on the Debians that are supported, and name no other host."""
+"""The workflows on GitHub run the project's own commands, on every supported Debian, and name no other host."""
 
 import re
 from pathlib import Path

@@ -141,7 +141,7 @@ def test_a_trace_that_cannot_be_replayed_is_named(tmp_path: Path, text: str | No
         ({"process": 9}, "its process 9 reads and writes nothing. Others do: 7, 8."),
         ({"process": -1}, "process: -1 is not valid"),
         ({"process": "first"}, "process: 'first' is not valid"),
-        ({"onyl": "*"}, "unknown key 'onyl'. Did you mean 'only'?"),
+        ({"onlyy": "*"}, "unknown key 'onlyy'. Did you mean 'only'?"),
     ],
 )
 def test_a_wrong_choice_of_calls_is_named(trace: Path, entry: dict[str, Any], expected: str) -> None:
