@@ -18,6 +18,7 @@ from support import processes_with
 from iopatterns.base import files
 from iopatterns.measuring import fio
 from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.measuring.drives import DriveError
 from iopatterns.raw import cells
 from iopatterns.raw.records import Sidecar
 from iopatterns.raw.sidecars import SidecarError, is_measured, read_sidecar, sidecar_path
@@ -297,6 +298,25 @@ def test_a_twin_is_measured_without_what_real_drives_alone_need() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     of_real_drives = {f"iopatterns.measuring.{name}" for name in ("health", "tuning.disk", "tuning.journal")}
     assert not of_real_drives & set(ran.stdout.split())
+
+
+@pytest.mark.parametrize("kind", ["tape", "archive"])
+def test_a_drive_of_a_kind_that_nothing_measures_is_refused(specification: Spec, disk_folder: Path, kind: str) -> None:
+    specification["drive"]["kind"] = kind
+    said = rf"drive 'test': none of the kind '{kind}' can be measured\. Valid are twin, file, block\."
+    with pytest.raises(DriveError, match=said):
+        measure(Path.cwd(), specification, raw_paths(disk_folder, specification, 1))
+    assert not list(disk_folder.iterdir())
+
+
+def test_a_drive_that_cannot_replay_a_trace_says_so_before_anything_is_written(
+    specification: Spec, disk_folder: Path
+) -> None:
+    specification["replay"] = {"trace": "data/traces/a.parquet", "phase": "all"}
+    said = r"one of the kind 'file' cannot replay the trace data/traces/a\.parquet\. Name a simulated drive\."
+    with pytest.raises(MeasureError, match=said):
+        measure(Path.cwd(), specification, raw_paths(disk_folder, specification, 1))
+    assert not list(disk_folder.iterdir())
 
 
 def test_a_file_drive_has_no_settings(specification: Spec, disk_folder: Path) -> None:

@@ -195,8 +195,16 @@ def test_the_command_line_lists_each_factor_with_its_levels() -> None:
     assert told == [(name, FACTORS[name].hint) for name in names(*OPTIONS, *SETTINGS)]
 
 
-def test_each_setting_may_be_tuned() -> None:
-    assert set(definitions()["tune"]["items"]["enum"]) == set(names(*SETTINGS))
+def test_each_setting_may_be_tuned_and_a_message_tells_those_of_a_disk_that_serves_others_too() -> None:
+    tune = definitions()["tune"]
+    assert set(tune["items"]["enum"]) == set(names(*SETTINGS))
+    assert tune["x-hint"].endswith("of the disk under a `file` [scheduler, nr_requests, read_ahead_kb]")
+
+
+def test_a_study_may_name_exactly_the_schedulers_that_models_have() -> None:
+    declared = models.declared()["host.scheduler"]
+    assert declared["kind"] == "choice"
+    assert list(FACTORS["scheduler"].choices) == declared["choices"]
 
 
 @pytest.mark.parametrize(

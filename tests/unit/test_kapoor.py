@@ -22,7 +22,7 @@ from support import ROOT
 from iopatterns import twin
 from iopatterns.analysis import kapoor, linux_schedulers, published, replays
 from iopatterns.analysis.study import Study
-from iopatterns.base import files, yaml_schema
+from iopatterns.base import files, schedulers, yaml_schema
 from iopatterns.base.units import size_bytes
 from iopatterns.measuring import replays as replaying
 from iopatterns.twin import traces
@@ -448,6 +448,7 @@ def test_a_claim_about_a_largest_miss_ratio_is_held_against_the_largest(claim: s
 
 
 def test_each_scheduler_of_the_kernel_stands_beside_the_models_that_does_the_same() -> None:
+    assert linux_schedulers.MODELLED.keys() == set(schedulers.TODAY)
     found = linux_schedulers.schedulers(recorded_study())
     assert len(found) == 2 * 3 * 4
     assert set(zip(found["scheduler"], found["modelled"], strict=True)) == set(linux_schedulers.MODELLED.items())

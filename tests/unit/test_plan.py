@@ -271,6 +271,11 @@ def test_snakemake_is_told_of_the_last_execution_of_a_cell_and_of_what_that_does
     assert plan.all_of_cells(told + others) == raws
 
 
+def test_what_built_the_package_is_a_parameter_of_rules_of_which_a_default_run_makes_nothing() -> None:
+    rules = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk")}
+    assert {name for name, text in rules.items() if "PLAN.built(" in text} == {"ablate", "calibrate", "capture"}
+
+
 def test_the_cells_of_a_batch_that_lack_something_are_named(fresh: Project) -> None:
     plan = Plan(fresh.root, {"drives": ["c400"], "repetitions": 2, "runtime": "10 ms"})
     (batch,) = plan.batches("saif2020")

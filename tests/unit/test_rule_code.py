@@ -1,6 +1,7 @@
-"""Which files a script or notebook rests on: derived from imports, direct and indirect, of packages that are ours."""
+"""What a script or notebook rests on: our files, derived from direct and indirect imports, and compiled parts."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,29 @@ def script(folder: Path, code: str) -> list[str]:
     (folder / "a.py").write_text(code)
     (folder / "src").symlink_to(ROOT / "src")
     return rule_code.behind(folder, "a.py")
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """What the build has installed, as files of this test's own."""
+    copies = {name: tmp_path / "built" / path.name for name, path in rule_code._built_parts().items()}
+    (tmp_path / "built").mkdir()
+    for copy in copies.values():
+        copy.write_bytes(b"as built")
+    monkeypatch.setattr(rule_code, "_built_parts", lambda: copies)
+    return copies
+
+
+def changed_by(parts: dict[str, Path], *of: str) -> set[str]:
+    """Return which compiled parts change the sum of those that something rests on."""
+    found, before = set(), rule_code.built(ROOT, *of)
+    for name, part in parts.items():
+        part.write_bytes(b"built anew")
+        if rule_code.built(ROOT, *of) != before:
+            found.add(name)
+        part.write_bytes(b"as built")
+    assert rule_code.built(ROOT, *of) == before
+    return found
 
 
 @pytest.mark.parametrize("file", [*SCRIPTS, *NOTEBOOKS], ids=lambda file: file.name)
@@ -82,6 +106,42 @@ def test_data_that_bear_a_module_s_name_lie_behind_it(tmp_path: Path) -> None:
 
 def test_nothing_of_other_packages_is_behind_a_script(tmp_path: Path) -> None:
     assert script(tmp_path, "import json, numpy") == []
+
+
+def test_a_module_is_behind_itself_with_all_that_it_imports() -> None:
+    found = rule_code.behind(ROOT, "iopatterns.twin.fitting")
+    assert {"src/iopatterns/twin/fitting.py", "src/iopatterns/twin/streams.py"} <= set(found)
+    assert "src/iopatterns/twin/linux.py" not in found
+    assert rule_code.behind(ROOT, "iopatterns.twin.fitting", "workflow/scripts/record.py") == sorted(
+        {*found, *behind(ROOT / "workflow/scripts/record.py")}
+    )
+
+
+def test_a_package_has_its_modules_behind_it_that_it_imports() -> None:
+    found = rule_code.behind(ROOT, "iopatterns.calls")
+    assert {f"src/iopatterns/calls/{name}.py" for name in ("__init__", "texts", "lanl", "dxt")} <= set(found)
+
+
+def test_a_module_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"There is no module iopatterns\.twin\.fiting\."):
+        rule_code.behind(ROOT, "iopatterns.twin.fiting")
+
+
+def test_a_part_that_is_built_anew_counts_where_it_is_imported_or_named(parts: dict[str, Path]) -> None:
+    assert {"iopatterns._twin", "twin_linux_machine", "libtwin_preload.so"} <= parts.keys()
+    assert changed_by(parts, "workflow/scripts/record.py") == parts.keys()
+    # it asks the drive itself; programs that run on a drive it names, but runs none
+    assert changed_by(parts, "iopatterns.twin.fitting") == {"iopatterns._twin", "libtwin_preload.so"}
+    assert changed_by(parts, "workflow/scripts/ablate_mechanism.py") == {"iopatterns._twin", "libtwin_preload.so"}
+    assert changed_by(parts, "iopatterns.calls") == set()
+
+
+def test_a_part_that_is_built_to_the_same_bytes_changes_nothing(parts: dict[str, Path]) -> None:
+    before = rule_code.built(ROOT, "workflow/scripts/record.py")
+    for part in parts.values():
+        part.write_bytes(part.read_bytes())
+        os.utime(part, (2_000_000_000, 2_000_000_000))
+    assert rule_code.built(ROOT, "workflow/scripts/record.py") == before
 
 
 def test_of_a_notebook_the_code_cells_alone_count(tmp_path: Path) -> None:

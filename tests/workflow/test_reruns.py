@@ -1,12 +1,18 @@
 """What runs again after a change, and what does not, as `snakemake -n` tells."""
 
+import contextlib
+import os
 import re
 import shutil
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from support import Project, copy_project
+from support import ROOT, Project, copy_project
+
+from iopatterns.workflow import rule_code
+from iopatterns.workflow.plan import Plan
 
 STUDY = "config/studies/saif2020.yaml"
 
@@ -26,6 +32,59 @@ def base(module_disk_folder: Path) -> Project:
     done = project.snakemake("collect_saif2020")
     assert done.returncode == 0, done.stdout
     return project
+
+
+# What each rule of a default run that runs code of the package runs; those that measure go by what is asked for alone
+RUNS = {
+    "collect_saif2020": ["workflow/scripts/collect.py"],
+    "analyse_saif2020": ["workflow/scripts/analyse.py", "notebooks/saif2020.ipynb"],
+    "judge": ["workflow/scripts/judge.py"],
+    "report": ["workflow/scripts/report.py"],
+}
+
+
+@pytest.fixture(scope="module")
+def reported(base: Project, module_disk_folder: Path) -> Project:
+    """The measured project after a report, as Snakemake has it on record: what stands in the results says nothing."""
+    project = Project(module_disk_folder / "reported")
+    shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
+    plan = Plan(project.root)
+    results = ["numbers/saif2020.json", "scorecard.json", "report.pdf", "colophon.json"]
+    for file in [*plan.tables("saif2020"), *plan.figures("saif2020"), *(f"results/{name}" for name in results)]:
+        path = project.root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    done = project.snakemake("--touch")
+    assert done.returncode == 0, done.stdout
+    assert "Nothing to be done" in project.snakemake("-n").stdout
+    return project
+
+
+@pytest.fixture(scope="module")
+def uses(reported: Project) -> list[tuple[str, str]]:
+    """Which rule of a report uses directly what another one makes: the latter first."""
+    said = reported.snakemake("--rulegraph").stdout
+    names = dict(re.findall(r'(\d+)\[label = "(\w+)"', said))
+    return [(names[made], names[using]) for made, using in re.findall(r"(\d+) -> (\d+)", said)]
+
+
+def would_run(project: Project, *targets: str) -> set[str]:
+    """Return the rules that a run would run."""
+    dry = project.snakemake("-n", "--verbose", *targets)
+    assert dry.returncode == 0, dry.stdout
+    return set(re.findall(r"^(\w+) +\d+$", dry.stdout, flags=re.MULTILINE)) - {"total"}
+
+
+@contextlib.contextmanager
+def changed(path: Path) -> Iterator[None]:
+    """Have another line in a file while the context lasts."""
+    before, times = path.read_text(), path.stat()
+    try:
+        path.write_text(f"{before}\n# another line\n")
+        yield
+    finally:
+        path.write_text(before)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 @pytest.fixture(params=["same checkout", "fresh clone"])
@@ -73,25 +132,44 @@ def test_comments_and_descriptions_run_nothing(base: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "runs"),
+    ("module", "some_that_run"),
     [
-        ("raw/tuning_steps.py", True),  # collect -> raw.sidecars -> raw.tuning_steps
-        ("base/errors.py", True),
-        ("analysis/telling.py", False),  # which notebooks alone rest on
-        ("measuring/fio.py", False),
+        ("raw/tuning_steps.py", {"collect_saif2020", "judge"}),  # collect -> raw.sidecars -> raw.tuning_steps
+        ("base/errors.py", RUNS.keys()),
+        ("analysis/formulas.py", {"judge"}),  # judge -> analysis.scorecard -> … -> analysis.formulas
+        ("analysis/telling.py", {"analyse_saif2020"}),  # which notebooks alone rest on
+        ("measuring/cell.py", set()),
     ],
 )
-def test_a_changed_module_runs_what_rests_on_it_and_measures_nothing(base: Project, module: str, runs: bool) -> None:
-    path = base.root / "src/iopatterns" / module
-    before = path.read_text()
-    try:
-        path.write_text(f"{before}\n# another line\n")
-        said = base.snakemake("-n", "collect_saif2020").stdout
-    finally:
-        path.write_text(before)
-    assert ("Collecting the raw files of saif2020" in said) == runs
-    assert ("Nothing to be done" in said) != runs
-    assert "Measuring" not in said
+def test_a_changed_module_runs_exactly_what_rests_on_it_and_measures_nothing(
+    reported: Project, uses: list[tuple[str, str]], module: str, some_that_run: Collection[str]
+) -> None:
+    source = f"src/iopatterns/{module}"
+    resting = {rule for rule, files in RUNS.items() if source in rule_code.behind(reported.root, *files)}
+    assert resting >= set(some_that_run)
+    expected = resting
+    while more := {using for made, using in uses if made in expected} - expected:
+        expected = expected | more
+    with changed(reported.root / source):
+        assert would_run(reported) == expected
+
+
+def test_what_fits_and_what_converts_traces_run_again_when_their_code_changes(reported: Project) -> None:
+    fits = [f"results/twins/{model}.yaml" for model in Plan(reported.root).fitted_models()]
+    trace = shutil.copy(ROOT / "data/traces/park2009/calls/mpi-n-to-1.parquet", reported.root)
+    converted, own = "results/calls/mine.parquet", ["--config", f"traces={{mine: {{path: {trace}}}}}"]
+    for result in (*fits, converted):
+        (reported.root / result).parent.mkdir(exist_ok=True)
+        (reported.root / result).write_text("{}")
+    done = reported.snakemake("--touch", "calibrate", converted, *own)
+    assert done.returncode == 0, done.stdout
+    for module, runs in {
+        "twin/streams.py": {"fit_model"},
+        "calls/texts.py": {"convert_trace"},
+        "twin/linux.py": set(),
+    }.items():
+        with changed(reported.root / "src/iopatterns" / module):
+            assert would_run(reported, "calibrate", converted, *own) - {"calibrate"} == runs
 
 
 def test_added_level_runs_exactly_its_cells(measured: Project) -> None:

@@ -29,6 +29,7 @@ rule ablate_mechanism:
         "results/logs/ablate/{run}.log",
     params:
         config=config,
+        built=lambda wildcards: PLAN.built("workflow/scripts/ablate_mechanism.py"),
     message:
         "Measuring with {wildcards.run} off"
     script:

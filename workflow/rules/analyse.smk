@@ -50,7 +50,9 @@ for study in PLAN.studies:
 # A trace of the reader's own in the form that notebooks read, under the name that the configuration gives it.
 rule convert_trace:
     input:
-        lambda wildcards: PLAN.config.traces[wildcards.trace].path,
+        calls=lambda wildcards: PLAN.config.traces[wildcards.trace].path,
+        # of `iopatterns calls convert` the part that reads; the command line would bring in the whole package
+        code=PLAN.code("iopatterns.calls"),
     output:
         "results/calls/{trace}.parquet",
     log:
@@ -60,5 +62,5 @@ rule convert_trace:
     message:
         "Reading the trace {wildcards.trace}"
     shell:
-        "exec iopatterns calls convert --name={wildcards.trace:q} --only={params.only:q} -- {input:q} {output:q}"
+        "exec iopatterns calls convert --name={wildcards.trace:q} --only={params.only:q} -- {input.calls:q} {output:q}"
         " > {log:q}"

@@ -11,10 +11,14 @@ rule fit_model:
     input:
         model="data/twins/{model}.yaml",
         published=lambda wildcards: PLAN.fitted_to(wildcards.model),
+        # of `twin fit` the part that fits; the command itself would bring in all other commands of `twin`
+        code=PLAN.code("iopatterns.twin.fitting"),
     output:
         "results/twins/{model}.yaml",
     log:
         "results/logs/calibrate/{model}.log",
+    params:
+        built=lambda wildcards: PLAN.built("iopatterns.twin.fitting"),
     message:
         "Fitting {wildcards.model}"
     shell:

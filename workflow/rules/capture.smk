@@ -29,6 +29,10 @@ rule record:
     params:
         # where a study replays it, it is made anew when this changes
         made_of=lambda wildcards: PLAN.made_of(wildcards.study, wildcards.recording),
+        # and when what records it is built anew; not in a live run, whose cells are named by made_of alone, and would stay
+        built=lambda wildcards: (
+            "" if PLAN.config.live else PLAN.built("workflow/scripts/record.py")
+        ),
     message:
         "Recording {wildcards.study}/{wildcards.recording} in a guest"
     script:

@@ -192,7 +192,7 @@ def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
     rows = -(-len(labels) // _PANELS_PER_ROW)
     figure = Figure(figsize=(WIDTH_INCH, rows * _PANEL_INCH + 0.35), layout="constrained")
     panels = figure.subplots(rows, _PANELS_PER_ROW, sharex=True, sharey=True, squeeze=False)
-    for axes, label in zip(panels.flat, labels, strict=False):
+    for axes, label in zip(panels.flat[: len(labels)], labels, strict=True):
         its = distribution[distribution["label"] == label]
         axes.bar(its["bucket"], its["share"] * 100, color="0.35", width=0.8)
         axes.set_title(label)

@@ -9,9 +9,14 @@ from matplotlib.figure import Figure
 from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, styled
 from iopatterns.analysis.study import Study
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed, significant
+from iopatterns.base.schedulers import SUCCESSORS
 
-# By the kernel's scheduler, the model's: what Linux has now of deadline and cfq, and of those that order nothing
-MODELLED: Mapping[str, str] = {"none": "none", "kyber": "noop", "mq-deadline": "deadline", "bfq": "cfq"}
+_ORDER_NOTHING = {"none": "none", "kyber": "noop"}
+# By the kernel's scheduler, the model's: of those that order nothing, and what Linux has now of deadline and cfq
+MODELLED: Mapping[str, str] = {
+    **_ORDER_NOTHING,
+    **{today: older for older, today in SUCCESSORS.items() if today not in _ORDER_NOTHING},
+}
 # The experiments: of each scheduler of the kernel, and of the model by drive
 KERNEL = "linux-"
 MODEL = "modelled-"

@@ -10,7 +10,7 @@ from enum import Enum
 from numbers import Real  # which NumPy's numbers are too
 from typing import Any, Literal
 
-from iopatterns.base import units
+from iopatterns.base import engines, schedulers, units
 from iopatterns.base.errors import IoPatternsError
 
 Kind = Literal["number", "percent", "size", "signed size", "duration", "path", "text"]
@@ -43,7 +43,7 @@ class Factor:
     level in a cell's name; an option without one (None) is in the cell's hash alone. ``hint`` words the valid levels
     for messages, ``label`` names the factor on axes and in tables, ``phrase`` a level of it in sentences; where nothing
     is given, each follows from the rest. ``about`` explains what name and hint do not. Settings are set in the order
-    of their ``turn``, then by name.
+    of their ``turn``, then by name; ``shared`` ones may be set on a disk that serves others too, that under a `file`.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Factor:
     phrase: str = ""
     column: str = ""
     turn: int = 1
+    shared: bool = False
 
     def __post_init__(self) -> None:
         """Derive what the declaration does not give."""
@@ -119,7 +120,6 @@ def setting_column(name: str) -> str:
 
 
 _PATTERNS = ("read", "randread", "write", "randwrite", "readwrite", "randrw")
-_ENGINES = ("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring")
 _REPLAYS = ("write-read", "read-write", "read-read", "write-write")
 # As in `calls.stand_ins`, which takes half a second to import
 _STAND_INS = ("LANL-64KB", "LANL-1024KB", "Sandia-alegra", "Sandia-cth", "Sandia-s3d", "web-server")
@@ -156,7 +156,7 @@ _TABLE = (
         "ioengine",
         Role.FIO,
         "text",
-        _ENGINES,
+        (*engines.SYNCHRONOUS, *engines.ASYNCHRONOUS),
         about="how fio issues I/O; synchronous engines keep one request per job in flight whatever iodepth says",
     ),
     Factor("iodepth", Role.FIO, least=1, most=65536, tag="q", label="I/O depth"),
@@ -315,9 +315,17 @@ _TABLE = (
         Role.QUEUE,
         least=0,
         tag="ra",
+        shared=True,
         hint="KiB that the kernel reads ahead, from 0; of no effect on direct I/O",
     ),
-    Factor("nr_requests", Role.QUEUE, least=1, tag="nr", hint="requests that the kernel's queue holds, from 1"),
+    Factor(
+        "nr_requests",
+        Role.QUEUE,
+        least=1,
+        tag="nr",
+        shared=True,
+        hint="requests that the kernel's queue holds, from 1",
+    ),
     Factor(
         "write_cache",
         Role.QUEUE,
@@ -333,12 +341,13 @@ _TABLE = (
         "scheduler",
         Role.QUEUE,
         "text",
-        ("none", "noop", "deadline", "cfq"),
+        schedulers.OLDER,
         tag="",
         phrase="{}",
         about="the I/O scheduler of the kernel's block layer; of today's kernels, mq-deadline stands for deadline and"
         " bfq for cfq",
         turn=0,  # it brings values of its own for others
+        shared=True,
     ),
 )
 
@@ -415,9 +424,10 @@ def _tune() -> dict[str, Any]:
     of_the_queue = in_turn(names(Role.QUEUE))
     of_the_disk = names(Role.MODE_PAGE, Role.LOOK_AHEAD)
     known = [*of_the_queue, *of_the_disk]
+    shared = [name for name in known if FACTORS[name].shared]
     hint = (
         f"settings that a study may change and puts back, as root: of a disk [{', '.join(known)}], of the disk under a"
-        " `file` the first three"
+        f" `file` [{', '.join(shared)}]"
     )
     return {"type": "array", "uniqueItems": True, "items": {"enum": known}, "x-hint": hint}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, cast
 
-from iopatterns.base import files, units, yaml_schema
+from iopatterns.base import engines, files, units, yaml_schema
 from iopatterns.configuration import config, iologs, kinds
 from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
 from iopatterns.raw import cells, records
@@ -16,8 +16,6 @@ from iopatterns.raw import cells, records
 # every cell then gets a new hash, and is measured again.
 PROTOCOL = 2
 
-# Their queue depth is what iodepth says; a synchronous engine has one request in flight whatever it says.
-ASYNCHRONOUS_ENGINES = frozenset({"libaio", "io_uring"})
 _MIB = 2**20
 # In so much of a drive lies all that the first process of any stand-in reads and writes
 _STAND_IN_BYTES = 16 * _MIB
@@ -404,7 +402,7 @@ class _Tags:
 
     def readable(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         """Return such as ``randread-4k-j1``, ``randread-4k-q32-j4-mix70`` or ``randread-4k-j1-dra1``."""
-        asynchronous = point.get("ioengine") in ASYNCHRONOUS_ENGINES
+        asynchronous = point.get("ioengine") in engines.ASYNCHRONOUS
         parts = []
         for option in self._order:
             value = point.get(option, 1 if option == "numjobs" else None)

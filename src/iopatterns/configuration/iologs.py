@@ -33,7 +33,8 @@ _MOST_NAMED = 8  # processes, in a message
 _LONGEST_LINE = 4_096  # a path, and three numbers
 _LONGEST_NUMBER = 100  # digits, zeros before it included
 _LARGEST_NUMBER = 2**63 - 1  # what the kernel's offsets can be
-# Of a replay, each half of a turn is as long as a drive with 8 ms for a request, a hard disk, does in half the runtime
+# Each half of a turn of a replay has one request for every 16 ms of the runtime. A hard disk, which takes about 8 ms a
+# request, needs half the runtime for it, and completes both halves of the turn.
 _MS_PER_TURN_REQUEST = 16
 # The name in a log of what is read and written. fio puts the drive's target in its place (replay_redirect).
 _NAME = "drive"

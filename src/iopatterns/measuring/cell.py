@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import printable
 from iopatterns.base.signals import STOPPING
 from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import drives, fio, machine, progress
@@ -107,6 +108,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
 
     log = _own_log(root, specification)
     drive = drives.open_drive(root, specification)
+    replaying = _replaying(drive, specification) if "replay" in specification else None
     with drive.hold():
         missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
         if not missing:
@@ -132,8 +134,8 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
         started = time.monotonic()
         _warm_up(drive, specification, log, cell)
         for raw in missing:
-            if "replay" in specification:
-                _replay(root, drive, raw, about)
+            if replaying is not None:
+                _replay(root, replaying, raw, about)
             else:
                 _execute(drive, raw, about, log, condition)
             progress.advance()
@@ -349,22 +351,29 @@ def log_beside(raw: Path) -> Path:
     return raw.with_name(f"{raw.stem}_clat_hist.log")
 
 
-def _replay(root: Path, drive: drives.Drive, raw: Path, about: OfCell) -> None:
-    """Replay a phase of a trace into a raw file and its sidecar, on a drive of the cell's model."""
-    from iopatterns.measuring import replays
-    from iopatterns.measuring.drives.twin import TwinDrive
+def _replaying(drive: drives.Drive, specification: Specification) -> drives.Replaying:
+    """Return the drive of a cell that replays a phase of a trace. Raises MeasureError for one that cannot do that."""
+    if isinstance(drive, drives.Replaying):
+        return drive
+    of, trace = specification["drive"], specification["replay"]["trace"]
+    raise MeasureError(
+        f"drive '{printable(of['name'])}': one of the kind '{of['kind']}' cannot replay the trace {printable(trace)}."
+        " Name a simulated drive."
+    )
 
-    assert isinstance(drive, TwinDrive)  # a grid gives no others such cells
+
+def _replay(root: Path, drive: drives.Replaying, raw: Path, about: OfCell) -> None:
+    """Replay a phase of a trace into a raw file and its sidecar, on a drive of the cell's model."""
     specification = about["specification"]
     asked = specification["replay"]
     before, started_s, clock = machine.moment(), time.time(), time.monotonic()
-    content, counters = replays.measure(drive.model(), root / asked["trace"], asked)
+    command, content, counters = drive.replay(root / asked["trace"], asked)
     temporary = files.partial(raw)
     try:
         files.write_json(temporary, content)
         sidecar = _of_execution(about, raw)
         sidecar["randseed"] = cells.randseed(specification, sidecar["execution"])
-        sidecar["command"] = [*drive.prefix[:1], "replay", *drive.prefix[2:3], asked["trace"]]
+        sidecar["command"] = command
         sidecar["machine"], sidecar["before"] = machine.machine(), before
         sidecar["started"], sidecar["ended"] = _timestamp(started_s), _timestamp(time.time())
         sidecar["wall_s"] = round(time.monotonic() - clock, 6)

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from fio_parser_json.documents import FioParseError, read_documents
 
-from iopatterns.base import children
+from iopatterns.base import children, engines
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.signals import STOPPING
 from iopatterns.configuration import factors
@@ -35,13 +35,12 @@ _LEAST_RUNTIME_SHARE = 0.9
 # request, error recovery left out, and an execution of which a third was no I/O is no measurement of anything else.
 _MOST_RUNTIME_SHARE = 1.5
 _LATEST_END_MS = 500
-# Of a round, by which fio tells how even a rate was: as many as the definition of steady state asks for fit into an
-# execution, also where the last requests before the end of each come late
+# The length of a round as a share of the runtime. fio tells the rate of each round (iopsavgtime), and the definition of
+# steady state needs ROUNDS of them. A round whose last requests come late ends late: 5 % of the runtime allow for that.
 _ROUND_SHARE = 0.95 / ROUNDS
-# Of logs of latencies (log_hist_coarseness): eight of fio's bins in one, which is 1/8 of a latency at most
+# The log_hist_coarseness of logs of latencies. With it a bin of the log holds eight (2**3) of fio's own bins, and is at
+# most 1/8 as wide as the latencies in it.
 _LOG_COARSENESS = 3
-# Engines that have one request under way whatever iodepth says
-_SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 # What fio may take beside its I/O to start and to stop: threads, reading a log, emptying the page cache of the drive.
 # Far more than it needs on a busy machine, for what happens there changes no figure by itself
 _MOST_START_STOP_S = 30.0
@@ -178,7 +177,7 @@ def fill(descriptor: int, size_bytes: int) -> None:
 
 
 def random_writes(descriptor: int, size_bytes: int, runtime_ms: int, randseed: int, output: Path) -> float:
-    """Write 4 KiB blocks at random in the first part of an open device for a time, thirty-two under way; return IOPS.
+    """Write 4 KiB blocks at random in the first part of an open device for a time, 32 outstanding; return IOPS.
 
     ``output`` is where fio's JSON goes, for as long as it is needed. Raises FioError.
     """
@@ -502,13 +501,13 @@ def _check_not_held_up(jobs: Sequence[Mapping[str, Any]], specification: Specifi
 def _longest_runtime_ms(specification: Specification, total_ios: int, runtime_ms: int) -> float:
     """Return for how long fio may have run that did so many requests in ``runtime_ms``.
 
-    The last requests begin before the time is over, as many as are under way at once, and take what so many take on
+    The last requests begin before the time is over, as many as are outstanding at once, and take what so many take on
     this drive: at a depth of 1024 a hard disk of 100 IOPS ends ten seconds late.
     """
     options = specification["fio"]
-    depth = 1 if options.get("ioengine") in _SYNCHRONOUS else options.get("iodepth", 1)
-    under_way = depth * (options.get("numjobs", 1) if options.get("group_reporting") else 1)
-    drain_ms = runtime_ms * min(1.0, under_way / max(1, total_ios))
+    depth = options.get("iodepth", 1) if options.get("ioengine") in engines.ASYNCHRONOUS else 1
+    outstanding = depth * (options.get("numjobs", 1) if options.get("group_reporting") else 1)
+    drain_ms = runtime_ms * min(1.0, outstanding / max(1, total_ios))
     pause_ms = options.get("thinktime", 0) / 1000
     return float(_MOST_RUNTIME_SHARE * specification["runtime_ms"] + _LATEST_END_MS + pause_ms + drain_ms)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from iopatterns.base import messages, units
+from iopatterns.base import messages, schedulers, units
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.twin import state
 
@@ -70,7 +70,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--mount-options", default="", help="Options for mount, such as discard,noatime.")
 @click.option(
     "--scheduler",
-    type=click.Choice(["none", "mq-deadline", "bfq", "kyber"]),
+    type=click.Choice(schedulers.TODAY),
     help="Scheduler of the block layer.  [default: the model's]",
 )
 @click.option(

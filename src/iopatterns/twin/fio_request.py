@@ -8,6 +8,8 @@ It is read before every execution, and `twin run` must begin at once, so this mo
 
 import os
 
+from iopatterns.base import engines
+
 TYPE_CHECKING = False  # importing it takes longer than all else here
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from iopatterns.twin.error import TwinError
 
-_SERVED_ENGINES = ("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio")
+_SERVED_ENGINES = (*engines.SYNCHRONOUS, "libaio")
 _NO_IO = "it makes no I/O on the drive"
 _ENGINES = {
     "io_uring": "io_uring's requests do not pass through the program's calls",

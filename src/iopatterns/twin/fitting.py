@@ -15,7 +15,7 @@ import scipy.optimize
 from fio_parser_json.documents import FioParseError, read_documents
 
 from iopatterns import _twin
-from iopatterns.base import files, units
+from iopatterns.base import engines, files, units
 from iopatterns.twin import models, streams
 from iopatterns.twin.error import TwinError
 
@@ -40,8 +40,9 @@ _SIGNIFICANT_DIGITS = 4  # of a fitted parameter: what the last digits of a solv
 # A mean absolute relative error of the fitted points above this is no fit: the shipped models stay below 0.03.
 MOST_ERROR = 0.2
 _NEAR_BOUND = 0.005  # relative distance from a bound within which a parameter has stopped there
-# How far rate times latency may lie above the requests that a job's options let be under way: fio counts in whole ms.
-_MOST_UNDER_WAY = 1.1
+# Rate times latency (Little's law) may exceed the number of outstanding requests that a job's options allow by this
+# factor, for fio counts in whole ms.
+_MOST_OUTSTANDING = 1.1
 
 
 class NoFitError(TwinError):
@@ -400,7 +401,7 @@ def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[
                 f" {', '.join(_FACTORS)} alone. Leave this job out."
             )
     numjobs = int(options.get("numjobs", 1))
-    asynchronous = options.get("ioengine") in {"libaio", "io_uring"}
+    asynchronous = options.get("ioengine") in engines.ASYNCHRONOUS
     iodepth = int(options.get("iodepth", 1)) if asynchronous else 1
     if len(jobs) not in {1, numjobs}:
         raise TwinError(
@@ -408,17 +409,17 @@ def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[
             " of all with group_reporting. Give each section a name of its own, or the points as a table."
         )
     results = {direction: [job.get(direction, {}) for job in jobs] for direction in ("read", "write")}
-    under_way = sum(
+    outstanding = sum(
         (result.get("iops") or 0) * (result.get("lat_ns", {}).get("mean") or 0) / 1e9
         for each in results.values()
         for result in each
     )
-    if under_way > numjobs * iodepth * _MOST_UNDER_WAY:
+    if outstanding > numjobs * iodepth * _MOST_OUTSTANDING:
         raise TwinError(
-            f"{where}: its rate and latency say that {under_way:.1f} requests were under way (Little's law), but its"
-            f" options allow {numjobs * iodepth} (numjobs={numjobs}, ioengine={options.get('ioengine', 'psync')}). Does"
-            " it hold several sections in one group, or an engine that is not libaio or io_uring? Give the points as"
-            " a table, with their numjobs and iodepth."
+            f"{where}: its rate and latency say that {outstanding:.1f} requests were outstanding (Little's law), but"
+            f" its options allow {numjobs * iodepth} (numjobs={numjobs}, ioengine={options.get('ioengine', 'psync')})."
+            " Does it hold several sections in one group, or an engine that is not"
+            f" {' or '.join(engines.ASYNCHRONOUS)}? Give the points as a table, with their numjobs and iodepth."
         )
     found = []
     for direction, each in results.items():

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from iopatterns.base import children
+from iopatterns.base import children, schedulers
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.twin import counters as recorded
 from iopatterns.twin import models, state
@@ -34,9 +34,6 @@ MKFS = {
     "f2fs": (("mkfs.f2fs", "-q", "-f"), "f2fs-tools"),
 }
 NO_FILE_SYSTEM = "none"
-SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
-# What Linux has in place of a model's scheduler
-_SCHEDULER_OF = {"none": "none", "noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
 _MOST_SCHEDULED = 2048  # what nr_requests takes
 _MOST_REQUEST_KIB = 2048  # what the drive takes, page by page (src/twin/linux/block_device.cc)
 # How much may be waiting in the page cache to be written, of the guest's memory: the shares that are Linux' defaults
@@ -323,7 +320,7 @@ def _sized(options: Options) -> list[str]:
 
 def _queue_settings(model: models.Model, options: Options) -> list[str]:
     """Return what the guest writes into /sys/block/vda/queue, so that its block layer is as the model's."""
-    scheduler = options.scheduler or _SCHEDULER_OF[str(model.values["host.scheduler"])]
+    scheduler = options.scheduler or schedulers.of_today(str(model.values["host.scheduler"]))
     settings = [f"scheduler={scheduler}", f"rotational={int(model.kind == 'hard_disk')}"]
     if scheduler != "none":
         settings.append(f"nr_requests={min(int(model.number('host.nr_requests')), _MOST_SCHEDULED)}")

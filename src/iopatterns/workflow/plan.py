@@ -31,8 +31,8 @@ _TWIN_START_STOP_S, _TWIN_S_PER_S = 0.02, 0.04
 # What a job of the workflow measures: enough that its own start weighs little, little enough that several cores share a
 # run evenly. Its command line must fit what the kernel takes for one word (MAX_ARG_STRLEN, 128 KiB)
 _BATCH_S, _BATCH_CHARACTERS = 8.0, 90_000
-# Of a cluster's job: the time to start Snakemake there twice and to wait for a drive that is in use, and how many times
-# as long as estimated its cells may take before it is ended
+# A cluster ends a job that exceeds its time limit. The limit is _JOB_START_S, for starting Snakemake twice and waiting
+# for a drive that is in use, and _JOB_SLACK times what the job's cells are estimated to take.
 _JOB_START_S, _JOB_SLACK = 600.0, 4.0
 # How fast a drive is supposed to take data where only an upper limit of what is written is wanted
 _WRITE_RATE_BYTES_PER_S = 1e9
@@ -328,9 +328,21 @@ class Plan:
         """Return the file that says from which archive the raw files of a drive come."""
         return f"{RAW}/{drive}/{UNPACKED}"
 
-    def code(self, *files: str) -> list[str]:
-        """Return the files of the package that some of the workflow's scripts and notebooks rest on."""
-        return rule_code.behind(self._root, *files)
+    def code(self, *of: str) -> list[str]:
+        """Return the files of the package that some scripts and notebooks, by their paths, or modules, by their dotted
+        names, rest on.
+        """
+        return rule_code.behind(self._root, *of)
+
+    @functools.cache  # noqa: B019 - of the one plan that a process has
+    def built(self, *of: str) -> str:
+        """Return a sum of the compiled parts of the package that some scripts, notebooks or modules rest on.
+
+        It is a parameter of those rules alone of which a default run makes nothing. What is measured has its name from
+        what is asked for, and raw files and manifests are the same whatever build made them. With this parameter, each
+        build would have all drives measured again, and so analysed and reported.
+        """
+        return rule_code.built(self._root, *of)
 
     def fitted_models(self) -> list[str]:
         """Return the names of the models in data/twins that record a fit."""

@@ -1,7 +1,8 @@
-"""Which files of the package a script or notebook rests on, read out of its imports; no list is kept by hand."""
+"""Which files of the package a script, notebook or module rests on, read out of imports; no list is kept by hand."""
 
 import ast
 import functools
+import hashlib
 import importlib
 import json
 from collections.abc import Iterable, Iterator
@@ -9,18 +10,63 @@ from pathlib import Path
 
 import grimp
 
+from iopatterns.base import files
+
 # Our packages, and the folders that hold them
 _PACKAGES = {"iopatterns": "src", "fio_parser_json": "src/fio_parser_json"}
+_NATIVE = "iopatterns._twin"
 
 
-def behind(root: Path, *files: str) -> list[str]:
-    """Return what the package's part in some scripts and notebooks is: every module that they import, and so on.
+def behind(root: Path, *of: str) -> list[str]:
+    """Return what the package's part in some scripts, notebooks and modules is: every module they import, and so on.
 
-    ``files`` and what is returned are paths below ``root``, in alphabetical order; data that lie beside a module are
-    among them. Imports inside functions count like all others.
+    ``of`` has paths of files below ``root``, or dotted names of modules, which are themselves among what is returned:
+    paths below ``root``, in alphabetical order; data that lie beside a module are among them. Imports inside functions
+    count like all others. Raises ValueError for a module that there is not.
     """
-    named = {module for file in files for code in _code(root / file) for module in _imported(code)}
-    return sorted({path for module in _closure(frozenset(named)) for path in _files(root, module)})
+    return sorted({path for module in _modules(root, of) for path in _files(root, module)})
+
+
+def built(root: Path, *of: str) -> str:
+    """Return a sum of the compiled parts of the package that some scripts, notebooks and modules rest on, as installed.
+
+    ``of`` as for `behind`. A part is rested on where the native module is imported, or where code names its file. It
+    is a sum of contents, so that building the same once more changes nothing.
+    """
+    codes = [code for each in of if _is_file(each) for code in _code(root / each)]
+    paths = {path for module in _modules(root, of) for path in _files(root, module) if path.endswith(".py")}
+    codes += [code for path in sorted(paths) for code in _code(root / path)]
+    parts = _built_parts()
+    named = {parts[name] for code in codes for name in _words(code) if name in parts}
+    sums = [f"{path.name} {files.sha256(path)}" for path in sorted(named)]
+    return hashlib.sha256("\n".join(sums).encode()).hexdigest()
+
+
+def _built_parts() -> dict[str, Path]:
+    """Return the files that the build has installed, by what they are called in code: the native module by its name."""
+    native = Path(importlib.import_module(_NATIVE).__file__ or "")
+    beside = (path for path in native.parent.iterdir() if path.suffix in {"", ".so"} and path.is_file())
+    return {_NATIVE if path == native else path.name: path for path in beside}
+
+
+def _words(code: str) -> Iterator[str]:
+    """Yield what code imports, and each text in it."""
+    yield from _imported(code)
+    yield from (node.value for node in _nodes(code) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _is_file(name: str) -> bool:
+    """Return whether a name is that of a script or notebook, and not of a module."""
+    return name.endswith((".py", ".ipynb"))
+
+
+def _modules(root: Path, of: Iterable[str]) -> frozenset[str]:
+    """Return the modules that some files import, and those named, with all that these import, directly or not."""
+    named = {each for each in of if not _is_file(each)}
+    if missing := sorted(named - _graph().modules):
+        raise ValueError(f"There is no module {', '.join(missing)}.")
+    imported = {module for each in of if _is_file(each) for code in _code(root / each) for module in _imported(code)}
+    return _closure(frozenset(named | imported))
 
 
 def _code(file: Path) -> Iterator[str]:
@@ -39,16 +85,20 @@ def _code(file: Path) -> Iterator[str]:
 
 def _imported(code: str) -> Iterator[str]:
     """Yield the dotted names that code imports; of ``from a import b`` both, for b may be a module."""
-    try:
-        nodes = ast.walk(ast.parse(code))
-    except (SyntaxError, ValueError):  # as a notebook may have, with a command of IPython's in it
-        return
-    for node in nodes:
+    for node in _nodes(code):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _nodes(code: str) -> Iterator[ast.AST]:
+    """Yield all parts of code. A notebook cell with a command of IPython's in it cannot be read, and has none."""
+    try:
+        yield from ast.walk(ast.parse(code))
+    except (SyntaxError, ValueError):
+        return
 
 
 @functools.cache

@@ -47,6 +47,7 @@ class MappingCache {
   bool batch_fetch_;
   std::vector<Row> rows_;
   LazyArray<std::uint32_t> row_of_;  // by unit: index in rows_ + 1; 0 when it is not in memory
+  // No core/slot_pool.h: that grows where nothing is free, and here a row must be freed then.
   std::vector<std::uint32_t> free_;
   std::uint32_t coldest_ = kNone, hottest_ = kNone;
   std::vector<std::uint32_t> wanted_;  // the neighbours that a miss brings in

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from iopatterns.base.messages import printable
+from iopatterns.configuration import kinds
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.fio import Outcome
-from iopatterns.raw.records import Identity, Settings, Specification
+from iopatterns.raw.records import Identity, Replay, Settings, Specification
 from iopatterns.raw.tuning_steps import Record, Step
 
-__all__ = ["Drive", "DriveError", "open_drive"]
+__all__ = ["Drive", "DriveError", "Replaying", "open_drive"]
 
 
 class Drive(Protocol):
@@ -52,6 +54,17 @@ class Drive(Protocol):
         """
 
 
+@runtime_checkable
+class Replaying(Protocol):
+    """What a drive of any kind can do besides that replays traces without fio."""
+
+    def replay(self, path: Path, asked: Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
+        """Replay a phase of the trace at ``path`` on a new drive of this kind.
+
+        Returns the command by which a user replays that trace, and what `replays.measure` returns.
+        """
+
+
 def open_drive(root: Path, specification: Specification) -> Drive:
     """Return the drive that a cell's specification names; nothing is touched yet.
 
@@ -66,7 +79,13 @@ def open_drive(root: Path, specification: Specification) -> Drive:
             from iopatterns.measuring.drives.block import BlockDrive
 
             return BlockDrive(root, specification)
-        case _:
+        case "file":
             from iopatterns.measuring.drives.file import FileDrive
 
             return FileDrive(root, specification)
+        case other:
+            measured = ", ".join(name for name, kind in kinds.KINDS.items() if not kind.is_archived)
+            raise DriveError(
+                f"drive '{printable(str(specification['drive']['name']))}': none of the kind '{printable(str(other))}'"
+                f" can be measured. Valid are {measured}."
+            )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypedDict, cast, get_type_hints
 
 from iopatterns.base import messages
+from iopatterns.configuration.factors import FACTORS
 from iopatterns.measuring import fio, machine, tuning
 from iopatterns.measuring.drives import lock, opened, restoring, signatures, use
 from iopatterns.measuring.drives.error import DriveError
@@ -467,7 +468,7 @@ class FileDrive:
     def _set(self, setting: str, wanted: int | str) -> tuning_steps.Step:
         if setting not in queue.SETTINGS:
             return tuning_steps.not_applicable(setting, wanted, "a file has no mode pages; its disk serves others too")
-        if setting == "write_cache":
+        if not FACTORS[setting].shared:  # write_cache
             reason = "the disk serves others too, who may lose data when the kernel sends it no flushes"
             return tuning_steps.not_applicable(setting, wanted, reason)
         disk = machine.disk_under(self._path.parent)["device"]

@@ -225,7 +225,7 @@ class Gate:
         )
 
     def _has_backing_of_its_own(self) -> Check:
-        """Of a loop device: what lies behind it must not be used otherwise, for it is what is written."""
+        """Check that nothing else uses the file or disk behind a loop device, for they are what is written."""
         name, disk = "backing file", self._entries()[0]
         if not (disk / "loop").exists():
             return Check(name, True, "it is no loop device")

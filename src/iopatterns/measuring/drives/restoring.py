@@ -116,7 +116,7 @@ def changed_settings(device: str, steps: Sequence[tuning_steps.Record]) -> list[
         setting, wanted = step["setting"], step["after"]
         if wanted is None:
             continue
-        if setting in queue.FORMS:
+        if setting in queue.SETTINGS:
             now = queue.present(queue.file(device, setting))
         else:
             now = disk.present(Path("/dev") / device, setting)

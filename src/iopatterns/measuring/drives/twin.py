@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from iopatterns.base import messages
 from iopatterns.measuring import fio
@@ -143,6 +143,12 @@ class TwinDrive:
         self._totals.unlink(missing_ok=True)
         outcome = self._fio.run(words, expected_s, argv)
         return dataclasses.replace(outcome, counters=_read_totals(self._totals))
+
+    def replay(self, path: Path, asked: records.Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
+        """Replay a phase of a trace on a new drive of the model, see `replays.measure`; the command comes first."""
+        from iopatterns.measuring import replays  # pandas with it
+
+        return ["twin", "replay", self._drive["model"], asked["trace"]], *replays.measure(self.model(), path, asked)
 
     def changed_settings(self, steps: Sequence[tuning_steps.Record]) -> list[str]:
         """Return the file of the twin's settings where it is not as `tune` left it."""

@@ -16,7 +16,8 @@ SETTINGS = factors.names(factors.Role.MODE_PAGE, factors.Role.LOOK_AHEAD)
 
 _WRITE_CACHE = "WCE"
 _SYS_BLOCK = Path("/sys/block")
-_BACK, _THROUGH = "write back", "write through"  # of a drive that has a write cache, and that has none
+# of a drive that has a write cache, and that has none
+_BACK, _THROUGH = map(str, factors.FACTORS["write_cache"].choices)
 _VOLATILE_WRITE_CACHE = 6  # NVMe 1.4, 5.21.1.6: a feature of the whole controller
 # Gets the name and the value of what is about to change; see `journal.Journal.record`
 Note = Callable[[str, int | str], None]

@@ -241,9 +241,9 @@ def _fault(setting: str, value: Any) -> str:
     if setting in disk.SETTINGS:
         good = type(value) is int and value in {0, 1}
         form = "0 or 1"
-    elif setting in queue.FORMS:
+    elif setting in queue.SETTINGS:
         good = queue.is_of_the_form(setting, value)
-        form = queue.FORMS[setting]
+        form = queue.form(setting)
     else:
         return f"there is no setting {_cut(setting)}"
     return "" if good else f"the value of {setting} is not {form}"
@@ -328,7 +328,7 @@ def put_back(path: Path, noted: Noted, on: Disk) -> list[str]:
     with signals.held_back():
         for setting, value in noted.settings.items():
             what = f"{setting} of {on.node}"
-            if anew and setting in queue.FORMS:
+            if anew and setting in queue.SETTINGS:
                 told.append(f"the kernel has set {what} up anew since it was changed; left as it is")
             elif problem := _set(on, setting, value):
                 problems.append(
@@ -348,7 +348,7 @@ def _set(on: Disk, setting: str, value: Value) -> str:
 
     Returns what is in the way, nothing where it is so.
     """
-    if setting in queue.FORMS:
+    if setting in queue.SETTINGS:
         return queue.put_back(on.device, setting, value)
     step = disk.set_on_disk(on.node, setting, int(value))
     if setting == "WCE" and step.taken:
@@ -357,7 +357,7 @@ def _set(on: Disk, setting: str, value: Value) -> str:
 
 
 def _by_hand(on: Disk, setting: str, value: Value) -> str:
-    if setting in queue.FORMS:
+    if setting in queue.SETTINGS:
         return f"echo {value} > {queue.file(on.device, setting)}"
     return disk.by_hand(on.node, setting, int(value))
 

@@ -4,20 +4,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from iopatterns.base import schedulers
+from iopatterns.configuration import factors
 from iopatterns.raw.tuning_steps import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, REFUSED, Step
 
-# What is set, and of what form its values are
-FORMS = {
-    "scheduler": "a scheduler's name, one word",
-    "nr_requests": "a number of at most 9 digits",
-    "read_ahead_kb": "a number of at most 9 digits",
-    "write_cache": "write back or write through",
-}
-SETTINGS = tuple(FORMS)
-_WRITE_CACHE = frozenset({"write back", "write through"})
-
-# Since Linux 5.0 all queues are multi-queue: what took the place of the schedulers before
-_SUCCESSORS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
+SETTINGS = factors.names(factors.Role.QUEUE)
+# A disk may have been found with another scheduler than those that a study may ask for
+_SCHEDULER = "scheduler"
 
 
 def file(disk: str, setting: str) -> Path:
@@ -25,12 +18,19 @@ def file(disk: str, setting: str) -> Path:
     return Path("/sys/block") / disk / "queue" / setting
 
 
+def form(setting: str) -> str:
+    """Return of what form a setting's values are, for messages."""
+    if setting == _SCHEDULER:
+        return "a scheduler's name, one word"
+    return " or ".join(map(str, factors.FACTORS[setting].choices)) or "a number of at most 9 digits"
+
+
 def is_of_the_form(setting: str, value: object) -> bool:
     """Return whether a value is of the form that a setting's values have."""
-    if setting == "scheduler":
+    if setting == _SCHEDULER:
         return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,32}", value) is not None
-    if setting == "write_cache":
-        return isinstance(value, str) and value in _WRITE_CACHE
+    if choices := factors.FACTORS[setting].choices:
+        return isinstance(value, str) and value in choices
     return type(value) is int and 0 <= value < 10**9
 
 
@@ -45,15 +45,15 @@ def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[st
     if before is None:
         return Step(setting, wanted, None, None, None, NOT_APPLICABLE, f"{disk} has no {setting}")
     text, stands_for, offered = str(wanted), "", list[str]()
-    if setting == "scheduler":
+    if setting == _SCHEDULER:
         offered = _offered(attribute)
-        text = text if text in offered else _SUCCESSORS.get(text, text)
+        text = text if text in offered else schedulers.of_today(text)
         stands_for = "" if text == wanted else f" in place of {wanted}"
     if text == str(before):
         return Step(setting, wanted, before, before, True, ALREADY, f"{text}{stands_for} as the disk was found")
     note(setting, before)
     requests = present(file(disk, "nr_requests"))
-    if setting == "scheduler" and requests is not None:
+    if setting == _SCHEDULER and requests is not None:
         note("nr_requests", requests)  # another scheduler brings its own
     try:
         attribute.write_text(text, encoding="ascii")
@@ -61,7 +61,7 @@ def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[st
         reason = f"{attribute} cannot be written: {error.strerror}; it takes root"
         return Step(setting, wanted, before, before, True, REFUSED, reason)
     except OSError as error:
-        if setting == "scheduler" and text not in offered:  # asked for all the same: the kernel loads what it has
+        if setting == _SCHEDULER and text not in offered:  # asked for all the same: the kernel loads what it has
             reason = f"the kernel offers {', '.join(offered)} for this disk"
             return Step(setting, wanted, before, before, True, NOT_APPLICABLE, reason)
         reason = f"the kernel does not take {text} for {setting} of this disk: {error.strerror}"
@@ -79,7 +79,7 @@ def put_back(disk: str, setting: str, value: int | str) -> str:
     attribute = file(disk, setting)
     if present(attribute) == value:
         return ""
-    if setting == "scheduler" and value not in _offered(attribute):
+    if setting == _SCHEDULER and value not in _offered(attribute):
         return f"the kernel offers {', '.join(_offered(attribute)) or 'none'} for this disk"
     try:
         attribute.write_text(str(value), encoding="ascii")
