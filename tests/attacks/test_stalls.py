@@ -256,7 +256,7 @@ def test_a_slow_drive_may_end_late(iodepth: int, runtime_ms: int, total_ios: int
         (1, 2100, 20_000, {}),
         (32, 7000, 20_000, {}),
         (1024, 12_000, 100_000, {}),
-        (1024, 12_000, 1120, {"ioengine": "psync"}),  # which has one under way, whatever it was asked
+        (1024, 12_000, 1120, {"ioengine": "psync"}),  # which has one outstanding, whatever it was asked
     ],
 )
 def test_an_execution_that_ends_later_than_the_drive_explains_is_none(

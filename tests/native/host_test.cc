@@ -37,8 +37,7 @@ class Slow final : public Device, private EventHandler {
 
 // A host with a slow device that takes one command at a time, so that the others wait in the scheduler.
 struct Host final : CompletionSink {
-  explicit Host(Scheduler scheduler, std::int64_t nr_requests = 128, LinkParameters with = {})
-      : link_parameters(with) {
+  explicit Host(Scheduler scheduler, std::int64_t nr_requests = 128, LinkParameters with = {}) : link_parameters(with) {
     parameters.scheduler = scheduler;
     parameters.nr_requests = nr_requests;
     parameters.max_request = 65536;

@@ -27,7 +27,7 @@ PICTURE = """(async () => {
   const sum = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
   return bytes.byteLength ? Array.from(sum, (each) => each.toString(16)).join('') : '';
 })()"""
-# How many requests are under way at most, as the slider of the I/O depth shows it
+# How many requests are outstanding at most, as the slider of the I/O depth shows it
 DEPTH = """[...document.querySelectorAll('.widget-inline-hbox')]
   .find((each) => each.innerText.startsWith('I/O depth')).innerText.split('\\n').at(-1)"""
 CELLS = """window.jupyterapp.shell.currentWidget.content.widgets

@@ -305,7 +305,7 @@ def test_several_sections_in_one_group_are_refused(tmp_path: Path) -> None:
     second = GROUPED.replace("[a]", "[b]")
     with pytest.raises(twin.TwinError, match="the jobs a and b ran at the same time"):
         read_points(measured(tmp_path, GROUPED + second))
-    with pytest.raises(twin.TwinError, match=r"job a: .* 1[56]\.[0-9] requests were under way .* options allow 8"):
+    with pytest.raises(twin.TwinError, match=r"job a: .* 1[56]\.[0-9] requests were outstanding .* options allow 8"):
         read_points(measured(tmp_path, GROUPED + "group_reporting\n" + second + "group_reporting\n"))
     apart = read_points(measured(tmp_path, GROUPED + "group_reporting\n" + second + "stonewall\ngroup_reporting\n"))
     assert [(point.id, point.numjobs) for point in apart] == [("measured.json:a:read", 8), ("measured.json:b:read", 8)]

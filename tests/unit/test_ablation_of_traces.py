@@ -216,9 +216,8 @@ def test_what_is_recorded_of_other_studies_is_kept_while_it_is_not_stale(measure
         assert yaml.safe_load(path.read_text(encoding="utf-8"))["flips"] == both
         sums["data/published/zhou/claims.yaml"] = "0"
         path.write_text(yaml.safe_dump({**found, "made_from": sums, "flips": both}), encoding="utf-8")
-        assert (
-            "zhou: left out, since these have changed: data/published/zhou/claims.yaml"
-            in ablation.record(project.root, {}, measured)
+        assert "zhou: left out, since these have changed: data/published/zhou/claims.yaml" in ablation.record(
+            project.root, {}, measured
         )
         assert yaml.safe_load(path.read_text(encoding="utf-8"))["flips"] == found["flips"]
     finally:

@@ -727,7 +727,7 @@ def test_a_wrong_contradiction_is_named_by_file_and_id(tmp_path: Path, change: d
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        (GOOD | {"chekc": {}}, "chekc"),
+        (GOOD | {"chekk": {}}, "chekk"),
         (with_check(**RATIO, at_mots=1), "at_mots"),
         ({key: GOOD[key] for key in GOOD if key != "quote"}, "quote"),
         (GOOD | {"id": "Reads affected"}, "Reads affected"),
@@ -1115,8 +1115,8 @@ def test_each_kind_of_quantity_and_arithmetic_is_accepted(tmp_path: Path, check:
     ("check", "message"),
     [
         (
-            {"mean": {}, "of": "bandwith", "at_most": 1},
-            "of: there is no quantity 'bandwith'; did you mean 'bandwidth'?",
+            {"mean": {}, "of": "bandwidt", "at_most": 1},
+            "of: there is no quantity 'bandwidt'; did you mean 'bandwidth'?",
         ),
         ({"mean": {"of": "iosp"}, "at_most": 1}, "of: there is no quantity 'iosp'; did you mean 'iops'?"),
         ({**RATIO, "to": {"of": "xyz"}, "at_most": 1}, "of: there is no quantity 'xyz'; valid are bandwidth"),
@@ -1125,8 +1125,8 @@ def test_each_kind_of_quantity_and_arithmetic_is_accepted(tmp_path: Path, check:
         ({"value": "a ** 2", "with": {"a": {}}, "at_most": 1}, "value: 'a ** 2' in 'a ** 2' is no number, name or"),
         ({"value": "abs(a)", "with": {"a": {}}, "at_most": 1}, "value: 'abs(a)' in 'abs(a)' is no number, name or"),
         (
-            {"value": "raed / 2", "with": {"read": {}}, "at_most": 1},
-            "value: 'raed' is neither under with nor under where. Did you mean 'read'?",
+            {"value": "rread / 2", "with": {"read": {}}, "at_most": 1},
+            "value: 'rread' is neither under with nor under where. Did you mean 'read'?",
         ),
         (
             {"value": "1 / numjobs", "where": {"numjobs": 1}, "at_most": 1},

@@ -53,7 +53,7 @@ def executions() -> pd.DataFrame:
         {"drive": drive, "cell": f"{rw}-{size}", "execution": number}
         | ({"drive_kind": "twin", "drive_model": "d"} if drive == "d" else {"drive_kind": "file", "drive_model": ""})
         | {"experiments": "e", "rw": rw, "bs_bytes": size, "bandwidth_bytes_per_s": 1e7, "bandwidth_mb_per_s": 10.0}
-        | {"iops": 1.0, "write_iops": 0.0, "latency_ms": 1.0, "under_way": 1.0, "clat_p99_ms": 2.0}
+        | {"iops": 1.0, "write_iops": 0.0, "latency_ms": 1.0, "outstanding": 1.0, "clat_p99_ms": 2.0}
         for drive, rw, size in cells
         for number in (1, 2)
     ]

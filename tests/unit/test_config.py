@@ -73,7 +73,7 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
     ("file", "text", "replacement", "expected"),
     [
         (DRIVES, "\n  kind: file", "\n  kind: fil", ["scratch.kind: 'fil' is not valid", "Did you mean 'file'?"]),
-        (DRIVES, "  path: data", "  paht: data", ["scratch: unknown key 'paht'", "Did you mean 'path'?"]),
+        (DRIVES, "  path: data", "  pathh: data", ["scratch: unknown key 'pathh'", "Did you mean 'path'?"]),
         (
             DRIVES,
             "\n  kind: file\n  path",
@@ -96,7 +96,7 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
             "\nc400: {kind: twin, host: a,",
             ["c400.host: belongs to kind 'file'", "a 'twin'"],
         ),
-        (STUDY, "direct: 1", "dircet: 1", ["fio: unknown key 'dircet'", "Did you mean 'direct'?"]),
+        (STUDY, "direct: 1", "directt: 1", ["fio: unknown key 'directt'", "Did you mean 'direct'?"]),
         (STUDY, "direct: 1", "direct: yes", ["fio.direct: True is not valid", "O_DIRECT"]),
         (STUDY, "bs: small_and_usual", "bs: [4kb, 28k]", ["experiments.initial.vary.bs[0]: '4kb'", "KiB"]),
         (STUDY, "bs: small_and_usual", "bs: [0, 28k]", ["experiments.initial.vary.bs[0]: 0 is not valid"]),
@@ -142,7 +142,7 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
             ["experiments.initial: read_iolog: ", "config.yaml: line 1: the first line of a log must be one of"],
         ),
         (STUDY, "experiments:", "drives: [px05smb]\nexperiments:", ["drives[0]", "Did you mean 'px05smb040'?"]),
-        (STUDY, "title:", "titel:", ["unknown key 'titel'", "Did you mean 'title'?"]),
+        (STUDY, "title:", "titlee:", ["unknown key 'titlee'", "Did you mean 'title'?"]),
         (STUDY, "ioengine: sync", "ioengine: sync\n  filename: /dev/sda", ["fio: unknown key 'filename'"]),
         (STUDY, "  direct: 1", "  direct: 1\n  direct: 0", ["line", "key 'direct' stands twice"]),
         (STUDY, "experiments:", "experiments: [", ["line", "not valid YAML"]),

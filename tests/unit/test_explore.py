@@ -108,7 +108,7 @@ def test_garbage_collection_ends_a_stream_before_it_takes_long() -> None:
         ({"rw": "randraed"}, "Did you mean 'randread'"),
         ({"bs_bytes": 1000}, "no multiple of 512"),
         ({"iodepth": 0}, "iodepth is 0, but must be from 1"),
-        ({"iodepth": 4096, "numjobs": 2}, "more than 4096 requests under way"),
+        ({"iodepth": 4096, "numjobs": 2}, "more than 4096 requests outstanding"),
         ({"requests": 10**9}, "requests is 1000000000"),
         ({"rwmixread": 101}, "from 0 to 100"),
     ],

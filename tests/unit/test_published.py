@@ -151,7 +151,7 @@ MEASURED = GOOD | {"experiment": "initial"}
         ("read iops", "IOPS"),
         ("latency", "us"),
         ("clat p99.9", "us"),
-        ("requests under way", "requests"),
+        ("outstanding requests", "requests"),
     ],
 )
 def test_a_value_that_an_experiment_measures_has_one_of_its_quantities(
@@ -164,7 +164,7 @@ def test_a_value_that_an_experiment_measures_has_one_of_its_quantities(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"quantity": "bandwith"}, "quantity: there is no quantity 'bandwith'; did you mean 'bandwidth'?"),
+        ({"quantity": "bandwidt"}, "quantity: there is no quantity 'bandwidt'; did you mean 'bandwidth'?"),
         ({"quantity": "capacity"}, "; or leave experiment empty"),
         ({"unit": "KB/s"}, "unit: bandwidth is in MB/s or MiB/s or KiB/s, not in 'KB/s'"),
         ({"quantity": "latency", "unit": ""}, "unit: latency is in ms or us or µs or s, not in ''"),

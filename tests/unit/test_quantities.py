@@ -130,18 +130,18 @@ def test_a_direction_without_requests_has_no_latency(tmp_path: Path, raw: Path, 
     assert row[there] == row["latency_ms"]
 
 
-@pytest.mark.parametrize("name", ["latency_ms", "read_latency_ms", "under_way"])
+@pytest.mark.parametrize("name", ["latency_ms", "read_latency_ms", "outstanding"])
 def test_a_latency_that_fio_did_not_measure_is_missing_and_no_zero(tmp_path: Path, name: str) -> None:
     table = executions(tmp_path, WITHOUT_LATENCY, READS)
     assert table[name].isna().tolist() == [True, False]
 
 
-def test_requests_under_way_are_rate_times_latency(tmp_path: Path) -> None:
+def test_outstanding_requests_are_rate_times_latency(tmp_path: Path) -> None:
     row = executions(tmp_path, MIXED).iloc[0]
     total_ns = sum(part["total_ios"] * part["lat_ns"]["mean"] for part in in_fio(MIXED, "read", "write"))
     runtime_ms = max(part["runtime"] for part in in_fio(MIXED, "read", "write"))
     # Little's law: the time spent by all requests over the time that passed
-    assert row["under_way"] == pytest.approx(total_ns / 1e6 / runtime_ms)
+    assert row["outstanding"] == pytest.approx(total_ns / 1e6 / runtime_ms)
 
 
 def test_fio_s_own_latencies_are_in_milliseconds(tmp_path: Path) -> None:
@@ -247,8 +247,8 @@ def test_any_other_name_is_none(name: str) -> None:
 
 def test_a_mistyped_quantity_is_told_with_the_nearest_one() -> None:
     with pytest.raises(QuantityError) as caught:
-        get("bandwith")
-    assert str(caught.value) == "there is no quantity 'bandwith'; did you mean 'bandwidth'?"
+        get("bandwidt")
+    assert str(caught.value) == "there is no quantity 'bandwidt'; did you mean 'bandwidth'?"
 
 
 def test_a_quantity_that_resembles_none_is_told_with_all_that_are_valid() -> None:
@@ -268,7 +268,7 @@ def test_a_quantity_that_resembles_none_is_told_with_all_that_are_valid() -> Non
         ("latency", "us", 1e-3),
         ("latency", "s", 1e3),
         ("clat p99", "ms", 1),
-        ("requests under way", "requests", 1),
+        ("outstanding requests", "requests", 1),
     ],
 )
 def test_units_that_sources_print_are_known(name: str, unit: str, factor: float) -> None:

@@ -439,7 +439,7 @@ def test_a_drive_s_reason_is_its_own() -> None:
 
 
 def measured(*names: str, drives: tuple[str, ...] = ("d",), depths: tuple[int, ...] = (1, 32)) -> pd.DataFrame:
-    """Return what `Study.measured` makes of random reads of 4 KiB at some depths: means 1000 × the depth."""
+    """Return what `Study.comparison` makes of random reads of 4 KiB at some depths: means 1000 × the depth."""
     rows: list[dict[str, Any]] = []
     for drive in drives:
         for depth in depths:

@@ -525,4 +525,4 @@ def test_what_was_measured_can_be_written_as_json_and_read_again(tmp_path: Path)
 def test_executions_are_those_of_the_measures(tmp_path: Path) -> None:
     found = mix(tmp_path)
     pd.testing.assert_frame_equal(found.executions, read_executions(tmp_path / "m.parquet"))
-    assert np.isfinite(found.executions["under_way"]).all()
+    assert np.isfinite(found.executions["outstanding"]).all()

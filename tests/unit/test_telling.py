@@ -65,33 +65,32 @@ def test_verdicts_are_counted(verdicts: list[str], text: str) -> None:
 
 def depths(rates: list[float], latencies_ms: list[float]) -> pd.DataFrame:
     levels = [1, 4, 16][: len(rates)]
-    under_way = [rate * latency / 1e3 for rate, latency in zip(rates, latencies_ms, strict=True)]
-    return pd.DataFrame(
-        {"drive": "d", "iodepth": levels, "iodepth_reached": levels, "iops_mean": rates, "under_way_mean": under_way}
-    )
+    outstanding = [rate * latency / 1e3 for rate, latency in zip(rates, latencies_ms, strict=True)]
+    depth = {"iodepth": levels, "iodepth_reached": levels}
+    return pd.DataFrame({"drive": "d", **depth, "iops_mean": rates, "outstanding_mean": outstanding})
 
 
-def test_published_requests_under_way_are_rate_times_latency() -> None:
+def test_published_outstanding_requests_are_rate_times_latency() -> None:
     rows = depths([9000.0], [0.111]).assign(published_iops=9162.0, published_latency_ms=0.11)
-    found = clarke2024.with_published_under_way(rows, "published_iops").iloc[0]
-    assert found["published_under_way"] == 1.0
-    assert found["error_under_way_percent"] == pytest.approx(-0.1)
+    found = clarke2024.with_published_outstanding(rows, "published_iops").iloc[0]
+    assert found["published_outstanding"] == 1.0
+    assert found["error_outstanding_percent"] == pytest.approx(-0.1)
 
 
 def test_a_rate_of_reads_alone_counts_twice() -> None:
     rows = depths([9000.0], [0.111]).assign(published_read_iops=4350.0, published_latency_ms=3.67)
-    found = clarke2024.with_published_under_way(rows, "published_read_iops", directions=2)
-    assert found["published_under_way"][0] == 31.9
+    found = clarke2024.with_published_outstanding(rows, "published_read_iops", directions=2)
+    assert found["published_outstanding"][0] == 31.9
 
 
 def test_without_published_values_there_is_no_error() -> None:
     rows = depths([9000.0], [0.111]).assign(published_iops=math.nan, published_latency_ms=math.nan)
-    assert math.isnan(clarke2024.with_published_under_way(rows, "published_iops")["error_under_way_percent"][0])
+    assert math.isnan(clarke2024.with_published_outstanding(rows, "published_iops")["error_outstanding_percent"][0])
 
 
 def test_the_words_on_depth_follow_the_rate() -> None:
-    constant = clarke2024.under_way(depths([9000.0, 9000.0], [0.111, 0.444]), "iodepth")
-    rising = clarke2024.under_way(depths([9000.0, 36000.0], [0.111, 0.111]), "iodepth")
+    constant = clarke2024.outstanding(depths([9000.0, 9000.0], [0.111, 0.444]), "iodepth")
+    rising = clarke2024.outstanding(depths([9000.0, 36000.0], [0.111, 0.111]), "iodepth")
     assert "proportional to it by arithmetic alone" in constant
     assert "grows to 4.00 of its smallest" in rising
 

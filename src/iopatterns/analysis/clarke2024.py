@@ -1,33 +1,34 @@
-"""Little's law on Clarke's figures: requests under way by his rates and latencies, and what follows from them."""
+"""Little's law on Clarke's figures: outstanding requests by his rates and latencies, and what follows from them."""
 
 import pandas as pd
 
 
-def with_published_under_way(rows: pd.DataFrame, rate: str, directions: int = 1) -> pd.DataFrame:
-    """Return ``rows`` with what the source's rate and latency make of the requests under way, and the error against it.
+def with_published_outstanding(rows: pd.DataFrame, rate: str, directions: int = 1) -> pd.DataFrame:
+    """Return ``rows`` with the outstanding requests by the source's rate and latency, and the error against them.
 
     By Little's law (J. D. C. Little, 1961) their mean is the rate times the mean latency. ``rows``: as
-    ``analysis.Study.comparison`` returns it of latency, a rate and requests under way; ``rate``: the column of the
-    published rate, in IOPS; ``directions``: 2 where the source prints the rate of reads, half of all requests. Adds
-    published_under_way and error_under_way_percent.
+    ``analysis.study.Study.comparison`` returns it of latency, a rate and outstanding requests; ``rate``: the column of
+    the published rate, in IOPS; ``directions``: 2 where the source prints the rate of reads, half of all requests. Adds
+    published_outstanding and error_outstanding_percent.
     """
-    under_way = (directions * rows[rate] * rows["published_latency_ms"] / 1e3).round(1)
-    error = 100 * (rows["under_way_mean"] / under_way.where(under_way != 0) - 1)
-    return rows.assign(published_under_way=under_way, error_under_way_percent=error)
+    outstanding = (directions * rows[rate] * rows["published_latency_ms"] / 1e3).round(1)
+    error = 100 * (rows["outstanding_mean"] / outstanding.where(outstanding != 0) - 1)
+    return rows.assign(published_outstanding=outstanding, error_outstanding_percent=error)
 
 
-def under_way(rows: pd.DataFrame, factor: str) -> str:
-    """Return what the requests under way say of parallelism, as a paragraph.
+def outstanding(rows: pd.DataFrame, factor: str) -> str:
+    """Return what the outstanding requests say of parallelism, as a paragraph.
 
-    ``rows``: as `with_published_under_way` returns it, each level of ``factor`` a row; of a factor other than the depth
-    they are the same at every level of a drive that works off what it is given.
+    ``rows``: as `with_published_outstanding` returns it, each level of ``factor`` a row; of a factor other than the
+    depth they are the same at every level of a drive that works off what it is given.
     """
     sentences = []
     for drive, here in rows.groupby("drive", sort=False):
         asked = here["iodepth"] if factor == "iodepth" else pd.Series(here["iodepth_reached"])
-        kept = (here["under_way_mean"] / asked).to_numpy()
+        kept = (here["outstanding_mean"] / asked).to_numpy()
         low, high = float(kept.min()), float(kept.max())
-        text = f"On {drive} {100 * low:.0f} to {100 * high:.0f} % of the depth are under way at every level"
+        share = f"{100 * low:.0f} to {100 * high:.0f} %"
+        text = f"On {drive} the outstanding requests are {share} of the depth at every level"
         sentences.append(text + (": parallelism does not change." if low > 0.9 else ": it is not always used up."))
         rates = here.get("iops_mean")
         if factor == "iodepth" and rates is not None:

@@ -20,8 +20,9 @@ FITTED, BUILT_IN, INDEPENDENT = "fitted", "built in", "independent"
 CLASSES = (INDEPENDENT, BUILT_IN, FITTED)
 # The first of the executions' columns that hold what came out
 _FIRST_RESULT = "bandwidth_bytes_per_s"
-# Of one cell these tell the same: its requests' size, their share of reads and the number under way are given, so that
-# a rate follows from any other, and by Little's law from a mean latency
+# The columns that all tell the same of one cell, and the name that stands for any of them. A cell fixes the size of its
+# requests, their share of reads and how many are outstanding. So each rate follows from any other, and by Little's law
+# from a mean latency.
 _RATE = "rate"
 _OF_RATE = {measure.column for measure in quantities.QUANTITIES.values()} | {_FIRST_RESULT}
 

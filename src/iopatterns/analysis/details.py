@@ -72,8 +72,8 @@ def _jobs(rows: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
 def bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
     """Return the figure of some quantities as bars, a row for each cell and a panel for each quantity.
 
-    ``summaries``: by the name of a quantity, as ``analysis.Study.summary`` returns it by ``by``. Intervals are drawn at
-    the ends of the bars. Raises PlotError for empty summaries.
+    ``summaries``: by the name of a quantity, as ``analysis.study.Study.summary`` returns it by ``by``. Intervals are
+    drawn at the ends of the bars. Raises PlotError for empty summaries.
     """
     first = next(iter(summaries.values()))
     if first.empty:
@@ -185,7 +185,7 @@ def _of_levels(executions: pd.DataFrame, by: Sequence[str], draw: Any, found: pd
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
     for axes in grid.flat[len(panels) :]:
         axes.remove()
-    for axes, ((rw, size), here) in zip(grid.flat, panels, strict=False):
+    for axes, ((rw, size), here) in zip(grid.flat[: len(panels)], panels, strict=True):
         axes.set_title(f"{WORKLOAD_NAMES[rw]}, {block_label(int(size))}")
         axes.tick_params(labelbottom=True)
         for key, cell in _groups(here, others):

@@ -57,10 +57,10 @@ class ExploreError(IoPatternsError):
 class Workload:
     """A stream of requests, in the words of fio.
 
-    Closed loop: ``numjobs`` jobs keep ``iodepth`` requests each under way. Open loop, where ``arrivals_per_s`` is above
-    0: so many requests arrive in a second, at random times, whatever is still under way; numjobs and iodepth then say
-    nothing. ``rwmixread`` is the percentage of reads of the workloads that mix (readwrite, randrw). ``requests`` is how
-    many are made at most. Raises ExploreError.
+    Closed loop: ``numjobs`` jobs keep ``iodepth`` requests each outstanding. Open loop, where ``arrivals_per_s`` is
+    above 0: so many requests arrive in a second, at random times, whatever is still outstanding; numjobs and iodepth
+    then say nothing. ``rwmixread`` is the percentage of reads of the workloads that mix (readwrite, randrw).
+    ``requests`` is how many are made at most. Raises ExploreError.
     """
 
     rw: str = "randread"
@@ -93,7 +93,7 @@ class Workload:
             raise ExploreError(f"bs_bytes is {self.bs_bytes}, which is no multiple of 512, a sector")
         if self.iodepth * self.numjobs > MOST_OUTSTANDING:
             raise ExploreError(
-                f"{self.numjobs} jobs of iodepth {self.iodepth} keep more than {MOST_OUTSTANDING} requests under way"
+                f"{self.numjobs} jobs of iodepth {self.iodepth} keep more than {MOST_OUTSTANDING} requests outstanding"
             )
 
     @property
@@ -165,7 +165,7 @@ class Outcome:
         return edges / 1e6, np.append(ended, ended[-1]) * self.workload.bs_bytes / width_s / 1e6
 
     def depth_shares(self) -> Floats:
-        """Return how much of the duration so many requests were under way: the entry at 3 is of three."""
+        """Return how much of the duration so many requests were outstanding: the entry at 3 is of three."""
         times = np.concatenate([self.issue_ns, self.issue_ns + self.latency_ns])
         steps = np.concatenate([np.ones(self.requests, np.int64), -np.ones(self.requests, np.int64)])
         # at one moment what ends goes first, so that a request that follows another does not overlap it
@@ -262,7 +262,7 @@ class Picture:
         self._latencies = _Panel(
             next(axes), "Latency (µs, logarithmic)", f"Requests within it {_PERCENT}", ("C0", "C1"), logarithmic=True
         )
-        self._depths = _Panel(next(axes), "Requests under way", f"Time {_PERCENT}", ("C2",), drawstyle="steps-mid")
+        self._depths = _Panel(next(axes), "Outstanding requests", f"Time {_PERCENT}", ("C2",), drawstyle="steps-mid")
         self._amplification = _Panel(
             next(axes), "Written by the host, in units of the flash", "Programmed / written", ("C3",)
         )

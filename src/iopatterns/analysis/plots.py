@@ -253,8 +253,8 @@ def _names_of(factor: str, levels: Sequence[Any]) -> dict[Any, str]:
 def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     """Return a figure of a quantity over the levels of two factors, by colour and number, a panel for each of the rest.
 
-    ``summary``: as ``analysis.Study.summary`` returns it of the quantity ``of``, by ``x``, ``y`` and other factors.
-    Raises PlotError for an empty summary.
+    ``summary``: as ``analysis.study.Study.summary`` returns it of the quantity ``of``, by ``x``, ``y`` and other
+    factors. Raises PlotError for an empty summary.
     """
     if summary.empty:
         raise PlotError("there is nothing to draw")
@@ -308,7 +308,7 @@ def level_panels(summary: pd.DataFrame, by: Sequence[str], of: str, published: p
     """Return the x of a figure of any experiment, and its panels: one for each drive and level of the other factors.
 
     x is the factor with the most levels, of ``by`` or the block size. ``summary`` and ``published``: as
-    ``analysis.Study`` returns them of the quantity ``of``, by ``by``.
+    ``analysis.study.Study`` returns them of the quantity ``of``, by ``by``.
     """
     factors = list(dict.fromkeys([*by, "bs_bytes"]))
     x = max(factors, key=lambda factor: summary[factor].nunique())

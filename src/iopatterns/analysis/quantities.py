@@ -70,7 +70,7 @@ QUANTITIES = {
     "read latency": Quantity("read_latency_ms", "Mean latency of reads", "ms"),
     "write latency": Quantity("write_latency_ms", "Mean latency of writes", "ms"),
     # by Little's law: the rate times the time that a request takes
-    "requests under way": Quantity("under_way", "Requests under way", "requests"),
+    "outstanding requests": Quantity("outstanding", "Outstanding requests", "requests"),
 }
 # Of replays of traces, see `replays.measures`
 _OF_REPLAYS = {
@@ -169,7 +169,7 @@ def read_executions(path: Path) -> pd.DataFrame:
 
     What an execution read and wrote, and its jobs, are taken together. Columns: those of the measurements that say what
     was asked for; and of what came out bandwidth_mb_per_s, iops, read_iops, write_iops (sums); latency_ms,
-    read_latency_ms, write_latency_ms (means over requests of fio's ``lat``); under_way; iodepth_reached; fio's own
+    read_latency_ms, write_latency_ms (means over requests of fio's ``lat``); outstanding; iodepth_reached; fio's own
     slat_*, clat_* and lat_* in ms (e.g. clat_p99_9_ms), and its statistics of intervals and shares in percent (see
     `find`), missing where an execution has several rows, for it both read and wrote; bandwidth_bytes_per_s; and
     <counter>_per_request of twins, what their drive counted over the requests that reached it. Latencies that fio does
@@ -209,7 +209,7 @@ def read_executions(path: Path) -> pd.DataFrame:
             "iodepth_reached": rows.groupby(keys, sort=False)["iodepth_reached"].max(),
         }
     )
-    outcome["under_way"] = outcome["iops"] * outcome["latency_ms"] / 1e3
+    outcome["outstanding"] = outcome["iops"] * outcome["latency_ms"] / 1e3
     in_ms.columns = [f"{name.removesuffix('_ns')}_ms" for name in in_ms.columns]
     told = [name for name in rows.columns if _FIOS_OWN.fullmatch(name)]
     in_mb = {

@@ -157,9 +157,10 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
 def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) -> Table:
     """Return the table of some quantities at each level of some factors, with published values and errors beside.
 
-    ``measured``: as ``analysis.Study.measured`` returns it for the same ``by`` and ``of``. One row per drive, workload
-    and level, with all columns of it. Drive, workload and block size are printed where there are several, and intervals
-    where there is room: of two quantities at most. Of the quantities' coefficients of variation the largest is printed.
+    ``measured``: as ``analysis.study.Study.comparison`` returns it for the same ``by`` and ``of``. One row per drive,
+    workload and level, with all columns of it. Drive, workload and block size are printed where there are several, and
+    intervals where there is room: of two quantities at most. Of the quantities' coefficients of variation the largest
+    is printed.
     """
     first = by[0] if by else "bs_bytes"
     shown = [name for name in ("drive", "rw", "bs_bytes") if name in by or measured[name].nunique() > 1]
@@ -198,8 +199,8 @@ def _largest(*values: float) -> str:
 def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
     """Return the table of one cell's quantities, a row for each, with published values and errors.
 
-    ``measured``: as ``analysis.Study.measured`` returns it for the same ``of``; its first row of each drive is shown.
-    Columns of the data: drive, quantity, unit, mean, low, high, cv_percent, published, error_percent and use.
+    ``measured``: as ``analysis.study.Study.comparison`` returns it for the same ``of``; its first row of each drive is
+    shown. Columns of the data: drive, quantity, unit, mean, low, high, cv_percent, published, error_percent and use.
     """
     rows = []
     for cell in measured.drop_duplicates("drive").to_dict("records"):
@@ -226,8 +227,8 @@ def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
 def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
     """Return the table of one quantity with a column for each workload: a row per drive and level of a factor.
 
-    ``summary``: as ``analysis.Study.summary`` returns it by ``factor``. Columns of the data: drive, the factor, and
-    <workload>_mean, <workload>_low, <workload>_high for each workload, in the quantity's unit.
+    ``summary``: as ``analysis.study.Study.summary`` returns it by ``factor``. Columns of the data: drive, the factor,
+    and <workload>_mean, <workload>_low, <workload>_high for each workload, in the quantity's unit.
     """
     measure = quantities.get(of)
     workloads = [rw for rw in WORKLOAD_NAMES if rw in set(summary["rw"])]

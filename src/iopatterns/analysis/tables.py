@@ -23,8 +23,9 @@ WORKLOAD_NAMES = {
     "randrw": "Rand. mixed",
 }
 NOTHING = "–"  # printed where there is no value
-# Of numbers in JSON: fewer than where processors differ, and so many that rounding once more for print gives what
-# rounding the number itself gives (with six, 1.044997 became 1.045 here, and 1.05 in the text beside 1.04 in a table).
+# How many digits a number has in CSV and JSON files. There are too few for the last ones, which differ between
+# processors, and enough that rounding such a number once more for print gives the same as rounding the number itself.
+# With six digits, 1.044997 became 1.045 in the file, and 1.05 in the text beside 1.04 in a table.
 SIGNIFICANT_DIGITS = 12
 
 

@@ -16,8 +16,8 @@ _CHANGE = 0.05
 def over_levels(rows: pd.DataFrame, factor: str, of: str) -> str:
     """Return what becomes of a quantity from the first to the last level of a factor, for each drive and workload.
 
-    ``rows``: as ``analysis.Study.summary`` returns it by ``factor``. Where a level between lies beyond both ends, it is
-    named. Empty for no rows, or where no workload has two levels.
+    ``rows``: as ``analysis.study.Study.summary`` returns it by ``factor``. Where a level between lies beyond both ends,
+    it is named. Empty for no rows, or where no workload has two levels.
     """
     told = []
     for drive, here in rows.groupby("drive", sort=False):

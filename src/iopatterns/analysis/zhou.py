@@ -10,10 +10,10 @@ _RARE = 99  # percent of reads in the slides' mix
 def interference(baseline: pd.DataFrame, mixes: pd.DataFrame) -> pd.DataFrame:
     """Return ``mixes`` with the slides' arithmetic of each.
 
-    ``baseline`` and ``mixes``: as ``analysis.Study.comparison`` returns them of the basic patterns, and by rwmixread.
-    Adds for each drive: cost_reads, how many random reads take as long as a random write; ideal_percent, the share of
-    the rate of reads that would be left if a write did nothing but take its time, in a hundred reads and a write;
-    real_percent, the share that is left; and randread and randwrite, the rates alone in IOPS, measured and as
+    ``baseline`` and ``mixes``: as ``analysis.study.Study.comparison`` returns them of the basic patterns, and by
+    rwmixread. Adds for each drive: cost_reads, how many random reads take as long as a random write; ideal_percent, the
+    share of the rate of reads that would be left if a write did nothing but take its time, in a hundred reads and a
+    write; real_percent, the share that is left; and randread and randwrite, the rates alone in IOPS, measured and as
     published_randread and published_randwrite.
     """
     found = mixes.copy()

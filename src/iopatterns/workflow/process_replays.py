@@ -13,10 +13,11 @@ from pathlib import Path
 from iopatterns.calls import replaying, stand_ins
 from iopatterns.twin import linux
 
-# Of what recordings.yaml says of processes
+# Files in the folder that host and guest share: when each phase began, fio's jobs, what the shell does before each run,
+# and the files that the processes use, with their sizes
 MARKS = "marks"
 _JOBS, _BETWEEN, _FILES = "replay.fio", "between.sh", "files"
-# The starts of processes that run at once lie apart by less than this, each run's in another way: some turns of a disk
+# Processes that run at once start within so many ms of each other, a few turns of a disk, and differently in each run
 _APART_MS = 20
 
 _HEAD = """; Replays processes of a trace, each as a job

@@ -116,8 +116,8 @@ Parameters parse_parameters(std::string_view text) {
     Setter setter(name, values);
     group.visit(setter);
   });
-  // Native command queuing of SATA has reads and writes alone. Linux gives such a drive a flush or a trim once it holds no
-  // other command, and nothing meanwhile (ata_std_qc_defer in drivers/ata/libata-core.c).
+  // Native command queuing of SATA has reads and writes alone. Linux gives such a drive a flush or a trim once it holds
+  // no other command, and nothing meanwhile (ata_std_qc_defer in drivers/ata/libata-core.c).
   const auto transport = values.find("identity.transport");
   parameters.link.queues_data_alone = transport != values.end() && transport->second == "sata";
   for (const auto& [key, value] : values) {
