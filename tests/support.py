@@ -1,5 +1,6 @@
 """What tests of several layers share: the checkout, a copy of the project to run, and a look at processes."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import loaded_snakemake
@@ -179,6 +181,17 @@ def cell_on_a_disk(
         "fio": {"rw": rw, "bs": 4096, "ioengine": "psync", "direct": direct, "group_reporting": 1},
     }
     return {**found, "settings": settings} if settings else found
+
+
+def script(path: Path) -> ModuleType:
+    """Return a script of the project, which is in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for the module of a class
+    spec.loader.exec_module(module)
+    return module
 
 
 @contextmanager

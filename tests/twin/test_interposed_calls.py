@@ -1,16 +1,14 @@
 """The calls that the preload library stands before: all of them documented, and none in the way without a drive."""
 
-import importlib.util
 import os
 import re
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from support import ROOT
+from support import ROOT, script
 
 from iopatterns.twin import state
 
@@ -19,13 +17,7 @@ FOLDER = ROOT / "src/twin/preload"
 
 @pytest.fixture(scope="module")
 def listing() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("list_calls", FOLDER / "list_calls.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for the module of a class
-    spec.loader.exec_module(module)
-    return module
+    return script(FOLDER / "list_calls.py")
 
 
 def defined_in(file: Path) -> set[str]:

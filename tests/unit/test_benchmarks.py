@@ -1,6 +1,5 @@
 """The runner of the benchmarks: which there are, what it writes of them, and what it does with one that fails."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -8,17 +7,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from support import ROOT
+from support import ROOT, script
 
 
 @pytest.fixture
 def runner() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("run", ROOT / "tests/benchmarks/run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "tests/benchmarks/run.py")
 
 
 def test_all_programs_of_the_folder_are_benchmarks_and_say_what_they_are_about(runner: ModuleType) -> None:

@@ -2,7 +2,6 @@
 
 import ast
 import csv
-import importlib.util
 import json
 import os
 import re
@@ -21,7 +20,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 import yaml
-from support import ROOT, cell_on_a_file
+from support import ROOT, cell_on_a_file, script
 
 from iopatterns import cli
 from iopatterns.raw import cells
@@ -41,8 +40,6 @@ RAW_FILES = (ROOT / "docs/raw-files.md").read_text(encoding="utf-8")
 # What a page may name that is in no checkout: made by a run, or an example's
 MADE = ("quick", "data/raw", "data/scratch", "data/archives", "data/traces", "results", "data/twins/my-drive.yaml")
 EXAMPLE_STUDIES = {"gap", "first"}
-# Pages to which another page leads in place of the README
-PART_OF = {"interposed-calls.md": "virtual-time.md"}
 OPTIONS_OF_SNAKEMAKE = {"-n", "--config", "--lint", "--cores", "--profile"}
 STUDIES = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))["studies"]
 
@@ -209,10 +206,7 @@ def test_every_path_that_is_named_is_there(name: str) -> None:
 
 def test_the_readme_leads_to_every_page() -> None:
     led_to = {target.partition("#")[0] for target in links(page_of("README.md"))}
-    assert {f"docs/{page.name}" for page in DOCS if page.name not in PART_OF} <= led_to
-    for part, whole in PART_OF.items():
-        assert f"docs/{whole}" in led_to
-        assert part in links(page_of(f"docs/{whole}"))
+    assert {f"docs/{page.name}" for page in DOCS} <= led_to
 
 
 def test_the_start_page_leads_to_every_page() -> None:
@@ -409,12 +403,7 @@ def test_the_table_of_modules_is_complete_and_in_the_order_of_the_layers() -> No
 
 @pytest.fixture(scope="module")
 def drawing() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("draw", ROOT / "docs/images/draw.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "docs/images/draw.py")
 
 
 def test_the_picture_is_what_the_recorded_measurement_gives(drawing: ModuleType, tmp_path: Path) -> None:
