@@ -25,8 +25,8 @@ hypothesis.settings.load_profile("any machine")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many run tests at once: one more than there are cores, for some tests mostly wait; five at most."""
-    return min(len(os.sched_getaffinity(0)), 4) + 1
+    """Return how many run tests at once: two more than there are cores, for some tests mostly wait; six at most."""
+    return min(len(os.sched_getaffinity(0)), 4) + 2
 
 
 # Which tests take longest, the longest first: of several workers none then ends long after the others. Those of Slurm

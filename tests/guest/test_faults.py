@@ -26,25 +26,22 @@ MAKE_FILE_SYSTEM = "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0"
 # Measures two executions of the cell in a file. What the kernel alone knows is put in: @A@ is the device of the drive
 # of that name, @DEBUG@ that of scsi_debug, @SERIAL@ the serial number of the latter.
 MEASURE = """
+import json
 import os
 import sys
 from pathlib import Path
 
-import yaml
-
 from iopatterns.raw import cells
 from iopatterns import cli
-from iopatterns.configuration import config
 from iopatterns.measuring import machine
 
-drives = Path("config/drives.yaml")
 text = Path(sys.argv[1]).read_text().replace("@A@", os.environ["A"])
 if "@DEBUG@" in text:
     text = text.replace("@DEBUG@", os.environ["DEBUG"])
     text = text.replace("@SERIAL@", machine.disk(Path(os.environ["DEBUG"]))["serial"])
-entry, cell = yaml.safe_load(text)
+entry, cell = json.loads(text)
 name = cell["drive"]["name"]
-drives.write_text(yaml.safe_dump({name: entry}))
+Path("config/drives.yaml").write_text(json.dumps({name: entry}))  # which is YAML, too
 folder = f"data/raw/{name}/study/x-{cells.digest(cell)[:8]}"
 sys.argv = ["iopatterns", "measure", "--specification", cells.canonical(cell), f"{folder}/01.json", f"{folder}/02.json"]
 cli.main()
@@ -69,14 +66,15 @@ settings() {
   sdparm --get=WCE $1 | awk '/^WCE/ {print "WCE", $2}'
 }
 
-# Measures, and does what is said, a moment after the first of two executions is there
+# Measures, and does what is said, a moment after the first of two executions is there. It asks by what needs no process
+# of its own, for fio is to have the one processor.
 measure_until() {
   [ -z "$DEBUG" ] || settings $DEBUG >/run/settings
   rm -f /run/measured
   (
-    until [ -n "$(raws)" ] || [ -e /run/measured ]; do sleep 0.1; done
+    until compgen -G 'data/raw/*/study/*/01.json' >/dev/null || [ -e /run/measured ]; do sleep 0.1; done
     raws | xargs sha256sum >/run/first
-    until pgrep -f '[-]-output=.*02[.]json' >/dev/null || [ -e /run/measured ]; do sleep 0.1; done; sleep 0.7
+    until pgrep -f '[-]-output=.*02[.]json' >/dev/null || [ -e /run/measured ]; do sleep 0.3; done; sleep 0.7
     eval "$2"
   ) &
   measure $1; status=$?
@@ -152,6 +150,10 @@ REFUSED = {
         'mkswap "${A}1" >/dev/null; swapon "${A}1"; attempt lab; status=$?; swapoff "${A}1"; exit $status',
         ("swap", "1 is in use as swap", "swapoff /dev/sd"),
     ),
+    "a partition": (
+        f'ln -s "${{A}}1" /dev/disk/by-id/{LAB.by_id}-part1; attempt partition',
+        ("block device", "1 is a partition of /dev/sd", "Give the whole disk"),
+    ),
     "volume in use": (
         """
         wipefs -qa "${A}1" "$A"; blockdev --rereadpt "$A"
@@ -203,6 +205,12 @@ REFUSED = {
         ("writable", "is read-only", "Measure reading workloads alone"),
     ),
 }
+# What is said before anything is measured, of a drive that may be written, and of the same as swap
+CHECKED = """
+mkdir workflow; cp -r "$PROJECT/workflow/schemas" workflow
+check() { "$PYTHON" -m iopatterns check lab; echo "STATUS: $?"; }
+wipefs -qa "$A"; check; mkswap "$A" >/dev/null; swapon "$A"; check; swapoff "$A"
+"""
 # Which tools some of them need, that a machine may lack
 NEEDS = {"volume": "lvm (apt-get install lvm2)", "array": "mdadm (apt-get install mdadm)"}
 
@@ -252,15 +260,22 @@ def written(name: str, entry: dict[str, Any], **settings: Any) -> list[dict[str,
     return [entry, cell_on_a_disk(entry, name, "randwrite", 300, **settings)]
 
 
+def unhurried(cell: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Return a cell that waits between its requests, so that the emulated processor rests while it is measured."""
+    return {**cell, "fio": {**cell["fio"], "rate_iops": 200, **options}}
+
+
 def read_over(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """Reads so large that on a busy machine too they soon come to the few sectors that scsi_debug fails."""
-    cell = cell_on_a_disk(entry, "reading", "read", 2500, **TUNED)
-    return [entry, {**cell, "fio": {**cell["fio"], "bs": 65536}}]
+    """Reads so large that they soon come to the few sectors that scsi_debug fails."""
+    return [entry, unhurried(cell_on_a_disk(entry, "reading", "read", 2500, **TUNED), bs=65536)]
+
+
+def written_over(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    return [entry, unhurried(cell_on_a_disk(entry, "writing", "randwrite", 2500, **TUNED))]
 
 
 def on_a_file(folder: str) -> list[dict[str, Any]]:
-    cell = cell_on_a_file(Path(folder))
-    cell["fio"]["rw"] = "randwrite"
+    cell = unhurried(cell_on_a_file(Path(folder)), rw="randwrite")
     return [{"kind": "file", "path": cell["drive"]["path"]}, {**cell, "runtime_ms": 6000}]
 
 
@@ -282,10 +297,11 @@ CELLS = {
     "array": written("array", entry(LAB, expendable=["linux_raid_member"])),
     "wrong": written("wrong", entry(OTHER, serial=LAB.serial, destroy=LAB.serial)),
     "unconsented": written("unconsented", entry(LAB, destroy=OTHER.serial)),
+    "partition": written("partition", entry(LAB, path=f"/dev/disk/by-id/{LAB.by_id}-part1")),
     "mistyped": written("mistyped", entry(LAB, path="/dev/sdzz")),
     "mistake": written("mistake", entry(LAB, path="/dev/mistake")),
     "reading": read_over(DEBUG),
-    "writing": [DEBUG, cell_on_a_disk(DEBUG, "writing", "randwrite", 2500, **TUNED)],
+    "writing": written_over(DEBUG),
     "file": on_a_file("/mnt/file"),
     "debug": written("debug", DEBUG),
 }
@@ -328,7 +344,7 @@ def boot(folder: Path, disks: tuple[Disk, ...], sections: dict[str, str]) -> tup
 def boots(guests: None, tmp_path_factory: pytest.TempPathFactory) -> Boots:
     """Two guests side by side, for each takes minutes: drives that must not be written, and drives that fail."""
     refused = {name: WORDS + script for name, (script, _) in REFUSED.items()}
-    refused["written at last"] = WORDS + "wipefs -qa $A; attempt lab"
+    refused |= {"written at last": WORDS + "wipefs -qa $A; attempt lab", "checked": WORDS + CHECKED}
     failing = {name: WORDS + script for name, script in FAILING.items()} | {
         f"kill {disk}": kill(disk) for disk in KILLS
     }
@@ -360,6 +376,13 @@ def test_the_same_drive_is_written_once_nothing_speaks_against_it_and_no_other_i
     assert re.findall("AS BEFORE: (.)", section.output) == ["B", "C"]
     assert boots["refused"][1] == ["b", "c"]
     assert boots["failing"][1] == ["c"]
+
+
+def test_whether_a_drive_may_be_written_is_told_before_anything_is_measured(boots: Boots) -> None:
+    free, in_use = re.split("STATUS: . *\n", boots["refused"][0]["checked"].output)[:2]
+    assert "lab may be written." in free
+    assert re.search("REFUSED  swap: .* is in use as swap", in_use)
+    assert re.findall("STATUS: (.)", boots["refused"][0]["checked"].output) == ["0", "1"]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ FACTS = {
             --iodepth=4 --output-format=json --output="$SHARE/fio.json"
         """,
     "help": '"$PYTHON" -m iopatterns --help',
-    "help again": '"$PYTHON" -m iopatterns --help',
     "scsi_debug": "modprobe scsi_debug dev_size_mb=16 && cat /sys/block/sd*/device/model",
     "null_blk": "modprobe null_blk nr_devices=1 gb=1 && blockdev --getsize64 /dev/nullb0",
     "dm-error": """

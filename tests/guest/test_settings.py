@@ -23,13 +23,15 @@ Spec = dict[str, Any]
 
 def cell(disk: Disk, runtime_ms: int = 200, **settings: Any) -> Spec:
     drive = {"kind": "block", "path": f"/dev/disk/by-id/{disk.by_id}", "serial": disk.serial, "tune": TUNE}
+    # the emulated processor rests while something long is measured
+    unhurried = {"rate_iops": 100} if runtime_ms > 1000 else {}
     return {
         "protocol": 2,
         "runtime_ms": runtime_ms,
         "warmup_ms": 0,
         "seed": 1,
         "drive": {**drive, "name": disk.name, "file_size_bytes": 8 * 2**20},
-        "fio": {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1},
+        "fio": {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1, **unhurried},
         "settings": settings,
     }
 
@@ -99,6 +101,7 @@ SECTIONS = {
     + f"for i in $(seq 90); do {OF_SCSI} | grep -q 'WCE 0, write through' && break; sleep 1; done; "
     + f'"$PYTHON" -m iopatterns restore; echo restore ends with $?; {OF_SCSI}; '
     + f"sdparm --set=WCE=1 $A; wait $!; s=$?; {OF_SCSI}; exit $s",
+    "scsi bit": HERE + measuring(cell(SCSI, DRA=1), "scsi-bit"),
     "nvme bit": HERE + measuring(cell(NVME, DRA=1), "nvme-bit"),
     "user's view": HERE
     + "cd /sys/block/${A#/dev/}/queue; view=$PWD/write_cache; echo write through >$view; echo 64 >read_ahead_kb; "
@@ -230,6 +233,16 @@ def test_a_write_cache_that_something_else_changes_ends_the_run(said: dict[str, 
     assert section.status == 1
     assert "01.json: not kept, for settings changed while it was measured: WCE of sd" in section.output
     assert "was set to 0 and is 1" in section.output
+
+
+def test_a_bit_that_cannot_change_is_told_so(said: dict[str, Section], share: Path) -> None:
+    assert said["scsi bit"].status == 0, said["scsi bit"].output
+    assert step(share, "scsi-bit")["outcome"] == "not changeable"
+    assert "the drive does not take its settings" in said["scsi bit"].output
+
+
+def test_fio_itself_is_told_to_write_nothing_where_a_cell_reads(share: Path) -> None:
+    assert "--readonly" in sidecar(share, "nvme-on")["command"]
 
 
 def test_an_nvme_drive_has_no_bits_of_a_mode_page(share: Path) -> None:

@@ -160,7 +160,8 @@ def on_a_scsi_disk(guests: None, module_disk_folder: Path, tmp_path_factory: pyt
         "destroy": DISK.serial,
         "expendable": ["data"],
     }
-    less = {f"toggle-{bit.lower()}": {"rw": READS} for bit in BITS} | {"schedulers": {"rw": READS}}
+    varied = [*(f"toggle-{bit.lower()}" for bit in BITS), "schedulers", "read-ahead", "concurrency"]
+    less = {name: {"rw": ["read"]} for name in varied}
     less["schedulers"]["scheduler"] = ["none", "cfq"]
     lab = little(guest.share / "project", {**entry, "tune": ["scheduler", *BITS]}, less)
     said = guest.run(MEASURE, timeout_s=600)

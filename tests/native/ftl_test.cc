@@ -188,14 +188,14 @@ class Reference {
   }
 
   void write(const std::vector<std::uint64_t>& units) {
-    for (const std::uint64_t unit : units) mapped_[unit] = true;
+    for (const std::uint64_t unit : units) mapped_[unit] = 1;
     for (const std::uint64_t unit : units) written_[unit] = 1;
     check();
     for (const std::uint64_t unit : units) written_[unit] = 0;
   }
 
   void discard(std::uint64_t first, std::uint64_t count) {
-    for (std::uint64_t unit = first; unit < first + count; ++unit) mapped_[unit] = false;
+    for (std::uint64_t unit = first; unit < first + count; ++unit) mapped_[unit] = 0;
     check();
   }
 
@@ -203,7 +203,7 @@ class Reference {
   void check(bool long_after = false) {
     F& ftl = bench_.ftl();
     std::vector<std::uint32_t> valid(erases_.size());
-    std::vector<bool> taken(programmed_.size());
+    std::vector<std::uint8_t> taken(programmed_.size());
     std::uint64_t programs = 0;
     for (std::uint32_t unit = 0; unit < physical_page_.size(); ++unit) {
       const std::uint32_t physical_page = ftl.physical_page_of(unit);
@@ -213,7 +213,7 @@ class Reference {
       const std::uint32_t block = physical_page / block_units_;
       ++valid[block];
       shared_pages += taken[physical_page];
-      taken[physical_page] = true;
+      taken[physical_page] = 1;
       not_owned += !Probe::owns(ftl, physical_page, unit);
       const auto erases = static_cast<std::int64_t>(Probe::erases(ftl, block));
       const bool erased = erases != erases_[block];
@@ -245,13 +245,13 @@ class Reference {
     REQUIRE(unaccounted == 0);
   }
 
-  [[nodiscard]] bool mapped(std::uint64_t unit) const { return mapped_[unit]; }
+  [[nodiscard]] bool mapped(std::uint64_t unit) const { return mapped_[unit] != 0; }
 
  private:
   Bench<F>& bench_;
   std::uint32_t block_units_;
   std::vector<std::uint32_t> physical_page_;
-  std::vector<bool> mapped_;
+  std::vector<std::uint8_t> mapped_;      // by unit: whether it is; bytes, since sanitizers are slow with bits
   std::vector<std::uint8_t> written_;     // by unit: whether it was, since the last check
   std::vector<std::int64_t> programmed_;  // by physical page: the erase count of its block at the time, -1: never
   std::vector<std::int64_t> erases_;

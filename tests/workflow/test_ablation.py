@@ -30,6 +30,9 @@ def ablated(module_disk_folder: Any) -> Project:
     project.edit("config/ablations.yaml", mechanisms=MECHANISMS)
     study = yaml.safe_load((project.root / "config/studies/zhou.yaml").read_text())
     experiments = {name: study["experiments"][name] for name in ("baseline", "order", "alignment")}
+    # the levels of which the claims speak, and one beside them
+    experiments["order"]["vary"] |= {"skip": ["4k", "60k"]}
+    experiments["alignment"]["vary"] |= {"offset": [0, 512]}
     project.edit("config/studies/zhou.yaml", experiments=experiments)
     for target in ("ablate", "results/scorecard.json"):
         done = project.snakemake(target)
