@@ -62,11 +62,11 @@ class Lab:
         asked = subprocess.run(["sdparm", f"--get={name}", self.device], capture_output=True, text=True, check=False)
         return next(line.split()[1] for line in asked.stdout.splitlines() if line.startswith(name))
 
-    def raws(self, point: int) -> list[Path]:
-        folder = self.folder / f"raw{point}/{self._name}/study/x-{cells.digest(self.cell)[:8]}"
+    def raws(self, point: str) -> list[Path]:
+        folder = self.folder / f"raw-{point}/{self._name}/study/x-{cells.digest(self.cell)[:8]}"
         return [folder / f"{execution:02d}.json" for execution in (1, 2)]
 
-    def start(self, point: int) -> "subprocess.Popen[str]":
+    def start(self, point: str) -> "subprocess.Popen[str]":
         """Start measuring; the process holds the disk when this returns, and has changed nothing yet, or little."""
         raws = [str(raw.relative_to(self.folder)) for raw in self.raws(point)]
         words = ["measure", "--specification", json.dumps(self.cell), *raws]
@@ -76,7 +76,14 @@ class Lab:
             time.sleep(0.001)
         return process
 
-    def run(self, point: int) -> float:
+    @functools.cached_property
+    def lasts_s(self) -> float:
+        """For how many seconds the disk is held by a measurement that nothing disturbs."""
+        lasts_s = self.run("undisturbed")
+        assert self.check_raw_files("undisturbed") == 2
+        return lasts_s
+
+    def run(self, point: str) -> float:
         """Measure without being disturbed, and return for how many seconds the disk was held."""
         process = self.start(point)
         started = time.monotonic()
@@ -84,7 +91,7 @@ class Lab:
         assert process.returncode == 0, said
         return time.monotonic() - started
 
-    def check_raw_files(self, point: int) -> int:
+    def check_raw_files(self, point: str) -> int:
         """Return how many raw files there are; each is whole, and was measured on the disk as its user had it."""
         there = [raw for raw in self.raws(point) if raw.exists()]
         for raw in there:
@@ -105,18 +112,19 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
     After SIGKILL, `iopatterns restore` puts settings back, or the next measurement, by turns.
     """
     chance = random.Random(f"{number.name} {lab.device}")
-    lasts_s = lab.run(0)
-    for point in range(1, points + 1):
+    for turn in range(1, points + 1):
+        point = f"{number.name}-{turn}"
+        delay_s = lab.lasts_s * (turn - chance.random()) / points
         process = lab.start(point)
-        time.sleep(lasts_s * (point - chance.random()) / points)
+        time.sleep(delay_s)
         process.send_signal(number)
         _, said = communicate(process, 20)
-        told = f"{number.name}, point {point} of {points}, status {process.returncode}: {said}"
+        told = f"{number.name}, point {turn} of {points}, status {process.returncode}: {said}"
         assert "Traceback" not in said, told
         assert process.returncode in {0, -number, 128 + number}, told  # 0 and -N: it had all but ended
         if number == signal.SIGKILL:
             before = lab.check_raw_files(point)
-            if point % 2:
+            if turn % 2:
                 words = [sys.executable, "-m", "iopatterns", "restore"]
                 subprocess.run(words, cwd=lab.folder, capture_output=True, check=True)
             else:

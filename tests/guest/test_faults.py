@@ -262,7 +262,7 @@ def written(name: str, entry: dict[str, Any], **settings: Any) -> list[dict[str,
 
 def unhurried(cell: dict[str, Any], **options: Any) -> dict[str, Any]:
     """Return a cell that waits between its requests, so that the emulated processor rests while it is measured."""
-    return {**cell, "fio": {**cell["fio"], "rate_iops": 200, **options}}
+    return {**cell, "fio": {**cell["fio"], "thinktime": 10_000, **options}}
 
 
 def read_over(entry: dict[str, Any]) -> list[dict[str, Any]]:

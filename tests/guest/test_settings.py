@@ -24,7 +24,7 @@ Spec = dict[str, Any]
 def cell(disk: Disk, runtime_ms: int = 200, **settings: Any) -> Spec:
     drive = {"kind": "block", "path": f"/dev/disk/by-id/{disk.by_id}", "serial": disk.serial, "tune": TUNE}
     # the emulated processor rests while something long is measured
-    unhurried = {"rate_iops": 100} if runtime_ms > 1000 else {}
+    unhurried = {"thinktime": 20_000} if runtime_ms > 1000 else {}
     return {
         "protocol": 2,
         "runtime_ms": runtime_ms,
