@@ -12,10 +12,10 @@ STUDIES = ("clarke2024", "zhou")
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Run both studies on a file, a few executions of each cell."""
+    """Run both studies on a file, an execution of each cell."""
     made = copy_project(tmp_path_factory.mktemp("grid") / "project")
-    made.edit("config/config.yaml", studies=list(STUDIES), repetitions=2, file_size="64 MiB")
-    made.edit("config/studies/zhou.yaml", repetitions=2)
+    made.edit("config/config.yaml", studies=list(STUDIES), repetitions=1, file_size="64 MiB")
+    made.edit("config/studies/zhou.yaml", repetitions=1)
     # less of everything: what is measured means nothing here
     of = {study: yaml.safe_load((made.root / f"config/studies/{study}.yaml").read_text()) for study in STUDIES}
     zhou = of["zhou"]["experiments"]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 from linux_kernel import KERNEL, needs_kernel
-from support import ROOT, Project, copy_project, pdf_text
+from support import ROOT, Project, copy_project, pdf_text, shortened
 
 from iopatterns.base import files
 
@@ -38,7 +38,7 @@ def sidecars(project: Project) -> list[dict[str, Any]]:
 def keep(project: Project, *experiments: str) -> None:
     """Leave a few experiments in the study, for less time."""
     content = yaml.safe_load((project.root / STUDY).read_text())["experiments"]
-    project.edit(STUDY, experiments={name: content[name] for name in experiments})
+    project.edit(STUDY, experiments=shortened({name: content[name] for name in experiments}))
 
 
 @pytest.fixture(scope="module")
