@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +20,10 @@ import yaml
 from loops import Loop, loop_device, run, undone
 from support import ROOT, cell_on_a_disk, processes_with
 
+from iopatterns.base import signals
+from iopatterns.measuring.cell import Interrupted, interruptible
+from iopatterns.measuring.drives import restoring
+from iopatterns.measuring.tuning import journal, queue
 from iopatterns.raw import cells
 
 NOBODY = 65534
@@ -500,3 +505,32 @@ def test_a_user_is_told_of_what_root_has_left_changed(
     assert here.restore().returncode == 0
     done = as_a_user(command, state.parent, there.root)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("module", "name"), [(journal, "disk_of"), (signals, "held_back")])
+def test_a_signal_at_the_moment_that_settings_begin_to_be_put_back_waits_until_they_are(
+    loop: Loop, state: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
+) -> None:
+    """The signal comes with the first call of a function on that way: no sender could choose the moment so well."""
+    really = getattr(module, name)
+    sent: list[int] = []
+
+    def disturbed(*given: Any) -> Any:
+        if not sent:
+            sent.append(signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+        return really(*given)
+
+    def measure() -> None:
+        found = journal.present_disk(loop.device.name)
+        assert found is not None
+        with interruptible(), restoring.kept(found, journal.Author("disk", "/here")) as noting:
+            queue.set_attribute(loop.device.name, "scheduler", ASKED_FOR, noting.record)
+            assert loop.present_scheduler() == ASKED_FOR
+            monkeypatch.setattr(module, name, disturbed)
+
+    with pytest.raises(Interrupted):
+        measure()
+    assert sent
+    assert loop.present_scheduler() == FOUND
+    assert not list(state.glob("*.json"))

@@ -756,13 +756,16 @@ TEST_CASE("a data block of which nothing is left is erased when it is written ag
 
 TEST_CASE("the initial layout's two directions are inverse, and its counts are right") {
   for (const InitialState state : kStates) {
-    for (const auto& [dies, rows, row_units] : {std::tuple{1U, 8U, 1U}, {4U, 16U, 2U}, {6U, 12U, 3U}, {16U, 64U, 1U}}) {
+    // the last of them says in how many eighths the last stripe is full, but for five units more
+    for (const auto& [dies, rows, row_units, eighths] :
+         {std::tuple{1U, 8U, 1U, 0U}, {4U, 16U, 2U, 0U}, {4U, 16U, 2U, 3U}, {6U, 12U, 3U, 7U}, {16U, 64U, 1U, 4U}}) {
       BlockShape shape;
       shape.dies = dies;
       shape.rows = rows;
       shape.row_units = row_units;
       shape.blocks = 20 * dies;
-      const std::uint32_t units = 15 * dies * shape.block_units() + 5;
+      const std::uint32_t stripe_units = dies * shape.block_units();
+      const std::uint32_t units = 15 * stripe_units + stripe_units * eighths / 8 + 5;
       const InitialLayout layout(state, shape, units, 2 * dies + 1);
       std::uint64_t wrong = 0;
       std::set<std::uint32_t> used_pages;

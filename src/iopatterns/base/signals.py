@@ -10,8 +10,11 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @contextmanager
 def held_back() -> Iterator[None]:
     """Let those signals wait, for this process and those that it starts, until the context ends."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, STOPPING
+        )  # where one came just before, its handler may raise from here
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

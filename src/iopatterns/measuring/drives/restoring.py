@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from iopatterns.base import messages
+from iopatterns.base import messages, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.lock import DiskBusyError, locked
@@ -26,7 +26,22 @@ def kept(of: Disk, by: Author) -> Iterator[Journal]:
     try:
         yield noting
     finally:
+        _restore_whatever_comes(noting)
+
+
+def _restore_whatever_comes(noting: Journal) -> None:
+    """Put back what a journal has noted, also where a signal to stop comes at the very moment that this begins.
+
+    The first such signal is the only one that raises (`measuring.cell.interruptible`): from then on nothing disturbs.
+    """
+    try:
+        with signals.held_back():
+            noting.restore()
+    except Exception:
+        raise
+    except BaseException:
         noting.restore()
+        raise
 
 
 @contextlib.contextmanager
