@@ -12,9 +12,8 @@ def held_back() -> Iterator[None]:
     """Let those signals wait, for this process and those that it starts, until the context ends."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, STOPPING
-        )  # where one came just before, its handler may raise from here
+        # where a signal came just before, its handler may raise from here
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -67,11 +67,11 @@ std::uint32_t InitialLayout::valid_units(std::uint32_t block) const {
   const std::uint64_t stripe_units = static_cast<std::uint64_t>(shape_.block_units()) * shape_.dies;
   if ((stripe + 1) * stripe_units <= units_) return shape_.block_units();
   // the last stripe, which the data do not fill: row by row, until they end
+  const std::uint64_t turn_units = shape_.row_units;
   std::uint64_t valid = 0;
-  for (std::uint64_t row = stripe * shape_.rows; row < (stripe + 1) * shape_.rows; ++row) {
-    const std::uint64_t first = (row * shape_.dies + turn_of_die(shape_, row, shape_.die_of(block))) * shape_.row_units;
-    if (row * shape_.dies * shape_.row_units >= units_) break;
-    valid += std::min<std::uint64_t>(shape_.row_units, units_ - std::min<std::uint64_t>(first, units_));
+  for (std::uint64_t row = stripe * shape_.rows; row * shape_.dies * turn_units < units_; ++row) {
+    const std::uint64_t turn = row * shape_.dies + turn_of_die(shape_, row, shape_.die_of(block));
+    if (turn * turn_units < units_) valid += std::min(turn_units, units_ - turn * turn_units);
   }
   return static_cast<std::uint32_t>(valid);
 }
