@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from support import ROOT
 
-from iopatterns.analysis.study import Study
+from iopatterns.study import Study
 
 RECORDED = ROOT / "tests/notebooks/data"
 RAW = pd.read_parquet(RECORDED / "saif2020.parquet").assign(mb=lambda rows: rows["bandwidth_bytes_per_s"] / 1e6)

@@ -141,7 +141,7 @@ def lay_out_recorded(project: Path, studies: Sequence[str] = ("saif2020",)) -> P
     colophon = json.loads((recorded / "colophon.json").read_text(encoding="utf-8"))
     colophon |= {"studies": {study: colophon["studies"][study] for study in studies}, "order": list(studies)}
     (project / "results/colophon.json").write_text(json.dumps(colophon), encoding="utf-8")
-    from iopatterns.analysis import scorecard  # pandas with it, which few tests need
+    from iopatterns.judging import scorecard  # pandas with it, which few tests need
 
     for study in studies:
         if study not in _judged:

@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from iopatterns.analysis.plots import bandwidth_figure, styled, write_png
-from iopatterns.analysis.study import Study
+from iopatterns.study import Study
 from iopatterns.base import files
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -247,8 +247,8 @@ def scorecard_command(expect: bool) -> None:
 
     A study that was run with other values than by default is not held against what is expected.
     """
-    from iopatterns.analysis import scorecard
     from iopatterns.base import files
+    from iopatterns.judging import scorecard
 
     root = Path.cwd()
     if expect:
@@ -285,7 +285,7 @@ def bench_command(drive: str, options: tuple[str, ...], **given: str | int | Non
     drive is checked and kept from harm as in any study.
     """
     from iopatterns.configuration import kinds
-    from iopatterns.workflow.bench import Bench, Request
+    from iopatterns.lab.bench import Bench, Request
 
     _require_host(kinds.host_of(_entry(drive)))
     values = {name: given.pop(name) for name in ("repetitions", "runtime", "file_size")}
@@ -322,7 +322,8 @@ def compare_command(first: str, second: str, of: str, confidence: float, output:
     A level is such as DRA=0 or iodepth=8. A folder is that of another run, with another configuration or version of
     fio, or of `iopatterns bench`. Points are those that both have measured.
     """
-    from iopatterns.analysis import comparison, plots, tables
+    from iopatterns.analysis import plots, tables
+    from iopatterns.lab import comparison
 
     compared = comparison.Comparison(*comparison.sides(Path.cwd(), first, second), of, confidence)
     points = compared.points()
@@ -353,7 +354,7 @@ def spread_command(drives: tuple[str, ...], of: str, confidence: float, output: 
     They are best of one model: many drives of a lab, or one drive of each student, out of archives.
     """
     from iopatterns.analysis import plots, tables
-    from iopatterns.analysis.spread import Spread
+    from iopatterns.lab.spread import Spread
 
     spread = Spread.of_drives(Path.cwd(), drives, of, confidence)
     points = spread.points()

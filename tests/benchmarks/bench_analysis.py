@@ -13,9 +13,10 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from iopatterns.analysis import plots, scorecard
-from iopatterns.analysis.checks.selections import Executions
-from iopatterns.analysis.study import Study
+from iopatterns.analysis import plots
+from iopatterns.judging import scorecard
+from iopatterns.judging.checks.selections import Executions
+from iopatterns.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests/notebooks/data"

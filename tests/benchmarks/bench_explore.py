@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from iopatterns.analysis import explore
+from iopatterns.lab import explore
 from iopatterns.twin import models
 
 WORKLOADS = {

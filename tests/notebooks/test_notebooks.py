@@ -17,8 +17,8 @@ import pypdfium2
 import pytest
 from support import ROOT, lay_out_recorded, pdf_text
 
-from iopatterns.analysis import scorecard
 from iopatterns.configuration import config
+from iopatterns.judging import scorecard
 from iopatterns.workflow import ablation
 from iopatterns.workflow.notebooks import execute
 from iopatterns.workflow.report import compile_report

@@ -9,10 +9,10 @@ import pytest
 import yaml
 from support import ROOT, Project, copy_project, lay_out_recorded
 
-from iopatterns.analysis import scorecard
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, grid, kinds
+from iopatterns.judging import scorecard
 from iopatterns.workflow import ablation, ablation_runs
 from iopatterns.workflow.plan import Plan
 

@@ -14,9 +14,13 @@ from hypothesis import strategies as st
 from scipy import stats
 from support import ROOT
 
-from iopatterns.analysis import checks, claims
-from iopatterns.analysis.checks.expectations import Against
-from iopatterns.analysis.checks.findings import (
+from iopatterns.analysis import quantities
+from iopatterns.analysis.statistics import interval
+from iopatterns.base.yaml_schema import ConfigError
+from iopatterns.configuration.factors import column_of
+from iopatterns.judging import checks, claims
+from iopatterns.judging.checks.criteria import Against
+from iopatterns.judging.checks.findings import (
     DEVIATES,
     REPRODUCED,
     UNDECIDED,
@@ -25,11 +29,8 @@ from iopatterns.analysis.checks.findings import (
     Part,
     of_error,
 )
-from iopatterns.analysis.checks.selections import Executions, of_experiment
-from iopatterns.analysis.claims import UNTESTABLE, Judge, status_of
-from iopatterns.analysis.statistics import interval
-from iopatterns.base.yaml_schema import ConfigError
-from iopatterns.configuration.factors import column_of
+from iopatterns.judging.checks.selections import Executions
+from iopatterns.judging.claims import UNTESTABLE, Judge, status_of
 from iopatterns.raw.tuning_steps import OfCell
 
 FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
@@ -438,7 +439,7 @@ def test_executions_of_other_experiments_do_not_count() -> None:
 
 def test_a_cell_serves_each_experiment_that_it_names() -> None:
     table = executions(([1.0], {"experiments": "initial block-size"}), ([2.0], {"experiments": "block-size"}))
-    assert [len(of_experiment(table, name)) for name in ("initial", "block-size", "block")] == [1, 2, 0]
+    assert [len(quantities.of_experiment(table, name)) for name in ("initial", "block-size", "block")] == [1, 2, 0]
 
 
 # ---- Status of a claim

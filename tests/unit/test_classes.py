@@ -9,9 +9,10 @@ import pytest
 import yaml
 from support import ROOT
 
-from iopatterns.analysis import checks, classes, published
-from iopatterns.analysis.checks.selections import Executions
-from iopatterns.analysis.classes import BUILT_IN, FITTED, INDEPENDENT, Class, ClassesError, Classifier, Making
+from iopatterns.analysis import published
+from iopatterns.judging import checks, classes
+from iopatterns.judging.checks.selections import Executions
+from iopatterns.judging.classes import BUILT_IN, FITTED, INDEPENDENT, Class, ClassesError, Classifier, Making
 from iopatterns.twin import models
 
 STUDY = "mine"

@@ -11,7 +11,7 @@ from recorded import RECORDED
 from support import ROOT
 
 from iopatterns.analysis import plots, quantities, tables
-from iopatterns.analysis.comparison import Comparison, ComparisonError, sides
+from iopatterns.lab.comparison import Comparison, ComparisonError, sides
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,12 @@
 import dataclasses
 from functools import cache
 
+import datasheets
 import pandas as pd
 from recorded import RECORDED
 from support import ROOT
 
-from iopatterns.analysis import datasheets
-from iopatterns.analysis.study import Study
+from iopatterns.study import Study
 
 OF = ["bandwidth", "iops", "latency"]
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from support import ROOT, lay_out_recorded
 
-from iopatterns.analysis import scorecard
 from iopatterns.configuration import config, default
+from iopatterns.judging import scorecard
 
 STUDY = "saif2020"
 CONFIGURED = config.load(ROOT)

@@ -10,9 +10,9 @@ import PIL.Image
 import pytest
 from support import ROOT, lay_out_recorded
 
-from iopatterns.analysis import browse, controls, explore
-from iopatterns.analysis.browse import BrowseError, Executions
-from iopatterns.analysis.explore import ExploreError, Workload, simulate
+from iopatterns.lab import browse, controls, explore
+from iopatterns.lab.browse import BrowseError, Executions
+from iopatterns.lab.explore import ExploreError, Workload, simulate
 from iopatterns.twin import fitting, models
 from iopatterns.twin.error import TwinError
 

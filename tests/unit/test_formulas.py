@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iopatterns.analysis.formulas import Formula, FormulaError
+from iopatterns.judging.formulas import Formula, FormulaError
 
 NUMBERS = {"a": 3.0, "b": 0.5, "read_iops": 11753.65}
 _numbers = st.one_of(st.integers(0, 10**6).map(str), st.floats(0, 1e6).map(lambda number: format(number, "f")))

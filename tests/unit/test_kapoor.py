@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import kapoor
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,11 +21,11 @@ from recorded import RECORDED
 from support import ROOT
 
 from iopatterns import twin
-from iopatterns.analysis import kapoor, linux_schedulers, published, replays
-from iopatterns.analysis.study import Study
+from iopatterns.analysis import published, replays
 from iopatterns.base import files, schedulers, yaml_schema
 from iopatterns.base.units import size_bytes
 from iopatterns.measuring import replays as replaying
+from iopatterns.study import Study
 from iopatterns.twin import traces
 from iopatterns.twin.traces import parquet
 from iopatterns.workflow import capture
@@ -448,12 +449,12 @@ def test_a_claim_about_a_largest_miss_ratio_is_held_against_the_largest(claim: s
 
 
 def test_each_scheduler_of_the_kernel_stands_beside_the_models_that_does_the_same() -> None:
-    assert linux_schedulers.MODELLED.keys() == set(schedulers.TODAY)
-    found = linux_schedulers.schedulers(recorded_study())
+    assert kapoor.MODELLED.keys() == set(schedulers.TODAY)
+    found = kapoor.schedulers(recorded_study())
     assert len(found) == 2 * 3 * 4
-    assert set(zip(found["scheduler"], found["modelled"], strict=True)) == set(linux_schedulers.MODELLED.items())
+    assert set(zip(found["scheduler"], found["modelled"], strict=True)) == set(kapoor.MODELLED.items())
     # without a scheduler both only pass on what is asked
     without = found[(found["scheduler"] == "none") & (found["drive"] == "ssd-alone")]
     assert (without["difference_percent"].abs() < 1).all()
-    assert f"Of {len(found)} bandwidths" in linux_schedulers.told(found)
-    assert len(linux_schedulers.scheduler_figure(found).axes) == 6
+    assert f"Of {len(found)} bandwidths" in kapoor.scheduler_note(found)
+    assert len(kapoor.scheduler_figure(found).axes) == 6

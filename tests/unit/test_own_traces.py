@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import park2009
 import pytest
 import yaml
 from support import ROOT, Project
 
 from iopatterns import calls
-from iopatterns.analysis import applications, park2009
+from iopatterns.analysis import applications
 from iopatterns.base import yaml_schema
 from iopatterns.calls import stand_ins
 from iopatterns.configuration import config, grid, iologs

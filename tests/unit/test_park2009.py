@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import park2009
 import pytest
 import yaml
 from linux_kernel import needs_kernel
 from support import ROOT
 
 from iopatterns import twin
-from iopatterns.analysis import park2009, published, replays
+from iopatterns.analysis import published, replays
 from iopatterns.base import files, yaml_schema
 from iopatterns.calls import stand_ins
 from iopatterns.configuration import config, factors, grid, iologs

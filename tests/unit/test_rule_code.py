@@ -73,7 +73,7 @@ def test_what_decides_that_an_execution_stands_apart_is_behind_each_study() -> N
         ("measuring/cell.py", {"ablate_mechanism.py"}, False),
         ("measuring/steadiness.py", {"ablate_mechanism.py", "collect.py", "report.py"}, True),
         ("raw/tuning_steps.py", {*ABLATION, *CAPTURE, "collect.py", "judge.py", "report.py"}, True),
-        ("analysis/formulas.py", {*ABLATION, "judge.py"}, True),
+        ("judging/formulas.py", {*ABLATION, "judge.py"}, True),
         ("workflow/report.py", {"report.py"}, False),
     ],
 )
@@ -84,8 +84,8 @@ def test_exactly_those_rest_on_a_module_that_import_it(module: str, scripts: set
 
 
 def test_what_is_imported_by_what_is_imported_is_behind_a_script(tmp_path: Path) -> None:
-    found = script(tmp_path, "from iopatterns.analysis.claims import Judge")
-    assert {"src/iopatterns/analysis/claims.py", "src/iopatterns/analysis/formulas.py"} <= set(found)
+    found = script(tmp_path, "from iopatterns.judging.claims import Judge")
+    assert {"src/iopatterns/judging/claims.py", "src/iopatterns/judging/formulas.py"} <= set(found)
     assert "src/iopatterns/base/errors.py" in found  # claims -> formulas -> errors
     assert "src/iopatterns/analysis/plots.py" not in found
 

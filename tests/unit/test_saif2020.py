@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import saif2020
 from recorded import REFUSERS, asks, mean_of, only, study
 
-from iopatterns.analysis import saif2020
 from iopatterns.analysis.tables import write_numbers
 
 pytestmark = pytest.mark.slow  # each recomputes a recorded study

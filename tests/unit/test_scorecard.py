@@ -12,13 +12,14 @@ import pytest
 import yaml
 from support import ROOT, lay_out_recorded
 
-from iopatterns.analysis import checks, claims, classes, published, scorecard
-from iopatterns.analysis.checks.findings import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, ClaimsError
-from iopatterns.analysis.claims import CONTRADICTED, UNTESTABLE
-from iopatterns.analysis.scorecard import ScorecardError
+from iopatterns.analysis import published
 from iopatterns.base.units import size_bytes
 from iopatterns.configuration.factors import get
 from iopatterns.configuration.sources import PublishedError
+from iopatterns.judging import checks, claims, classes, scorecard
+from iopatterns.judging.checks.findings import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, ClaimsError
+from iopatterns.judging.claims import CONTRADICTED, UNTESTABLE
+from iopatterns.judging.scorecard import ScorecardError
 
 pytestmark = pytest.mark.slow  # each worker judges whole studies first
 

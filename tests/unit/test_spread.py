@@ -10,8 +10,8 @@ from recorded import RECORDED
 from scipy import stats
 
 from iopatterns.analysis import plots, tables
-from iopatterns.analysis.spread import Spread, SpreadError, components
 from iopatterns.analysis.statistics import StatisticsError
+from iopatterns.lab.spread import Spread, SpreadError, components
 
 MEAN, BETWEEN, WITHIN = 500.0, 30.0, 12.0
 

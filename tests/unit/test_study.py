@@ -14,9 +14,9 @@ from support import ROOT
 
 from iopatterns.analysis.quantities import QuantityError, read_executions
 from iopatterns.analysis.statistics import Method, interval
-from iopatterns.analysis.study import BANDWIDTH, AnalysisError, Study
 from iopatterns.analysis.tables import write_numbers
 from iopatterns.configuration.sources import VALUE_COLUMNS
+from iopatterns.study import BANDWIDTH, AnalysisError, Study
 
 # ---- Experiments and drives
 

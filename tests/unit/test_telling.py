@@ -2,10 +2,12 @@
 
 import math
 
+import clarke2024
 import pandas as pd
 import pytest
+import zhou
 
-from iopatterns.analysis import clarke2024, telling, zhou
+from iopatterns.analysis import telling
 from iopatterns.analysis.tables import printed
 
 

@@ -13,10 +13,10 @@ import yaml
 from click.testing import CliRunner
 from support import ROOT, lay_out_recorded, pdf_text
 
-from iopatterns.analysis import scorecard
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.cli import commands
+from iopatterns.judging import scorecard
 from iopatterns.workflow import skeleton
 from iopatterns.workflow.notebooks import execute, parameters_of
 from iopatterns.workflow.report import compile_report

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iopatterns.analysis import scorecard
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import bounded
 from iopatterns.configuration import config, default
+from iopatterns.judging import scorecard
 from iopatterns.measuring import progress
 from iopatterns.workflow import ablation
 

@@ -1,1 +1,1 @@
-"""What notebooks, claims and the report call: from tidy tables of executions to tables, figures and verdicts."""
+"""Tables, statistics and figures of measured repetitions."""

@@ -238,3 +238,11 @@ def _counted(first: pd.DataFrame) -> pd.DataFrame:
 def _mean(total: pd.Series, count: pd.Series) -> pd.Series:
     """Return the mean of so many, missing where there are none."""
     return (total / count.where(count > 0)).astype("float64")
+
+
+def of_experiment(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
+    """Return the executions that any of some experiments asks for, each once; a cell may serve several."""
+    wanted = set(experiments)
+    served = executions["experiments"]
+    asked = {names: bool(wanted & set(names.split())) for names in served.unique()}
+    return executions[served.map(asked).astype(bool)]

@@ -291,9 +291,10 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
     """
     import pandas as pd
 
-    from iopatterns.analysis import checks, published, quantities
-    from iopatterns.analysis.checks.findings import REPRODUCED, WITHIN, ClaimsError
-    from iopatterns.analysis.claims import Judge
+    from iopatterns.analysis import published, quantities
+    from iopatterns.judging import checks
+    from iopatterns.judging.checks.findings import REPRODUCED, WITHIN, ClaimsError
+    from iopatterns.judging.claims import Judge
 
     tables, steps = [], []
     known: set[str] = set()

@@ -1,6 +1,7 @@
 """Executes the analysis notebooks: parameters checked first, then papermill, then one clear error or none."""
 
 import ast
+import importlib.util
 import itertools
 import logging
 import os
@@ -57,6 +58,21 @@ def from_root(path: Path | str) -> Path:
     """
     _check_injected()
     return project_root() / path
+
+
+def study_code(study: str) -> types.ModuleType:
+    """Return the module ``notebooks/<study>.py``: the code that only the notebook of a study needs.
+
+    An ``import`` would find the module in some working directories only, and no study with a hyphen in its name.
+    Raises NotebookError if there is no such file.
+    """
+    path = project_root() / f"notebooks/{study}.py"
+    spec = importlib.util.spec_from_file_location(study, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise NotebookError(f"{path}: there is no such file. It holds the code of the notebook of study '{study}'.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _check_injected() -> None:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from iopatterns.base import files, messages, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, kinds
+from iopatterns.lab.bench import STUDY, Bench, Request
 from iopatterns.raw.sidecars import is_measured, read_sidecar
-from iopatterns.workflow.bench import STUDY, Bench, Request
 
 if TYPE_CHECKING:
     import pandas as pd

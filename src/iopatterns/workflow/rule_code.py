@@ -24,7 +24,8 @@ def behind(root: Path, *of: str) -> list[str]:
     paths below ``root``, in alphabetical order; data that lie beside a module are among them. Imports inside functions
     count like all others. Raises ValueError for a module that there is not.
     """
-    return sorted({path for module in _modules(root, of) for path in _files(root, module)})
+    beside = {str(path.relative_to(root)) for path in _beside_notebooks(root, of)}
+    return sorted(beside | {path for module in _modules(root, of) for path in _files(root, module)})
 
 
 def built(root: Path, *of: str) -> str:
@@ -33,7 +34,7 @@ def built(root: Path, *of: str) -> str:
     ``of`` as for `behind`. A part is rested on where the native module is imported, or where code names its file. It
     is a sum of contents, so that building the same once more changes nothing.
     """
-    codes = [code for each in of if _is_file(each) for code in _code(root / each)]
+    codes = list(_sources(root, of))
     paths = {path for module in _modules(root, of) for path in _files(root, module) if path.endswith(".py")}
     codes += [code for path in sorted(paths) for code in _code(root / path)]
     parts = _built_parts()
@@ -65,8 +66,20 @@ def _modules(root: Path, of: Iterable[str]) -> frozenset[str]:
     named = {each for each in of if not _is_file(each)}
     if missing := sorted(named - _graph().modules):
         raise ValueError(f"There is no module {', '.join(missing)}.")
-    imported = {module for each in of if _is_file(each) for code in _code(root / each) for module in _imported(code)}
+    imported = {module for code in _sources(root, of) for module in _imported(code)}
     return _closure(frozenset(named | imported))
+
+
+def _sources(root: Path, of: Iterable[str]) -> Iterator[str]:
+    """Yield the code of some scripts and notebooks, and of the modules beside the notebooks."""
+    named = [root / each for each in of if _is_file(each)]
+    yield from (code for file in [*named, *_beside_notebooks(root, of)] for code in _code(file))
+
+
+def _beside_notebooks(root: Path, of: Iterable[str]) -> list[Path]:
+    """Return the modules that lie beside some notebooks under their names."""
+    modules = [(root / each).with_suffix(".py") for each in of if each.endswith(".ipynb")]
+    return [module for module in modules if module.is_file()]
 
 
 def _code(file: Path) -> Iterator[str]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iopatterns.analysis import scorecard
 from iopatterns.base import files, units
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import kinds
+from iopatterns.judging import scorecard
 from iopatterns.measuring import progress
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
 from iopatterns.workflow.plan import PROGRESS

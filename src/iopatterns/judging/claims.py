@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from iopatterns.analysis import checks
-from iopatterns.analysis.checks.expectations import How
-from iopatterns.analysis.checks.findings import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, ClaimsError, Part
-from iopatterns.analysis.checks.selections import Executions
 from iopatterns.base import yaml_schema
+from iopatterns.judging import checks
+from iopatterns.judging.checks.criteria import How
+from iopatterns.judging.checks.findings import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, ClaimsError, Part
+from iopatterns.judging.checks.selections import Executions
 from iopatterns.raw.tuning_steps import OfCells
 
 SCHEMA = "workflow/schemas/claims.schema.yaml"

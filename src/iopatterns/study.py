@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import pandas as pd
 
-from iopatterns.analysis import claims, quantities, report_tables
-from iopatterns.analysis.checks.selections import of_experiment
-from iopatterns.analysis.classes import with_uses
+from iopatterns.analysis import quantities, report_tables
 from iopatterns.analysis.published import conditions, load, load_drives
 from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
+from iopatterns.judging import claims
+from iopatterns.judging.classes import with_uses
 from iopatterns.measuring.steadiness import doubts
 from iopatterns.raw import tuning_steps
 
@@ -89,7 +89,7 @@ class Study:
 
     def rows(self, *experiments: str) -> pd.DataFrame:
         """Return the executions of some experiments together, each once."""
-        return of_experiment(self.executions, *experiments)
+        return quantities.of_experiment(self.executions, *experiments)
 
     def steady_note(self, *experiments: str) -> str:
         """Return a sentence on the steady state of the executions of some experiments, for a note below a table.

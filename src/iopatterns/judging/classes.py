@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from iopatterns.analysis import checks, published, quantities
-from iopatterns.analysis.checks.estimates import Estimate
-from iopatterns.analysis.checks.selections import Executions
+from iopatterns.analysis import published, quantities
 from iopatterns.base import yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import kinds
+from iopatterns.judging import checks
+from iopatterns.judging.checks.estimates import Estimate
+from iopatterns.judging.checks.selections import Executions
 
 FITTED, BUILT_IN, INDEPENDENT = "fitted", "built in", "independent"
 # What counts most comes first

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from iopatterns.analysis import applications
 from iopatterns.analysis.plots import WIDTH_INCH, styled
 from iopatterns.analysis.replays import SHOWN
-from iopatterns.analysis.study import Study
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed, significant
 from iopatterns.calls import Trace, stand_ins
+from iopatterns.study import Study
 
 # Against it all times are held
 DISK = "caviar-se"

@@ -12,11 +12,10 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from iopatterns.analysis import plots, quantities
-from iopatterns.analysis.checks.selections import of_experiment
-from iopatterns.analysis.comparison import Side, in_words, point_factors, sides
 from iopatterns.analysis.statistics import Floats, StatisticsError
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, between, fixed, significant
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.lab.comparison import Side, in_words, point_factors, sides
 
 APART, OPEN = "drives differ", "not told apart"
 _LEAST_DRIVES = 2
@@ -149,7 +148,7 @@ class Spread:
             names = list(dict.fromkeys(name for text in mine["experiments"] for name in text.split()))
             for experiment in names:
                 tables = [side.executions.get(study, mine.iloc[:0]) for side in self.drives]
-                parts = [of_experiment(table, experiment) for table in tables]
+                parts = [quantities.of_experiment(table, experiment) for table in tables]
                 parts = [rows[rows[column].notna()] if column in rows else rows.iloc[:0] for rows in parts]
                 if not any(rows.empty for rows in parts):
                     yield study, experiment, parts

@@ -9,10 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from iopatterns.analysis import plots, quantities
-from iopatterns.analysis.checks.selections import of_experiment
 from iopatterns.analysis.statistics import summarise
-from iopatterns.analysis.study import varied
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.study import varied
 
 # Where the commands put what they have measured: the whole report, the quick one, `iopatterns bench`
 _RESULTS = ("results", "quick/results", "results/bench/*")
@@ -52,12 +51,12 @@ class Executions:
 
     def levels(self, experiment: str) -> dict[str, list[Any]]:
         """Return the columns of an experiment's executions that have several levels, each with these in order."""
-        rows = of_experiment(self.rows, experiment)
+        rows = quantities.of_experiment(self.rows, experiment)
         return {name: sorted(set(rows[name].dropna())) for name in varied(rows)}
 
     def quantities(self, experiment: str) -> list[str]:
         """Return the quantities that an experiment's executions tell, of those that have a name of their own."""
-        return quantities.told(of_experiment(self.rows, experiment))
+        return quantities.told(quantities.of_experiment(self.rows, experiment))
 
     def figure(
         self,
@@ -82,7 +81,7 @@ class Executions:
         open_ones = [name for name in levels if name not in {*shown, *at}]
         if open_ones:
             raise BrowseError(f"experiment '{experiment}': give the level of {', '.join(open_ones)}, which vary, too")
-        rows = of_experiment(self.rows, experiment)
+        rows = quantities.of_experiment(self.rows, experiment)
         for name, level in at.items():
             rows = rows[rows[name] == level]
         column = quantities.get(of).column

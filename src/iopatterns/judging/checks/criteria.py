@@ -8,8 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import pandas as pd
 
-from iopatterns.analysis.checks.estimates import Estimate, Observed
-from iopatterns.analysis.checks.findings import (
+from iopatterns.analysis.quantities import Quantity
+from iopatterns.analysis.statistics import EQUIVALENCE_ALPHA, equivalence_of
+from iopatterns.base.yaml_schema import nearest
+from iopatterns.judging.checks.estimates import Estimate, Observed
+from iopatterns.judging.checks.findings import (
     DEVIATES,
     REPRODUCED,
     TOLERANCE,
@@ -20,9 +23,6 @@ from iopatterns.analysis.checks.findings import (
     error_of,
     of_error,
 )
-from iopatterns.analysis.quantities import Quantity
-from iopatterns.analysis.statistics import EQUIVALENCE_ALPHA, equivalence_of
-from iopatterns.base.yaml_schema import nearest
 
 
 class How(NamedTuple):

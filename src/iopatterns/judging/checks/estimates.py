@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iopatterns.analysis.formulas import Formula
 from iopatterns.analysis.statistics import (
     Interval,
     difference_interval,
@@ -14,6 +13,7 @@ from iopatterns.analysis.statistics import (
     interval,
     product_interval,
 )
+from iopatterns.judging.formulas import Formula
 
 
 @dataclass(frozen=True)

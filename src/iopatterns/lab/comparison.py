@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from iopatterns.analysis import plots, quantities
-from iopatterns.analysis.checks.selections import of_experiment
 from iopatterns.analysis.statistics import direction, product_interval, summarise
 from iopatterns.analysis.tables import NOTHING, WORKLOAD_NAMES, Column, Table, between, fixed, significant
 from iopatterns.base.errors import IoPatternsError
@@ -139,7 +138,7 @@ class Comparison:
                 continue
             names = list(dict.fromkeys(name for text in mine["experiments"] for name in text.split()))
             for experiment in names:
-                parts = (of_experiment(mine, experiment), of_experiment(theirs, experiment))
+                parts = (quantities.of_experiment(mine, experiment), quantities.of_experiment(theirs, experiment))
                 parts = (parts[0][parts[0][column].notna()], parts[1][parts[1][column].notna()])
                 if parts[0].empty or parts[1].empty:
                     continue

@@ -11,8 +11,12 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from iopatterns.analysis import checks, claims, classes, published, quantities
-from iopatterns.analysis.checks.findings import (
+from iopatterns.analysis import published, quantities
+from iopatterns.base import files, yaml_schema
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import default, kinds
+from iopatterns.judging import checks, claims, classes
+from iopatterns.judging.checks.findings import (
     DEVIATES,
     REPRODUCED,
     TOLERANCE,
@@ -23,9 +27,9 @@ from iopatterns.analysis.checks.findings import (
     error_of,
     of_error,
 )
-from iopatterns.analysis.claims import CONTRADICTED, UNTESTABLE
-from iopatterns.analysis.classes import CLASSES, Class, Classifier, Making
-from iopatterns.analysis.verdicts import (
+from iopatterns.judging.claims import CONTRADICTED, UNTESTABLE
+from iopatterns.judging.classes import CLASSES, Class, Classifier, Making
+from iopatterns.judging.scorecard_types import (
     Errors,
     Judged,
     JudgedClaim,
@@ -36,9 +40,6 @@ from iopatterns.analysis.verdicts import (
     Reading,
     Verdict,
 )
-from iopatterns.base import files, yaml_schema
-from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import default, kinds
 
 FILE = "results/scorecard.json"
 EXPECTATIONS = "data/expectations"

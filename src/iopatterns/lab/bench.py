@@ -19,7 +19,7 @@ from iopatterns.measuring import progress
 from iopatterns.measuring.cell import log_beside, measure_all
 
 if TYPE_CHECKING:
-    from iopatterns.analysis.study import Study
+    from iopatterns.study import Study
 
 FOLDER = "results/bench"
 STUDY = "bench"
@@ -114,7 +114,8 @@ class Bench:
 
     def tell(self) -> str:
         """Write the table and figures of what was measured, and return the table and what is where, for a terminal."""
-        from iopatterns.analysis import collect, plots, report_tables, study, tables
+        from iopatterns import study
+        from iopatterns.analysis import collect, plots, report_tables, tables
 
         experiments = {cell.folder: STUDY for cell in self.cells}
         raws = [self.root / raw for raw in self.raw_files()]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from iopatterns.analysis.study import Study
+from iopatterns.study import Study
 
 # A drive of config/drives.yaml that is another one in the steady state bears that one's name with this behind it
 _STEADY = "-steady"

@@ -10,10 +10,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.checks import estimates
-from iopatterns.analysis.checks.estimates import Estimate, Observed
-from iopatterns.analysis.checks.findings import ClaimsError
-from iopatterns.analysis.checks.selections import (
+from iopatterns.base.yaml_schema import nearest
+from iopatterns.configuration import factors
+from iopatterns.judging.checks import estimates
+from iopatterns.judging.checks.estimates import Estimate, Observed
+from iopatterns.judging.checks.findings import ClaimsError
+from iopatterns.judging.checks.selections import (
     ALL,
     Executions,
     Levels,
@@ -25,9 +27,7 @@ from iopatterns.analysis.checks.selections import (
     level_text,
     listed,
 )
-from iopatterns.analysis.formulas import Formula, FormulaError
-from iopatterns.base.yaml_schema import nearest
-from iopatterns.configuration import factors
+from iopatterns.judging.formulas import Formula, FormulaError
 from iopatterns.raw.tuning_steps import OfCells
 
 Written = Mapping[str, Any]

@@ -8,9 +8,9 @@ import pandas as pd
 from iopatterns.analysis import report_tables
 from iopatterns.analysis.report_tables import drive_label
 from iopatterns.analysis.statistics import direction, random_to_sequential
-from iopatterns.analysis.study import Study, block_labels
 from iopatterns.analysis.tables import block_label
 from iopatterns.base.units import format_size
+from iopatterns.study import Study, block_labels
 
 # The levels, beside drive and block size, at which the report tells the gap of each experiment
 _GAPS: dict[str, tuple[str, ...]] = {"block-size": (), "concurrency": ("numjobs",), "read-ahead": ("set_DRA",)}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from iopatterns.analysis.checks.estimates import Estimate, Observed
-from iopatterns.analysis.checks.expectations import EXPECTATIONS, Equals, Expectation, How, Is, Within
-from iopatterns.analysis.checks.findings import ClaimsError, Part
-from iopatterns.analysis.checks.kinds import STATISTICS, Growth, Outcome, Ratio, Statistic, Value
-from iopatterns.analysis.checks.selections import ALL, Executions, listed
 from iopatterns.analysis.statistics import StatisticsError
+from iopatterns.judging.checks.criteria import EXPECTATIONS, Equals, Expectation, How, Is, Within
+from iopatterns.judging.checks.estimates import Estimate, Observed
+from iopatterns.judging.checks.findings import ClaimsError, Part
+from iopatterns.judging.checks.kinds import STATISTICS, Growth, Outcome, Ratio, Statistic, Value
+from iopatterns.judging.checks.selections import ALL, Executions, listed
 from iopatterns.raw.tuning_steps import OfCells
 
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.checks.findings import ClaimsError
 from iopatterns.analysis.tables import block_label
 from iopatterns.configuration import factors
+from iopatterns.judging.checks.findings import ClaimsError
 
 ALL = "all"
 # What a selection may say beside levels by factor: the quantity, and the experiment where it is not the check's own
@@ -101,14 +101,6 @@ def check_where(where: Levels) -> None:
     check_levels("where", where)
 
 
-def of_experiment(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
-    """Return the executions that any of some experiments asks for, each once; a cell may serve several."""
-    wanted = set(experiments)
-    served = executions["experiments"]
-    asked = {names: bool(wanted & set(names.split())) for names in served.unique()}
-    return executions[served.map(asked).astype(bool)]
-
-
 class Executions:
     """A table of executions that is asked again and again: a scorecard makes some thousand selections of it.
 
@@ -124,7 +116,7 @@ class Executions:
     def of_experiment(self, experiment: str) -> "Executions":
         """Return those that an experiment asks for."""
         if experiment not in self._of_experiments:
-            self._of_experiments[experiment] = Executions(of_experiment(self.table, experiment))
+            self._of_experiments[experiment] = Executions(quantities.of_experiment(self.table, experiment))
         return self._of_experiments[experiment]
 
     def select(self, levels: Levels) -> pd.DataFrame:

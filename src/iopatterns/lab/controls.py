@@ -7,11 +7,11 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from iopatterns.analysis import browse, explore
 from iopatterns.analysis.outputs import small_png
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors
+from iopatterns.lab import browse, explore
 from iopatterns.twin import models
 
 _WIDE = widgets.Layout(width="340px")
