@@ -26,7 +26,8 @@ for study in PLAN.studies:
         name:
             f"analyse_{study}"
         input:
-            notebook=f"notebooks/{study}.ipynb",
+            # outputs and execution counts that JupyterLab saves are no reason to run again: see the parameter `source`
+            notebook=ancient(f"notebooks/{study}.ipynb"),
             measurements=f"results/measurements/{study}.parquet",
             tuning=f"results/measurements/{study}.tuning.json",
             published=PLAN.published(study),
@@ -41,6 +42,7 @@ for study in PLAN.studies:
             notebook=f"results/notebooks/{study}.ipynb",
         params:
             parameters=PLAN.analysis_parameters(study),
+            source=notebook_source(f"notebooks/{study}.ipynb"),
         message:
             f"Executing notebooks/{study}.ipynb"
         script:

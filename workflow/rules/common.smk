@@ -3,6 +3,7 @@ import re
 from pathlib import Path
 
 from iopatterns.workflow.hosts import submission
+from iopatterns.workflow.notebooks import source_sha256 as notebook_source
 from iopatterns.workflow.plan import RAW, Plan
 
 # Values given with --config or --configfile replace those of config/config.yaml.

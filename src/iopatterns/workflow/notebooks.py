@@ -1,8 +1,10 @@
 """Executes the analysis notebooks: parameters checked first, then papermill, then one clear error or none."""
 
 import ast
+import hashlib
 import importlib.util
 import itertools
+import json
 import logging
 import os
 import sys
@@ -88,6 +90,23 @@ def _check_injected() -> None:
                     given[statement.targets[0].id] = ast.literal_eval(statement.value)
             _checked(given, _declared(declaring, "papermill"), "papermill")
             return
+
+
+def source_sha256(notebook: Path | str) -> str:
+    """Return the SHA-256 of what a notebook executes: types, tags and sources of its cells, without their outputs.
+
+    Empty for a file that is missing or no notebook: the check of all inputs reports it.
+    """
+    try:
+        cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
+        executed = [
+            (cell["cell_type"], cell["metadata"].get("tags", []), "".join(cell["source"]))
+            for cell in cells
+            if cell["cell_type"] == "code"
+        ]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return ""
+    return hashlib.sha256(json.dumps(executed).encode()).hexdigest()
 
 
 def parameters_of(notebook: Path | str) -> dict[str, Parameter]:
