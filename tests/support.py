@@ -124,7 +124,7 @@ def copy_project(root: Path, without: Collection[str] = ()) -> Project:
 
 
 def files_of_the_user(root: Path) -> dict[str, bytes]:
-    """Return the content of each file below ``root`` that no run makes, by path: what a tutorial must leave as it was."""
+    """Return the content of each file below ``root`` that no run makes, by path: a tutorial must leave them."""
     made = {"results", ".snakemake", "__pycache__", ".ipynb_checkpoints"}
     paths = (path for path in sorted(root.rglob("*")) if path.is_file())
     relative = {str(path.relative_to(root)): path for path in paths if not made & {*path.relative_to(root).parts}}
