@@ -20,7 +20,7 @@ def is_accepted(message: str, folder: Path) -> bool:
 
 @pytest.mark.parametrize(
     "subject",
-    ["Refuse iodepth above 1 with synchronous engines", "Pass the seed to fio", "Feed a drive", "Bring it up"],
+    ["Refuse iodepth above 1 with synchronous engines", "Pass the seed to fio", "Feed it", "Bring it up"],
 )
 def test_an_imperative_subject_with_a_body_is_accepted(subject: str, tmp_path: Path) -> None:
     assert is_accepted(subject + BODY, tmp_path)
