@@ -123,6 +123,14 @@ def copy_project(root: Path, without: Collection[str] = ()) -> Project:
     return project
 
 
+def files_of_the_user(root: Path) -> dict[str, bytes]:
+    """Return the content of each file below ``root`` that no run makes, by path: a tutorial must leave them."""
+    made = {"results", ".snakemake", "__pycache__", ".ipynb_checkpoints"}
+    paths = (path for path in sorted(root.rglob("*")) if path.is_file())
+    relative = {str(path.relative_to(root)): path for path in paths if not made & {*path.relative_to(root).parts}}
+    return {name: path.read_bytes() for name, path in relative.items() if not name.startswith("data/raw/")}
+
+
 # What became of the recorded studies, judged once a process, for it takes seconds
 _judged: dict[str, Mapping[str, Any]] = {}
 

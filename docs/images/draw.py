@@ -6,8 +6,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from iopatterns.analysis.plots import bandwidth_figure, styled, write_png
-from iopatterns.study import Study
 from iopatterns.base import files
+from iopatterns.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests/notebooks/data"

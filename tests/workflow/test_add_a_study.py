@@ -1,4 +1,4 @@
-"""What docs/add-a-study.md tells, typed word by word: a study from nothing to its place in the report."""
+"""The commands of docs/add-a-study.md, typed: a study from nothing to its place in the report, and undoing it."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from patience import run
-from support import ROOT, copy_project, pdf_text
+from support import ROOT, copy_project, files_of_the_user, pdf_text
 
 STUDY, DRIVE = "gap", "c400"
 PAGE = ROOT / "docs/add-a-study.md"
@@ -43,11 +43,13 @@ def typed(root: Path, block: str) -> str:
 
 @pytest.fixture(scope="module")
 def said(module_disk_folder: Path) -> dict[str, str]:
-    """What each block said, in their order; the project lies in `root`."""
+    """Return the output of each block in order, under `root` the project, and under `before` its files."""
     project = copy_project(module_disk_folder / "project")
     for file in AS_COMMITTED:
         shutil.copy(ROOT / file, project.root / file)
-    return {"root": str(project.root)} | {block: typed(project.root, block) for block in _distinct(blocks())}
+    before = _but_for_records(files_of_the_user(project.root))
+    said = {"root": str(project.root), "before": repr(before)}
+    return said | {block: typed(project.root, block) for block in _distinct(blocks())}
 
 
 def _distinct(texts: list[str]) -> list[str]:
@@ -135,3 +137,18 @@ def test_a_second_run_has_nothing_to_do(said: dict[str, str]) -> None:
     first, second = output_of(said, "snakemake")
     assert "Nothing to be done" not in first
     assert "Nothing to be done" in second
+
+
+def _but_for_records(found: dict[str, bytes]) -> dict[str, bytes]:
+    """Return some files without the record of all studies' configurations, to which `scorecard --expect` adds one."""
+    return {name: content for name, content in found.items() if name != "data/default.yaml"}
+
+
+# It comes last, since the tests above look at what this removes
+def test_the_last_commands_undo_the_page(said: dict[str, str], root: Path) -> None:
+    (undoing,) = re.findall(
+        r"^## Undo it\n.*?^```sh\n(.*?)^```", PAGE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    typed(root, undoing)
+    assert repr(_but_for_records(files_of_the_user(root))) == said["before"]
+    assert not list(root.glob(f"results/*/{STUDY}*"))

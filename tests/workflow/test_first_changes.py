@@ -1,4 +1,4 @@
-"""What docs/first-changes.md tells, typed word by word: three changes of a line, and what runs again after each."""
+"""The commands of docs/first-changes.md, typed: three changes of a line, what runs again after each, and undoing it."""
 
 import os
 import re
@@ -10,39 +10,54 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from patience import run
-from support import ROOT, copy_project
+from support import ROOT, copy_project, files_of_the_user
 
-PAGE = (ROOT / "docs/first-changes.md").read_text(encoding="utf-8")
+PAGE, _, UNDOING = (ROOT / "docs/first-changes.md").read_text(encoding="utf-8").partition("## Undo it\n")
 TABLES = ROOT / "docs/images/first-changes"
 AS_COMMITTED = ("config/config.yaml", "config/studies/saif2020.yaml")
 MEASURED = "snakemake --cores 1 --configfile mine.yaml\n"
 
 
+def typed(root: Path, block: str) -> str:
+    """Run a block of commands as in a shell in which .venv is active; return its output."""
+    done = run(
+        ["bash", "-euo", "pipefail", "-c", block],
+        600,
+        cwd=root,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, f"{block}\n{done.stdout}"
+    return str(done.stdout)
+
+
+def blocks(text: str) -> list[str]:
+    return re.findall(r"^```sh\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
 @pytest.fixture(scope="module")
 def said(module_disk_folder: Path) -> list[tuple[str, str]]:
-    """Each block of commands with what it said; the study's table after each run lies in `tables`."""
+    """Return each block of commands with its output, and last the folder with the study's table after each run.
+
+    The commands that undo the page are typed, too.
+    """
     project = copy_project(module_disk_folder / "project")
     for file in AS_COMMITTED:
         shutil.copy(ROOT / file, project.root / file)
     tables = module_disk_folder / "tables"
     tables.mkdir()
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    before = files_of_the_user(project.root)
     heard = []
-    for block in re.findall(r"^```sh\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL):
-        done = run(
-            ["bash", "-euo", "pipefail", "-c", block],
-            600,
-            cwd=project.root,
-            env={**os.environ, "PATH": path},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert done.returncode == 0, f"{block}\n{done.stdout}"
-        heard.append((block, str(done.stdout)))
+    for block in blocks(PAGE):
+        heard.append((block, typed(project.root, block)))
         if block == MEASURED:
             number = len(list(tables.iterdir()))
             shutil.copy(project.root / "results/tables/first/sizes.csv", tables / f"run-{number}.csv")
+    for block in blocks(UNDOING):
+        typed(project.root, block)
+    assert files_of_the_user(project.root) == before
     return [*heard, ("tables", str(tables))]
 
 
