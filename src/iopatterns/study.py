@@ -15,7 +15,6 @@ from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, ran
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
-from iopatterns.judging import claims
 from iopatterns.judging.classes import with_uses
 from iopatterns.measuring.steadiness import doubts
 from iopatterns.raw import tuning_steps
@@ -73,7 +72,7 @@ class Study:
     @property
     def kinds(self) -> dict[str, str]:
         """The kind of each drive measured, by name."""
-        return claims.kinds(self.executions)
+        return quantities.drive_kinds(self.executions)
 
     @property
     def experiments(self) -> list[str]:
