@@ -1,66 +1,25 @@
-"""What a notebook says of its results: a paragraph each, in words that the numbers choose."""
+"""Sentences and numbers that notebooks and reports state about measured results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label, significant
+from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.configuration.factors import scale
 
-# Less than this is told as no change; it is a way of speaking, not a test
-_CHANGE = 0.05
+# Random access at or above this share of sequential access is called as fast
+_AS_FAST = 0.95
 
 
-def over_levels(rows: pd.DataFrame, factor: str, of: str) -> str:
-    """Return what becomes of a quantity from the first to the last level of a factor, for each drive and workload.
+def random_to_sequential_text(rows: pd.DataFrame, by: Sequence[str], value: str) -> str:
+    """Return the range of the ratio of random to sequential access for each drive, and where the ratio is smallest.
 
-    ``rows``: as ``analysis.study.Study.summary`` returns it by ``factor``. Where a level between lies beyond both ends,
-    it is named. Empty for no rows, or where no workload has two levels.
-    """
-    told = []
-    for drive, here in rows.groupby("drive", sort=False):
-        parts = []
-        for rw in [name for name in WORKLOAD_NAMES if name in set(here["rw"])]:
-            curve = here[here["rw"] == rw].sort_values(factor, kind="stable")
-            if len(curve) > 1:
-                parts.append(f"{WORKLOAD_NAMES[rw].lower()} {_course(curve, factor)}")
-        if parts:
-            told.append(f"{drive}: {'; '.join(parts)}")
-    if not told:
-        return ""
-    texts = scale(factor, rows[factor])
-    first, last = (texts.texts[level] for level in (rows[factor].min(), rows[factor].max()))
-    return f"{quantities.get(of).label} from {texts.label} {first} to {last}. {'. '.join(told)}."
-
-
-def _course(curve: pd.DataFrame, factor: str) -> str:
-    """Return how a curve ends beside how it begins, and where its extreme lies if that is between."""
-    first, last = float(curve["mean"].iloc[0]), float(curve["mean"].iloc[-1])
-    text = f"{_factor_text(last / first)}" if first else "–"
-    texts = scale(factor, curve[factor]).texts
-    between = [(float(mean), texts[level]) for mean, level in zip(curve["mean"], curve[factor], strict=True)][1:-1]
-    if between and first:
-        (lowest, at_lowest), (highest, at_highest) = min(between), max(between)
-        if lowest < (1 - _CHANGE) * min(first, last):
-            text += f" (at {at_lowest}: {significant(lowest / first)} times)"
-        if highest > (1 + _CHANGE) * max(first, last):
-            text += f" (at {at_highest}: {significant(highest / first)} times)"
-    return text
-
-
-def _factor_text(ratio: float) -> str:
-    if abs(ratio - 1) <= _CHANGE:
-        return "stays"
-    times = significant(ratio)
-    return f"grows to {times} times what it was" if ratio > 1 else f"falls to {times} of what it was"
-
-
-def gap(rows: pd.DataFrame, by: Sequence[str], value: str) -> str:
-    """Return the ratio of random to sequential access of reads and writes, smallest to largest, of each drive.
-
-    ``rows``: a summary with drive, rw, ``by`` and ``value``. Each sentence says at which level the gap is widest.
+    Args:
+        rows: A summary with the columns drive, rw, those of ``by``, and ``value``.
+        by: The columns of the factors.
+        value: The column of the mean.
     """
     sentences = []
     for drive, here in rows.groupby("drive", sort=False):
@@ -72,31 +31,23 @@ def gap(rows: pd.DataFrame, by: Sequence[str], value: str) -> str:
             if ratios.empty:
                 continue
             low, high = float(ratios.min()), float(ratios.max())
-            where = _levels(by, ratios.idxmin())
+            where = ratios.idxmin()
+            levels = dict(zip(by, where if isinstance(where, tuple) else (where,), strict=True))
             what = f"On {drive} random {operation}s"
-            if low > 1 - _CHANGE:
+            if low > _AS_FAST:
                 sentences.append(f"{what} are as fast as sequential ones ({low:.2f} to {high:.2f}).")
             else:
                 reached = f"{low:.2f} to {high:.2f} of the bandwidth of sequential ones"
-                sentences.append(f"{what} reach {reached}, least at {where}.")
+                sentences.append(f"{what} reach {reached}, least at {_levels_text(levels)}.")
     return " ".join(sentences)
 
 
-def _levels(by: Sequence[str], key: Any) -> str:
-    levels = key if isinstance(key, tuple) else (key,)
-    parts: Mapping[str, Any] = dict(zip(by, levels, strict=True))
-    return ", ".join(
-        block_label(int(level))
-        if name == "bs_bytes"
-        else f"{scale(name, [level]).label} {scale(name, [level]).texts[level]}"
-        for name, level in parts.items()
-    )
+def comparisons_text(table: pd.DataFrame, what: str) -> str:
+    """Return how many settings have an effect, how many have none, and how many are undecided.
 
-
-def verdicts(table: pd.DataFrame, what: str) -> str:
-    """Return which rows of a table of verdicts have an effect, and how many have none.
-
-    ``table``: the data of ``scheduler_table`` or ``settings_table``; ``what``: its column that names the setting.
+    Args:
+        table: The data of `scheduler_table` or `settings_table`.
+        what: The column that names the setting.
     """
     effect = list(dict.fromkeys(table.loc[table["verdict"] == "effect", what]))
     none = int((table["verdict"] == "no effect").sum())
@@ -104,3 +55,54 @@ def verdicts(table: pd.DataFrame, what: str) -> str:
     text = f"Of {len(table)} comparisons {none} show no effect, by a test of equivalence"
     text += f"; an effect have those of {', '.join(effect)}" if effect else "; none shows an effect"
     return text + (f"; {rest} are undecided, or the setting was not taken." if rest else ".")
+
+
+def range_of_means(rows: pd.DataFrame, by: Sequence[str], of: str, x: str) -> dict[str, Any]:
+    """Return the smallest and the largest mean of an experiment, for the text of a report.
+
+    Args:
+        rows: The summary of the quantity, as `Study.summary` returns it by the same factors.
+        by: The columns of the factors.
+        of: The name of the quantity.
+        x: The factor on the horizontal axis of the experiment's figure.
+
+    Returns:
+        The ``quantity``, its ``unit`` and the factor ``over`` which it is drawn, as parts of a sentence; and under
+        ``means`` the smallest and the largest mean, each with its ``mean`` and the levels ``at`` which it was measured.
+        ``means`` is empty if no drive could run the experiment.
+    """
+    measure = quantities.get(of)
+    names = list(dict.fromkeys(["drive", "rw", "bs_bytes", *by]))
+    several = [name for name in names if rows[name].nunique() > 1]
+    found = rows.loc[[rows["mean"].idxmin(), rows["mean"].idxmax()]] if len(rows) else rows
+    return {
+        "quantity": _lower_first(measure.label),
+        "unit": measure.unit,
+        "over": _lower_first(scale(x, rows[x]).label.partition(" (")[0]),
+        "means": [
+            {"mean": row["mean"], "at": _levels_text({name: row[name] for name in several})}
+            for row in found.to_dict("records")
+        ],
+    }
+
+
+def _levels_text(levels: dict[Any, Any]) -> str:
+    """Return levels by column as text, such as ``c400, rand. read, 4 KiB, I/O depth 16``."""
+    return ", ".join(_level_text(str(name), level) for name, level in levels.items())
+
+
+def _level_text(column: str, level: Any) -> str:
+    if column == "bs_bytes":
+        return block_label(int(level))
+    if column == "drive":
+        return str(level)
+    if column == "rw":
+        return WORKLOAD_NAMES[level].lower()
+    printed = scale(column, [level])
+    label, _, unit = printed.label.partition(" (")
+    return f"{_lower_first(label)} {printed.texts[level]} {unit.removesuffix(')')}".strip()
+
+
+def _lower_first(label: str) -> str:
+    """Return a label as it reads within a sentence: ``rate``, but ``I/O depth`` and ``DRA``."""
+    return label[0].lower() + label[1:] if label[1:2].islower() else label
