@@ -402,7 +402,6 @@ def _reading(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--only", default="*", metavar="PATTERN", help="Only calls on files that fit, such as '/scratch/*'."
         ),
-        click.option("--clocks", type=click.Path(path_type=Path, dir_okay=False), help="LANL-Trace's file of timings."),
         click.option("--adapter", default="", metavar="FILE.py:CLASS", help="Read another form with a class of yours."),
         click.option("--skip-bad", is_flag=True, help="Leave out faulty lines, and count them."),
     )
@@ -419,7 +418,7 @@ def _trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["Trace"]
 
     skipped = calls.Skipped() if given["skip_bad"] else None
     notes = calls.Notes(skipped)
-    options = {name: given[name] for name in ("name", "only", "clocks", "adapter")}
+    options = {name: given[name] for name in ("name", "only", "adapter")}
     yield calls.open_trace(paths, notes=notes, **options)
     if skipped is not None and skipped.count:
         messages.say("\n".join([f"{skipped.count} faulty lines were left out. The first:", *skipped.first]))
@@ -433,8 +432,8 @@ def _trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["Trace"]
 def calls_commands() -> None:
     """Traces of system calls: what programs read and write, to be looked at and replayed.
 
-    A trace is the text of `strace -f -ttt -T`, that of LANL-Trace (a file for each rank), a log of Darshan with DXT
-    records, I/O logs of fio (one for each process), or Parquet made of one of these by `iopatterns calls convert`.
+    A trace is the text of `strace -f -ttt -T`, a log of Darshan with DXT records, I/O logs of fio (one for each
+    process), or Parquet made of one of these by `iopatterns calls convert`.
     docs/application-traces.md goes through it.
     """
 

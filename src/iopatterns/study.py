@@ -15,14 +15,12 @@ from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, ran
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
-from iopatterns.judging import claims
 from iopatterns.judging.classes import with_uses
 from iopatterns.measuring.steadiness import doubts
 from iopatterns.raw import tuning_steps
 
 BANDWIDTH = quantities.QUANTITIES["bandwidth"].column
 _CELL = ("drive", "rw", "bs_bytes")
-_MOST_NAMED = 3  # cells in a note
 _ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", "drive_kind", "drive_model", "tuned"})
 
 
@@ -73,7 +71,7 @@ class Study:
     @property
     def kinds(self) -> dict[str, str]:
         """The kind of each drive measured, by name."""
-        return claims.kinds(self.executions)
+        return quantities.drive_kinds(self.executions)
 
     @property
     def experiments(self) -> list[str]:
@@ -90,30 +88,6 @@ class Study:
     def rows(self, *experiments: str) -> pd.DataFrame:
         """Return the executions of some experiments together, each once."""
         return quantities.of_experiment(self.executions, *experiments)
-
-    def steady_note(self, *experiments: str) -> str:
-        """Return a sentence on the steady state of the executions of some experiments, for a note below a table.
-
-        Empty where nothing is known of it, see `steadiness.is_steady`.
-        """
-        rows = self.rows(*experiments)
-        if "steady" not in rows or rows["steady"].isna().all():
-            return ""
-        known = rows.dropna(subset=["steady"]).drop_duplicates(["drive", "cell", "execution"])
-        unsteady = known[~known["steady"].astype(bool)]
-        begin = "Steady state, by SNIA's limits over five rounds of an execution, was reached in"
-        if unsteady.empty:
-            return f"{begin} each of {len(known)} executions."
-        cells = unsteady.drop_duplicates(["drive", "rw", "bs_bytes"])
-        first = [
-            f"{drive} {WORKLOAD_NAMES.get(rw, rw).lower()} {block_label(bs_bytes)}"
-            for drive, rw, bs_bytes in zip(cells["drive"], cells["rw"], cells["bs_bytes"], strict=True)
-        ]
-        others = f" and {len(first) - _MOST_NAMED} more" if len(first) > _MOST_NAMED else ""
-        return (
-            f"{begin} {len(known) - len(unsteady)} of {len(known)} executions, not in those of"
-            f" {', '.join(first[:_MOST_NAMED])}{others}."
-        )
 
     def tuned(self, *experiments: str) -> list[tuning_steps.OfCell]:
         """Return what became of the settings that some experiments ask for."""

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from iopatterns.analysis import plots
 from iopatterns.judging import scorecard
-from iopatterns.judging.checks.selections import Executions
+from iopatterns.judging.check_statistics import CachedExecutions
 from iopatterns.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,8 +32,8 @@ class Forgetful(dict[Any, Any]):
         return False
 
 
-def forget(executions: Executions, table: pd.DataFrame) -> None:
-    """Make it look up everything anew: in place of ``Executions.__init__``."""
+def forget(executions: CachedExecutions, table: pd.DataFrame) -> None:
+    """Make it look up everything anew: in place of ``CachedExecutions.__init__``."""
     executions.table = table
     executions._of_experiments, executions._at_levels, executions._columns = Forgetful(), Forgetful(), Forgetful()
 
@@ -50,7 +50,7 @@ def cpu_s(work: Callable[[], object]) -> float:
 
 def judging() -> None:
     """Print what it takes to judge all recorded studies."""
-    keeping = Executions.__init__
+    keeping = CachedExecutions.__init__
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         (root / "results").mkdir()
@@ -67,10 +67,10 @@ def judging() -> None:
 
         kept_s = cpu_s(judge)
         try:
-            Executions.__init__ = forget  # type: ignore[method-assign,assignment]
+            CachedExecutions.__init__ = forget  # type: ignore[method-assign,assignment]
             anew_s = cpu_s(judge)
         finally:
-            Executions.__init__ = keeping  # type: ignore[method-assign]
+            CachedExecutions.__init__ = keeping  # type: ignore[method-assign]
     ratio = f"{anew_s / kept_s:.1f} x that with each selection looked up anew"
     print(f"judging {len(STUDIES)} studies: {kept_s:.2f} s of CPU, {ratio}")
 

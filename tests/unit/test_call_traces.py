@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iopatterns import calls
-from iopatterns.calls import form, lanl, parquet, stand_ins, texts
+from iopatterns.calls import form, parquet, stand_ins, texts
 from iopatterns.calls.form import UNKNOWN, Call, CallsError
 from iopatterns.calls.positions import EXECUTE, EXIT, FORK, Event, Positions
 
@@ -363,80 +363,6 @@ def test_names_of_files_come_back_from_what_strace_makes_of_them(name: bytes) ->
     event = texts.event_of(1, 0, texts.printed("openat", f'AT_FDCWD, "{shown}", O_RDONLY) = 3'))
     assert event is not None
     assert event.file == name.decode(errors="backslashreplace")
-
-
-# ---- LANL-Trace
-
-_RANK = """10:59:47.105818 MPI_File_open(92, 0x80675c0, 37, 0x80675b8 <unfinished ...>
-10:59:47.105913 SYS_statfs64(0x80675c0, 84, 0xbfdfe410, 0xbfdfe410, 0xbd3ff4) = 0 <0.011131>
-10:59:47.118030 SYS_open("/scratch/out", 0101102, 0666) = 5 <0.000034>
-10:59:47.118195 <... MPI_File_open resumed> ) = 0 <0.012377>
-10:59:47.200000 MPI_File_write_at(0x80a, 0, 65536, 0x8f, 65536 <unfinished ...>
-10:59:47.200010 SYS__llseek(5, 0, 65536, 0xbfdfe410, 0) = 0 <0.000009>
-10:59:47.200100 SYS_write(5, "\\001\\002, 3", 65536) = 65536 <0.000413>
-10:59:47.200600 <... MPI_File_write_at resumed> ) = 0 <0.000600>
-10:59:47.300000 SYS_read(5, <unfinished ...>
-10:59:47.300400 <... SYS_read resumed> "abc", 100) = 100 <0.000400>
-10:59:47.400000 SYS_iread(5, 0x80, 4096) = 12 <0.000040>
-10:59:47.410000 SYS_iowait(12) = 4096 <0.000040>
-10:59:47.500000 SYS_close(5) = 0 <0.000004>
-"""
-
-
-def test_lanl_trace_gives_the_calls_of_the_system_and_passes_over_those_of_mpi(tmp_path: Path) -> None:
-    table, _ = read_text(tmp_path, _RANK, name="trace.host13.7")
-    assert made_of(table) == [
-        ("open", UNKNOWN, 0),
-        ("_llseek", 65536, 0),
-        ("write", 65536, 65536),
-        ("read", 131072, 100),
-        ("iread", 131172, 4096),
-        ("iowait", UNKNOWN, 0),
-        ("close", UNKNOWN, 0),
-    ]
-    assert set(table["process"]) == {7}
-    assert table["time_ns"].tolist()[:3] == [0, 81_980_000, 82_070_000]
-    assert table["duration_ns"].tolist()[0] == 34_000
-
-
-def test_what_the_clocks_of_ranks_differ_by_is_taken_off(tmp_path: Path) -> None:
-    other = _RANK.replace("10:59:4", "10:59:5")  # its clock is 10 s ahead
-    (tmp_path / "trace.0").write_text(_RANK)
-    (tmp_path / "trace.1").write_text(other)
-    clocks = tmp_path / "timings"
-    clocks.write_text(
-        "# Barrier before /mpi_io_test.exe\n"
-        "0: host17 (11335) Entered barrier at 1159808385.173167\n1: host18 (7) Entered barrier at 1159808394.1\n"
-        "0: host17 (11335) Exited barrier at 1159808385.500000\n1: host18 (7) Exited barrier at 1159808395.500500\n"
-        "# Barrier after\n0: host17 (11335) Exited barrier at 1159808485.0\n1: host18 (7) Exited barrier at 1.0\n"
-    )
-    files = [tmp_path / "trace.1", tmp_path / "trace.0"]
-    table = calls.open_trace(files, clocks=clocks).table()
-    begins = table[table["call"] == "open"].set_index("process")["time_ns"]
-    assert begins[0] - begins[1] == 500_000
-    begins = calls.open_trace(files).table().query("call == 'open'").set_index("process")["time_ns"]
-    assert begins[1] - begins[0] == 10 * 10**9
-
-
-def test_midnight_does_not_turn_back_time(tmp_path: Path) -> None:
-    text = '23:59:59.900000 SYS_open("/f", 0) = 3 <0.1>\n00:00:00.100000 SYS_read(3, "", 4) = 4 <0.1>\n'
-    table, _ = read_text(tmp_path, text, name="trace.0")
-    assert table["time_ns"].tolist() == [0, 200_000_000]
-
-
-def test_files_of_lanl_trace_that_do_not_fit_are_told(tmp_path: Path) -> None:
-    for name in ("a.1", "b.1"):
-        (tmp_path / name).write_text(_RANK)
-    with pytest.raises(CallsError, match="its name says rank 1, and so does that of"):
-        calls.open_trace([tmp_path / "a.1", tmp_path / "b.1"]).table()
-    (tmp_path / "timings").write_text("0: host (1) Exited barrier at 1.5\n")
-    with pytest.raises(CallsError, match="says nothing of the clock of rank 1"):
-        calls.open_trace([tmp_path / "a.1"], clocks=tmp_path / "timings").table()
-    with pytest.raises(CallsError, match="no line 'RANK: HOST"):
-        lanl.skews_ns(tmp_path / "a.1")
-    (tmp_path / "a.1").write_text(_RANK + "10:59:48.0 SYS_write(5, 0x1, 10) 10\n")
-    with pytest.raises(CallsError, match=r"a.1, line 14: no result behind the call of 'write'"):
-        calls.open_trace([tmp_path / "a.1"]).table()
 
 
 # ---- Darshan

@@ -558,19 +558,24 @@ def summary(*workloads: str, drives: tuple[str, ...] = ("d",), means: tuple[floa
 
 def test_workloads_stand_side_by_side_at_each_level() -> None:
     table = workload_table(summary("write", "read"), "skip", "latency")
-    assert texts(table) == [("d", "−4", *["10.0", "9.0–11.0"] * 2), ("", "4", *["20.0", "19.0–21.0"] * 2)]
-    assert heads(table)[2:] == [(rw, head) for rw in ("Read", "Write") for head in ("Mean", "90 % interval")]
-    assert {column.unit for column in table.columns[2:]} == {"ms"}
+    first, second = ["10.0", "9.0–11.0", "1.00"] * 2, ["20.0", "19.0–21.0", "2.00"] * 2
+    assert texts(table) == [("d", "−4", *first), ("", "4", *second)]
+    assert heads(table)[2:] == [(rw, head) for rw in ("Read", "Write") for head in ("Mean", "90 % interval", "Ratio")]
+    assert {column.head: column.unit for column in table.columns[2:]} == {
+        "Mean": "ms",
+        "90 % interval": "ms",
+        "Ratio": "",
+    }
 
 
 def test_a_workload_that_was_not_measured_at_a_level_has_a_dash() -> None:
     part = summary("read", "write").drop(index=3)
-    assert texts(workload_table(part, "skip", "iops"))[1][-2:] == (NOTHING, NOTHING)
+    assert texts(workload_table(part, "skip", "iops"))[1][-3:] == (NOTHING, NOTHING, NOTHING)
 
 
 def test_the_table_of_workloads_has_the_numbers_of_each_in_its_data() -> None:
     data = workload_table(summary("randread", drives=("a", "b")), "skip", "iops").data
-    assert list(data) == ["drive", "skip", "randread_mean", "randread_low", "randread_high"]
+    assert list(data) == ["drive", "skip", *(f"randread_{name}" for name in ("mean", "low", "high", "ratio"))]
     assert data["drive"].tolist() == ["a", "a", "b", "b"]
 
 

@@ -37,13 +37,27 @@ def text_of(project: Project) -> str:
     return pdf_text(project.root / "results/report.pdf")
 
 
-def test_the_report_shows_what_was_measured_and_speaks_of_no_source(alone: Project) -> None:
+def test_the_report_shows_what_was_measured_and_names_no_source(alone: Project) -> None:
     text = text_of(alone)
-    assert "What I wanted to know" in text
-    assert "Experiment depths" in text
-    assert "No study of this report has published values or claims" in text
-    assert "0 of 0" not in text
-    assert "what the source published" not in text
+    for words in ("What I wanted to know", "Experiment depths", "Experiment depths: rate over I/O depth on c400."):
+        assert words in text
+    for words in ("source", "claim", "0 of 0", "scorecard", "The same over the levels"):
+        assert words not in text
+
+
+def test_abstract_and_conclusion_state_the_range_of_what_was_measured(alone: Project) -> None:
+    numbers = json.loads((alone.root / "results/numbers/mine.json").read_text())
+    smallest, largest = (round(each["mean"]) for each in numbers["ranges"]["depths"]["means"])
+    abstract, conclusion = text_of(alone).split("2 Method")[0], text_of(alone).split("5 Conclusion")[1]
+    assert f"the mean rate in experiment depths ranges from {smallest} IOPS to {largest} IOPS" in abstract
+    assert f"the smallest mean rate is {smallest} IOPS (I/O depth 1), and the largest {largest} IOPS" in conclusion
+
+
+def test_every_chapter_has_text_and_the_figure_stands_below_its_heading(alone: Project) -> None:
+    section = text_of(alone).split("3.1 Experiment depths")[1].split("References")[0]
+    order = ["Table 1.", "Figure 1.", "4 Discussion", "4.1 Limits", "5 Conclusion"]
+    assert sorted(order, key=section.index) == order
+    assert len(section.split("5 Conclusion")[1]) > 50
 
 
 def test_the_table_has_no_column_of_published_values(alone: Project) -> None:

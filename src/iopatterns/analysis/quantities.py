@@ -115,6 +115,11 @@ _FIOS_OWN = re.compile(r"iops_(min|max|mean|stddev)|(iodepth|latency|bandwidth)_
 _OF_TWINS = re.compile(rf"(.+) {_COUNTED}")
 
 
+def drive_kinds(executions: pd.DataFrame) -> dict[str, str]:
+    """Return the kind of each measured drive (twin, file …), by name."""
+    return dict(zip(executions["drive"], executions["drive_kind"], strict=True))
+
+
 def find(name: str) -> Quantity | None:
     """Return the quantity of that name, or None: one of `QUANTITIES`, one that fio tells, or a counter of twins.
 

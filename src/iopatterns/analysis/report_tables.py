@@ -225,10 +225,16 @@ def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
 
 
 def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
-    """Return the table of one quantity with a column for each workload: a row per drive and level of a factor.
+    """Return the table of one quantity with columns for each workload: a row per drive and level of a factor.
 
-    ``summary``: as ``analysis.study.Study.summary`` returns it by ``factor``. Columns of the data: drive, the factor,
-    and <workload>_mean, <workload>_low, <workload>_high for each workload, in the quantity's unit.
+    Args:
+        summary: The summary of the quantity, as `Study.summary` returns it by ``factor``.
+        factor: The column of the factor.
+        of: The name of the quantity.
+
+    Returns:
+        A table whose data have the columns drive, the factor, and for each workload <workload>_mean, <workload>_low and
+        <workload>_high in the quantity's unit, and <workload>_ratio, the mean divided by that at the lowest level.
     """
     measure = quantities.get(of)
     workloads = [rw for rw in WORKLOAD_NAMES if rw in set(summary["rw"])]
@@ -238,6 +244,8 @@ def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
         part = summary[summary["rw"] == rw][[*keys, "mean", "low", "high"]]
         names = {name: f"{rw}_{name}" for name in ("mean", "low", "high")}
         data = data.merge(part.rename(columns=names), on=keys, how="left", validate="one_to_one")
+        lowest = data.sort_values(factor, kind="stable").drop_duplicates("drive").set_index("drive")[f"{rw}_mean"]
+        data[f"{rw}_ratio"] = data[f"{rw}_mean"] / data["drive"].map(lowest.where(lowest != 0))
     texts = factors.scale(factor, data[factor])
     columns = [
         Column(("drive",), "Drive", right=False, once=True),
@@ -249,6 +257,7 @@ def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
         columns.append(
             Column((f"{rw}_low", f"{rw}_high"), _interval_head(summary), _range(form), measure.unit, WORKLOAD_NAMES[rw])
         )
+        columns.append(Column((f"{rw}_ratio",), "Ratio", significant, over=WORKLOAD_NAMES[rw]))
     return Table(data, tuple(columns), "drive")
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from iopatterns.base import files
 from iopatterns.base.reading import Skipped, shown
 from iopatterns.calls import adapter as adapters
-from iopatterns.calls import dxt, fio_logs, form, lanl, parquet, texts
+from iopatterns.calls import dxt, fio_logs, form, parquet, texts
 from iopatterns.calls.form import KINDS, UNKNOWN, Call, CallsError, Origin, Source, Trace
 from iopatterns.calls.positions import Event, Positions
 
@@ -32,8 +32,8 @@ __all__ = [
 
 _HEAD_BYTES = 2**16
 _FORMS = (
-    "the text of strace -f -ttt -T, that of LANL-Trace (a file for each rank), a log of Darshan with DXT records, I/O"
-    " logs of fio (one for each process), or Parquet by `iopatterns calls convert`"
+    "the text of strace -f -ttt -T, a log of Darshan with DXT records, I/O logs of fio (one for each process), or"
+    " Parquet by `iopatterns calls convert`"
 )
 
 
@@ -54,16 +54,20 @@ def open_trace(
     *,
     name: str = "",
     notes: Notes | None = None,
-    clocks: Path | None = None,
     adapter: str = "",
     only: str = "*",
 ) -> Trace:
-    """Return the trace in one or several files, whose form is told by their content.
+    """Return the trace in one or several files. Their content determines the form of the trace.
 
-    ``name``: what it is to be called; that of its first file by default. ``clocks``: LANL-Trace's file of timings.
-    ``adapter``: ``FILE.py:CLASS``, see `adapter.Adapter`. ``only``: a pattern of the names of the files whose calls are
-    kept, as of a shell. Raises CallsError: at once for what is no trace, and in `Trace.pieces` with file and line of
-    the first fault.
+    Args:
+        paths: The files.
+        name: Name of the trace; the name of the first file by default.
+        notes: What is reported about faulty lines and calls that are left out.
+        adapter: Class that reads another form, as ``FILE.py:CLASS``, see `adapter.Adapter`.
+        only: Shell pattern; only calls on files with matching names are kept.
+
+    Raises:
+        CallsError: A file is not a trace. `Trace.pieces` raises it with file and line of the first faulty line.
     """
     if not paths:
         raise CallsError("no file of a trace is given")
@@ -73,9 +77,7 @@ def open_trace(
     for source in sources:
         if not source.path.is_file():  # reading a pipe or a device may never end
             raise source.error("no regular file" if source.path.exists() else "no such file")
-    reader = _adapted(sources, adapters.load(adapter)) if adapter else _told(sources, clocks, notes)
-    if clocks is not None and reader.form != "LANL-Trace":
-        raise sources[0].error(f"a trace of the form '{reader.form}' has no file of timings of its clocks")
+    reader = _adapted(sources, adapters.load(adapter)) if adapter else _told(sources, notes)
 
     def read() -> Iterator[pd.DataFrame]:
         count = 0
@@ -108,7 +110,7 @@ class _Reader:
     origin: Origin = "recorded"
 
 
-def _told(sources: Sequence[Source], clocks: Path | None, notes: Notes) -> _Reader:
+def _told(sources: Sequence[Source], notes: Notes) -> _Reader:
     """Return how files are read, by the content of the first."""
     first = sources[0]
     with first.path.open("rb") as file:
@@ -127,8 +129,6 @@ def _told(sources: Sequence[Source], clocks: Path | None, notes: Notes) -> _Read
     if line in fio_logs.HEADS:
         its_origin: Origin = "stand-in" if fio_logs.stands_in(first) else "recorded"
         return _Reader("I/O log of fio", name, lambda _: form.tables(fio_logs.logs(sources)), its_origin)
-    if any(map(lanl.is_lanl, lines[:100])):
-        return _Reader("LANL-Trace", name, lambda notes: _followed(lanl.lanl(sources, clocks), notes))
     sound = any(map(texts.is_strace, lines[:100]))
     if sound or (notes.skipped is None and texts.is_strace(line)):
         return _Reader("strace", name, lambda notes: _followed(texts.strace(sources), notes))

@@ -1,4 +1,8 @@
-"""The class of each claim and published value, derived from how twins were made: fitted, built in or independent."""
+"""The class of each claim and published value: fitted, built into the model, or independent of the model.
+
+The class follows from the files of the models, which list the published values that a model was fitted to and the
+published statements that its parameters were chosen for.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,25 +16,24 @@ from iopatterns.analysis import published, quantities
 from iopatterns.base import yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import kinds
-from iopatterns.judging import checks
-from iopatterns.judging.checks.estimates import Estimate
-from iopatterns.judging.checks.selections import Executions
+from iopatterns.judging.check_statistics import CachedExecutions
+from iopatterns.judging.claims import ClaimChecks
 
 FITTED, BUILT_IN, INDEPENDENT = "fitted", "built in", "independent"
-# What counts most comes first
+# The class that is the best evidence comes first
 CLASSES = (INDEPENDENT, BUILT_IN, FITTED)
-# The first of the executions' columns that hold what came out
+# The first column of the executions that is a result
 _FIRST_RESULT = "bandwidth_bytes_per_s"
-# The columns that all tell the same of one cell, and the name that stands for any of them. A cell fixes the size of its
-# requests, their share of reads and how many are outstanding. So each rate follows from any other, and by Little's law
-# from a mean latency.
+# The columns that follow from each other within one cell, and the name that stands for all of them. A cell fixes the
+# size of its requests, their share of reads and the queue depth. So each rate follows from any other rate, and by
+# Little's law from a mean latency.
 _RATE = "rate"
 _OF_RATE = {measure.column for measure in quantities.QUANTITIES.values()} | {_FIRST_RESULT}
 
-# What was measured once: drive, cell, and the column, or `_RATE` for all that follow from each other
-Figure = tuple[str, str, str]
-# The groups of figures that a part of a check compares
-Comparison = frozenset[frozenset[Figure]]
+# A measured number: drive, cell, and the column, or `_RATE` for all columns that follow from each other
+Measurand = tuple[str, str, str]
+# The groups of measurands that one part of a check compares
+ComparedGroups = frozenset[frozenset[Measurand]]
 
 
 class ClassesError(IoPatternsError):
@@ -40,27 +43,28 @@ class ClassesError(IoPatternsError):
 
 
 @dataclass(frozen=True)
-class Class:
-    """The class of a claim or value, and in a sentence from what it follows; both are empty where no twin made it."""
+class EvidenceClass:
+    """The class of a claim or value, and the reason in a sentence. Both are empty if no twin measured it."""
 
     name: str = ""
     because: str = ""
 
 
 @dataclass(frozen=True)
-class Making:
-    """How the twins of one study were made, as far as its published statements had a part in it.
+class FitProvenance:
+    """The published statements of one study that the models of twins (simulated drives) were made from.
 
-    ``fitted``: the ids of the values that a model was fitted to. ``chosen``: by model and parameter the patterns of
-    the ids of this study's statements that the parameter was chosen for.
+    Attributes:
+        fitted: The ids of the values that a model was fitted to.
+        chosen: By model and parameter, the patterns of the ids that the parameter was chosen for.
     """
 
     fitted: frozenset[str] = frozenset()
     chosen: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path | str, study: str) -> "Making":
-        """Return what the model files in ``folder`` say of a study. Files that are no models are passed over."""
+    def load(cls, folder: Path | str, study: str) -> "FitProvenance":
+        """Return what the model files in ``folder`` say about a study. Files that are not models are ignored."""
         fitted: set[str] = set()
         chosen = {}
         for path in sorted(Path(folder).glob("*.yaml")):
@@ -78,15 +82,18 @@ class Making:
         return cls(frozenset(fitted), chosen)
 
     def parameters(self, model: str, statement: str) -> list[str]:
-        """Return the parameters of a model that were chosen for a statement of the study."""
+        """Return the parameters of a model that were chosen for a statement of the study, such as ``ftl.gc_low``."""
         chosen = self.chosen.get(model, {})
         return [name for name, ids in chosen.items() if any(fnmatchcase(statement, each) for each in ids)]
 
 
 def check_statements(folder: Path, sources: Path, study: str) -> None:
-    """Raise ClassesError where a model in ``folder`` was chosen for what ``study`` in ``sources`` does not state.
+    """Raise ClassesError if a model names a statement that a study does not make, or a study that does not exist.
 
-    So it does for a study that is not in ``sources`` at all.
+    Args:
+        folder: The folder of models.
+        sources: The folder of published data, ``data/published``.
+        study: The study whose statements are checked.
     """
     known: set[str] = set()
     for path in sorted(folder.glob("*.yaml")):
@@ -120,7 +127,7 @@ def _statements(folder: Path) -> set[str]:
 
 
 def _content(path: Path) -> Mapping[str, Any]:
-    """Return what a model file holds; nothing of one that is no YAML, which whoever runs the model is told of."""
+    """Return the content of a model file; nothing if the file is not YAML, which is reported where the model is run."""
     try:
         content = yaml_schema.read_yaml(path.parent, path.name)
     except yaml_schema.ConfigError:
@@ -129,7 +136,7 @@ def _content(path: Path) -> Mapping[str, Any]:
 
 
 def _chosen_for(content: Mapping[str, Any]) -> Iterable[tuple[str, Sequence[str]]]:
-    """Yield each parameter of a model file that was chosen for published statements, with these as ``study/id``."""
+    """Yield each parameter that was chosen for published statements, with the statements as ``study/id``."""
     groups = {**content.get("parameters", {}), "mode_page": content.get("mode_page", {})}
     for group, entries in groups.items():
         for name, entry in entries.items():
@@ -138,24 +145,30 @@ def _chosen_for(content: Mapping[str, Any]) -> Iterable[tuple[str, Sequence[str]
 
 
 def with_uses(values: pd.DataFrame, twins: Path | str, study: str, executions: pd.DataFrame) -> pd.DataFrame:
-    """Return published values with the column ``use``: the class of each that a twin measured, one of `CLASSES`.
+    """Return published values with the column ``use``: the class of each value that a twin measured.
 
-    It is empty where no experiment measures a value or the drive was no twin. ``twins`` is the folder of models.
-    ``executions``: as ``quantities.read_executions`` has them.
+    The column is empty if no experiment measures the value, or if the drive was no twin (simulated drive).
+
+    Args:
+        values: The published values, as `published.load` returns them.
+        twins: The folder of models.
+        study: The name of the study.
+        executions: One row per repetition, as `quantities.read_executions` returns it.
     """
-    making = Making.load(twins, study)
-    drive_kinds = dict(zip(executions["drive"], executions["drive_kind"], strict=True))
-    by_twin = values["drive_key"].map(drive_kinds).isin(kinds.SIMULATED) & values["experiment"].ne("")
+    provenance = FitProvenance.load(twins, study)
+    by_twin = values["drive_key"].map(quantities.drive_kinds(executions)).isin(kinds.SIMULATED) & values[
+        "experiment"
+    ].ne("")
     model_of = dict(zip(executions["drive"], executions["drive_model"], strict=True))
     rows = values.to_dict("records")
-    chosen = [bool(making.parameters(model_of.get(row["drive_key"], ""), row["id"])) for row in rows]
-    selected = Executions(executions)
-    figures = [_measured_by(selected, row) for row in rows]
-    fitted = _together(each for each, row in zip(figures, rows, strict=True) if row["id"] in making.fitted)
-    made = _together(each for each, is_chosen in zip(figures, chosen, strict=True) if is_chosen)
+    chosen = [bool(provenance.parameters(model_of.get(row["drive_key"], ""), row["id"])) for row in rows]
+    selected = CachedExecutions(executions)
+    measured = [_measured_by(selected, row) for row in rows]
+    fitted = _together(each for each, row in zip(measured, rows, strict=True) if row["id"] in provenance.fitted)
+    made = _together(each for each, is_chosen in zip(measured, chosen, strict=True) if is_chosen)
     found = []
-    for each, row, is_chosen in zip(figures, rows, chosen, strict=True):
-        if row["id"] in making.fitted or (each and each <= fitted):
+    for each, row, is_chosen in zip(measured, rows, chosen, strict=True):
+        if row["id"] in provenance.fitted or (each and each <= fitted):
             found.append(FITTED)
         elif is_chosen or (each and each <= fitted | made) or not row["value"]:
             found.append(BUILT_IN)
@@ -164,8 +177,8 @@ def with_uses(values: pd.DataFrame, twins: Path | str, study: str, executions: p
     return values.assign(use=pd.Series(found, index=values.index, dtype="object").where(by_twin, ""))
 
 
-def _measured_by(executions: Executions, row: Mapping[Any, Any]) -> frozenset[Figure]:
-    """Return the figures that a row of the published values is held against; none where nothing was measured."""
+def _measured_by(executions: CachedExecutions, row: Mapping[Any, Any]) -> frozenset[Measurand]:
+    """Return the measurands that a published value is compared with; none if nothing was measured."""
     if not row["experiment"]:
         return frozenset()
     said = {key: row[key] for key in ("rw", "bs") if row[key]}
@@ -175,155 +188,173 @@ def _measured_by(executions: Executions, row: Mapping[Any, Any]) -> frozenset[Fi
     return frozenset((drive, cell, family) for drive, cell in zip(rows["drive"], rows["cell"], strict=True))
 
 
-def _together(figures: Iterable[frozenset[Figure]]) -> frozenset[Figure]:
-    return frozenset(figure for each in figures for figure in each)
+def _together(measured: Iterable[frozenset[Measurand]]) -> frozenset[Measurand]:
+    return frozenset(measurand for each in measured for measurand in each)
 
 
 def _family(column: str) -> str:
-    """Return what a column of the executions tells: `_RATE` where it follows from a rate."""
+    """Return the column, or `_RATE` if the column follows from a rate."""
     return _RATE if column in _OF_RATE or column.endswith("_mean_ms") else column
 
 
 class Classifier:
-    """Derives the classes of one study's claims and values.
-
-    ``models``: the name of the model of each twin measured, by the name of the drive. ``flips``: by a claim's id the
-    mechanisms of models of which each alone makes it fall when it is switched off, where its drives have them as
-    assumed or fitted.
-    """
+    """The classes of one study's claims and values."""
 
     def __init__(
         self,
-        making: Making,
-        executions: Executions,
+        provenance: FitProvenance,
+        executions: CachedExecutions,
         values: pd.DataFrame,
         *,
-        listed: Sequence[tuple[Mapping[str, Any], checks.Check | checks.Checks | None]],
+        listed: Sequence[tuple[Mapping[str, Any], ClaimChecks | None]],
         models: Mapping[str, str],
         flips: Mapping[str, Sequence[str]],
     ) -> None:
-        self._making, self._models, self._flips = making, models, flips
-        # one row a cell: which of its executions a statistic takes makes no difference to what it is computed of
+        """Derive what each claim and value is computed from.
+
+        Args:
+            provenance: What the models were made from.
+            executions: The repetitions of all experiments.
+            values: The published values, as `with_uses` returns them.
+            listed: The claims with their checks.
+            models: The model of each measured twin, by drive.
+            flips: By the id of a claim, the mechanisms of models each of which makes it fall when switched off.
+        """
+        self._provenance, self._models, self._flips = provenance, models, flips
+        # one row per cell suffices: a measurand does not depend on the repetition
         cells = executions.table.groupby(["drive", "cell"], sort=False, as_index=False).first()
         marked, self._names = _marked(cells)
-        self._marked = Executions(marked)
+        self._marked = CachedExecutions(marked)
         self._where = list(zip(cells["drive"], cells["cell"], strict=True))
         self._rows = {row["id"]: row for row in values.to_dict("records")}
         self._checks = {claim["id"]: check for claim, check in listed if check is not None}
         self._of_values = {name: _measured_by(executions, row) for name, row in self._rows.items()}
         self._compared = {name: self._of_check(check) for name, check in self._checks.items()}
-        self._fitted = {figure for name in making.fitted for figure in self.figures_of_value(name)}
-        # what parameters were chosen for: the comparisons of claims, and the figures of values
-        self._chosen: dict[Comparison, tuple[str, list[str]]] = {}
-        self._made: set[Figure] = set()
+        self._fitted = {measurand for name in provenance.fitted for measurand in self.measurands_of_value(name)}
+        # what parameters were chosen for: the compared groups of claims, and the measurands of values
+        self._chosen: dict[ComparedGroups, tuple[str, list[str]]] = {}
+        self._made: set[Measurand] = set()
         for name in (*self._checks, *self._rows):
             comparisons = self._comparisons(name)
             because = self._direct(name, _drives(comparisons) | self._named_drives(name))
             if because:
                 self._chosen |= dict.fromkeys(comparisons, (name, because))
             if because and name in self._rows:
-                self._made |= self.figures_of_value(name)
+                self._made |= self.measurands_of_value(name)
 
-    def figures_of_value(self, name: str) -> frozenset[Figure]:
-        """Return the figures that a published value is held against, by its id; none where nothing was measured."""
+    def measurands_of_value(self, name: str) -> frozenset[Measurand]:
+        """Return the measurands that a published value is compared with, by its id; none if nothing was measured."""
         return self._of_values.get(name, frozenset())
 
-    def figures_of_claim(self, name: str) -> frozenset[Figure]:
-        """Return all figures that a claim is computed of, by its id."""
-        return _figures(self._comparisons(name))
+    def measurands_of_claim(self, name: str) -> frozenset[Measurand]:
+        """Return all measurands that a claim is computed from, by its id."""
+        return _measurands(self._comparisons(name))
 
-    def of_claim(self, name: str, *, holds: bool, drive: str | None = None) -> Class:
-        """Return the class of a claim that was measured, by its id; put to a ``drive`` of yours where it is given."""
+    def of_claim(self, name: str, *, holds: bool, drive: str | None = None) -> EvidenceClass:
+        """Return the class of a measured claim.
+
+        Args:
+            name: The id of the claim.
+            holds: Whether the claim holds.
+            drive: The user's drive that the claim was applied to; None for the drives of the source.
+        """
         check = self._checks[name] if drive is None else self._checks[name].on(drive)
         comparisons = self._compared[name] if drive is None else self._of_check(check) if check else []
         drives = _drives(comparisons) | (self._named_drives(name) if drive is None else {drive})
         if not drives & self._models.keys():
-            return Class()
-        bounds = check.published_ids() if check else []
-        if bound := next((each for each in bounds if each in self._making.fitted), None):
-            return Class(FITTED, f"A twin was fitted to {bound}, which it is held against.")
-        if comparisons and _figures(comparisons) <= self._fitted:
-            return Class(FITTED, "Every figure that it compares is one that a twin was fitted to, or follows from it.")
+            return EvidenceClass()
+        bounds = check.published_ids if check else []
+        if bound := next((each for each in bounds if each in self._provenance.fitted), None):
+            return EvidenceClass(FITTED, f"A twin was fitted to {bound}, which it is held against.")
+        if comparisons and _measurands(comparisons) <= self._fitted:
+            return EvidenceClass(
+                FITTED, "Every figure that it compares is one that a twin was fitted to, or follows from it."
+            )
         if said := self._direct(name, drives):
-            return Class(BUILT_IN, _sentence(said, "for it"))
+            return EvidenceClass(BUILT_IN, _sentence(said, "for it"))
         if bound := next((each for each in bounds if self._direct(each, drives)), None):
-            return Class(BUILT_IN, _sentence(self._direct(bound, drives), f"for {bound}, which it is held against"))
+            return EvidenceClass(
+                BUILT_IN, _sentence(self._direct(bound, drives), f"for {bound}, which it is held against")
+            )
         if comparisons and all(self._is_made(each) for each in comparisons):
             chosen = [self._chosen[each] for each in comparisons if each in self._chosen]
             if not chosen:
-                return Class(BUILT_IN, "It compares only what models were fitted to, or parameters chosen for.")
+                return EvidenceClass(BUILT_IN, "It compares only what models were fitted to, or parameters chosen for.")
             others = dict.fromkeys(other for other, _ in chosen)
             said = list(dict.fromkeys(parameter for _, parameters in chosen for parameter in parameters))
-            return Class(BUILT_IN, _sentence(said, f"for {', '.join(others)}, which compares the same"))
+            return EvidenceClass(BUILT_IN, _sentence(said, f"for {', '.join(others)}, which compares the same"))
         flips = self._flips.get(name, ()) if holds and drive is None else ()
         if flips:
-            return Class(BUILT_IN, f"Switching off {' alone, or '.join(flips)} alone makes it fall.")
-        fitted = sum(_figures([each]) <= self._fitted for each in comparisons)
+            return EvidenceClass(BUILT_IN, f"Switching off {' alone, or '.join(flips)} alone makes it fall.")
+        fitted = sum(_measurands([each]) <= self._fitted for each in comparisons)
         rest = f" Of the {len(comparisons)} comparisons in it {fitted} are of fitted figures alone." if fitted else ""
-        return Class(INDEPENDENT, f"No parameter was chosen for it, and no model fitted to all that it compares.{rest}")
+        return EvidenceClass(
+            INDEPENDENT, f"No parameter was chosen for it, and no model fitted to all that it compares.{rest}"
+        )
 
-    def of_value(self, name: str, through: Class | None) -> Class:
-        """Return the class of a value that was measured, by its id; its name is the value's ``use`` of `with_uses`.
+    def of_value(self, name: str, through: EvidenceClass | None) -> EvidenceClass:
+        """Return the class of a measured value. Its name is the value's ``use``, see `with_uses`.
 
-        ``through`` is the class of the claim that measures it, where one does.
+        Args:
+            name: The id of the value.
+            through: The class of the claim that measures the value, if a claim does.
         """
         if through is not None:
             return through
-        row, figures = self._rows[name], self.figures_of_value(name)
+        row, measured = self._rows[name], self.measurands_of_value(name)
         drive = {row["drive_key"]}
         match row["use"]:
             case "":
-                return Class()
+                return EvidenceClass()
             case "fitted":
-                listed = name in self._making.fitted
+                listed = name in self._provenance.fitted
                 because = "A twin was fitted to it." if listed else "It follows from a fitted value."
             case "built in":
-                others = (other for other in self._rows if self.figures_of_value(other) & figures)
+                others = (other for other in self._rows if self.measurands_of_value(other) & measured)
                 named = next((other for other in (name, *others) if self._direct(other, drive)), None)
                 what = "for it" if named == name else f"for {named}, from which it follows"
                 because = _sentence(self._direct(named, drive), what) if named else "Nothing of the kind was asked for."
             case _:
                 because = "No model was fitted to it, and no parameter chosen for it."
-        return Class(row["use"], because)
+        return EvidenceClass(row["use"], because)
 
-    def _is_made(self, comparison: Comparison) -> bool:
-        return comparison in self._chosen or _figures([comparison]) <= self._fitted | self._made
+    def _is_made(self, comparison: ComparedGroups) -> bool:
+        return comparison in self._chosen or _measurands([comparison]) <= self._fitted | self._made
 
-    def _comparisons(self, name: str) -> list[Comparison]:
-        """Return what a claim or value compares, by its id."""
+    def _comparisons(self, name: str) -> list[ComparedGroups]:
+        """Return the groups that a claim or value compares, by its id."""
         if name in self._compared:
             return self._compared[name]
-        figures = self.figures_of_value(name)
-        return [frozenset([figures])] if figures else []
+        measured = self.measurands_of_value(name)
+        return [frozenset([measured])] if measured else []
 
-    def _of_check(self, check: checks.Check | checks.Checks) -> list[Comparison]:
-        """Return what each part of a check compares."""
-        found = []
-        for _, part in check.observe(self._marked, ()):
-            if isinstance(part, Estimate):
-                found.append(frozenset(frozenset(map(self._figure, map(int, group))) for group in part.groups))
-        return found
+    def _of_check(self, check: ClaimChecks) -> list[ComparedGroups]:
+        """Return the groups that each part of a check compares."""
+        return [
+            frozenset(frozenset(map(self._measurand, map(int, group))) for group in estimate.groups)
+            for estimate in check.estimates(self._marked)
+        ]
 
-    def _figure(self, mark: int) -> Figure:
+    def _measurand(self, mark: int) -> Measurand:
         row, column = divmod(mark, len(self._names))
         return (*self._where[row], _family(self._names[column]))
 
     def _named_drives(self, name: str) -> set[str]:
-        """Return the drives that a claim names: one about a setting's outcome has no figures to tell."""
+        """Return the drives that a claim names. A claim about the outcome of a setting has no measurands."""
         if name not in self._checks:
             return set()
         return self._checks[name].drives
 
     def _direct(self, name: str, drives: Iterable[str]) -> list[str]:
-        """Return the parameters chosen for a statement in the models of some drives: ``a.b of model`` each."""
+        """Return the parameters chosen for a statement in the models of some drives, as ``a.b of model``."""
         models = dict.fromkeys(self._models[drive] for drive in sorted(drives) if drive in self._models)
-        return [f"{each} of {model}" for model in models for each in self._making.parameters(model, name)]
+        return [f"{each} of {model}" for model in models for each in self._provenance.parameters(model, name)]
 
 
 def _marked(executions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return executions with a number in place of each result that says of which row and column it is; and the columns.
+    """Return the executions with each result replaced by a number for its row and column; and the result columns.
 
-    A statistic that is computed of them tells what it is computed of.
+    The groups of a statistic computed from this table contain the numbers of the results it is computed from.
     """
     results = executions.columns[executions.columns.get_loc(_FIRST_RESULT) :]
     names = [name for name in results if pd.api.types.is_numeric_dtype(executions[name])]
@@ -332,16 +363,16 @@ def _marked(executions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return executions.assign(**marks), names
 
 
-def _figures(comparisons: Iterable[Comparison]) -> frozenset[Figure]:
-    return frozenset(figure for each in comparisons for group in each for figure in group)
+def _measurands(comparisons: Iterable[ComparedGroups]) -> frozenset[Measurand]:
+    return frozenset(measurand for each in comparisons for group in each for measurand in group)
 
 
-def _drives(comparisons: Iterable[Comparison]) -> set[str]:
-    return {drive for drive, _, _ in _figures(comparisons)}
+def _drives(comparisons: Iterable[ComparedGroups]) -> set[str]:
+    return {drive for drive, _, _ in _measurands(comparisons)}
 
 
 def _sentence(parameters: Sequence[str], what: str) -> str:
-    """Return that parameters were chosen for something, in words."""
+    """Return a sentence that says what parameters were chosen for."""
     if len(parameters) == 1:
         return f"The parameter {parameters[0]} was chosen {what}."
     return f"The parameters {', '.join(parameters[:-1])} and {parameters[-1]} were chosen {what}."

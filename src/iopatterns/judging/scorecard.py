@@ -1,4 +1,4 @@
-"""The scorecard: what became of every published number and claim, and whether that is what is expected of the twins."""
+"""The scorecard: the verdict on every published number and claim, and comparison with the expected verdicts."""
 
 import functools
 import json
@@ -15,20 +15,26 @@ from iopatterns.analysis import published, quantities
 from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import default, kinds
-from iopatterns.judging import checks, claims, classes
-from iopatterns.judging.checks.findings import (
+from iopatterns.judging import classes
+from iopatterns.judging.check_statistics import ClaimsError
+from iopatterns.judging.claims import (
+    CONTRADICTED,
     DEVIATES,
+    HOLDS,
     REPRODUCED,
     TOLERANCE,
     UNDECIDED,
+    UNTESTABLE,
     WITHIN,
-    ClaimsError,
-    Part,
-    error_of,
-    of_error,
+    ClaimChecks,
+    Judge,
+    PartResult,
+    load_claims,
+    relative_error,
+    status_of_error,
+    worst_status,
 )
-from iopatterns.judging.claims import CONTRADICTED, UNTESTABLE
-from iopatterns.judging.classes import CLASSES, Class, Classifier, Making
+from iopatterns.judging.classes import CLASSES, Classifier, EvidenceClass, FitProvenance
 from iopatterns.judging.scorecard_types import (
     Errors,
     Judged,
@@ -44,10 +50,9 @@ from iopatterns.judging.scorecard_types import (
 FILE = "results/scorecard.json"
 EXPECTATIONS = "data/expectations"
 STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
-_HOLDS = {REPRODUCED, WITHIN}
-# Under which key a claim says why it came out as it did on the twins
+# The key of a claim that explains its status on the twins (simulated drives)
 _REASONS = {DEVIATES: "deviation", UNDECIDED: "undecided"}
-# What arithmetic leaves of a difference between equal numbers
+# Relative difference that arithmetic leaves between equal numbers
 _EQUAL = 1e-9
 _SET_UP = "It describes the source's set-up, or what it tells of drives in general."
 _NOT_MEASURED = "Its drive or experiment was not measured."
@@ -55,7 +60,7 @@ _NOT_COUNTED = "It is about what goes on in the drive, which twins count and rea
 
 
 class ScorecardError(IoPatternsError):
-    """There is no scorecard, or no expectation to hold it against."""
+    """The scorecard, or the file of expected verdicts, is missing or cannot be read."""
 
 
 def judge(
@@ -67,35 +72,42 @@ def judge(
     models: Mapping[str, str] | None = None,
     ablation: Mapping[str, Any] | None = None,
 ) -> Judged:
-    """Return what became of the claims and numbers of a study.
+    """Return the verdicts on the claims and published numbers of a study.
 
-    Keys: claims, values, contradictions, counts (by status), held_out, tolerance (of values), checkable and hold
-    (claims about the source's drives), by_class (of these claims how many are checkable and hold, and how far values
-    are off; by class), and under own the first two of each drive of yours on which a claim can be checked.
+    A claim or value has a ``status`` (one of `STATUSES`), a ``finding`` (the status regardless of whether the source
+    contradicts itself), and a ``class``, see `classes`. The counts of ``checkable`` and ``hold`` are of claims about
+    the source's drives; ``own`` has them for each drive of the user on which a claim can be checked.
 
-    A claim or value has its ``status`` (one of `STATUSES`), and its ``finding``: what it came to regardless of whether
-    the source contradicts it; and its ``class``, see `classes`. ``models`` has the name of each twin's model by that of
-    the drive, where they differ; ``ablation`` (in the scorecard under the same name) has the mechanisms that were
-    switched off, and by claim the names of those that change its outcome (flips). Those that another trace switches
-    off, of a real kernel and its file system, make no claim built in, unless they were assumed.
-    Reads data/published/<study>, data/twins and results/measurements/<study>.* below ``root``.
-    Raises ClaimsError, PublishedError, ClassesError.
+    Args:
+        root: The folder with data/published/<study>, data/twins and results/measurements/<study>.*.
+        study: The name of the study.
+        confidence: Confidence level of intervals.
+        method: ``t`` or ``bca``, see `statistics.interval`.
+        models: The model of each twin (simulated drive) by drive, where the names differ.
+        ablation: The mechanisms that were switched off, and under ``flips``, by claim, the names of those that change
+            its outcome. Mechanisms of a real kernel and its file system do not make a claim built in, unless they were
+            assumed.
+
+    Raises:
+        ClaimsError: A claim is wrong, or its statistic divides by a mean of zero.
+        PublishedError: The published values are wrong.
+        ClassesError: A model names a statement that the study does not make.
     """
     folder, twins = root / "data/published" / study, root / "data/twins"
     executions = quantities.read_executions(root / f"results/measurements/{study}.parquet")
     classes.check_statements(twins, folder.parent, study)
-    drive_kinds = claims.kinds(executions)
+    drive_kinds = quantities.drive_kinds(executions)
     values = classes.with_uses(published.load(folder), twins, study, executions)
-    content = claims.load(root, f"data/published/{study}/claims.yaml", values)
+    content = load_claims(root, f"data/published/{study}/claims.yaml", values)
     tuned = json.loads((root / f"results/measurements/{study}.tuning.json").read_text(encoding="utf-8"))
-    judge_ = claims.Judge(executions, tuned, confidence, method)
-    listed = [(claim, checks.of_claim(claim, values)) for claim in content["claims"]]
+    judge_ = Judge(executions, tuned, confidence, method)
+    listed = [(claim, ClaimChecks.parse(claim, values)) for claim in content["claims"]]
     simulated = [drive for drive, kind in drive_kinds.items() if kind in kinds.SIMULATED]
     of_twin = {drive: (models or {}).get(drive, drive) for drive in simulated}
-    making = Making.load(twins, study)
+    provenance = FitProvenance.load(twins, study)
     flips = _of_models(ablation or {})
-    classifier = Classifier(making, judge_.selected, values, listed=listed, models=of_twin, flips=flips)
-    # a drive that a claim names beside the source's is none of yours
+    classifier = Classifier(provenance, judge_.selected, values, listed=listed, models=of_twin, flips=flips)
+    # a drive that a claim names is not the user's, even if the source has no such drive
     of_source = set(published.load_drives(folder)["drive_key"]).union(*(check.drives for _, check in listed if check))
     own = [drive for drive in dict.fromkeys(executions["drive"]) if listed and drive not in of_source]
     held_out = content.get("held_out")
@@ -110,7 +122,7 @@ def judge(
                 for claim, check in there
                 if check is not None
             ]
-            # a twin that an experiment beyond the source alone measures is asked nothing
+            # drop a drive that only experiments without claims measure
             judged += on_it if _verdict(on_it)["checkable"] else []
     except ClaimsError as error:
         raise ClaimsError(f"data/published/{study}/claims.yaml: {error}") from None
@@ -144,16 +156,16 @@ def judge(
 
 
 def _of_models(ablation: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the flips by what was fitted or assumed: neither a real kernel was, nor what a source fixes."""
+    """Return the flips by mechanisms that were fitted or assumed, not by a real kernel or by the source."""
     real = {each["name"] for each in ablation.get("mechanisms", ()) if each.get("by") in {"traces", "source"}}
     flips = ablation.get("flips", {})
     return {claim: [name for name in names if name not in real] for claim, names in flips.items()}
 
 
 def _verdict(judged: Iterable[JudgedClaim]) -> Verdict:
-    """Return how many claims can be checked and are not contradicted by their source, and how many of these hold."""
-    checkable = [claim for claim in judged if claim["status"] in {*_HOLDS, DEVIATES, UNDECIDED}]
-    return {"checkable": len(checkable), "hold": sum(claim["status"] in _HOLDS for claim in checkable)}
+    """Return how many claims are checkable and not contradicted by their source, and how many of these hold."""
+    checkable = [claim for claim in judged if claim["status"] in {*HOLDS, DEVIATES, UNDECIDED}]
+    return {"checkable": len(checkable), "hold": sum(claim["status"] in HOLDS for claim in checkable)}
 
 
 def _counts(entries: Sequence[JudgedClaim] | Sequence[JudgedValue]) -> dict[str, int]:
@@ -162,24 +174,25 @@ def _counts(entries: Sequence[JudgedClaim] | Sequence[JudgedValue]) -> dict[str,
 
 
 def _errors_by_class(values: Sequence[JudgedValue], classifier: Classifier) -> dict[str, Errors]:
-    """Return how far values are off, by class; contradicted ones and printed zeros, which prove nothing, are left out.
+    """Return the errors of values by class.
 
-    Of values that tell the same figure, the one that is furthest off counts alone.
+    Values that the source contradicts are left out, as are printed zeros, which have no relative error. Of several
+    values with the same measurands, only the value with the largest error counts.
     """
     worst: dict[Any, tuple[float, JudgedValue]] = {}
     for value in values:
         error = value["error_percent"]
         if not value["class"] or value["status"] == CONTRADICTED or error is None or float(value["printed"]) == 0:
             continue
-        figures = classifier.figures_of_value(value["id"]) or classifier.figures_of_claim(value["measured_by"])
-        before = worst.get(figures or value["id"])
+        measured = classifier.measurands_of_value(value["id"]) or classifier.measurands_of_claim(value["measured_by"])
+        before = worst.get(measured or value["id"])
         if before is None or abs(error) > abs(before[0]):
-            worst[figures or value["id"]] = error, value
+            worst[measured or value["id"]] = error, value
     return {name: _errors([each for each in worst.values() if each[1]["class"] == name]) for name in CLASSES}
 
 
 def _errors(values: Sequence[tuple[float, JudgedValue]]) -> Errors:
-    """Return the mean of the absolute errors of some values, given with these, and the largest error."""
+    """Return the mean absolute error and the largest error of some values, given as (error, value)."""
     if not values:
         return {"values": 0}
     largest, worst = max(values, key=lambda each: abs(each[0]))
@@ -193,15 +206,15 @@ def _errors(values: Sequence[tuple[float, JudgedValue]]) -> Errors:
 
 
 def _claim(
-    judge_: claims.Judge,
+    judge_: Judge,
     claim: Mapping[str, Any],
-    check: checks.Check | checks.Checks | None,
+    check: ClaimChecks | None,
     contradicted: set[str],
     *,
     classifier: Classifier,
     drive: str | None = None,
 ) -> JudgedClaim:
-    """Return what became of a claim; ``drive`` is the drive of yours that its check was put to, if any."""
+    """Return the verdict on a claim; ``drive`` is the user's drive that the checks were applied to, if any."""
     if check is None:
         return {
             "id": claim["id"],
@@ -219,13 +232,13 @@ def _claim(
             "class_because": "",
         }
     try:
-        parts = judge_.parts(check)
+        parts = judge_.results(check)
     except ClaimsError as error:
         raise ClaimsError(f"claim '{claim['id']}': {error}") from None
-    finding = claims.status_of(parts)
+    finding = worst_status(parts)
     worst = max(parts, key=lambda part: part.off, default=None)
     status = CONTRADICTED if claim["id"] in contradicted and parts else finding
-    class_ = classifier.of_claim(claim["id"], holds=finding in _HOLDS, drive=drive) if parts else Class()
+    class_ = classifier.of_claim(claim["id"], holds=finding in HOLDS, drive=drive) if parts else EvidenceClass()
     not_there = _NOT_COUNTED if drive and check.is_of_counters else _NOT_MEASURED
     because = not_there if not parts else "" if drive else claim.get(_REASONS.get(finding, ""), "")
     return {
@@ -241,26 +254,26 @@ def _claim(
         "statistic": check.describe(),
         "expected": check.expected(),
         "found": check.found(parts),
-        "holding": sum(part.status in _HOLDS for part in parts),
+        "holding": sum(part.status in HOLDS for part in parts),
         "worst": None if worst is None or not worst.off else worst.label,
         "off_percent": 100 * worst.off if worst and math.isfinite(worst.off) else None,
-        "bounds": check.published_ids(),
-        "compared": _told(check.compared(parts)),
+        "bounds": check.published_ids,
+        "compared": _told(check.in_published_unit(parts)),
         "because": because,
         "parts": [_plain(part) for part in parts],
-        "readings": [] if isinstance(check, checks.Check) else _readings(check, parts),
+        "readings": _readings(check, parts),
     }
 
 
-def _readings(check: checks.Checks, parts: Sequence[Part]) -> list[Reading]:
-    """Return what became of each of several checks of a claim: what it says, what was expected, and what was found."""
+def _readings(check: ClaimChecks, parts: Sequence[PartResult]) -> list[Reading]:
+    """Return the verdict on each check of a claim with several checks; nothing for a single check."""
     return [
-        {"says": says, "expected": one.expected(), "found": one.found(own), "finding": claims.status_of(own)}
-        for says, (one, own) in zip(check.says, check.of_each(parts), strict=True)
+        {"says": says, "expected": one.expected(), "found": one.found(own), "finding": worst_status(own)}
+        for says, (one, own) in zip(check.says, check.with_results(parts), strict=False)
     ]
 
 
-def _plain(part: Part) -> JudgedPart:
+def _plain(part: PartResult) -> JudgedPart:
     return {
         "label": part.label,
         "value": _told(part.value),
@@ -272,17 +285,17 @@ def _plain(part: Part) -> JudgedPart:
 
 
 def _told(value: Number) -> Number:
-    """Return what the scorecard has of a value that may be a word, or none."""
+    """Return a value that may be text or None as the scorecard has it."""
     return value if value is None or isinstance(value, str) else _rounded(value)
 
 
 def _rounded(value: float) -> float | None:
-    """Return a number as the scorecard has it: twelve digits, as all results, and None for what is not finite."""
+    """Return a number with twelve digits, as in all results; None if it is not finite."""
     return float(f"{value:.12g}") if math.isfinite(value) else None
 
 
 def _value(
-    judge_: claims.Judge,
+    judge_: Judge,
     row: Mapping[Any, Any],
     contradicted: set[str],
     judged: Sequence[JudgedClaim],
@@ -290,9 +303,9 @@ def _value(
     held_out: Mapping[str, Any] | None,
     classifier: Classifier,
 ) -> JudgedValue:
-    """Return what became of a published value; ``measured_by`` is the id of the claim that measures it, if one does.
+    """Return the verdict on a published value; ``measured_by`` is the id of the claim that measures it, if any.
 
-    One that is ``held_out`` is missed on either side: a drive far below "up to 500 MB/s" is not the drive of the sheet.
+    A held-out value can be missed on either side: a drive far below "up to 500 MB/s" does not match its data sheet.
     """
     measured = _measured(judge_, row)
     through = None if measured is not None else next((claim for claim in judged if _is_bound(claim, row)), None)
@@ -303,21 +316,21 @@ def _value(
     if measured is None:
         finding = through["finding"] if through else UNTESTABLE
         because = f"See the claim {through['id']}." if through else _NOT_MEASURED if row["experiment"] else _SET_UP
-        shown, class_ = None, Class()
+        shown, class_ = None, EvidenceClass()
     else:
-        error = error_of(measured, row["value"])
+        error = relative_error(measured, row["value"])
         on_the_right_side = {"<": error < 0, "<=": error <= _EQUAL, ">": error > 0, ">=": error >= -_EQUAL}.get(
             row["relation"]
         )
         if held_out:
-            finding = of_error(error, held_out["tolerance"])
+            finding = status_of_error(error, held_out["tolerance"])
             because = held_out.get("misses", {}).get(row["id"], "") if finding == DEVIATES else ""
         else:
-            finding = REPRODUCED if on_the_right_side else of_error(error)
-        # of a bound that is kept there is no error, and of a printed zero no relative one
+            finding = REPRODUCED if on_the_right_side else status_of_error(error)
+        # a bound that is respected has no error, and a printed zero has no relative error
         is_error = row["value"] != 0 and (held_out or not on_the_right_side)
         shown = _rounded(100 * error) if math.isfinite(error) and is_error else None
-        class_ = classifier.of_value(row["id"], None if by is None else Class(by["class"], by["class_because"]))
+        class_ = classifier.of_value(row["id"], None if by is None else EvidenceClass(by["class"], by["class_because"]))
     status = CONTRADICTED if row["id"] in contradicted and finding != UNTESTABLE else finding
     printed: Printed = {
         "id": row["id"],
@@ -346,14 +359,14 @@ def _value(
 
 
 def _is_bound(claim: JudgedClaim, row: Mapping[Any, Any]) -> bool:
-    """Return whether a value is what a claim about the source's drives is held against."""
+    """Return whether a claim about the source's drives is compared with this value."""
     return claim["drive"] is None and row["id"] in claim["bounds"]
 
 
-def _measured(judge_: claims.Judge, row: Mapping[Any, Any]) -> float | None:
-    """Return the mean, in the unit printed, where a published value was measured; None where it was not.
+def _measured(judge_: Judge, row: Mapping[Any, Any]) -> float | None:
+    """Return the measured mean in the unit of a published value; None if it was not measured.
 
-    A value whose source does not say the workload or the size is held against the experiment's own, if it has but one.
+    If the source gives no workload or block size, the value is compared with the only one of the experiment.
     """
     if not row["experiment"]:
         return None
@@ -373,7 +386,7 @@ def write(root: Path, studies: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def load(root: Path) -> dict[str, Any]:
-    """Return the scorecard below ``root``. Raises ScorecardError where there is none."""
+    """Return the scorecard below ``root``. Raises ScorecardError if there is none."""
     try:
         content: dict[str, Any] = json.loads((root / FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -382,15 +395,15 @@ def load(root: Path) -> dict[str, Any]:
 
 
 def _entries(study: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the claims and values about the source's own drives; of your own drive nothing is expected."""
+    """Yield the claims and values about the source's drives: there are no expectations for the user's drives."""
     yield from (claim for claim in study["claims"] if claim["drive"] is None)
     yield from study["values"]
 
 
 def expect(root: Path) -> list[Path]:
-    """Make what the present scorecard says what is expected from now on; return the files written.
+    """Write the verdicts of the present scorecard as the expected verdicts; return the written files.
 
-    What its studies were configured with is the default from now on.
+    The configuration of its studies becomes the default configuration.
     """
     written, studies = [], load(root)["studies"]
     for name, study in studies.items():
@@ -411,9 +424,9 @@ def _fill(text: str, temporary: Path) -> None:
 
 
 def not_default(root: Path) -> dict[str, list[str]]:
-    """Return in what the scorecard's studies differ from the default, by study: those alone that differ.
+    """Return the keys in which studies of the scorecard differ from the default configuration, by study.
 
-    A scorecard that does not say what it is of is taken to be of the default.
+    Studies that do not differ are left out. A scorecard without configuration counts as one of the default.
     """
     defaults, found = default.load(root), {}
     for name, study in load(root)["studies"].items():
@@ -423,7 +436,7 @@ def not_default(root: Path) -> dict[str, list[str]]:
 
 
 def not_judged(root: Path) -> list[str]:
-    """Return a sentence for each study that differs from the default, and so is not held against expectations."""
+    """Return a sentence for each study that is not compared with expectations, because its configuration differs."""
     return [
         f"{name} differs from the default in {', '.join(names)}: expectations not judged."
         for name, names in not_default(root).items()
@@ -431,10 +444,13 @@ def not_judged(root: Path) -> list[str]:
 
 
 def regressions(root: Path) -> list[str]:
-    """Return a line for each claim or number that is expected to hold and no longer does.
+    """Return a line for each claim or number that is expected to hold and does not.
 
-    What was not measured is passed over: a run of fewer drives shows nothing about the others. So is a study that was
-    configured otherwise than by default, see `not_default`. Raises ScorecardError.
+    Claims and numbers that were not measured are skipped, as are studies whose configuration is not the default, see
+    `not_default`.
+
+    Raises:
+        ScorecardError: There is no scorecard, or a file of expectations is missing or cannot be read.
     """
     lines, others = [], not_default(root)
     for name, study in load(root)["studies"].items():
@@ -448,7 +464,7 @@ def regressions(root: Path) -> list[str]:
             raise ScorecardError(f"{path.relative_to(root)}: holds no expectations. Restore it, or write it anew.")
         for entry in _entries(study):
             before, now = wanted.get(entry["id"]), entry["finding"]
-            if before in _HOLDS and now not in {*_HOLDS, UNTESTABLE}:
+            if before in HOLDS and now not in {*HOLDS, UNTESTABLE}:
                 lines.append(
                     f"{name}: {entry['id']} ({entry['place']}): was {before}, now {now}. {_amount(entry)}".strip()
                 )
@@ -463,7 +479,7 @@ def _amount(entry: Mapping[str, Any]) -> str:
 
 
 def _of_claims(name: str, study: Mapping[str, Any]) -> str:
-    """Return in words how many claims of a study hold, independent ones first."""
+    """Return how many claims of a study hold as text, independent claims first."""
     count = study["by_class"]["claims"]
     independent = count[classes.INDEPENDENT]
     return (
@@ -474,7 +490,7 @@ def _of_claims(name: str, study: Mapping[str, Any]) -> str:
 
 
 def _of_values(name: str, study: Mapping[str, Any]) -> Iterator[str]:
-    """Yield in words how far the values of each class are off, independent ones first."""
+    """Yield the errors of the values of each class as text, independent values first."""
     for class_, errors in study["by_class"]["values"].items():
         if errors["values"]:
             yield (

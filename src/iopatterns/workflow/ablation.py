@@ -292,9 +292,8 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
     import pandas as pd
 
     from iopatterns.analysis import published, quantities
-    from iopatterns.judging import checks
-    from iopatterns.judging.checks.findings import REPRODUCED, WITHIN, ClaimsError
-    from iopatterns.judging.claims import Judge
+    from iopatterns.judging.check_statistics import ClaimsError
+    from iopatterns.judging.claims import HOLDS, ClaimChecks, Judge
 
     tables, steps = [], []
     known: set[str] = set()
@@ -308,19 +307,16 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
     values = published.load(root / "data/published" / study)
     outcomes = {}
     for claim in claims(root, study):
-        check = checks.of_claim(claim, values)
+        check = ClaimChecks.parse(claim, values)
         if check is None:
             continue
         try:
-            parts = judge.parts(check)
+            parts = judge.results(check)
         except ClaimsError:  # with a mechanism off a mean may be zero, by which the statistic divides
             outcomes[claim["id"]] = False
             continue
         # a margin around 1 is judged by a test, which may leave open what lies within it
-        held = [
-            part.status in {REPRODUCED, WITHIN} or (not isinstance(part.value, str) and part.off <= _NOISE)
-            for part in parts
-        ]
+        held = [part.status in HOLDS or (not isinstance(part.value, str) and part.off <= _NOISE) for part in parts]
         if held:
             outcomes[claim["id"]] = all(held)
     return outcomes

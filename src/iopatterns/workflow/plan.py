@@ -460,7 +460,7 @@ class Plan:
     def titles(self) -> dict[str, dict[str, str]]:
         """Return title and source of each study, for the report."""
         return {
-            study: {"title": content["title"], "source": content.get("source", "measured for no source")}
+            study: {"title": content["title"], "source": content.get("source", "")}
             for study, content in self.config.studies.items()
         }
 

@@ -10,9 +10,18 @@ import yaml
 from support import ROOT
 
 from iopatterns.analysis import published
-from iopatterns.judging import checks, classes
-from iopatterns.judging.checks.selections import Executions
-from iopatterns.judging.classes import BUILT_IN, FITTED, INDEPENDENT, Class, ClassesError, Classifier, Making
+from iopatterns.judging import classes
+from iopatterns.judging.check_statistics import CachedExecutions
+from iopatterns.judging.claims import ClaimChecks
+from iopatterns.judging.classes import (
+    BUILT_IN,
+    FITTED,
+    INDEPENDENT,
+    ClassesError,
+    Classifier,
+    EvidenceClass,
+    FitProvenance,
+)
 from iopatterns.twin import models
 
 STUDY = "mine"
@@ -76,18 +85,18 @@ def classifier(tmp_path: Path, flips: Mapping[str, list[str]] | None = None, **m
     found = executions()
     values = classes.with_uses(source(tmp_path / "published" / STUDY), twins, STUDY, found)
     listed = [
-        ({"id": name}, checks.parse({"experiment": "e", "at_least": 0, **check}, values))
+        ({"id": name}, ClaimChecks.parse({"check": {"experiment": "e", "at_least": 0, **check}}, values))
         for name, check in CHECKS.items()
     ]
-    making_ = Making.load(twins, STUDY)
-    return Classifier(making_, Executions(found), values, listed=listed, models={"d": "d"}, flips=flips or {})
+    provenance = FitProvenance.load(twins, STUDY)
+    return Classifier(provenance, CachedExecutions(found), values, listed=listed, models={"d": "d"}, flips=flips or {})
 
 
-def of_value(tmp_path: Path, name: str, **making: Any) -> Class:
+def of_value(tmp_path: Path, name: str, **making: Any) -> EvidenceClass:
     return classifier(tmp_path, **making).of_value(name, None)
 
 
-def of_claim(tmp_path: Path, name: str, *, holds: bool = True, **making: Any) -> Class:
+def of_claim(tmp_path: Path, name: str, *, holds: bool = True, **making: Any) -> EvidenceClass:
     return classifier(tmp_path, **making).of_claim(name, holds=holds)
 
 
@@ -95,11 +104,13 @@ def of_claim(tmp_path: Path, name: str, *, holds: bool = True, **making: Any) ->
 
 
 def test_a_value_that_a_model_was_fitted_to_is_fitted(tmp_path: Path) -> None:
-    assert of_value(tmp_path, "read", fitted=("read",)) == Class(FITTED, "A twin was fitted to it.")
+    assert of_value(tmp_path, "read", fitted=("read",)) == EvidenceClass(FITTED, "A twin was fitted to it.")
 
 
 def test_a_latency_follows_from_the_fitted_rate_of_its_cell(tmp_path: Path) -> None:
-    assert of_value(tmp_path, "read-latency", fitted=("read",)) == Class(FITTED, "It follows from a fitted value.")
+    assert of_value(tmp_path, "read-latency", fitted=("read",)) == EvidenceClass(
+        FITTED, "It follows from a fitted value."
+    )
 
 
 @pytest.mark.parametrize("name", ["read-p99", "write", "large"])
@@ -109,12 +120,12 @@ def test_a_percentile_another_workload_and_another_size_do_not_follow_from_it(tm
 
 def test_a_value_that_a_parameter_was_chosen_for_is_built_in_and_says_by_which(tmp_path: Path) -> None:
     found = of_value(tmp_path, "write", time=[f"{STUDY}/write"])
-    assert found == Class(BUILT_IN, "The parameter g.time of d was chosen for it.")
+    assert found == EvidenceClass(BUILT_IN, "The parameter g.time of d was chosen for it.")
 
 
 def test_a_value_of_the_same_cell_is_built_in_with_it(tmp_path: Path) -> None:
     found = of_value(tmp_path, "write-latency", time=[f"{STUDY}/write"])
-    assert found == Class(BUILT_IN, "The parameter g.time of d was chosen for write, from which it follows.")
+    assert found == EvidenceClass(BUILT_IN, "The parameter g.time of d was chosen for write, from which it follows.")
 
 
 def test_what_was_chosen_for_in_the_model_of_another_drive_says_nothing_of_this_one(tmp_path: Path) -> None:
@@ -134,11 +145,11 @@ def test_fitted_goes_before_chosen_for(tmp_path: Path) -> None:
 
 
 def test_a_printed_zero_is_built_in(tmp_path: Path) -> None:
-    assert of_value(tmp_path, "none") == Class(BUILT_IN, "Nothing of the kind was asked for.")
+    assert of_value(tmp_path, "none") == EvidenceClass(BUILT_IN, "Nothing of the kind was asked for.")
 
 
 def test_a_value_that_no_twin_measured_has_no_class(tmp_path: Path) -> None:
-    assert of_value(tmp_path, "of-a-file", fitted=("of-a-file",)) == Class()
+    assert of_value(tmp_path, "of-a-file", fitted=("of-a-file",)) == EvidenceClass()
 
 
 # ---- Claims
@@ -155,7 +166,7 @@ def test_a_claim_is_independent_where_one_figure_was_not_fitted(tmp_path: Path) 
 
 def test_a_claim_that_a_parameter_names_is_built_in_and_says_by_which(tmp_path: Path) -> None:
     found = of_claim(tmp_path, "larger-is-faster", window=[f"{STUDY}/larger-*"])
-    assert found == Class(BUILT_IN, "The parameter g.window of d was chosen for it.")
+    assert found == EvidenceClass(BUILT_IN, "The parameter g.window of d was chosen for it.")
 
 
 def test_a_claim_that_compares_the_same_as_one_that_is_named_is_built_in(tmp_path: Path) -> None:
@@ -171,7 +182,7 @@ def test_a_claim_about_fitted_and_chosen_figures_alone_is_built_in(tmp_path: Pat
 def test_a_claim_that_one_mechanism_off_makes_fall_is_built_in(tmp_path: Path) -> None:
     flips = {"larger-is-faster": ["read-ahead"]}
     found = of_claim(tmp_path, "larger-is-faster", flips=flips)
-    assert found == Class(BUILT_IN, "Switching off read-ahead alone makes it fall.")
+    assert found == EvidenceClass(BUILT_IN, "Switching off read-ahead alone makes it fall.")
 
 
 def test_a_claim_that_fails_is_not_excused_by_a_flip(tmp_path: Path) -> None:
@@ -180,7 +191,7 @@ def test_a_claim_that_fails_is_not_excused_by_a_flip(tmp_path: Path) -> None:
 
 
 def test_a_claim_about_a_file_has_no_class(tmp_path: Path) -> None:
-    assert of_claim(tmp_path, "of-a-file-alone") == Class()
+    assert of_claim(tmp_path, "of-a-file-alone") == EvidenceClass()
 
 
 # ---- Statements that do not exist

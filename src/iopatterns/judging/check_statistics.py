@@ -1,0 +1,727 @@
+"""The statistics that the checks of claims use: parsed from claims.yaml, computed from repetitions, put into words.
+
+A statistic selects repetitions (`Selection`, `CachedExecutions`) and computes numbers from them (`Estimate`).
+`claims` compares these numbers with what the source states.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from iopatterns.analysis import quantities
+from iopatterns.analysis.statistics import (
+    Floats,
+    Interval,
+    difference_interval,
+    function_interval,
+    interval,
+    product_interval,
+)
+from iopatterns.analysis.tables import block_label
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.yaml_schema import nearest
+from iopatterns.configuration import factors
+from iopatterns.judging.formulas import Formula, FormulaError
+from iopatterns.raw.tuning_steps import OfCells
+
+ALL = "all"
+# Keys of a selection that are no factors: its quantity, and its experiment if that is not the experiment of the check
+_NO_FACTORS = frozenset({"of", "experiment"})
+
+Levels = Mapping[str, Any]
+
+
+class ClaimsError(IoPatternsError):
+    """A file of claims is wrong; the message names the file and the claim."""
+
+    exit_status = 2
+
+
+# ---- What a statistic is computed from
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The repetitions over which one mean is taken.
+
+    Attributes:
+        written: The selection as claims.yaml has it: levels by factor, and optionally ``of`` and ``experiment``.
+        of: The name of the quantity, see `quantities.get`.
+    """
+
+    written: Levels
+    of: str
+
+    @classmethod
+    def parse(cls, key: str, written: Any, of: str, *, single: bool = False) -> Selection:
+        """Return the selection under a key of a check.
+
+        Args:
+            key: The key, for error messages.
+            written: The selection as claims.yaml has it.
+            of: The quantity of the check, used if the selection names none.
+            single: Whether each factor must have exactly one level.
+
+        Raises:
+            ClaimsError: A factor, level or quantity does not exist, or a factor has several levels despite ``single``.
+        """
+        if single and not (isinstance(written, Mapping) and all(_is_one_level(level) for level in written.values())):
+            raise ClaimsError(f"'{key}' needs one level for each factor, such as {{rw: read}}")
+        found = cls(written, str(written.get("of", of)))
+        _check_levels(key, found.levels)
+        _check_quantity(found.of)
+        return found
+
+    @property
+    def levels(self) -> Levels:
+        """The selected levels by factor."""
+        return {name: level for name, level in self.written.items() if name not in _NO_FACTORS}
+
+    def each(self, rows: CachedExecutions) -> Iterator[tuple[Levels, Selection]]:
+        """Yield each combination of the factors with several levels, and the selection of that combination."""
+        given = {name: rows.levels_in(name, level) for name, level in self.levels.items()}
+        others = {name: self.written[name] for name in _NO_FACTORS & self.written.keys()}
+        for one in _combinations(given):
+            yield (
+                {name: level for name, level in one.items() if self.written[name] != level},
+                Selection({**one, **others}, self.of),
+            )
+
+    def values(self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels) -> Floats:
+        """Return the quantity in the selected repetitions, without missing values.
+
+        Args:
+            executions: The repetitions of all experiments.
+            rows: The repetitions of the check's experiment.
+            levels: Further levels by factor. A level of the selection itself takes precedence.
+        """
+        if "experiment" in self.written:
+            rows = executions.of_experiment(self.written["experiment"])
+        return rows.values(quantities.get(self.of).column, {**levels, **self.levels})
+
+    def describe(self) -> str:
+        """Return the levels as text."""
+        return _levels_text({name: level for name, level in self.written.items() if name != "of"})
+
+    def describe_with_quantity(self) -> str:
+        """Return the quantity and the levels as text."""
+        return ", ".join(filter(None, (self.of, self.describe())))
+
+
+class CachedExecutions:
+    """A table of repetitions that caches selections: a scorecard makes some thousand selections from one table."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        """Keep the table, which must not change.
+
+        Args:
+            table: One row per repetition, as `quantities.read_executions` returns it.
+        """
+        self.table = table
+        self._of_experiments: dict[str, CachedExecutions] = {}
+        self._at_levels: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
+        self._columns: dict[str, Floats] = {}
+
+    def of_experiment(self, experiment: str) -> CachedExecutions:
+        """Return the repetitions of one experiment."""
+        if experiment not in self._of_experiments:
+            self._of_experiments[experiment] = CachedExecutions(quantities.of_experiment(self.table, experiment))
+        return self._of_experiments[experiment]
+
+    def select(self, levels: Levels) -> pd.DataFrame:
+        """Return the rows at some levels, such as ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``."""
+        return self.table[self._at(levels)]
+
+    def values(self, column: str, levels: Levels) -> Floats:
+        """Return a column at some levels without missing values; an empty array if there is no such column."""
+        if column not in self.table:
+            return np.empty(0)
+        if column not in self._columns:
+            self._columns[column] = self.table[column].to_numpy(dtype=np.float64, na_value=np.nan)
+        found = self._columns[column][self._at(levels)]
+        return found[~np.isnan(found)]
+
+    def measured_levels(self, factor: str, levels: Levels = MappingProxyType({})) -> list[Any]:
+        """Return the measured levels of a factor at some levels of other factors, sorted."""
+        column = factors.column_of(factor)
+        if column not in self.table:
+            return []
+        return sorted(self.table[column][self._at(levels)].dropna().unique().tolist())
+
+    def levels_in(self, factor: str, level: Any) -> list[Any]:
+        """Return the levels that ``level`` stands for: one level, those of a list, or for `ALL` those measured."""
+        return self.measured_levels(factor) if level == ALL else listed_levels(level)
+
+    def _at(self, levels: Levels) -> npt.NDArray[np.bool_]:
+        """Return for each row whether it has all levels; False if a factor has no column."""
+        found = np.ones(len(self.table), dtype=np.bool_)
+        for name, level in levels.items():
+            key = (name, repr(level))
+            if key not in self._at_levels:
+                self._at_levels[key] = self._at_level(factors.get(name), level)
+            found &= self._at_levels[key]
+        return found
+
+    def _at_level(self, factor: factors.Factor, level: Any) -> npt.NDArray[np.bool_]:
+        if factor.column not in self.table:
+            return np.zeros(len(self.table), dtype=np.bool_)
+        found: npt.NDArray[np.bool_] = (
+            (self.table[factor.column] == factor.read(level)).fillna(False).to_numpy(dtype=np.bool_)
+        )
+        return found
+
+
+# ---- What a statistic computes
+
+
+class IntervalMethod(NamedTuple):
+    """The method by which confidence intervals are computed.
+
+    Attributes:
+        confidence: Confidence level, between 0 and 1.
+        method: ``t`` or ``bca``, see `statistics.interval`.
+        seed: Seed of the bootstrap.
+    """
+
+    confidence: float
+    method: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number computed from the means of groups of repetitions.
+
+    Attributes:
+        groups: The measured values of each group.
+        value: Returns the number. Raises ZeroDivisionError.
+        interval: Returns the confidence interval of the number. Raises ZeroDivisionError or StatisticsError.
+    """
+
+    groups: Sequence[Floats]
+    value: Callable[[], float]
+    interval: Callable[[IntervalMethod], Interval]
+
+
+@dataclass(frozen=True)
+class ObservedOutcome:
+    """What happened when a setting was changed, such as ``refused``."""
+
+    outcome: str
+
+
+def _mean(group: Floats) -> float:
+    return float(group.mean())
+
+
+def _quotient_of_products(above: Sequence[Floats], below: Sequence[Floats]) -> Estimate:
+    """Return the product of the means ``above`` divided by the product of the means ``below``."""
+    return Estimate(
+        [*above, *below],
+        lambda: math.prod(map(_mean, above)) / math.prod(map(_mean, below)),
+        lambda method: product_interval(above, below, *method),
+    )
+
+
+# ---- The kinds of statistic
+
+
+@dataclass(frozen=True)
+class Statistic(ABC):
+    """A statistic of the repetitions of one experiment. Each subclass is one key of a check in claims.yaml.
+
+    Attributes:
+        key: The key of the check that holds the statistic.
+        has_to: Whether the check also has the key ``to``. A check with ``ratio`` always has.
+        is_around_one: Whether the statistic can be compared with 1.
+        is_of_set_up: Whether the statistic describes the set-up instead of a result.
+        experiment: The name of the experiment.
+        where: The levels by factor at each combination of which the statistic is computed.
+        of: The name of the quantity where a selection names none.
+    """
+
+    key: ClassVar[str]
+    has_to: ClassVar[bool] = False
+    is_around_one: ClassVar[bool] = False
+    is_of_set_up: ClassVar[bool] = False
+
+    experiment: str
+    where: Levels
+    of: str
+
+    @classmethod
+    def parse(cls, check: Mapping[str, Any]) -> Self:
+        """Return the statistic of a check. Raises ClaimsError."""
+        of = str(check.get("of", "bandwidth"))
+        _check_quantity(of)
+        where = check.get("where", {})
+        own = cls._parse_own(check, of)
+        for name in where:
+            if name in _NO_FACTORS:
+                raise ClaimsError(f"where has levels by factor; '{name}' belongs beside it, or to a mean")
+        _check_levels("where", where)
+        return cls(check["experiment"], where, of, **own)
+
+    @classmethod
+    @abstractmethod
+    def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
+        """Return the fields that this kind of statistic adds. Raises ClaimsError."""
+
+    @property
+    def selections(self) -> list[Selection]:
+        """The selections of the statistic, besides ``where``."""
+        return []
+
+    @property
+    def is_of_counters(self) -> bool:
+        """Whether the statistic is computed from counters of a twin (simulated drive), which a real drive lacks."""
+        return any(quantities.get(selection.of).is_counted for selection in self.selections)
+
+    @property
+    def quantity(self) -> quantities.Quantity | None:
+        """The quantity in whose unit the statistic is; None if the statistic has no unit."""
+        return None
+
+    @property
+    def unit(self) -> str:
+        """The unit with a leading space; empty if the statistic has no unit."""
+        return f" {self.quantity.unit}" if self.quantity and self.quantity.unit else ""
+
+    def format(self, value: float) -> str:
+        """Return a value as text without its unit: three decimals for ratios, four significant digits for amounts."""
+        if not self.quantity or not value:
+            return f"{value:.3f}"
+        return f"{value:.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
+
+    def on(self, drive: str) -> Self | None:
+        """Return this statistic for another drive; None if it compares drives or is about a particular drive."""
+        if any("drive" in selection.levels for selection in self.selections):
+            return None
+        return replace(self, where={**self.where, "drive": drive})
+
+    def describe(self) -> str:
+        """Return the statistic as text: what is computed, and at which levels."""
+        text = self._describe_own()
+        return f"{text}; {_levels_text(self.where)}" if self.where else text
+
+    @abstractmethod
+    def _describe_own(self) -> str:
+        """Return the statistic as text without ``where``."""
+
+    def observe(
+        self, executions: CachedExecutions, _steps: OfCells
+    ) -> Iterator[tuple[str, Estimate | ObservedOutcome]]:
+        """Yield a label and the statistic for each combination of levels that was measured.
+
+        Args:
+            executions: The repetitions of all experiments.
+            steps: The tuning steps, as `collect.tuned` returns them.
+        """
+        rows = executions.of_experiment(self.experiment)
+        where = {factor: rows.levels_in(factor, level) for factor, level in self.where.items()}
+        for levels in _combinations(where):
+            for text, estimate in self._estimates(executions, rows, levels):
+                if all(len(group) for group in estimate.groups):
+                    yield text, estimate
+
+    def _estimates(
+        self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
+    ) -> Iterator[tuple[str, Estimate]]:
+        """Yield labels and estimates at one combination of the levels of ``where``.
+
+        Args:
+            executions: The repetitions of all experiments.
+            rows: The repetitions of the statistic's experiment.
+            levels: The combination.
+        """
+        raise NotImplementedError
+
+    def _describe_means(self, selections: Sequence[Selection]) -> tuple[str, list[str]]:
+        """Return ``mean <quantity>`` and each selection as text; ``means`` if the quantities differ."""
+        names = list(dict.fromkeys(selection.of for selection in selections)) or [self.of]
+        if len(names) == 1:
+            return f"mean {names[0]}", [selection.describe() for selection in selections]
+        return "means", [selection.describe_with_quantity() for selection in selections]
+
+
+@dataclass(frozen=True)
+class Mean(Statistic):
+    """The mean of a quantity, in the unit of the quantity."""
+
+    key = "mean"
+    selection: Selection
+
+    @classmethod
+    def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
+        return {"selection": Selection.parse(cls.key, check[cls.key], of)}
+
+    @property
+    def selections(self) -> list[Selection]:
+        """The one selection."""
+        return [self.selection]
+
+    @property
+    def quantity(self) -> quantities.Quantity:
+        """The quantity of the selection."""
+        return quantities.get(self.selection.of)
+
+    def _describe_own(self) -> str:
+        mean, (text,) = self._describe_means(self.selections)
+        return f"{mean}, {text}"
+
+    def _estimates(
+        self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
+    ) -> Iterator[tuple[str, Estimate]]:
+        for varied, one in self.selection.each(rows):
+            yield _label({**levels, **varied}), self._estimate(one.values(executions, rows, levels))
+
+    @staticmethod
+    def _estimate(group: Floats) -> Estimate:
+        return Estimate([group], lambda: _mean(group), lambda method: interval(group, *method))
+
+
+@dataclass(frozen=True)
+class Difference(Statistic):
+    """The difference of two means, in the unit of the first one."""
+
+    key = "difference"
+    has_to = True
+    selection: Selection
+    to: Selection
+
+    @classmethod
+    def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
+        return {
+            "selection": Selection.parse(cls.key, check[cls.key], of),
+            "to": Selection.parse("to", check["to"], of, single=True),
+        }
+
+    @property
+    def selections(self) -> list[Selection]:
+        """The selections of minuend and subtrahend."""
+        return [self.selection, self.to]
+
+    @property
+    def quantity(self) -> quantities.Quantity:
+        """The quantity of the first selection."""
+        return quantities.get(self.selection.of)
+
+    def _describe_own(self) -> str:
+        mean, (text, to) = self._describe_means(self.selections)
+        return f"{mean}, {text} − {to}"
+
+    def _estimates(
+        self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
+    ) -> Iterator[tuple[str, Estimate]]:
+        for varied, one in self.selection.each(rows):
+            yield (
+                _label({**levels, **varied}),
+                self._estimate(*(each.values(executions, rows, levels) for each in (one, self.to))),
+            )
+
+    @staticmethod
+    def _estimate(first: Floats, second: Floats) -> Estimate:
+        return Estimate(
+            [first, second],
+            lambda: float(first.mean() - second.mean()),
+            lambda method: difference_interval(first, second, method.confidence),
+        )
+
+
+@dataclass(frozen=True)
+class Ratio(Statistic):
+    """The ratio of two means; divided by another ratio if the check has ``over_ratio``."""
+
+    key = "ratio"
+    is_around_one = True
+    selection: Selection
+    to: Selection
+    over: tuple[Selection, Selection] | None
+
+    @classmethod
+    def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
+        over = None
+        if "over_ratio" in check:
+            over = tuple(Selection.parse(key, check[key], of, single=True) for key in ("over_ratio", "over_to"))
+        return {
+            "selection": Selection.parse(cls.key, check[cls.key], of),
+            "to": Selection.parse("to", check["to"], of, single=True),
+            "over": over,
+        }
+
+    @property
+    def selections(self) -> list[Selection]:
+        """The selections of all means."""
+        return [self.selection, self.to, *(self.over or ())]
+
+    def _describe_own(self) -> str:
+        mean, (text, to, *over) = self._describe_means(self.selections)
+        ratio = f"{text} / {to}"
+        return f"{mean}, ({ratio}) / ({over[0]} / {over[1]})" if over else f"{mean}, {ratio}"
+
+    def _estimates(
+        self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
+    ) -> Iterator[tuple[str, Estimate]]:
+        for varied, one in self.selection.each(rows):
+            above, below = [one], [self.to]
+            if self.over:
+                above.append(self.over[1])
+                below.append(self.over[0])
+            sides = ([each.values(executions, rows, levels) for each in side] for side in (above, below))
+            yield _label({**levels, **varied}), _quotient_of_products(*sides)
+
+
+@dataclass(frozen=True)
+class Growth(Statistic):
+    """The mean, or a ``ratio`` of means, at each level of a factor divided by its value at the previous level."""
+
+    key = "growth"
+    is_around_one = True
+    factor: str
+    ratio: tuple[Selection, Selection] | None
+
+    @classmethod
+    def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
+        try:
+            factors.get(check[cls.key])
+        except factors.FactorError as error:
+            raise ClaimsError(f"{cls.key}: {error}") from None
+        ratio = None
+        if Ratio.key in check:
+            ratio = tuple(Selection.parse(key, check[key], of, single=True) for key in (Ratio.key, "to"))
+        return {"factor": check[cls.key], "ratio": ratio}
+
+    @property
+    def selections(self) -> list[Selection]:
+        """The selections of the ratio."""
+        return list(self.ratio or ())
+
+    def _describe_own(self) -> str:
+        mean, texts = self._describe_means(self.selections)
+        what = f"{mean}, {' / '.join(texts)}" if texts else mean
+        return f"{what}, from each {self.factor} to the next"
+
+    def _estimates(
+        self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
+    ) -> Iterator[tuple[str, Estimate]]:
+        numerator, denominator = self.ratio or (Selection({}, self.of), None)
+
+        def take(selection: Selection, level: Any) -> Floats:
+            return selection.values(executions, rows, {**levels, self.factor: level})
+
+        for before, after in itertools.pairwise(rows.measured_levels(self.factor, levels)):
+            grown = f"{_level_label(self.factor, before)} to {_level_label(self.factor, after)}"
+            texts = {factor: _level_label(factor, level) for factor, level in levels.items()} | {self.factor: grown}
+            above, below = [take(numerator, after)], [take(numerator, before)]
+            if denominator:
+                above, below = [*above, take(denominator, before)], [take(denominator, after), *below]
+            yield ", ".join(texts.values()), _quotient_of_products(above, below)
+
+
+@dataclass(frozen=True)
+class FormulaValue(Statistic):
+    """A formula over named means, and over factors of ``where``, which stand for their levels."""
+
+    key = "value"
+    is_around_one = True
+    formula: Formula
+    text: str
+    means: Mapping[str, Selection]
+
+    @classmethod
+    def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
+        given, text = check.get("with", {}), check[cls.key]
+        try:
+            formula = Formula(text)
+        except FormulaError as error:
+            raise ClaimsError(f"{cls.key}: {error}") from None
+        known = {**given, **check.get("where", {})}
+        for name in formula.names:
+            if name not in known:
+                raise ClaimsError(
+                    f"{cls.key}: '{name}' is neither under with nor under where.{nearest(name, list(known))}"
+                )
+            if name not in given and name in factors.FACTORS and factors.get(name).is_text:
+                raise ClaimsError(f"{cls.key}: the levels of '{name}' are no numbers to compute with")
+        if not set(formula.names) & set(given):
+            raise ClaimsError(f"{cls.key}: it needs a mean from what was measured; name one under with")
+        means = {name: Selection.parse(f"with.{name}", one, of, single=True) for name, one in given.items()}
+        return {"formula": formula, "text": text, "means": means}
+
+    @property
+    def selections(self) -> list[Selection]:
+        """The selections of the means."""
+        return list(self.means.values())
+
+    def _describe_own(self) -> str:
+        given = [f"{name}: mean {selection.describe_with_quantity()}" for name, selection in self.means.items()]
+        return f"{self.text} ({'; '.join(given)})"
+
+    def _estimates(
+        self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
+    ) -> Iterator[tuple[str, Estimate]]:
+        names = [name for name in self.formula.names if name in self.means]
+        others = [name for name in self.formula.names if name not in self.means]
+        constants = {name: float(factors.get(name).read(levels[name])) for name in others}
+        groups = [self.means[name].values(executions, rows, levels) for name in names]
+
+        def evaluate(means: Sequence[float]) -> float:
+            return self.formula({**constants, **dict(zip(names, means, strict=True))})
+
+        yield (
+            _label(levels),
+            Estimate(
+                groups,
+                lambda: evaluate([_mean(group) for group in groups]),
+                lambda method: function_interval(evaluate, groups, method.confidence),
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class ColumnMaximum(Statistic):
+    """The maximum of a column of the measurements. It is no estimate, so its interval has no width."""
+
+    key = "column"
+    is_of_set_up = True
+    name: str
+
+    @classmethod
+    def _parse_own(cls, check: Mapping[str, Any], _of: str) -> dict[str, Any]:
+        return {"name": check[cls.key]}
+
+    def _describe_own(self) -> str:
+        return f"largest {self.name.replace('_', ' ')}"
+
+    def format(self, value: float) -> str:
+        """Return a value as a whole number."""
+        return f"{value:.0f}"
+
+    def _estimates(
+        self, _executions: CachedExecutions, rows: CachedExecutions, levels: Levels
+    ) -> Iterator[tuple[str, Estimate]]:
+        selected = rows.select(levels)
+        if self.name in selected:
+            column = selected[self.name].to_numpy(dtype=np.float64)
+            largest = float(column.max()) if len(column) else math.nan
+            yield _label(levels), Estimate([column], lambda: largest, lambda _: Interval(largest, largest, "none"))
+
+
+@dataclass(frozen=True)
+class SettingOutcome(Statistic):
+    """What happened when a setting of a drive was changed to a value."""
+
+    key = "outcome"
+    has_to = True
+    setting: str
+    to: int | str
+
+    @classmethod
+    def _parse_own(cls, check: Mapping[str, Any], _of: str) -> dict[str, Any]:
+        try:
+            factors.get_setting(check[cls.key])
+        except factors.FactorError as error:
+            raise ClaimsError(f"{cls.key}: {error}") from None
+        where = check.get("where", {})
+        if isinstance(check["to"], Mapping) or set(where) - {"drive"} or ALL in where.values():
+            raise ClaimsError("an outcome's 'to' is a value, and its 'where' has drives alone, by name")
+        return {"setting": check[cls.key], "to": check["to"]}
+
+    def on(self, _drive: str) -> Self | None:
+        """Return None: the outcome depends on the drive, so the claim says nothing about another drive."""
+        return None
+
+    def _describe_own(self) -> str:
+        return f"outcome of setting {self.setting} to {self.to}"
+
+    def observe(
+        self, _executions: CachedExecutions, steps: OfCells
+    ) -> Iterator[tuple[str, Estimate | ObservedOutcome]]:
+        """Yield each observed outcome once per drive, see `Statistic.observe`."""
+        for levels in _combinations({name: listed_levels(level) for name, level in self.where.items()}):
+            outcomes = {
+                step["outcome"]
+                for step in steps
+                if step["setting"] == self.setting
+                and step["wanted"] == self.to
+                and self.experiment in step["experiments"].split()
+                and step["drive"] == levels.get("drive", step["drive"])
+            }
+            for outcome in sorted(outcomes):
+                yield _label(levels), ObservedOutcome(outcome)
+
+
+# In the order in which error messages name them
+STATISTICS: dict[str, type[Statistic]] = {
+    kind.key: kind for kind in (Ratio, Difference, Mean, Growth, FormulaValue, ColumnMaximum, SettingOutcome)
+}
+
+
+# ---- Levels: checked, combined, put into words
+
+
+def listed_levels(level: Any) -> list[Any]:
+    """Return the levels of a list, or a list of the one level."""
+    return list(level) if isinstance(level, list) else [level]
+
+
+def _is_one_level(level: Any) -> bool:
+    return not isinstance(level, list) and level != ALL
+
+
+def _check_levels(key: str, levels: Levels) -> None:
+    """Raise ClaimsError unless each name is a factor and each level can be read; ``key`` is for the message."""
+    for name, level in levels.items():
+        try:
+            factor = factors.get(name)
+        except factors.FactorError as error:
+            raise ClaimsError(f"{key}: {error}") from None
+        for each in listed_levels(level) if level != ALL else ():
+            try:
+                factor.read(each)
+            except ValueError as error:
+                raise ClaimsError(f"{key}.{name}: {error}") from None
+
+
+def _check_quantity(of: str) -> None:
+    """Raise ClaimsError unless there is a quantity of this name."""
+    try:
+        quantities.get(of)
+    except quantities.QuantityError as error:
+        raise ClaimsError(f"of: {error}") from None
+
+
+def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield each combination of levels by factor."""
+    for combination in itertools.product(*levels.values()):
+        yield dict(zip(levels, combination, strict=True))
+
+
+def _level_label(factor: str, level: Any) -> str:
+    if factor == "bs":
+        return block_label(int(factors.get(factor).read(level)))
+    return level if isinstance(level, str) else factors.get(factor).phrase.format(level)
+
+
+def _label(levels: Levels) -> str:
+    """Return the label of the part of a check at some levels."""
+    return ", ".join(_level_label(factor, level) for factor, level in levels.items())
+
+
+def _levels_text(levels: Levels) -> str:
+    """Return levels as text, as claims.yaml has them."""
+    texts = []
+    for name, level in levels.items():
+        phrase = factors.get(name).phrase if name not in _NO_FACTORS else f"{name} {{}}"
+        texts.append(f"each {name}" if level == ALL else phrase.format("|".join(map(str, listed_levels(level)))))
+    return ", ".join(texts)

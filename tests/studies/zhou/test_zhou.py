@@ -1,0 +1,39 @@
+"""Facts about the arithmetic of Zhou's mixes of reads and writes."""
+
+import pandas as pd
+import pytest
+import zhou
+
+from iopatterns.analysis.tables import printed
+
+
+def mixes(rate: float) -> pd.DataFrame:
+    baseline = pd.DataFrame(
+        {"drive": "d", "rw": ["randread", "randwrite"], "iops_mean": [3360.0, 190.0], "published_iops": [3360.4, 190.3]}
+    )
+    mixed = {"drive": ["d"], "rwmixread": [99], "iops_mean": [rate], "published_iops": [2442.0], "study": ["mix"]}
+    return zhou.interference(baseline, pd.DataFrame(mixed))
+
+
+def test_the_arithmetic_is_that_of_the_slides() -> None:
+    row = mixes(2441.0).iloc[0]
+    assert [round(row[name]) for name in ("cost_reads", "ideal_percent", "real_percent")] == [18, 85, 73]
+
+
+def test_the_table_has_the_slides_three_rates() -> None:
+    assert list(printed(zhou.interference_table(mixes(2441.0))).iloc[0])[:7] == [
+        "d",
+        "190",
+        "190",
+        "3360",
+        "3360",
+        "2441",
+        "2442",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"), [(2441.0, "costs more than the time"), (2850.0, "costs no more than the time")]
+)
+def test_the_words_on_a_write_follow_what_it_costs(rate: float, text: str) -> None:
+    assert text in zhou.findings(mixes(rate))
