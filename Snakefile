@@ -30,9 +30,5 @@ onstart:
     PLAN.begin(submission(workflow))
 
 
-onsuccess:
-    PLAN.end()
-
-
 # Of all rules above: it must stand below them.
 PLAN.require_sources(file for rule in workflow.rules for file in rule.input)

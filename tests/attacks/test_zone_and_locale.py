@@ -14,7 +14,6 @@ from support import ROOT, SNAKEMAKE, copy_project
 
 from iopatterns.base import children
 from iopatterns.measuring import fio
-from iopatterns.workflow import durations
 from iopatterns.workflow.plan import Plan
 
 EXECUTIONS = ("01", "02")
@@ -145,9 +144,7 @@ def test_a_run_by_hand_gives_the_same_results_everywhere(disk_folder: Path, loca
         )
         assert ran.returncode == 0, ran.stdout
         results = (
-            path
-            for path in (project.root / "results").rglob("*")
-            if path.is_file() and "logs" not in path.parts and path != project.root / durations.FILE
+            path for path in (project.root / "results").rglob("*") if path.is_file() and "logs" not in path.parts
         )
         made[name] = {
             **project.raw_files(),

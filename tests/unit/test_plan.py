@@ -49,6 +49,19 @@ def test_the_forecast_names_each_drive_and_the_sum(fresh: Project) -> None:
     assert total.startswith("In all about ")
 
 
+def test_a_drive_that_is_measured_already_is_not_in_the_forecast(fresh: Project) -> None:
+    overrides = {"drives": ["c400", "px02ssf020"], "repetitions": 1}
+
+    def forecast_without(drive: str | None) -> str:
+        for raw in Plan(fresh.root, overrides).raw_files("saif2020", drive):
+            (fresh.root / raw).parent.mkdir(parents=True, exist_ok=True)
+            (fresh.root / raw).touch()
+        return Plan(fresh.root, overrides).forecast()
+
+    assert "c400" not in forecast_without("c400")
+    assert forecast_without(None).splitlines()[0] == "Nothing is left to measure."
+
+
 @pytest.mark.slow
 def test_snakemake_plan_prints_it_and_measures_nothing(fresh: Project) -> None:
     said = fresh.snakemake("plan", "--config", "drives=[c400]")

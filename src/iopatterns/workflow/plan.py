@@ -1,7 +1,5 @@
 """What a configuration asks for, as the workflow's rules need it: its files, and what is still to measure."""
 
-import collections
-import contextlib
 import dataclasses
 import fcntl
 import functools
@@ -20,7 +18,7 @@ from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import UNPACKED, sidecar_path
 from iopatterns.twin.state import find_model
-from iopatterns.workflow import ablation, capture, digest, durations, hosts, notebooks, own_twin, rule_code
+from iopatterns.workflow import ablation, capture, digest, hosts, notebooks, own_twin, rule_code
 
 RAW = "data/raw"
 PROGRESS = f"{RAW}/.progress"
@@ -28,6 +26,9 @@ PROGRESS = f"{RAW}/.progress"
 # of its virtual time. Only estimates rest on these.
 _FIO_START_STOP_S = 0.35
 _TWIN_START_STOP_S, _TWIN_S_PER_S = 0.02, 0.04
+# Duration of a step on two processors with its own start, by the first word of its rule, and the time between all jobs
+_STEP_S = {"collect": 3.0, "analyse": 9.0, "judge": 4.0, "report": 4.0}
+_OVERHEAD_S = 8.0
 # What a job of the workflow measures: enough that its own start weighs little, little enough that several cores share a
 # run evenly. Its command line must fit what the kernel takes for one word (MAX_ARG_STRLEN, 128 KiB)
 _BATCH_S, _BATCH_CHARACTERS = 8.0, 90_000
@@ -76,8 +77,6 @@ class Plan:
             recordings = capture.planned(root, self.config.studies)
             self.config = dataclasses.replace(self.config, recordings=recordings)
         self._root = root
-        self._durations = durations.Durations.load(root)
-        self._run: durations.Run | None = None
         self._watched_names: dict[str, list[str]] = {}
         self._cells = {
             study: {cell.folder: cell for cell in grid.expand(self.config, study)} for study in self.config.studies
@@ -475,7 +474,7 @@ class Plan:
         return [self._forecast(drive, cells_of) for drive, cells_of in missing.items()]
 
     def _seconds(self, cell: grid.Cell, executions: int) -> float:
-        """Return about how long so many executions of a cell take, whatever earlier runs took."""
+        """Return about how long so many executions of a cell take."""
         if not self.is_real(cell.drive):
             return executions * _TWIN_START_STOP_S + _TWIN_S_PER_S * _io_seconds(cell, executions)
         runs = executions + bool(executions and cell.specification["warmup_ms"])
@@ -484,7 +483,6 @@ class Plan:
     def _forecast(self, drive: str, missing: list[tuple[grid.Cell, int]]) -> Forecast:
         executions = sum(count for _, count in missing)
         seconds = sum(self._seconds(cell, count) for cell, count in missing)
-        seconds = self._durations.measuring_s(drive, seconds, real=self.is_real(drive))
         if not self.is_real(drive):
             return Forecast(drive, executions, seconds, 0)
         writing = sum(
@@ -539,31 +537,10 @@ class Plan:
         """Return how long a run takes that measures for so long, and then takes these steps."""
         if not measuring_s and not steps:
             return 0.0
-        return measuring_s + sum(map(self._durations.step_s, steps)) + self._durations.beside_s
+        return measuring_s + _steps_s(steps)
 
     def _steps_duration(self, steps: list[str]) -> str:
-        return units.format_duration(sum(map(self._durations.step_s, steps)) + self._durations.beside_s)
-
-    def measuring_s(self, batch: Batch) -> float:
-        """Return about how long the cells of a batch take that lack executions, whatever earlier runs took."""
-        counts = collections.Counter(map(_folder, self._missing(batch.raw_files)))
-        return sum(self._seconds(self._cells[batch.study][folder], count) for folder, count in counts.items())
-
-    def took(self, rule: str, forecast_s: float, took_s: float) -> None:
-        """Note that a job of this run has ended, for the forecasts of later ones; ``forecast_s``: of a batch."""
-        if self._run is None:
-            return
-        batch = self.batches_by_name().get(rule)
-        if batch is None:
-            self._run.step(rule, took_s)
-        elif forecast_s:
-            self._run.measuring(batch.drive, forecast_s, took_s, real=self.is_real(batch.drive))
-
-    def end(self) -> None:
-        """Keep what this run took, for the forecasts of later ones."""
-        if self._run is not None:
-            with contextlib.suppress(OSError):  # a forecast that is less good is better than a run that fails
-                self._run.keep(self._root)
+        return units.format_duration(_steps_s(steps))
 
     def _wear(self, forecast: Forecast) -> str:
         """Return what the bytes written are of a disk's capacity: how often the run fills it."""
@@ -640,7 +617,6 @@ class Plan:
             _end(str(error), error.exit_status)
         executions, seconds = sum(each.executions for each in forecasts), sum(each.seconds for each in forecasts)
         progress.begin(self._root / PROGRESS, executions)
-        self._run = durations.Run()
         if executions:
             drives = ", ".join(each.drive for each in forecasts if each.executions)
             whole = units.format_duration(self._total_s(seconds, self._steps()))
@@ -658,6 +634,11 @@ class Plan:
 def current() -> Plan | None:
     """Return the plan of the Snakefile that this process runs, if there is one."""
     return _current
+
+
+def _steps_s(steps: Iterable[str]) -> float:
+    """Return about how long steps of analysis take, by their rules, with the time between a run's jobs."""
+    return _OVERHEAD_S + sum(_STEP_S[step.partition("_")[0]] for step in steps)
 
 
 def _io_seconds(cell: grid.Cell, executions: int) -> float:

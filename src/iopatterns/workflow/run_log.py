@@ -93,15 +93,14 @@ _MOST_FILES = 2
 
 @dataclass
 class _Job:
-    """A job that was begun: its rule, its message, its log, when it began (by the monotonic clock), for how long it was
-    forecast to measure, and how Slurm has ended it where that says more than that it failed.
+    """A job that was begun: its rule, its message, its log, when it began (by the monotonic clock), and how Slurm has
+    ended it where that says more than that it failed.
     """
 
     rule: str
     message: str
     log: list[str]
     began_s: float
-    forecast_s: float = 0.0
     how: str = ""
 
 
@@ -227,9 +226,6 @@ class RunLog(LogHandlerBase):
         message = str(about.get("rule_msg") or about.get("rule_name") or "").strip()
         job = _Job(str(about.get("rule_name")), message, list(about.get("log") or ()), time.monotonic())
         self._run.jobs[about.get("jobid", -1)] = job
-        plan = _plan()
-        if plan and not self.common_settings.dryrun and (batch := plan.batches_by_name().get(job.rule)):
-            job.forecast_s = plan.measuring_s(batch)
         if _is_measuring(job) or job.rule.startswith("measure_"):
             return
         if not self.common_settings.dryrun:
@@ -241,8 +237,6 @@ class RunLog(LogHandlerBase):
         if job is None:
             return
         took_s = time.monotonic() - job.began_s
-        if plan := _plan():
-            plan.took(job.rule, job.forecast_s, took_s)
         if not (found := _MEASURING.match(job.message)):
             return
         cells = len(job.message.splitlines())
