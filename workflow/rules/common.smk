@@ -1,16 +1,13 @@
 # The configuration, checked before anything else happens, and what the other rules ask of it.
-import re
-from pathlib import Path
-
-from iopatterns.workflow.hosts import submission
-from iopatterns.workflow.plan import RAW, Plan
+from iopatterns.workflow import drive_resources, entry, forecast
 
 # Values given with --config or --configfile replace those of config/config.yaml.
-PLAN = Plan.or_exit(Path(workflow.basedir), config)
+CELLS = entry.load(workflow, config)
+ROOT = CELLS.root
 
 # Real drives of a host are measured one at a time, whatever --cores and the profile say: two at once disturb each other,
 # unless the configuration says that they do not.
-for resource in PLAN.resources:
+for resource in drive_resources.names(CELLS.config):
     workflow.register_resource(resource, 1)
 
 
@@ -19,7 +16,7 @@ rule plan:
     log:
         "results/logs/plan.log",
     params:
-        forecast=lambda wildcards: PLAN.forecast(),
+        forecast=lambda wildcards: forecast.text(CELLS),
     message:
         "What is still to be measured"
     shell:

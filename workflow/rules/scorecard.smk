@@ -1,28 +1,35 @@
+from iopatterns.workflow import ablation, rule_code, study_rules, twin_models
+
+
 # The scorecard: what became of every published number and claim of the sources.
 rule judge:
     input:
         measurements=expand(
             "results/measurements/{study}.{kind}",
-            study=PLAN.judged_studies,
+            study=study_rules.judged(CELLS.config),
             kind=["parquet", "tuning.json"],
         ),
         published=[
-            *PLAN.claimed(),
-            *[file for study in PLAN.studies for file in PLAN.published(study)],
+            *study_rules.claimed(CELLS.config),
+            *[
+                file
+                for study in CELLS.studies
+                for file in study_rules.published(CELLS.config, study)
+            ],
         ],
-        twins=PLAN.models(),
-        ablation=PLAN.ablation(),
+        twins=twin_models.files(CELLS.config),
+        ablation=ablation.record_files(CELLS.config),
         schema="workflow/schemas/claims.schema.yaml",
-        code=PLAN.code("workflow/scripts/judge.py"),
+        code=rule_code.dependencies_of(ROOT, "workflow/scripts/judge.py"),
     output:
         "results/scorecard.json",
     log:
         "results/logs/judge.log",
     params:
-        studies=PLAN.judged_studies,
-        confidence=PLAN.config.confidence,
-        method=PLAN.config.interval,
-        models=PLAN.models_of(),
+        studies=study_rules.judged(CELLS.config),
+        confidence=CELLS.config.confidence,
+        method=CELLS.config.interval,
+        models=twin_models.by_drive(CELLS.config),
         config=config,
     message:
         "Holding the sources' claims against what was measured"

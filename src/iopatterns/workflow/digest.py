@@ -10,6 +10,7 @@ from iopatterns.configuration import grid
 from iopatterns.configuration.factors import FACTORS
 from iopatterns.raw import records
 from iopatterns.raw.sidecars import sidecar_path
+from iopatterns.workflow.planned_cells import RAW, Cells
 
 # So many cells are named one by one; of more it is told what they have in common
 FEW = 8
@@ -27,16 +28,18 @@ _WORDS = {
 }
 
 
-def lines(
-    raw: Path, wanted: Mapping[str, Sequence[grid.Cell]], planned: Mapping[str, Sequence[grid.Cell]]
-) -> list[str]:
-    """Return what to say of the cells ``wanted`` by study, of those ``planned``; ``raw`` is the folder of raw files.
+def lines(planned: Cells, unfinished: Sequence[grid.Cell]) -> list[str]:
+    """Return what to say of the cells that lack raw files: what they have in common, and a line for each cell of a few.
 
     A cell is new where nothing is there of it, changed where another configuration's measurement of the same point is,
     and lacks executions where some of its own are.
     """
-    told = []
-    for study, cells in wanted.items():
+    told = [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in unfinished[: FEW + 1]]
+    if len(told) > FEW:
+        told = []
+    raw = planned.root / RAW
+    for study in planned.studies:
+        cells = [cell for cell in unfinished if cell.study == study]
         if not cells:
             continue
         siblings = _siblings(raw, study, cells)
@@ -46,7 +49,7 @@ def lines(
         known = begun | {cell.folder for cell in changed}
         new = [cell for cell in cells if cell.folder not in known]
         named = {cell.folder for cell in new}
-        others = [cell for cell in planned[study] if cell.folder not in named]
+        others = [cell for cell in planned.of_study(study) if cell.folder not in named]
         parts = []
         if new:
             parts.append(f"{_cells(new)} new{_levels(new, others)}")

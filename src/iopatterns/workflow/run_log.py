@@ -13,16 +13,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from iopatterns.base import units
+from iopatterns.configuration import grid
 from iopatterns.measuring import progress
-
-if TYPE_CHECKING:
-    from iopatterns.workflow.plan import Plan
+from iopatterns.workflow import batches, digest
+from iopatterns.workflow.planned_cells import Cells
 
 # With these begin messages of Snakemake's that tell its own business
 _OF_SNAKEMAKE = (
@@ -124,6 +124,7 @@ class RunLog(LogHandlerBase):
         """Decide whether Snakemake is to speak for itself, and where to."""
         settings = self.common_settings
         self._run = _Run()
+        self.cells: Cells | None = None  # set by the Snakefile's entry
         self._stream = sys.stdout if settings.stdout else sys.stderr
         self._quiet = any(getattr(each, "name", "") == "ALL" for each in settings.quiet or ())
         self._own: logging.Handler | None = None
@@ -207,16 +208,16 @@ class RunLog(LogHandlerBase):
         if self._run.told_plan:
             return
         self._run.told_plan = True
-        measured, others = [], 0
-        plan = _plan()
-        batches = plan.batches_by_name() if plan else {}
+        measured: list[grid.Cell] = []
+        others = 0
+        by_name = batches.by_name(self.cells) if self.cells else {}
         for rule, count in stats.items():
-            if rule in batches:
-                measured.append(batches[rule])
+            if rule in by_name:
+                measured += by_name[rule].cells
             elif rule not in {"total", "all"} and not rule.startswith("measure_"):
                 others += int(count)
-        if plan and measured:
-            for line in plan.why(measured):
+        if self.cells and measured:
+            for line in digest.lines(self.cells, self.cells.unfinished(measured)):
                 self._say(line)
         if self.common_settings.dryrun and others:
             self._say(f"{'Then' if measured else 'To do:'} {others} step{'' if others == 1 else 's'}:")
@@ -274,13 +275,6 @@ def _failed(job: _Job, how: str = "") -> str:
 
 def _is_measuring(job: _Job) -> bool:
     return _MEASURING.match(job.message) is not None
-
-
-def _plan() -> "Plan | None":
-    """Return the plan that the Snakefile has made, if it has."""
-    from iopatterns.workflow import plan
-
-    return plan.current()
 
 
 def _because(reason: str) -> str:
