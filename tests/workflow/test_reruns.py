@@ -140,7 +140,7 @@ def test_comments_and_descriptions_run_nothing(base: Project) -> None:
     [
         ("raw/tuning_steps.py", {"collect_saif2020", "judge"}),  # collect -> raw.sidecars -> raw.tuning_steps
         ("base/errors.py", RUNS.keys()),
-        ("analysis/formulas.py", {"judge"}),  # judge -> analysis.scorecard -> … -> analysis.formulas
+        ("judging/formulas.py", {"judge"}),  # judge -> judging.scorecard -> … -> judging.formulas
         ("analysis/telling.py", {"analyse_saif2020"}),  # which notebooks alone rest on
         ("measuring/cell.py", set()),
     ],

@@ -91,7 +91,14 @@ def test_changed_cells_are_told_by_what_has_changed(copy: Project) -> None:
 
 def test_cells_that_lack_executions_are_told(copy: Project) -> None:
     copy.edit("config/config.yaml", repetitions=3)
-    assert "saif2020: 8 cells with executions to add" in dry(copy)
+    assert "saif2020: 8 cells with repetitions to add" in dry(copy)
+
+
+def test_studies_that_set_their_repetitions_are_listed(copy: Project) -> None:
+    copy.edit(STUDY, **(yaml.safe_load((copy.root / STUDY).read_text()) | {"repetitions": 3}))
+    lines = dry(copy)
+    assert "saif2020: 8 cells with repetitions to add" in lines
+    assert "Repetitions of a cell: 2; set by the study's file: saif2020 3" in lines
 
 
 def test_a_step_that_runs_by_itself_says_what_it_is_newer_than(copy: Project) -> None:
@@ -111,7 +118,7 @@ def test_the_plan_needs_no_number_of_cores(copy: Project) -> None:
         [sys.executable, "-m", "snakemake", "plan"], cwd=copy.root, capture_output=True, text=True, check=False
     )
     assert said.returncode == 0, said.stderr
-    assert "c400: 8 executions, about" in said.stdout
+    assert "c400: 8 repetitions, about" in said.stdout
 
 
 def test_a_cell_that_fails_says_its_own_words_and_how_to_go_on(project: Project) -> None:

@@ -21,7 +21,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from iopatterns.base import units
 from iopatterns.configuration import grid
 from iopatterns.measuring import progress
-from iopatterns.workflow import batches, digest
+from iopatterns.workflow import batches, forecast, run_reasons
 from iopatterns.workflow.planned_cells import Cells
 
 # With these begin messages of Snakemake's that tell its own business
@@ -217,7 +217,9 @@ class RunLog(LogHandlerBase):
             elif rule not in {"total", "all"} and not rule.startswith("measure_"):
                 others += int(count)
         if self.cells and measured:
-            for line in digest.lines(self.cells, self.cells.unfinished(measured)):
+            for line in run_reasons.lines(self.cells, self.cells.unfinished(measured)):
+                self._say(line)
+            for line in forecast.own_repetitions(self.cells) if self.common_settings.dryrun else ():
                 self._say(line)
         if self.common_settings.dryrun and others:
             self._say(f"{'Then' if measured else 'To do:'} {others} step{'' if others == 1 else 's'}:")
