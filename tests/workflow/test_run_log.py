@@ -56,7 +56,7 @@ def experiments(project: Project, **of_initial: object) -> None:
 
 def test_a_run_says_a_line_for_each_batch_and_step(done: tuple[Project, str]) -> None:
     assert not SNAKEMAKES_OWN.search(done[1])
-    assert re.search(r"^saif2020 on c400: 8 cells in \d+ s - 16 of 16 executions done$", done[1], re.MULTILINE)
+    assert re.search(r"^saif2020 on c400: 8 cells in \d+ s - 16 of 16 repetitions done$", done[1], re.MULTILINE)
     assert done[1].count("Collecting the raw files of saif2020") == 1
     assert "randread-4k" not in done[1].split("saif2020 on c400")[1]
 
@@ -131,7 +131,7 @@ def test_a_cell_that_fails_says_its_own_words_and_how_to_go_on(project: Project)
     assert what.startswith("Failed: Measuring saif2020 on scratch: randread-4k-j1-odd-")
     assert "results/logs/measure/scratch/measure_saif2020_1.log" in what
     assert ending == (
-        "What is finished is kept: 0 of 2 executions done. This goes on from there:"
+        "What is finished is kept: 0 of 2 repetitions done. This goes on from there:"
         " snakemake --cores 1 collect_saif2020"
     )
 
@@ -173,7 +173,9 @@ def test_ctrl_c_says_what_is_kept_and_the_command_that_goes_on(project: Project)
     assert not SNAKEMAKES_OWN.search(said)
     assert "Traceback" not in said
     assert said.strip().splitlines()[-2] == "Stopped."
-    assert re.search(r"What is finished is kept: \d+ of 480 executions done\. This goes on from there: snakemake", said)
+    assert re.search(
+        r"What is finished is kept: \d+ of 480 repetitions done\. This goes on from there: snakemake", said
+    )
 
 
 def test_snakemake_speaks_for_itself_where_it_is_asked_to(copy: Project) -> None:

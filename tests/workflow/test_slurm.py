@@ -151,7 +151,7 @@ def test_the_run_is_told_as_on_one_machine(reported: tuple[Project, str]) -> Non
     _, said = reported
     assert "To measure: " in said
     assert "The report lies in results/report.pdf" in said
-    assert "SLURM" not in said
+    assert "SLURM run ID" not in said
 
 
 def test_a_real_drive_is_measured_on_its_host_alone(cluster: slurm.Cluster, reported: tuple[Project, str]) -> None:

@@ -161,7 +161,7 @@ def _new_levels(new: Sequence[grid.Cell], others: Sequence[grid.Cell]) -> str:
 def _changed_keys(cell: grid.Cell, stored: Iterable[Flat]) -> list[str]:
     """Return the keys in which a cell differs from the nearest stored configuration, without keys that follow."""
     now = _flat(cell.specification)
-    differing = ([name for name in {**old, **now} if old.get(name) != now.get(name)] for old in stored)
+    differing = ([name for name in {**now, **old} if old.get(name) != now.get(name)] for old in stored)
     nearest = min(differing, key=len, default=[])
     explained = {name for name in nearest if _DERIVED.get(name, set()) & set(nearest)}
     explained |= {name for name in nearest if "replay" in nearest and name.startswith("replay.")}
