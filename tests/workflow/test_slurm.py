@@ -294,7 +294,7 @@ def test_what_a_host_lacks_is_told_before_anything_is_queued(
         assert second.startswith(f"{B} {told.format(**places)}")
         refused = run(cluster, ready_made, "measure_saif2020")
     assert refused.returncode == 1
-    assert f"Nothing is queued, for hosts lack what jobs need there:\n{second}\n" in refused.stdout
+    assert f"Nothing is queued: hosts lack what jobs need.\n{second}\n" in refused.stdout
     assert "Traceback" not in refused.stdout
     assert numbers(cluster) == before
     assert ready_made.raw_files() == {}
