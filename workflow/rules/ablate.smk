@@ -1,13 +1,10 @@
-from iopatterns.workflow import ablation, rule_code, study_rules, twin_models
-
-
 # Which claims rest on which mechanism of drives, kernel and file system: `snakemake --cores 2 ablate` measures what the
 # claims are computed of once as it is and once for each mechanism of config/ablations.yaml with that one off, and renews
 # data/ablation.yaml, which is committed. A default run reads that file and makes nothing of this.
 rule ablate:
     input:
         measured=expand("results/ablation/{run}", run=ablation.runs(ROOT)),
-        published=study_rules.claimed(CELLS.config),
+        published=study_rules.claimed(CONF),
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate.py"),
     log:
         "results/logs/ablate.log",
@@ -22,9 +19,9 @@ rule ablate:
 rule ablate_mechanism:
     input:
         declared="config/ablations.yaml",
-        twins=twin_models.files(CELLS.config),
-        traces=ablation.trace_files(CELLS.config),
-        claims=study_rules.claimed(CELLS.config),
+        twins=twin_models.files(CONF),
+        traces=ablation.trace_files(CONF),
+        claims=study_rules.claimed(CONF),
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate_mechanism.py"),
     output:
         directory("results/ablation/{run}"),

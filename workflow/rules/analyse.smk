@@ -1,6 +1,3 @@
-from iopatterns.workflow import rule_code, study_rules, twin_models
-from iopatterns.workflow.planned_cells import archives, unpacked_marker
-
 # From raw files to tables, figures and numbers: a tidy table per study, then the study's notebook.
 for study in CELLS.studies:
 
@@ -9,7 +6,7 @@ for study in CELLS.studies:
             f"collect_{study}"
         input:
             raw=CELLS.declared_outputs(CELLS.of_study(study)),
-            unpacked=[unpacked_marker(drive) for drive in archives(CELLS.config)],
+            unpacked=[unpacked_marker(drive) for drive in archives(CONF)],
             code=rule_code.dependencies_of(ROOT, "workflow/scripts/collect.py"),
         output:
             table=f"results/measurements/{study}.parquet",
@@ -34,20 +31,20 @@ for study in CELLS.studies:
             notebook=f"notebooks/{study}.ipynb",
             measurements=f"results/measurements/{study}.parquet",
             tuning=f"results/measurements/{study}.tuning.json",
-            published=study_rules.published(CELLS.config, study),
-            twins=twin_models.files(CELLS.config),
-            traces=study_rules.traces(CELLS.config, study),
+            published=study_rules.published(CONF, study),
+            twins=twin_models.files(CONF),
+            traces=study_rules.traces(CONF, study),
             code=rule_code.dependencies_of(
                 ROOT, "workflow/scripts/analyse.py", f"notebooks/{study}.ipynb"
             ),
         output:
-            tables=study_rules.tables(CELLS.config, study),
-            figures=study_rules.figures(CELLS.config, study),
+            tables=study_rules.tables(CONF, study),
+            figures=study_rules.figures(CONF, study),
             numbers=f"results/numbers/{study}.json",
         log:
             notebook=f"results/notebooks/{study}.ipynb",
         params:
-            parameters=study_rules.notebook_parameters(CELLS.config, study),
+            parameters=study_rules.notebook_parameters(CONF, study),
         message:
             f"Executing notebooks/{study}.ipynb"
         script:
@@ -57,7 +54,7 @@ for study in CELLS.studies:
 # A trace of the reader's own in the form that notebooks read, under the name that the configuration gives it.
 rule convert_trace:
     input:
-        calls=lambda wildcards: CELLS.config.traces[wildcards.trace].path,
+        calls=lambda wildcards: CONF.traces[wildcards.trace].path,
         # of `iopatterns calls convert` the part that reads; the command line would bring in the whole package
         code=rule_code.dependencies_of(ROOT, "iopatterns.calls"),
     output:
@@ -65,7 +62,7 @@ rule convert_trace:
     log:
         "results/logs/calls/{trace}.log",
     params:
-        only=lambda wildcards: CELLS.config.traces[wildcards.trace].only,
+        only=lambda wildcards: CONF.traces[wildcards.trace].only,
     message:
         "Reading the trace {wildcards.trace}"
     shell:

@@ -1,6 +1,3 @@
-from iopatterns.workflow import rule_code, twin_models
-
-
 # Fits each model that records a fit anew, from the points that it names: `snakemake --cores 1 calibrate`. What comes out
 # must be the model that is committed; copy it to data/twins when the points or the simulated drive have changed.
 rule calibrate:

@@ -1,6 +1,3 @@
-from iopatterns.workflow import capture, rule_code
-
-
 # Records the traces that studies replay anew: `snakemake --cores 1 capture` runs their workloads in a real kernel on twins,
 # and says whether the same traces came out as are committed. Copy results/traces to data/traces where others are meant.
 # It needs `./reproduce.sh linux`; a default run makes nothing of this.
@@ -35,12 +32,12 @@ rule record:
     params:
         # where a study replays it, it is made anew when this changes
         made_of=lambda wildcards: capture.made_of(
-            CELLS.config, wildcards.study, wildcards.recording
+            CONF, wildcards.study, wildcards.recording
         ),
         # and when what records it is built anew; not in a live run, whose cells are named by made_of alone, and would stay
         built=lambda wildcards: (
             ""
-            if CELLS.config.live
+            if CONF.live
             else rule_code.native_checksum(ROOT, "workflow/scripts/record.py")
         ),
     message:

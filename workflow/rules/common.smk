@@ -1,13 +1,26 @@
 # The configuration, checked before anything else happens, and what the other rules ask of it.
-from iopatterns.workflow import drive_resources, entry, forecast
+from iopatterns.configuration import kinds
+from iopatterns.workflow import (
+    ablation,
+    batches,
+    capture,
+    drive_resources,
+    entry,
+    forecast,
+    own_twin,
+    rule_code,
+    study_rules,
+    twin_models,
+)
+from iopatterns.workflow.planned_cells import RAW, archives, unpacked_marker
 
 # Values given with --config or --configfile replace those of config/config.yaml.
 CELLS = entry.load(workflow, config)
-ROOT = CELLS.root
+CONF, ROOT = CELLS.config, CELLS.root
 
 # Real drives of a host are measured one at a time, whatever --cores and the profile say: two at once disturb each other,
 # unless the configuration says that they do not.
-for resource in drive_resources.names(CELLS.config):
+for resource in drive_resources.names(CONF):
     workflow.register_resource(resource, 1)
 
 

@@ -1,7 +1,3 @@
-from iopatterns.configuration import kinds
-from iopatterns.workflow import batches, drive_resources
-from iopatterns.workflow.planned_cells import RAW, archives, unpacked_marker
-
 # One job for some cells of a drive, with all their executions; of a real drive, whose cells take long, for one. Raw files
 # are never deleted by the workflow: `update` keeps those that are there, so that an interrupted job goes on where it
 # stopped, more repetitions add to what is measured, and of a batch only the cells are measured that lack something.
@@ -22,13 +18,11 @@ for study in CELLS.studies:
                 f"results/logs/measure/{batch.drive}/{batch.name}.log",
             resources:
                 **{
-                    resource: drive_resources.taken(
-                        CELLS.config, batch.drive, resource
-                    )
-                    for resource in drive_resources.names(CELLS.config)
+                    resource: drive_resources.taken(CONF, batch.drive, resource)
+                    for resource in drive_resources.names(CONF)
                 },
-                drive_host=kinds.host_of(CELLS.config.drives[batch.drive]),
-                slurm_extra=drive_resources.slurm_extra(CELLS.config, batch.drive),
+                drive_host=kinds.host_of(CONF.drives[batch.drive]),
+                slurm_extra=drive_resources.slurm_extra(CONF, batch.drive),
                 runtime=lambda wildcards, attempt, batch=batch: batches.time_limit_min(
                     CELLS, batch, attempt
                 ),
@@ -59,7 +53,7 @@ for study in CELLS.studies:
 
 # A drive measured elsewhere: one job for all its cells, for an archive is read from its beginning to its end. The archive
 # is an input, and its sum a parameter: a newer file is unpacked again, and so is an older one put in its place.
-for drive, archive in archives(CELLS.config).items():
+for drive, archive in archives(CONF).items():
 
     rule:
         name:

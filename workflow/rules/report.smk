@@ -1,6 +1,3 @@
-from iopatterns.workflow import rule_code, study_rules
-
-
 # The report: its source, everything that the notebooks made, and how the measurements came about.
 rule report:
     input:
@@ -11,16 +8,8 @@ rule report:
             *expand("paper/studies/{study}.typ", study=CELLS.studies),
         ],
         references="paper/references.yml",
-        tables=[
-            table
-            for study in CELLS.studies
-            for table in study_rules.tables(CELLS.config, study)
-        ],
-        figures=[
-            figure
-            for study in CELLS.studies
-            for figure in study_rules.figures(CELLS.config, study)
-        ],
+        tables=study_rules.tables(CONF, *CELLS.studies),
+        figures=study_rules.figures(CONF, *CELLS.studies),
         numbers=expand("results/numbers/{study}.json", study=CELLS.studies),
         scorecard="results/scorecard.json",
         provenance=expand(
@@ -33,7 +22,7 @@ rule report:
     log:
         "results/logs/report.log",
     params:
-        titles=study_rules.titles(CELLS.config),
+        titles=study_rules.titles(CONF),
     message:
         "Typesetting results/report.pdf"
     script:

@@ -1,24 +1,17 @@
-from iopatterns.workflow import ablation, rule_code, study_rules, twin_models
-
-
 # The scorecard: what became of every published number and claim of the sources.
 rule judge:
     input:
         measurements=expand(
             "results/measurements/{study}.{kind}",
-            study=study_rules.judged(CELLS.config),
+            study=study_rules.judged(CONF),
             kind=["parquet", "tuning.json"],
         ),
         published=[
-            *study_rules.claimed(CELLS.config),
-            *[
-                file
-                for study in CELLS.studies
-                for file in study_rules.published(CELLS.config, study)
-            ],
+            *study_rules.claimed(CONF),
+            *study_rules.published(CONF, *CELLS.studies),
         ],
-        twins=twin_models.files(CELLS.config),
-        ablation=ablation.record_files(CELLS.config),
+        twins=twin_models.files(CONF),
+        ablation=ablation.record_files(CONF),
         schema="workflow/schemas/claims.schema.yaml",
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/judge.py"),
     output:
@@ -26,10 +19,10 @@ rule judge:
     log:
         "results/logs/judge.log",
     params:
-        studies=study_rules.judged(CELLS.config),
-        confidence=CELLS.config.confidence,
-        method=CELLS.config.interval,
-        models=twin_models.by_drive(CELLS.config),
+        studies=study_rules.judged(CONF),
+        confidence=CONF.confidence,
+        method=CONF.interval,
+        models=twin_models.by_drive(CONF),
         config=config,
     message:
         "Holding the sources' claims against what was measured"

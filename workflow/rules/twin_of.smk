@@ -1,5 +1,3 @@
-from iopatterns.workflow import own_twin, rule_code
-
 # A twin of a drive of yours: `snakemake --cores 1 twin_of_labdisk` reads the drive, fits a simulated one to two thirds of
 # what was measured, and says how far it is off the rest. What is measured already is not measured again.
 for drive in own_twin.drives(ROOT):

@@ -24,14 +24,9 @@ def printable(text: object, most: int = 200) -> str:
 def bounded(text: str) -> str:
     """Return a message for print: each line `printable`, and the number of lines left out if there are too many."""
     lines = text.split("\n")
-    shown: list[str] = []
-    room = _MOST_CHARACTERS
-    for line in lines[:_MOST_LINES]:
-        each = printable(line.expandtabs(), _LONGEST_LINE)
-        room -= len(each) + 1
-        if room < 0:
-            break
-        shown.append(each)
+    shown = [printable(line.expandtabs(), _LONGEST_LINE) for line in lines[:_MOST_LINES]]
+    while sum(len(each) + 1 for each in shown) > _MOST_CHARACTERS:
+        shown.pop()
     left_out = len(lines) - len(shown)
     return "\n".join([*shown, f"… and {left_out} more lines"] if left_out else shown)
 

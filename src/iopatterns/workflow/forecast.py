@@ -15,9 +15,8 @@ from iopatterns.workflow.planned_cells import Cells, archives
 # of virtual time
 _FIO_START_STOP_S = 0.35
 _TWIN_START_STOP_S, _TWIN_S_PER_S = 0.02, 0.04
-# Duration of a step on two processors with its own start, by the first word of its rule, and the time between all jobs
-_STEP_S = {"collect": 3.0, "analyse": 9.0, "judge": 4.0, "report": 4.0}
-_OVERHEAD_S = 8.0
+# Duration of a step of analysis on two processors with its own start, and the time of a run between its jobs
+_STEP_S, _OVERHEAD_S = 5.0, 8.0
 # An upper limit of the rate at which a drive takes data, for the bytes written
 _WRITE_RATE_BYTES_PER_S = 1e9
 
@@ -51,17 +50,16 @@ def of_drives(cells: Cells) -> list[Forecast]:
     missing: dict[str, list[tuple[grid.Cell, int]]] = {
         drive: [] for drive, entry in cells.config.drives.items() if not kinds.is_archived(entry)
     }
-    for study in cells.studies:
-        for cell in cells.of_study(study):
-            if cell.drive in missing:
-                missing[cell.drive].append((cell, len(cells.missing([cell]))))
+    for cell in cells:
+        if cell.drive in missing:
+            missing[cell.drive].append((cell, len(cells.missing([cell]))))
     return [_of_drive(cells, drive, counts) for drive, counts in missing.items()]
 
 
 def text(cells: Cells) -> str:
     """Return the lines that `snakemake plan` prints."""
     lines, forecasts = [], of_drives(cells)
-    in_use = {cell.drive for study in cells.studies for cell in cells.of_study(study)}
+    in_use = {cell.drive for cell in cells}
     for each in forecasts:
         entry = cells.config.drives[each.drive]
         if each.drive not in in_use:
@@ -81,8 +79,7 @@ def text(cells: Cells) -> str:
     lines += own_repetitions(cells)
     steps, together = _steps(cells), cells.config.independent_drives
     if steps:
-        duration = units.format_duration(_steps_s(steps))
-        lines.append(f"Then {len(steps)} steps of analysis and report, about {duration}.")
+        lines.append(f"Then {steps} steps of analysis and report, about {units.format_duration(_steps_s(steps))}.")
     total = f"In all about {units.format_duration(run_s(cells, forecasts))}, one drive after the other"
     if len(together) > 1:
         total += f"; less with --cores {len(together)}: {', '.join(together)} are measured at the same time then"
@@ -123,20 +120,19 @@ def _io_s(cell: grid.Cell, repetitions: int) -> float:
     return float(repetitions * (ramp_s + specification["runtime_ms"] / 1000) + before_s)
 
 
-def _steps(cells: Cells) -> list[str]:
-    """Return the rules that a run follows after measuring, as far as that can be known before it begins."""
+def _steps(cells: Cells) -> int:
+    """Return the number of steps after measuring: two for each changed study, and two for the scorecard and report."""
+    results = cells.root / "results"
     changed = [
         study
         for study in cells.studies
-        if not (cells.root / f"results/numbers/{study}.json").exists() or cells.missing(cells.of_study(study))
+        if not (results / f"numbers/{study}.json").exists() or cells.missing(cells.of_study(study))
     ]
-    if not changed and (cells.root / "results/report.pdf").exists():
-        return []
-    return [f"{rule}_{study}" for study in changed for rule in ("collect", "analyse")] + ["judge", "report"]
+    return 2 * len(changed) + 2 if changed or not (results / "report.pdf").exists() else 0
 
 
-def _steps_s(steps: Iterable[str]) -> float:
-    return _OVERHEAD_S + sum(_STEP_S[step.partition("_")[0]] for step in steps)
+def _steps_s(steps: int) -> float:
+    return _OVERHEAD_S + steps * _STEP_S
 
 
 def _wear(entry: kinds.Entry, written_bytes: int) -> str:

@@ -2,7 +2,7 @@
 
 import enum
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,6 +64,11 @@ class Cells:
     def studies(self) -> list[str]:
         """The names of the studies, in the order of the configuration."""
         return list(self.by_study)
+
+    def __iter__(self) -> Iterator[grid.Cell]:
+        """Yield all cells, study by study."""
+        for of_study in self.by_study.values():
+            yield from of_study.values()
 
     def of_study(self, study: str, drive: str | None = None) -> list[grid.Cell]:
         """Return the cells of a study, on one drive if `drive` is given."""

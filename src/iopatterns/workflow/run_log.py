@@ -74,13 +74,11 @@ class RunLog(LogHandlerBase):
     cells: Cells | None = None
 
     def __post_init__(self) -> None:
-        """Decide whether Snakemake's own handler prints, and where to."""
+        """Decide whether to print, and where to."""
         settings = self.common_settings
         self._stream = sys.stdout if settings.stdout else sys.stderr
         self._quiet = any(getattr(each, "name", "") == "ALL" for each in settings.quiet or ())
-        self._own: logging.Handler | None = None
-        if settings.verbose or settings.printshellcmds or settings.debug_dag:
-            self._own = _default_handler(settings, self._stream)
+        self._is_off = settings.verbose or settings.printshellcmds or settings.debug_dag
         self._batches: Mapping[str, batches.Batch] = {}
         self._jobs: dict[int, _Job] = {}
         self._failed: dict[int, _Job] = {}
@@ -90,8 +88,8 @@ class RunLog(LogHandlerBase):
 
     @property
     def writes_to_stream(self) -> bool:
-        """Whether this handler replaces Snakemake's own."""
-        return True
+        """Whether this handler replaces Snakemake's own, which prints otherwise."""
+        return not self._is_off
 
     @property
     def writes_to_file(self) -> bool:
@@ -115,12 +113,9 @@ class RunLog(LogHandlerBase):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print what a log record means to a user."""
-        if self._own is not None:
-            if self._own.filter(record):
-                self._own.emit(record)
-            return
         try:
-            self._take(record)
+            if not self._is_off:
+                self._take(record)
         except BrokenPipeError:
             raise
         except Exception:  # a fault here must not end the run
@@ -277,18 +272,3 @@ def _command() -> str:
     if not any(word.startswith(("--cores", "-c", "--jobs", "-j", "--profile")) for word in words):
         words[1:1] = ["--cores", "1"]
     return shlex.join(words)
-
-
-def _default_handler(settings: Any, stream: Any) -> logging.Handler:
-    """Return the handler that Snakemake uses without a plugin."""
-    from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
-
-    handler: logging.Handler = ColorizingTextHandler(
-        nocolor=settings.nocolor,
-        stream=stream,
-        formatter=DefaultFormatter(settings.quiet, settings.show_failed_logs),
-        filter=DefaultFilter(
-            settings.quiet, settings.debug_dag, settings.verbose, settings.dryrun, settings.printshellcmds
-        ),
-    )
-    return handler

@@ -140,22 +140,22 @@ def _new_levels(new: Sequence[grid.Cell], others: Sequence[grid.Cell]) -> str:
     """Return the levels that only new cells have; nothing where no level tells new cells from others."""
     if not others:
         return ", all that there are"
-    known: dict[str, set[str]] = {}
-    for cell in others:
-        for name, level in _flat(cell.specification).items():
-            known.setdefault(name, set()).add(json.dumps(level, sort_keys=True))
-    found: dict[str, dict[str, str]] = {}
+    known = {_level(name, level) for cell in others for name, level in _flat(cell.specification).items()}
+    found: dict[str, dict[str, None]] = {}
     for cell in new:
         for name, level in _flat(cell.specification).items():
-            text = json.dumps(level, sort_keys=True)
-            if name in FACTORS and text not in known.get(name, ()):
-                found.setdefault(name, {})[text] = grid.level_text(name, level)
+            if name in FACTORS and _level(name, level) not in known:
+                found.setdefault(name, {})[grid.level_text(name, level)] = None
     shown = []
     for name, levels in found.items():
-        texts = list(levels.values())
+        texts = list(levels)
         more = f" and {len(texts) - _MOST_LEVELS} more" if len(texts) > _MOST_LEVELS else ""
         shown.append(f"{name}={','.join(texts[:_MOST_LEVELS])}{more}")
     return f": {'; '.join(shown)}" if shown else ""
+
+
+def _level(name: str, level: Any) -> tuple[str, str]:
+    return name, json.dumps(level, sort_keys=True)
 
 
 def _changed_keys(cell: grid.Cell, stored: Iterable[Flat]) -> list[str]:

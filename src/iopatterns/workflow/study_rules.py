@@ -7,14 +7,14 @@ from iopatterns.configuration import config, grid, sources
 from iopatterns.workflow import notebooks
 
 
-def tables(conf: config.Config, study: str) -> list[str]:
-    """Return the table files that a study's notebook writes: CSV, LaTeX and typst for each table that it declares."""
-    return _outputs(conf, study, "tables", ("csv", "tex", "typ"))
+def tables(conf: config.Config, *studies: str) -> list[str]:
+    """Return the table files that the notebooks of studies write: CSV, LaTeX and typst for each declared table."""
+    return [file for study in studies for file in _outputs(conf, study, "tables", ("csv", "tex", "typ"))]
 
 
-def figures(conf: config.Config, study: str) -> list[str]:
-    """Return the figure files that a study's notebook writes: SVG and PNG for each figure that it declares."""
-    return _outputs(conf, study, "figures", ("svg", "png"))
+def figures(conf: config.Config, *studies: str) -> list[str]:
+    """Return the figure files that the notebooks of studies write: SVG and PNG for each declared figure."""
+    return [file for study in studies for file in _outputs(conf, study, "figures", ("svg", "png"))]
 
 
 def traces(conf: config.Config, study: str) -> list[str]:
@@ -46,9 +46,9 @@ def judged(conf: config.Config) -> list[str]:
     return [study for study in conf.studies if sources.has_published(conf.root, study)]
 
 
-def published(conf: config.Config, study: str) -> list[str]:
-    """Return the files of a source's published values and drives; none for a study without a source."""
-    return _published([study] if study in judged(conf) else [], "values.csv", "drives.csv")
+def published(conf: config.Config, *studies: str) -> list[str]:
+    """Return the files of the published values and drives of studies; none for a study without a source."""
+    return _published([study for study in judged(conf) if study in studies], "values.csv", "drives.csv")
 
 
 def claimed(conf: config.Config) -> list[str]:
