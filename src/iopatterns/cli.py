@@ -80,14 +80,13 @@ def _specification(text: str) -> "Specification":
 def archive_command(drive: str, output: Path | None) -> None:
     """Pack all raw files of DRIVE into one file, to be analysed on a machine that has no such drive."""
     from iopatterns.raw import archive
-    from iopatterns.workflow.plan import RAW, Plan
+    from iopatterns.workflow import planned_cells
 
-    root = Path.cwd()
     _entry(drive)
-    plan = Plan(root, {"drives": [drive]})
-    experiments = {cell: names for study in plan.studies for cell, names in plan.experiments(study).items()}
+    cells = planned_cells.load(Path.cwd(), {"drives": [drive]})
+    experiments = {folder: names for study in cells.studies for folder, names in cells.experiments(study).items()}
     output = output or Path(f"data/archives/{drive}.tar.xz")
-    made = archive.pack(Path(RAW) / drive, experiments, output)
+    made = archive.pack(Path(planned_cells.RAW) / drive, experiments, output)
     executions = sum(cell.executions for cell in made.cells)
     unasked = sum(not cell.experiments for cell in made.cells)
     click.echo(f"{output}: {executions} executions of {len(made.cells)} cells, SHA-256 {made.sha256}")
@@ -208,19 +207,20 @@ def hosts_command(here: bool, partition: str, drives: tuple[str, ...]) -> None:
 
     A run with profiles/slurm asks the same before it queues anything.
     """
+    from iopatterns.configuration import config, kinds
     from iopatterns.workflow import hosts
-    from iopatterns.workflow.plan import Plan
 
     root = Path.cwd()
     if here:
         ready, text = hosts.here(root, {drive: _entry(drive) for drive in drives})
         click.echo(text)
         sys.exit(not ready)
-    plan = Plan(root, {"drives": list(drives)} if drives else None)
-    answers = plan.ask_hosts(hosts.Submission(partition), plan.measured_drives())
-    for line in hosts.lines(answers):
+    configured = config.load(root, {"drives": list(drives)} if drives else None).drives
+    measured = {drive: entry for drive, entry in configured.items() if not kinds.is_archived(entry)}
+    reports = hosts.ask(root, measured, hosts.Submission(partition))
+    for line in hosts.lines(reports):
         click.echo(line)
-    if any(each.is_ready is False for each in answers):
+    if any(each.is_ready is False for each in reports):
         sys.exit(1)
 
 

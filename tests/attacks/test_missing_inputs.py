@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from support import ROOT, Project, copy_project
 
-from iopatterns.workflow.plan import Plan
+from iopatterns.base.yaml_schema import ConfigError
+from iopatterns.workflow import entry
+from iopatterns.workflow.planned_cells import load
 
 NOTEBOOK, SECTION = "notebooks/saif2020.ipynb", "paper/studies/saif2020.typ"
 VALUES, CLAIMS = "data/published/saif2020/values.csv", "data/published/saif2020/claims.yaml"
@@ -17,11 +19,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy_project(tmp_path_factory.mktemp("sources") / "project").root
 
 
-def _told(root: Path, path: str, capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as ended:
-        Plan(root).require_sources([path, "results/x.csv", "data/raw/x.json", NOTEBOOK])
-    assert ended.value.code == 2
-    return capsys.readouterr().err
+def refusal(root: Path, path: str) -> str:
+    with pytest.raises(ConfigError) as refused:
+        entry.require_sources(root, [path, "results/x.csv", "data/raw/x.json", NOTEBOOK])
+    return str(refused.value)
 
 
 def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
@@ -62,13 +63,11 @@ def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
         (NOTEBOOK, "[" * 100_000, "no notebook with cells"),
     ],
 )
-def test_an_empty_source_is_told_like_a_missing_one(
-    checkout: Path, path: str, content: str, expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_source_is_told_like_a_missing_one(checkout: Path, path: str, content: str, expected: str) -> None:
     whole = (checkout / path).read_bytes()
     (checkout / path).write_text(content)
     try:
-        said = _told(checkout, path, capsys)
+        said = refusal(checkout, path)
     finally:
         (checkout / path).write_bytes(whole)
     assert f"{path}: " in said
@@ -76,23 +75,22 @@ def test_an_empty_source_is_told_like_a_missing_one(
     assert len(said.splitlines()) == 2
 
 
-def test_a_folder_in_place_of_a_source_is_told(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "paper: no plain file" in _told(checkout, "paper", capsys)
+def test_a_folder_in_place_of_a_source_is_told(checkout: Path) -> None:
+    assert "paper: no plain file" in refusal(checkout, "paper")
 
 
 def test_the_check_takes_no_time(checkout: Path) -> None:
-    plan = Plan(checkout)
     paths = [str(path.relative_to(checkout)) for path in (checkout / "data/published/saif2020").iterdir()]
     raw = [f"data/raw/{number}.json" for number in range(20_000)]
     began = time.process_time()
-    plan.require_sources([*paths, NOTEBOOK, SECTION, *raw])
+    entry.require_sources(checkout, [*paths, NOTEBOOK, SECTION, *raw])
     assert time.process_time() - began < 0.1
 
 
-def test_a_plan_for_other_commands_needs_no_notebook(checkout: Path) -> None:
+def test_the_cells_for_other_commands_need_no_notebook(checkout: Path) -> None:
     (checkout / NOTEBOOK).rename(checkout / "away")
     try:
-        assert Plan(checkout).raw_files("saif2020")
+        assert load(checkout).of_study("saif2020")
     finally:
         (checkout / "away").rename(checkout / NOTEBOOK)
 

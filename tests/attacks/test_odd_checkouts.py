@@ -8,12 +8,13 @@ import pytest
 from support import Project, cell_on_a_file, copy_project
 from twins import JOB
 
+from iopatterns.base.yaml_schema import ConfigError
 from iopatterns.measuring.cell import measure
 from iopatterns.raw import cells
 from iopatterns.twin import running, state
 from iopatterns.twin.error import TwinError
+from iopatterns.workflow import entry
 from iopatterns.workflow.notebooks import execute
-from iopatterns.workflow.plan import Plan
 from iopatterns.workflow.report import compile_report
 
 ODD = [
@@ -34,25 +35,21 @@ PROBE = """{"cells": [{"cell_type": "code", "execution_count": null, "id": "a", 
 
 @pytest.mark.parametrize("name", ["a {braces} b", "new\nline"])
 def test_a_path_that_snakemake_cannot_use_is_told_in_one_line(
-    disk_folder: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    disk_folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = copy_project(disk_folder / name).root
+    root = disk_folder / name
+    root.mkdir()
     monkeypatch.chdir(root)
-    with pytest.raises(SystemExit) as ended:
-        Plan.or_exit(root)
-    assert ended.value.code == 2
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 1
-    assert "Move or rename the folder" in said[0]
+    with pytest.raises(ConfigError, match=r"\A[^\n]*Move or rename the folder\.\Z"):
+        entry.check_folder(root)
 
 
 def test_snakemake_started_elsewhere_says_where_to_start_it(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit):
-        Plan.or_exit(project.root)
-    assert "is the project's folder. Run Snakemake there." in capsys.readouterr().err
+    with pytest.raises(ConfigError, match=r"is the project's folder\. Run Snakemake there\."):
+        entry.check_folder(project.root)
 
 
 @pytest.mark.parametrize("name", ["semi;colon", "ha#sh", "blank behind "])

@@ -10,7 +10,7 @@ from iopatterns import cli
 from iopatterns.base import messages, yaml_schema
 from iopatterns.configuration import config
 from iopatterns.twin import cli as twin_cli
-from iopatterns.workflow.plan import Plan
+from iopatterns.workflow.planned_cells import load
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_a_path_that_leads_round_in_a_circle(
     try:
         said = _told(command, monkeypatch, capsys)
         with pytest.raises(yaml_schema.ConfigError, match="Too many levels of symbolic links"):
-            Plan(checkout.root)
+            load(checkout.root)
     finally:
         path.write_text(whole)
     assert said.startswith(f"{config.DRIVES_FILE}: looped.path: loop/x: Too many levels of symbolic links")

@@ -14,8 +14,8 @@ from support import ROOT, SNAKEMAKE, copy_project
 
 from iopatterns.base import children
 from iopatterns.measuring import fio
-from iopatterns.workflow import durations
-from iopatterns.workflow.plan import Plan
+from iopatterns.workflow import batches
+from iopatterns.workflow.planned_cells import Cells, load
 
 EXECUTIONS = ("01", "02")
 NOBODY = 65534
@@ -84,13 +84,13 @@ def locales(module_disk_folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plan() -> Plan:
-    return Plan(ROOT)
+def cells() -> Cells:
+    return load(ROOT)
 
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS.keys())
 def test_cells_of_a_default_run_give_the_committed_bytes(
-    host: Host, plan: Plan, locales: Path, disk_folder: Path
+    host: Host, cells: Cells, locales: Path, disk_folder: Path
 ) -> None:
     expected = sums()
     prefix: list[str] = []
@@ -109,7 +109,7 @@ def test_cells_of_a_default_run_give_the_committed_bytes(
         raws = [f"data/raw/{folder}/{name}.json" for name in EXECUTIONS]
         command = [sys.executable, "-m", "iopatterns", "measure"]
         ran = subprocess.run(
-            [*prefix, *command, *plan.specifications(raws), *raws],
+            [*prefix, *command, *batches.specification_options(cells.of_files(raws)), *raws],
             cwd=disk_folder,
             env={**here, **host.variables},
             umask=host.umask,
@@ -145,9 +145,7 @@ def test_a_run_by_hand_gives_the_same_results_everywhere(disk_folder: Path, loca
         )
         assert ran.returncode == 0, ran.stdout
         results = (
-            path
-            for path in (project.root / "results").rglob("*")
-            if path.is_file() and "logs" not in path.parts and path != project.root / durations.FILE
+            path for path in (project.root / "results").rglob("*") if path.is_file() and "logs" not in path.parts
         )
         made[name] = {
             **project.raw_files(),

@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support import ROOT, SNAKEMAKE, Project, copy_project
 
-from iopatterns.workflow.plan import Plan
+from iopatterns.workflow import batches
+from iopatterns.workflow.planned_cells import load
 
 MODEL = "px05smb040"
 STUDY = "saif2020"
@@ -64,7 +65,8 @@ def cost(project: Project, *words: str) -> Cost:
 
 def pretend_measured(project: Project) -> None:
     """Make all raw files of a project, empty: a plan looks at their names and times alone."""
-    for raw in Plan(project.root).raw_files(STUDY):
+    cells = load(project.root)
+    for raw in cells.raw_files(cells.of_study(STUDY)):
         path = project.root / raw
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -80,9 +82,9 @@ def main() -> None:
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         project = fleet(Path(folder) / "planned", arguments.planned)
-        plan = Plan(project.root)
-        raws, told, jobs = plan.raw_files(STUDY), plan.watched_files(STUDY), plan.batches(STUDY)
-        print(f"{len(raws):,} executions, {len(told):,} files that Snakemake is told of, {len(jobs):,} jobs")
+        cells, jobs = load(project.root), batches.of_study(load(project.root), STUDY)
+        raws, declared = (files(cells.of_study(STUDY)) for files in (cells.raw_files, cells.declared_outputs))
+        print(f"{len(raws):,} repetitions, {len(declared):,} files that Snakemake is told of, {len(jobs):,} jobs")
         first = cost(project, "-n", f"measure_{STUDY}")
         print(f"planning them (snakemake -n): {first}")
         pretend_measured(project)

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import ROOT, SNAKEMAKE, copy_project
 
 from iopatterns.measuring import progress
-from iopatterns.workflow.plan import PROGRESS
+from iopatterns.workflow.planned_cells import PROGRESS
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, grid, kinds
 from iopatterns.judging import scorecard
 from iopatterns.workflow import ablation, ablation_runs
-from iopatterns.workflow.plan import Plan
 
 RECORDED = "data/traces/kapoor/zombies-small-10.parquet"
 WITHOUT = "data/traces/kapoor/zombies-small-1.parquet"
@@ -262,15 +261,15 @@ def test_a_record_is_not_stale_for_a_trace_that_nothing_replays(measured: Path, 
 
 
 def test_the_runs_of_an_ablation_and_the_scorecard_rest_on_the_traces(project: Project) -> None:
-    plan = Plan(project.root)
+    conf = config.load(project.root)
     names = ("scale-fsync-0", "scale-fsync-10", "zombies-small-1", "zombies-small-10", "zombies-small-20")
     traces = [f"data/traces/kapoor/{name}.parquet" for name in names]
-    assert plan.ablated_traces() == traces
+    assert ablation.trace_files(conf) == traces
     record = project.root / ablation.RECORD
     before = record.read_bytes() if record.exists() else None
     record.write_text("", encoding="utf-8")
     try:
-        assert plan.ablation() == [ablation.DECLARED, ablation.RECORD, *traces]
+        assert ablation.record_files(conf) == [ablation.DECLARED, ablation.RECORD, *traces]
     finally:
         record.unlink()
         if before is not None:
@@ -281,7 +280,7 @@ def test_a_trace_that_takes_the_place_of_another_is_one_of_them(project: Project
     other = "data/traces/kapoor/mix.parquet"  # which no experiment left here replays
     declare(project, traces={RECORDED: other})
     try:
-        assert other in Plan(project.root).ablated_traces()
+        assert other in ablation.trace_files(config.load(project.root))
     finally:
         declare(project)
 

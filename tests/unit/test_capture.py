@@ -13,7 +13,6 @@ from support import ROOT
 from iopatterns.twin import traces
 from iopatterns.twin.traces import parquet
 from iopatterns.workflow import capture
-from iopatterns.workflow.plan import Plan
 
 SHIPPED = sorted((ROOT / capture.SHIPPED).glob("*/*.parquet"))
 
@@ -87,7 +86,8 @@ def test_a_shipped_trace_is_the_one_that_its_provenance_tells_of(path: Path) -> 
 
 
 def test_each_recording_is_shipped() -> None:
-    assert {f"{path.parent.name}/{path.stem}" for path in SHIPPED} == set(Plan(ROOT).recordings())
+    recordings = {f"{each.study}/{each.name}" for each in capture.recordings(ROOT)}
+    assert {f"{path.parent.name}/{path.stem}" for path in SHIPPED} == recordings
 
 
 def test_nothing_of_this_machine_is_in_what_the_guest_is_given() -> None:

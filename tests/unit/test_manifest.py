@@ -8,7 +8,7 @@ import yaml
 from support import Project, copy_project
 
 from iopatterns.workflow import manifest
-from iopatterns.workflow.plan import Plan
+from iopatterns.workflow.planned_cells import load
 
 STUDIES, FIO = ["one", "two"], "fio-0"
 SHARED = ("results/scorecard.json", "results/report.pdf")
@@ -31,14 +31,14 @@ def run(tmp_path: Path) -> Project:
 
 def fill(project: Project) -> None:
     """Have all files of the studies there, and of the run what it says of itself."""
-    plan = Plan(project.root)
+    cells = load(project.root)
     of_each = ("results/tables/{}/t.csv", "results/measurements/{}.parquet")
     derived = [path.format(study) for study in STUDIES for path in of_each]
-    for path in (*(raw for study in plan.studies for raw in plan.raw_files(study)), *derived, *SHARED):
+    for path in (*(raw for study in STUDIES for raw in cells.raw_files(cells.of_study(study))), *derived, *SHARED):
         (project.root / path).parent.mkdir(parents=True, exist_ok=True)
         (project.root / path).write_text(path)
     (project.root / SHARED[0]).write_text(json.dumps({"studies": {}}))
-    colophon = {"order": plan.studies, "drives": [{"name": "c400"}]}
+    colophon = {"order": STUDIES, "drives": [{"name": "c400"}]}
     (project.root / "results/colophon.json").write_text(json.dumps(colophon))
 
 

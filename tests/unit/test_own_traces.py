@@ -15,8 +15,9 @@ from iopatterns.calls import stand_ins
 from iopatterns.configuration import config, grid, iologs
 from iopatterns.measuring import cell as measuring
 from iopatterns.measuring import fio
+from iopatterns.workflow import batches, capture, study_rules
 from iopatterns.workflow.capture import CaptureError
-from iopatterns.workflow.plan import Plan
+from iopatterns.workflow.planned_cells import load
 
 RECORDED = ROOT / "data/traces/park2009/calls"
 # A text as `strace -f -y -ttt -T` writes it: process 7 reads 12000 bytes, process 8 writes 30000 and syncs
@@ -54,10 +55,11 @@ def refused(traces: object, **overrides: Any) -> str:
 def test_without_a_trace_the_study_is_as_it_was() -> None:
     conf = config.load(ROOT, {"studies": ["park2009"]})
     assert "own" not in conf.studies["park2009"]["experiments"]
-    plan = Plan(ROOT, {"studies": ["park2009"]})
-    assert not [path for path in (*plan.tables("park2009"), *plan.figures("park2009")) if "own" in path]
-    assert plan.traces("park2009") == []
-    assert set(plan.analysis_parameters("park2009")) == {"confidence", "interval"}
+    conf = config.load(ROOT, {"studies": ["park2009"]})
+    outputs = [*study_rules.tables(conf, "park2009"), *study_rules.figures(conf, "park2009")]
+    assert not [path for path in outputs if "own" in path]
+    assert study_rules.traces(conf, "park2009") == []
+    assert set(study_rules.notebook_parameters(conf, "park2009")) == {"confidence", "interval"}
 
 
 def test_the_process_that_moves_most_is_replayed_where_none_is_named(trace: Path) -> None:
@@ -195,7 +197,7 @@ def test_without_a_kernel_to_record_in_one_message_says_how_to_build_it(project:
     with pytest.raises(
         CaptureError, match=r"live: there is no kernel .*`\./reproduce\.sh linux`, or set live to false"
     ):
-        Plan(project.root, asked)
+        load(project.root, asked)
     done = project.snakemake("-n", "--config", "live=true", "studies=[park2009]", "drives=[mtron-7500]")
     assert done.returncode == 2
     assert "Traceback" not in done.stdout
@@ -211,18 +213,18 @@ def test_a_live_run_replays_what_it_records_by_what_that_is_made_of(project: Pro
     asked = {"drives": ["mtron-7500", "mine"], "studies": studies, "live": True, "file_size": "64 MiB"}
 
     def replays() -> dict[str, str]:
-        plan = Plan(project.root, asked)
-        raws = [raw for study in plan.studies for batch in plan.batches(study) for raw in plan.recorded(batch)]
+        cells = load(project.root, asked)
+        traces = {trace for batch in batches.by_name(cells).values() for trace in batches.recorded_traces(batch)}
         found = {}
-        for study in plan.studies:
-            for cell in grid.expand(plan.config, study):
+        for study in cells.studies:
+            for cell in cells.of_study(study):
                 if "replay" in cell.specification:
                     replay = cell.specification["replay"]
                     assert "sha256" not in replay
                     found[replay["trace"]] = replay["made_of"]
                     parts = Path(replay["trace"])
-                    assert plan.made_of(parts.parent.name, parts.stem) == replay["made_of"]
-        assert set(raws) == set(found)
+                    assert capture.made_of(cells.config, parts.parent.name, parts.stem) == replay["made_of"]
+        assert traces == set(found)
         return found
 
     first = replays()

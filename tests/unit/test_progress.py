@@ -23,13 +23,13 @@ def test_cell_measured_by_hand_has_no_outlook(monkeypatch: pytest.MonkeyPatch) -
 def test_outlook_counts_what_is_done_and_estimates_what_is_left(tmp_path: Path) -> None:
     progress.begin(tmp_path / "progress", executions=4)
     progress.advance()
-    assert re.fullmatch(r" - 1 of 4 executions done, about \d+ s left", progress.outlook())
+    assert re.fullmatch(r" - 1 of 4 repetitions done, about \d+ s left", progress.outlook())
 
 
 def test_last_execution_leaves_nothing(tmp_path: Path) -> None:
     progress.begin(tmp_path / "progress", executions=1)
     progress.advance()
-    assert progress.outlook() == " - 1 of 1 executions done"
+    assert progress.outlook() == " - 1 of 1 repetitions done"
 
 
 def test_new_run_starts_from_nothing(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_new_run_starts_from_nothing(tmp_path: Path) -> None:
     progress.advance()
     progress.begin(tmp_path / "progress", executions=3)
     progress.advance()
-    assert " - 1 of 3 executions done" in progress.outlook()
+    assert " - 1 of 3 repetitions done" in progress.outlook()
 
 
 def test_what_jobs_took_is_summed_by_part_and_counts_as_no_execution(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_what_jobs_took_is_summed_by_part_and_counts_as_no_execution(tmp_path: P
     progress.advance()
     progress.took("analysis")
     progress.took("measuring")
-    assert " - 1 of 2 executions done" in progress.outlook()
+    assert " - 1 of 2 repetitions done" in progress.outlook()
     found = progress.parts(path, begun)
     assert list(found) == ["measuring", "analysis"]
     # each is the age of this very process

@@ -10,7 +10,7 @@ from support import ROOT
 import iopatterns
 from iopatterns.configuration import grid
 from iopatterns.workflow import manifest
-from iopatterns.workflow.plan import Plan
+from iopatterns.workflow.planned_cells import load
 
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 # (version or "Unreleased", the rest of the heading, text) from the newest to the oldest
@@ -66,8 +66,8 @@ def test_a_release_that_measures_otherwise_has_another_second_number() -> None:
 
 
 def test_manifests_are_of_this_configuration_and_protocol() -> None:
-    plan = Plan(ROOT)
-    wanted = {f"# configuration {study} {manifest.identity(plan, study)}" for study in plan.studies}
+    cells = load(ROOT)
+    wanted = {f"# configuration {study} {manifest.identity(cells, study)}" for study in cells.studies}
     for path in MANIFESTS:
         found = set(path.read_text(encoding="utf-8").splitlines())
         assert wanted <= found, f"{path}: iopatterns manifest --write renews it"

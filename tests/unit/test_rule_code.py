@@ -17,7 +17,7 @@ CAPTURE = {"capture.py", "record.py"}
 
 
 def behind(*files: Path) -> list[str]:
-    return rule_code.behind(ROOT, *(str(file.relative_to(ROOT)) for file in files))
+    return rule_code.dependencies_of(ROOT, *(str(file.relative_to(ROOT)) for file in files))
 
 
 def notebook(folder: Path, *cells: tuple[str, str]) -> Path:
@@ -29,29 +29,29 @@ def notebook(folder: Path, *cells: tuple[str, str]) -> Path:
 def script(folder: Path, code: str) -> list[str]:
     (folder / "a.py").write_text(code)
     (folder / "src").symlink_to(ROOT / "src")
-    return rule_code.behind(folder, "a.py")
+    return rule_code.dependencies_of(folder, "a.py")
 
 
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     """What the build has installed, as files of this test's own."""
-    copies = {name: tmp_path / "built" / path.name for name, path in rule_code._built_parts().items()}
+    copies = {name: tmp_path / "built" / path.name for name, path in rule_code._native_parts().items()}
     (tmp_path / "built").mkdir()
     for copy in copies.values():
         copy.write_bytes(b"as built")
-    monkeypatch.setattr(rule_code, "_built_parts", lambda: copies)
+    monkeypatch.setattr(rule_code, "_native_parts", lambda: copies)
     return copies
 
 
 def changed_by(parts: dict[str, Path], *of: str) -> set[str]:
     """Return which compiled parts change the sum of those that something rests on."""
-    found, before = set(), rule_code.built(ROOT, *of)
+    found, before = set(), rule_code.native_checksum(ROOT, *of)
     for name, part in parts.items():
         part.write_bytes(b"built anew")
-        if rule_code.built(ROOT, *of) != before:
+        if rule_code.native_checksum(ROOT, *of) != before:
             found.add(name)
         part.write_bytes(b"as built")
-    assert rule_code.built(ROOT, *of) == before
+    assert rule_code.native_checksum(ROOT, *of) == before
     return found
 
 
@@ -109,22 +109,22 @@ def test_nothing_of_other_packages_is_behind_a_script(tmp_path: Path) -> None:
 
 
 def test_a_module_is_behind_itself_with_all_that_it_imports() -> None:
-    found = rule_code.behind(ROOT, "iopatterns.twin.fitting")
+    found = rule_code.dependencies_of(ROOT, "iopatterns.twin.fitting")
     assert {"src/iopatterns/twin/fitting.py", "src/iopatterns/twin/streams.py"} <= set(found)
     assert "src/iopatterns/twin/linux.py" not in found
-    assert rule_code.behind(ROOT, "iopatterns.twin.fitting", "workflow/scripts/record.py") == sorted(
+    assert rule_code.dependencies_of(ROOT, "iopatterns.twin.fitting", "workflow/scripts/record.py") == sorted(
         {*found, *behind(ROOT / "workflow/scripts/record.py")}
     )
 
 
 def test_a_package_has_its_modules_behind_it_that_it_imports() -> None:
-    found = rule_code.behind(ROOT, "iopatterns.calls")
+    found = rule_code.dependencies_of(ROOT, "iopatterns.calls")
     assert {f"src/iopatterns/calls/{name}.py" for name in ("__init__", "texts", "dxt")} <= set(found)
 
 
 def test_a_module_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match=r"There is no module iopatterns\.twin\.fiting\."):
-        rule_code.behind(ROOT, "iopatterns.twin.fiting")
+        rule_code.dependencies_of(ROOT, "iopatterns.twin.fiting")
 
 
 def test_a_part_that_is_built_anew_counts_where_it_is_imported_or_named(parts: dict[str, Path]) -> None:
@@ -136,16 +136,21 @@ def test_a_part_that_is_built_anew_counts_where_it_is_imported_or_named(parts: d
     assert changed_by(parts, "iopatterns.calls") == set()
 
 
+def test_the_native_checksum_is_a_parameter_of_rules_that_a_default_run_does_not_use() -> None:
+    rules = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk")}
+    assert {name for name, text in rules.items() if "native_checksum(" in text} == {"ablate", "calibrate", "capture"}
+
+
 def test_a_part_that_is_built_to_the_same_bytes_changes_nothing(parts: dict[str, Path]) -> None:
-    before = rule_code.built(ROOT, "workflow/scripts/record.py")
+    before = rule_code.native_checksum(ROOT, "workflow/scripts/record.py")
     for part in parts.values():
         part.write_bytes(part.read_bytes())
         os.utime(part, (2_000_000_000, 2_000_000_000))
-    assert rule_code.built(ROOT, "workflow/scripts/record.py") == before
+    assert rule_code.native_checksum(ROOT, "workflow/scripts/record.py") == before
 
 
 def test_of_a_notebook_the_code_cells_alone_count(tmp_path: Path) -> None:
     path = notebook(tmp_path, ("markdown", "import iopatterns.base.units"), ("code", "import iopatterns.base.signals"))
     (tmp_path / "src").symlink_to(ROOT / "src")
-    found = rule_code.behind(tmp_path, path.name)
+    found = rule_code.dependencies_of(tmp_path, path.name)
     assert found == ["src/iopatterns/__init__.py", "src/iopatterns/base/__init__.py", "src/iopatterns/base/signals.py"]

@@ -37,7 +37,7 @@ def ablated(module_disk_folder: Any) -> Project:
     for target in ("ablate", "results/scorecard.json"):
         done = project.snakemake(target)
         assert done.returncode == 0, done.stdout
-        assert target != "ablate" or "executions done" not in done.stdout  # which are counted of a plan
+        assert target != "ablate" or "repetitions done" not in done.stdout  # which are counted of a plan
     return project
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support import ROOT, Project, copy_project
 
-from iopatterns.workflow.plan import Plan
+from iopatterns.workflow.planned_cells import load
 
 
 def run(root: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
@@ -108,11 +108,12 @@ def test_the_quick_report_can_be_made_again_and_measures_nothing_twice(quick: Pr
 
 def test_the_quick_report_asks_for_the_very_raw_files_of_the_whole_one() -> None:
     changes = yaml.safe_load((ROOT / "config/quick.yaml").read_text(encoding="utf-8"))
-    whole, little = Plan(ROOT), Plan(ROOT, changes)
-    assert len(little.studies) == 1
+    complete, quick = load(ROOT), load(ROOT, changes)
+    assert len(quick.studies) == 1
     assert changes["repetitions"] == 2
-    for study in little.studies:
-        assert set(little.raw_files(study)) < set(whole.raw_files(study))
+    for study in quick.studies:
+        some, all_raws = (set(cells.raw_files(cells.of_study(study))) for cells in (quick, complete))
+        assert some < all_raws
 
 
 def test_unknown_command_is_refused() -> None:

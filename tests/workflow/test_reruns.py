@@ -11,8 +11,8 @@ import pytest
 import yaml
 from support import ROOT, Project, copy_project
 
-from iopatterns.workflow import rule_code
-from iopatterns.workflow.plan import Plan
+from iopatterns.configuration import config
+from iopatterns.workflow import rule_code, study_rules, twin_models
 
 STUDY = "config/studies/saif2020.yaml"
 
@@ -48,9 +48,13 @@ def reported(base: Project, module_disk_folder: Path) -> Project:
     """The measured project after a report, as Snakemake has it on record: what stands in the results says nothing."""
     project = Project(module_disk_folder / "reported")
     shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
-    plan = Plan(project.root)
+    conf = config.load(project.root)
     results = ["numbers/saif2020.json", "scorecard.json", "report.pdf", "colophon.json"]
-    for file in [*plan.tables("saif2020"), *plan.figures("saif2020"), *(f"results/{name}" for name in results)]:
+    for file in [
+        *study_rules.tables(conf, "saif2020"),
+        *study_rules.figures(conf, "saif2020"),
+        *(f"results/{name}" for name in results),
+    ]:
         path = project.root / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
@@ -136,7 +140,7 @@ def test_comments_and_descriptions_run_nothing(base: Project) -> None:
     [
         ("raw/tuning_steps.py", {"collect_saif2020", "judge"}),  # collect -> raw.sidecars -> raw.tuning_steps
         ("base/errors.py", RUNS.keys()),
-        ("analysis/formulas.py", {"judge"}),  # judge -> analysis.scorecard -> … -> analysis.formulas
+        ("judging/formulas.py", {"judge"}),  # judge -> judging.scorecard -> … -> judging.formulas
         ("analysis/prose.py", {"analyse_saif2020"}),  # which notebooks alone rest on
         ("measuring/cell.py", set()),
     ],
@@ -145,7 +149,7 @@ def test_a_changed_module_runs_exactly_what_rests_on_it_and_measures_nothing(
     reported: Project, uses: list[tuple[str, str]], module: str, some_that_run: Collection[str]
 ) -> None:
     source = f"src/iopatterns/{module}"
-    resting = {rule for rule, files in RUNS.items() if source in rule_code.behind(reported.root, *files)}
+    resting = {rule for rule, files in RUNS.items() if source in rule_code.dependencies_of(reported.root, *files)}
     assert resting >= set(some_that_run)
     expected = resting
     while more := {using for made, using in uses if made in expected} - expected:
@@ -155,7 +159,7 @@ def test_a_changed_module_runs_exactly_what_rests_on_it_and_measures_nothing(
 
 
 def test_what_fits_and_what_converts_traces_run_again_when_their_code_changes(reported: Project) -> None:
-    fits = [f"results/twins/{model}.yaml" for model in Plan(reported.root).fitted_models()]
+    fits = [f"results/twins/{model}.yaml" for model in twin_models.fitted(reported.root)]
     trace = shutil.copy(ROOT / "data/traces/park2009/calls/mpi-n-to-1.parquet", reported.root)
     converted, own = "results/calls/mine.parquet", ["--config", f"traces={{mine: {{path: {trace}}}}}"]
     for result in (*fits, converted):

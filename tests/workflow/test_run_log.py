@@ -56,7 +56,7 @@ def experiments(project: Project, **of_initial: object) -> None:
 
 def test_a_run_says_a_line_for_each_batch_and_step(done: tuple[Project, str]) -> None:
     assert not SNAKEMAKES_OWN.search(done[1])
-    assert re.search(r"^saif2020 on c400: 8 cells in \d+ s - 16 of 16 executions done$", done[1], re.MULTILINE)
+    assert re.search(r"^saif2020 on c400: 8 cells in \d+ s - 16 of 16 repetitions done$", done[1], re.MULTILINE)
     assert done[1].count("Collecting the raw files of saif2020") == 1
     assert "randread-4k" not in done[1].split("saif2020 on c400")[1]
 
@@ -91,7 +91,14 @@ def test_changed_cells_are_told_by_what_has_changed(copy: Project) -> None:
 
 def test_cells_that_lack_executions_are_told(copy: Project) -> None:
     copy.edit("config/config.yaml", repetitions=3)
-    assert "saif2020: 8 cells with executions to add" in dry(copy)
+    assert "saif2020: 8 cells with repetitions to add" in dry(copy)
+
+
+def test_studies_that_set_their_repetitions_are_listed(copy: Project) -> None:
+    copy.edit(STUDY, **(yaml.safe_load((copy.root / STUDY).read_text()) | {"repetitions": 3}))
+    lines = dry(copy)
+    assert "saif2020: 8 cells with repetitions to add" in lines
+    assert "Repetitions of a cell: 2; set by the study's file: saif2020 3" in lines
 
 
 def test_a_step_that_runs_by_itself_says_what_it_is_newer_than(copy: Project) -> None:
@@ -111,7 +118,7 @@ def test_the_plan_needs_no_number_of_cores(copy: Project) -> None:
         [sys.executable, "-m", "snakemake", "plan"], cwd=copy.root, capture_output=True, text=True, check=False
     )
     assert said.returncode == 0, said.stderr
-    assert "c400: 8 executions, about" in said.stdout
+    assert "c400: 8 repetitions, about" in said.stdout
 
 
 def test_a_cell_that_fails_says_its_own_words_and_how_to_go_on(project: Project) -> None:
@@ -124,7 +131,7 @@ def test_a_cell_that_fails_says_its_own_words_and_how_to_go_on(project: Project)
     assert what.startswith("Failed: Measuring saif2020 on scratch: randread-4k-j1-odd-")
     assert "results/logs/measure/scratch/measure_saif2020_1.log" in what
     assert ending == (
-        "What is finished is kept: 0 of 2 executions done. This goes on from there:"
+        "What is finished is kept: 0 of 2 repetitions done. This goes on from there:"
         " snakemake --cores 1 collect_saif2020"
     )
 
@@ -166,7 +173,9 @@ def test_ctrl_c_says_what_is_kept_and_the_command_that_goes_on(project: Project)
     assert not SNAKEMAKES_OWN.search(said)
     assert "Traceback" not in said
     assert said.strip().splitlines()[-2] == "Stopped."
-    assert re.search(r"What is finished is kept: \d+ of 480 executions done\. This goes on from there: snakemake", said)
+    assert re.search(
+        r"What is finished is kept: \d+ of 480 repetitions done\. This goes on from there: snakemake", said
+    )
 
 
 def test_snakemake_speaks_for_itself_where_it_is_asked_to(copy: Project) -> None:

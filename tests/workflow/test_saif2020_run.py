@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support import ROOT, Project, copy_project, shortened
 
-from iopatterns.workflow.plan import Plan
+from iopatterns.workflow.planned_cells import load
 
 STUDY = "config/studies/saif2020.yaml"
 DRIVES = ["px02ssf020", "px05smb040", "c400", "mz7km240", "ssdsc2bb300g4", "ssdsc2kg480g7"]
@@ -66,7 +66,8 @@ def test_the_summary_counts_executions_of_fio_alone(done: Project) -> None:
     assert said.returncode == 0, said.stdout
     executions = pd.read_parquet(done.root / "results/measurements/saif2020.parquet")
     assert f"Measured: {len(executions)} executions" in said.stdout
-    planned = len(Plan(done.root).raw_files("saif2020"))
+    cells = load(done.root)
+    planned = len(cells.raw_files(cells.of_study("saif2020")))
     left_out = re.search(r"not applicable: (\d+) of saif2020, (\d+) executions", said.stdout)
     assert left_out is not None
     assert int(left_out[2]) == 2 * int(left_out[1]) == planned - len(executions)

@@ -151,7 +151,7 @@ def test_the_run_is_told_as_on_one_machine(reported: tuple[Project, str]) -> Non
     _, said = reported
     assert "To measure: " in said
     assert "The report lies in results/report.pdf" in said
-    assert "SLURM" not in said
+    assert "SLURM run ID" not in said
 
 
 def test_a_real_drive_is_measured_on_its_host_alone(cluster: slurm.Cluster, reported: tuple[Project, str]) -> None:
@@ -294,7 +294,7 @@ def test_what_a_host_lacks_is_told_before_anything_is_queued(
         assert second.startswith(f"{B} {told.format(**places)}")
         refused = run(cluster, ready_made, "measure_saif2020")
     assert refused.returncode == 1
-    assert f"Nothing is queued, for hosts lack what jobs need there:\n{second}\n" in refused.stdout
+    assert f"Nothing is queued: hosts lack what jobs need.\n{second}\n" in refused.stdout
     assert "Traceback" not in refused.stdout
     assert numbers(cluster) == before
     assert ready_made.raw_files() == {}

@@ -3,9 +3,9 @@
 # data/ablation.yaml, which is committed. A default run reads that file and makes nothing of this.
 rule ablate:
     input:
-        measured=expand("results/ablation/{run}", run=PLAN.ablations()),
-        published=PLAN.claimed(),
-        code=PLAN.code("workflow/scripts/ablate.py"),
+        measured=expand("results/ablation/{run}", run=ablation.runs(ROOT)),
+        published=study_rules.claimed(CONF),
+        code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate.py"),
     log:
         "results/logs/ablate.log",
     params:
@@ -19,17 +19,19 @@ rule ablate:
 rule ablate_mechanism:
     input:
         declared="config/ablations.yaml",
-        twins=PLAN.models(),
-        traces=PLAN.ablated_traces(),
-        claims=PLAN.claimed(),
-        code=PLAN.code("workflow/scripts/ablate_mechanism.py"),
+        twins=twin_models.files(CONF),
+        traces=ablation.trace_files(CONF),
+        claims=study_rules.claimed(CONF),
+        code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate_mechanism.py"),
     output:
         directory("results/ablation/{run}"),
     log:
         "results/logs/ablate/{run}.log",
     params:
         config=config,
-        built=lambda wildcards: PLAN.built("workflow/scripts/ablate_mechanism.py"),
+        built=lambda wildcards: rule_code.native_checksum(
+            ROOT, "workflow/scripts/ablate_mechanism.py"
+        ),
     message:
         "Measuring with {wildcards.run} off"
     script:

@@ -1,13 +1,13 @@
 # From raw files to tables, figures and numbers: a tidy table per study, then the study's notebook.
-for study in PLAN.studies:
+for study in CELLS.studies:
 
     rule:
         name:
             f"collect_{study}"
         input:
-            raw=PLAN.watched_files(study),
-            unpacked=[PLAN.unpacked(drive) for drive in PLAN.archived_drives()],
-            code=PLAN.code("workflow/scripts/collect.py"),
+            raw=CELLS.declared_outputs(CELLS.of_study(study)),
+            unpacked=[unpacked_marker(drive) for drive in archives(CONF)],
+            code=rule_code.dependencies_of(ROOT, "workflow/scripts/collect.py"),
         output:
             table=f"results/measurements/{study}.parquet",
             tuning=f"results/measurements/{study}.tuning.json",
@@ -15,8 +15,10 @@ for study in PLAN.studies:
         log:
             f"results/logs/collect/{study}.log",
         params:
-            experiments=PLAN.experiments(study),
-            raw_files=lambda wildcards, input: PLAN.all_of_cells(input.raw),
+            experiments=CELLS.experiments(study),
+            raw_files=lambda wildcards, input: CELLS.raw_files(
+                CELLS.of_files(input.raw)
+            ),
         message:
             f"Collecting the raw files of {study} into one table"
         script:
@@ -30,19 +32,21 @@ for study in PLAN.studies:
             notebook=ancient(f"notebooks/{study}.ipynb"),
             measurements=f"results/measurements/{study}.parquet",
             tuning=f"results/measurements/{study}.tuning.json",
-            published=PLAN.published(study),
-            twins=PLAN.models(),
-            traces=PLAN.traces(study),
-            code=PLAN.code("workflow/scripts/analyse.py", f"notebooks/{study}.ipynb"),
+            published=study_rules.published(CONF, study),
+            twins=twin_models.files(CONF),
+            traces=study_rules.traces(CONF, study),
+            code=rule_code.dependencies_of(
+                ROOT, "workflow/scripts/analyse.py", f"notebooks/{study}.ipynb"
+            ),
         output:
-            tables=PLAN.tables(study),
-            figures=PLAN.figures(study),
+            tables=study_rules.tables(CONF, study),
+            figures=study_rules.figures(CONF, study),
             numbers=f"results/numbers/{study}.json",
         log:
             notebook=f"results/notebooks/{study}.ipynb",
         params:
-            parameters=PLAN.analysis_parameters(study),
-            source=notebook_source(f"notebooks/{study}.ipynb"),
+            parameters=study_rules.notebook_parameters(CONF, study),
+            source=notebooks.source_sha256(f"notebooks/{study}.ipynb"),
         message:
             f"Executing notebooks/{study}.ipynb"
         script:
@@ -52,15 +56,15 @@ for study in PLAN.studies:
 # A trace of the reader's own in the form that notebooks read, under the name that the configuration gives it.
 rule convert_trace:
     input:
-        calls=lambda wildcards: PLAN.config.traces[wildcards.trace].path,
+        calls=lambda wildcards: CONF.traces[wildcards.trace].path,
         # of `iopatterns calls convert` the part that reads; the command line would bring in the whole package
-        code=PLAN.code("iopatterns.calls"),
+        code=rule_code.dependencies_of(ROOT, "iopatterns.calls"),
     output:
         "results/calls/{trace}.parquet",
     log:
         "results/logs/calls/{trace}.log",
     params:
-        only=lambda wildcards: PLAN.config.traces[wildcards.trace].only,
+        only=lambda wildcards: CONF.traces[wildcards.trace].only,
     message:
         "Reading the trace {wildcards.trace}"
     shell:

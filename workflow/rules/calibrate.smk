@@ -2,7 +2,7 @@
 # must be the model that is committed; copy it to data/twins when the points or the simulated drive have changed.
 rule calibrate:
     input:
-        models=expand("results/twins/{model}.yaml", model=PLAN.fitted_models()),
+        models=expand("results/twins/{model}.yaml", model=twin_models.fitted(ROOT)),
     message:
         "The fitted models lie in results/twins"
 
@@ -10,15 +10,17 @@ rule calibrate:
 rule fit_model:
     input:
         model="data/twins/{model}.yaml",
-        published=lambda wildcards: PLAN.fitted_to(wildcards.model),
+        published=lambda wildcards: twin_models.fitted_to(ROOT, wildcards.model),
         # of `twin fit` the part that fits; the command itself would bring in all other commands of `twin`
-        code=PLAN.code("iopatterns.twin.fitting"),
+        code=rule_code.dependencies_of(ROOT, "iopatterns.twin.fitting"),
     output:
         "results/twins/{model}.yaml",
     log:
         "results/logs/calibrate/{model}.log",
     params:
-        built=lambda wildcards: PLAN.built("iopatterns.twin.fitting"),
+        built=lambda wildcards: rule_code.native_checksum(
+            ROOT, "iopatterns.twin.fitting"
+        ),
     message:
         "Fitting {wildcards.model}"
     shell:

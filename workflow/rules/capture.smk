@@ -3,8 +3,11 @@
 # It needs `./reproduce.sh linux`; a default run makes nothing of this.
 rule capture:
     input:
-        expand("results/traces/{trace}.parquet", trace=PLAN.recordings()),
-        code=PLAN.code("workflow/scripts/capture.py"),
+        [
+            f"results/traces/{each.study}/{each.name}.parquet"
+            for each in capture.recordings(ROOT)
+        ],
+        code=rule_code.dependencies_of(ROOT, "workflow/scripts/capture.py"),
     log:
         "results/logs/capture.log",
     message:
@@ -15,7 +18,7 @@ rule capture:
 
 rule record:
     input:
-        workloads=lambda wildcards: PLAN.workloads(wildcards.study),
+        workloads=lambda wildcards: capture.workload_files(ROOT, wildcards.study),
         # without it, the recording says how to build it
         kernel=lambda wildcards: [
             kernel for kernel in [".linux/linux"] if Path(kernel).exists()
@@ -28,10 +31,14 @@ rule record:
         recording="[a-z0-9][a-z0-9_-]*",
     params:
         # where a study replays it, it is made anew when this changes
-        made_of=lambda wildcards: PLAN.made_of(wildcards.study, wildcards.recording),
+        made_of=lambda wildcards: capture.made_of(
+            CONF, wildcards.study, wildcards.recording
+        ),
         # and when what records it is built anew; not in a live run, whose cells are named by made_of alone, and would stay
         built=lambda wildcards: (
-            "" if PLAN.config.live else PLAN.built("workflow/scripts/record.py")
+            ""
+            if CONF.live
+            else rule_code.native_checksum(ROOT, "workflow/scripts/record.py")
         ),
     message:
         "Recording {wildcards.study}/{wildcards.recording} in a guest"

@@ -1,17 +1,27 @@
 # The configuration, checked before anything else happens, and what the other rules ask of it.
-import re
-from pathlib import Path
-
-from iopatterns.workflow.hosts import submission
-from iopatterns.workflow.notebooks import source_sha256 as notebook_source
-from iopatterns.workflow.plan import RAW, Plan
+from iopatterns.configuration import kinds
+from iopatterns.workflow import (
+    ablation,
+    batches,
+    capture,
+    drive_resources,
+    entry,
+    forecast,
+    notebooks,
+    own_twin,
+    rule_code,
+    study_rules,
+    twin_models,
+)
+from iopatterns.workflow.planned_cells import RAW, archives, unpacked_marker
 
 # Values given with --config or --configfile replace those of config/config.yaml.
-PLAN = Plan.or_exit(Path(workflow.basedir), config)
+CELLS = entry.load(workflow, config)
+CONF, ROOT = CELLS.config, CELLS.root
 
 # Real drives of a host are measured one at a time, whatever --cores and the profile say: two at once disturb each other,
 # unless the configuration says that they do not.
-for resource in PLAN.resources:
+for resource in drive_resources.names(CONF):
     workflow.register_resource(resource, 1)
 
 
@@ -20,7 +30,7 @@ rule plan:
     log:
         "results/logs/plan.log",
     params:
-        forecast=lambda wildcards: PLAN.forecast(),
+        forecast=lambda wildcards: forecast.text(CELLS),
     message:
         "What is still to be measured"
     shell:

@@ -2,34 +2,40 @@
 # are never deleted by the workflow: `update` keeps those that are there, so that an interrupted job goes on where it
 # stopped, more repetitions add to what is measured, and of a batch only the cells are measured that lack something.
 # `params` hold what follows from the names of the raw files alone, so that they give no reason to run anything again.
-for study in PLAN.studies:
+for study in CELLS.studies:
 
-    for batch in PLAN.batches(study):
+    for batch in batches.of_study(CELLS, study):
 
         rule:
             name:
                 batch.name
             input:
                 # by what these are made of, cells have their names: it matters only that they are there
-                ancient(PLAN.recorded(batch)),
+                ancient(batches.recorded_traces(batch)),
             output:
-                update(PLAN.watched(batch.raw_files)),
+                update(CELLS.declared_outputs(batch.cells)),
             log:
                 f"results/logs/measure/{batch.drive}/{batch.name}.log",
             resources:
                 **{
-                    resource: PLAN.occupies(batch.drive, resource)
-                    for resource in PLAN.resources
+                    resource: drive_resources.taken(CONF, batch.drive, resource)
+                    for resource in drive_resources.names(CONF)
                 },
-                drive_host=PLAN.host(batch.drive),
-                slurm_extra=PLAN.slurm_extra(batch.drive),
-                runtime=lambda wildcards, attempt, batch=batch: PLAN.time_limit_min(
-                    batch, attempt
+                drive_host=kinds.host_of(CONF.drives[batch.drive]),
+                slurm_extra=drive_resources.slurm_extra(CONF, batch.drive),
+                runtime=lambda wildcards, attempt, batch=batch: batches.time_limit_min(
+                    CELLS, batch, attempt
                 ),
             params:
-                specifications=lambda wildcards, output: PLAN.specifications(output),
-                raw_files=lambda wildcards, output: PLAN.all_of_cells(output),
-                cells=lambda wildcards, output: PLAN.to_measure(output),
+                specifications=lambda wildcards, output: batches.specification_options(
+                    CELLS.of_files(output)
+                ),
+                raw_files=lambda wildcards, output: CELLS.raw_files(
+                    CELLS.of_files(output)
+                ),
+                cells=lambda wildcards, output: batches.job_message(
+                    CELLS, CELLS.of_files(output)
+                ),
             message:
                 "{params.cells}"
             shell:
@@ -40,38 +46,38 @@ for study in PLAN.studies:
         name:
             f"measure_{study}"
         input:
-            PLAN.watched_files(study),
+            CELLS.declared_outputs(CELLS.of_study(study)),
         message:
             f"The raw files of {study} are there"
 
 
 # A drive measured elsewhere: one job for all its cells, for an archive is read from its beginning to its end. The archive
 # is an input, and its sum a parameter: a newer file is unpacked again, and so is an older one put in its place.
-for drive in PLAN.archived_drives():
+for drive, archive in archives(CONF).items():
 
     rule:
         name:
             f"unpack_{drive}"
         input:
-            PLAN.archive(drive)[0],
+            archive.path,
         output:
             update(
                 [
-                    PLAN.unpacked(drive),
+                    unpacked_marker(drive),
                     *[
                         raw
-                        for study in PLAN.studies
-                        for raw in PLAN.watched_files(study, drive)
+                        for study in CELLS.studies
+                        for raw in CELLS.declared_outputs(CELLS.of_study(study, drive))
                     ],
                 ]
             ),
         log:
             f"results/logs/unpack/{drive}.log",
         params:
-            sha256=PLAN.archive(drive)[1],
+            sha256=archive.sha256,
             folder=f"{RAW}/{drive}",
         message:
-            f"Unpacking {drive} from {PLAN.archive(drive)[0]}"
+            f"Unpacking {drive} from {archive.path}"
         shell:
             "exec iopatterns unpack --die-with-parent --log {log:q} --sha256 {params.sha256}"
             " {input:q} {params.folder:q}"

@@ -5,24 +5,24 @@ rule report:
         parts=[
             "paper/common.typ",
             "paper/scorecard.typ",
-            *expand("paper/studies/{study}.typ", study=PLAN.studies),
+            *expand("paper/studies/{study}.typ", study=CELLS.studies),
         ],
         references="paper/references.yml",
-        tables=[table for study in PLAN.studies for table in PLAN.tables(study)],
-        figures=[figure for study in PLAN.studies for figure in PLAN.figures(study)],
-        numbers=expand("results/numbers/{study}.json", study=PLAN.studies),
+        tables=study_rules.tables(CONF, *CELLS.studies),
+        figures=study_rules.figures(CONF, *CELLS.studies),
+        numbers=expand("results/numbers/{study}.json", study=CELLS.studies),
         scorecard="results/scorecard.json",
         provenance=expand(
-            "results/measurements/{study}.provenance.json", study=PLAN.studies
+            "results/measurements/{study}.provenance.json", study=CELLS.studies
         ),
-        code=PLAN.code("workflow/scripts/report.py"),
+        code=rule_code.dependencies_of(ROOT, "workflow/scripts/report.py"),
     output:
         pdf="results/report.pdf",
         colophon="results/colophon.json",
     log:
         "results/logs/report.log",
     params:
-        titles=PLAN.titles(),
+        titles=study_rules.titles(CONF),
     message:
         "Typesetting results/report.pdf"
     script:

@@ -3,26 +3,26 @@ rule judge:
     input:
         measurements=expand(
             "results/measurements/{study}.{kind}",
-            study=PLAN.judged_studies,
+            study=study_rules.judged(CONF),
             kind=["parquet", "tuning.json"],
         ),
         published=[
-            *PLAN.claimed(),
-            *[file for study in PLAN.studies for file in PLAN.published(study)],
+            *study_rules.claimed(CONF),
+            *study_rules.published(CONF, *CELLS.studies),
         ],
-        twins=PLAN.models(),
-        ablation=PLAN.ablation(),
+        twins=twin_models.files(CONF),
+        ablation=ablation.record_files(CONF),
         schema="workflow/schemas/claims.schema.yaml",
-        code=PLAN.code("workflow/scripts/judge.py"),
+        code=rule_code.dependencies_of(ROOT, "workflow/scripts/judge.py"),
     output:
         "results/scorecard.json",
     log:
         "results/logs/judge.log",
     params:
-        studies=PLAN.judged_studies,
-        confidence=PLAN.config.confidence,
-        method=PLAN.config.interval,
-        models=PLAN.models_of(),
+        studies=study_rules.judged(CONF),
+        confidence=CONF.confidence,
+        method=CONF.interval,
+        models=twin_models.by_drive(CONF),
         config=config,
     message:
         "Holding the sources' claims against what was measured"

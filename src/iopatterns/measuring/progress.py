@@ -71,7 +71,7 @@ def parts(path: Path, since_s: float) -> dict[str, float]:
 
 
 def outlook() -> str:
-    """Return such as ``" - 30 of 80 executions done, about 1 min 40 s left"``, or nothing without a count."""
+    """Return such as ``" - 30 of 80 repetitions done, about 1 min 40 s left"``, or nothing without a count."""
     path = os.environ.get(VARIABLE)
     if not path or not Path(path).exists():
         return ""
@@ -82,4 +82,4 @@ def outlook() -> str:
     # what an execution has really taken so far, pauses between them included
     each = (time.time() - plan["started"]) / max(done, 1)
     remaining = f", about {units.format_duration(left * each)} left" if left else ""
-    return f" - {done} of {plan['executions']} executions done{remaining}"
+    return f" - {done} of {plan['executions']} repetitions done{remaining}"

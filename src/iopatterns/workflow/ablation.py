@@ -336,6 +336,16 @@ def traces(root: Path, of_studies: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
+def trace_files(conf: config.Config) -> list[str]:
+    """Return the traces that an ablation replays for the configured studies."""
+    return sorted({trace for found in traces(conf.root, conf.studies).values() for trace in found})
+
+
+def record_files(conf: config.Config) -> list[str]:
+    """Return the files that decide whether the record of an ablation is valid; none without a record."""
+    return [DECLARED, RECORD, *trace_files(conf)] if (conf.root / RECORD).exists() else []
+
+
 def _sums(root: Path, conf: config.Config) -> dict[str, str]:
     """Return a sum of all that the outcome rests on, by file: of models what the drive does, of others the content.
 

@@ -35,6 +35,8 @@ _COPIED = ("*.fio", "*.sh")
 class CaptureError(IoPatternsError):
     """A trace could not be recorded; the message says which, and holds the guest's own words."""
 
+    exit_status = 2
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -130,6 +132,18 @@ def planned(root: Path, studies: Iterable[str]) -> dict[str, config.Recording]:
             made = config.Recording(f"{MADE}/{study}/{each.name}.parquet", made_of)
             found[f"{SHIPPED}/{study}/{each.name}.parquet"] = made
     return found
+
+
+def made_of(conf: config.Config, study: str, name: str) -> str:
+    """Return the SHA-256 of all that a recording of this run is made of; nothing where none is asked for."""
+    found = conf.recordings.get(f"{SHIPPED}/{study}/{name}.parquet")
+    return found.made_of if found else ""
+
+
+def workload_files(root: Path, study: str) -> list[str]:
+    """Return the files that say what is recorded for a study."""
+    folder = f"{WORKLOADS}/{study}"
+    return sorted(f"{folder}/{path.name}" for path in (root / folder).iterdir() if path.suffix != ".md")
 
 
 def record(root: Path, study: str, name: str, output: Path) -> None:

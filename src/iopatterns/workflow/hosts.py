@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iopatterns.base import children, host_state
+from iopatterns.base import children, host_state, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.base.yaml_schema import ConfigError, nearest
@@ -64,8 +64,8 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came of asking a host: ``text`` for people; ``is_ready`` is None where it could not be asked."""
+class HostReport:
+    """What a host lacks or has, as text; `is_ready` is None where the host could not be asked."""
 
     host: Host
     text: str
@@ -127,16 +127,64 @@ def check_names(drives: Mapping[str, kinds.Resolved], hosts: Sequence[Host]) -> 
         raise ConfigError("\n".join(problems))
 
 
-def ask(root: Path, hosts: Sequence[Host], drives: Mapping[str, Sequence[str]]) -> list[Answer]:
-    """Ask hosts what they lack, each through a job of its own; ``drives`` are those of each host, by its name."""
+def is_here(entry: kinds.Entry) -> bool:
+    """Return whether a drive can be measured on this host."""
+    host = kinds.host_of(entry)
+    return not host or machine.is_named(host)
+
+
+def require(root: Path, drives: Mapping[str, kinds.Resolved], cluster: Submission | None) -> None:
+    """Check that some drives can be measured by the jobs of a run, and print what waits for a host.
+
+    Args:
+        root: The project's folder.
+        drives: The drives by name.
+        cluster: Where the jobs go, None where they stay on this host.
+
+    Raises:
+        ConfigError: A drive is another host's.
+        ClusterError: A host lacks what jobs need, or no host is ready.
+    """
+    if cluster is None:
+        elsewhere = {drive: kinds.host_of(entry) for drive, entry in drives.items() if not is_here(entry)}
+        problems = [
+            f"{config.DRIVES_FILE}: {drive}.host: {host} has this drive, and this host is {machine.host_name()}."
+            " Measure it through Slurm: snakemake --profile profiles/slurm"
+            for drive, host in elsewhere.items()
+        ]
+        if problems:
+            raise ConfigError("\n".join(problems))
+        return
+    reports = ask(root, drives, cluster)
+    if lacking := lines(each for each in reports if each.is_ready is False):
+        raise ClusterError("\n".join(["Nothing is queued: hosts lack what jobs need.", *lacking]))
+    if not any(each.is_ready for each in reports):
+        raise ClusterError("\n".join(["Nothing is queued: no host is ready.", *lines(reports)]))
+    for line in lines(each for each in reports if each.is_ready is None):
+        messages.say(line)
+
+
+def ask(root: Path, drives: Mapping[str, kinds.Resolved], cluster: Submission) -> list[HostReport]:
+    """Return what each host of a cluster lacks to measure some drives, by a job on each host.
+
+    Raises:
+        ConfigError: The cluster does not have the host of a drive.
+        ClusterError: Slurm does not answer.
+    """
+    of_hosts: dict[str, list[str]] = {}
+    for drive, entry in drives.items():
+        if host := kinds.host_of(entry):
+            of_hosts.setdefault(host, []).append(drive)
+    hosts = of_cluster(cluster, of_hosts)
+    check_names(drives, hosts)
     # a name that no host has looked for: it cannot have kept that there is no such file
     with tempfile.NamedTemporaryFile(dir=root, prefix=".iopatterns-") as seen, ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda host: _ask(root, host, Path(seen.name).name, drives.get(host.name, ())), hosts))
+        return list(pool.map(lambda host: _ask(root, host, Path(seen.name).name, of_hosts.get(host.name, ())), hosts))
 
 
-def _ask(root: Path, host: Host, seen: str, drives: Sequence[str]) -> Answer:
+def _ask(root: Path, host: Host, seen: str, drives: Sequence[str]) -> HostReport:
     if host.is_away:
-        return Answer(host, f"is {host.state}: what is to be measured there waits for it", None)
+        return HostReport(host, f"is {host.state}: what is to be measured there waits for it", None)
     job = ["srun", f"--nodelist={host.name}", "--nodes=1", "--ntasks=1", f"--immediate={_GIVEN_S}", "--time=5"]
     job += ["--job-name=iopatterns-hosts", "--chdir=/", "--quiet", "--input=none", "--export=ALL"]
     question = [
@@ -164,16 +212,16 @@ def _ask(root: Path, host: Host, seen: str, drives: Sequence[str]) -> Answer:
     except FileNotFoundError:
         raise ClusterError("srun is not installed: this is no host of a Slurm cluster.") from None
     except subprocess.TimeoutExpired:
-        return Answer(host, f"did not answer within {_ANSWER_S} s", is_ready=False)
+        return HostReport(host, f"did not answer within {_ANSWER_S} s", is_ready=False)
     said = asked.stdout.strip()
     if said.startswith(_READY) and not asked.returncode:
-        return Answer(host, said, is_ready=True)
+        return HostReport(host, said, is_ready=True)
     if said:
-        return Answer(host, said, is_ready=False)
+        return HostReport(host, said, is_ready=False)
     trouble = asked.stderr.strip() or f"exit status {asked.returncode}"
     if "busy" in trouble or "Unable to allocate resources" in trouble:
-        return Answer(host, f"is {host.state}, and could not be asked", None)
-    return Answer(host, f"could not answer: {printable(' '.join(trouble.split()))}", is_ready=False)
+        return HostReport(host, f"is {host.state}, and could not be asked", None)
+    return HostReport(host, f"could not answer: {printable(' '.join(trouble.split()))}", is_ready=False)
 
 
 def here(root: Path, drives: Mapping[str, kinds.Entry]) -> tuple[bool, str]:
@@ -218,6 +266,6 @@ def _problem(root: Path, entry: kinds.Entry) -> str:
     return "" if os.access(place, os.W_OK) else f"{place} is not this user's to write."
 
 
-def lines(answers: Iterable[Answer]) -> list[str]:
+def lines(answers: Iterable[HostReport]) -> list[str]:
     """Return a line for each answer."""
     return [f"{each.host.name} {each.text}" for each in answers]

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import default, grid
+from iopatterns.configuration import default, grid, kinds
 from iopatterns.raw import cells
-from iopatterns.workflow.plan import Plan
+from iopatterns.workflow import planned_cells, study_rules
+from iopatterns.workflow.planned_cells import Cells
 
 FOLDER = "data/manifests"
 # What is made of all studies together
@@ -27,7 +28,7 @@ class ManifestError(IoPatternsError):
     """The sums of this run cannot be told, or are not the committed ones; the message names files."""
 
 
-def _files(root: Path, plan: Plan, study: str) -> list[str]:
+def _files(root: Path, plan: Cells, study: str) -> list[str]:
     """Return the raw files of a study, and what is derived from them alone; notebooks as executed hold times of day."""
     derived = [
         *(root / "results/measurements").glob(f"{study}.*"),
@@ -35,7 +36,8 @@ def _files(root: Path, plan: Plan, study: str) -> list[str]:
         *(root / "results/tables" / study).rglob("*"),
         *(root / "results/figures" / study).rglob("*"),
     ]
-    return plan.raw_files(study) + sorted(str(path.relative_to(root)) for path in derived if path.is_file())
+    paths = sorted(str(path.relative_to(root)) for path in derived if path.is_file())
+    return plan.raw_files(plan.of_study(study)) + paths
 
 
 def _study_of(path: str) -> str | None:
@@ -56,12 +58,12 @@ def _sums(root: Path, paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def identity(plan: Plan, study: str) -> str:
+def identity(plan: Cells, study: str) -> str:
     """Return a digest of what is asked for of a study: two runs of it are comparable when it is the same."""
     asked = hashlib.sha256(f"{grid.repetitions(plan.config, study)}\n".encode())
-    for cell in grid.expand(plan.config, study):
+    for cell in plan.of_study(study):
         asked.update(f"{cell.folder} {cells.digest(cell.specification)}\n".encode())
-    asked.update(f"{plan.analysis_parameters(study)}\n".encode())
+    asked.update(f"{study_rules.notebook_parameters(plan.config, study)}\n".encode())
     return asked.hexdigest()
 
 
@@ -72,7 +74,7 @@ def path_for(root: Path, fio_version: str) -> Path:
 
 def write(root: Path, fio_version: str) -> Path:
     """Write the sums of the present results as the manifest for this version of fio. Raises ManifestError."""
-    plan = Plan(root)
+    plan = planned_cells.load(root)
     paths = [path for study in plan.studies for path in _files(root, plan, study)]
     lines = [f"# A default run with {fio_version} gives these files; `sha256sum --check` reads this list.\n"]
     lines += [f"{_CONFIGURATION} {study} {identity(plan, study)}\n" for study in plan.studies]
@@ -91,10 +93,10 @@ def verdict(root: Path, fio_version: str) -> tuple[bool, str]:
     and where nothing can be said: not twins alone are measured, or not here, or no study's configuration is the one
     committed. Raises ManifestError when the run is not complete.
     """
-    plan = Plan(root)
-    if plan.archived_drives():
-        return True, f"not compared: {', '.join(plan.archived_drives())} came out of archives"
-    if any(plan.is_real(drive) for drive in plan.config.drives):
+    plan = planned_cells.load(root)
+    if archived := planned_cells.archives(plan.config):
+        return True, f"not compared: {', '.join(archived)} came out of archives"
+    if any(kinds.is_real(entry) for entry in plan.config.drives.values()):
         return True, "not compared: a real drive never measures the same twice"
     path = path_for(root, fio_version)
     if path.exists():
@@ -136,7 +138,7 @@ class _Held:
         return shown + more
 
 
-def _hold(root: Path, plan: Plan, path: Path, folders: tuple[str, ...]) -> _Held:
+def _hold(root: Path, plan: Cells, path: Path, folders: tuple[str, ...]) -> _Held:
     """Hold the results below some folders against a manifest, those of the studies that are configured as in it."""
     lines = path.read_text(encoding="utf-8").splitlines()
     configured = [line.removeprefix(_CONFIGURATION).split() for line in lines if line.startswith(_CONFIGURATION)]
@@ -162,7 +164,7 @@ def _hold(root: Path, plan: Plan, path: Path, folders: tuple[str, ...]) -> _Held
     )
 
 
-def _was_run(root: Path, plan: Plan, study: str) -> bool:
+def _was_run(root: Path, plan: Cells, study: str) -> bool:
     """Return whether the results are of the configuration in config/, as far as they tell: `--config` is not in it."""
     try:
         colophon = json.loads((root / "results/colophon.json").read_text(encoding="utf-8"))
@@ -172,7 +174,7 @@ def _was_run(root: Path, plan: Plan, study: str) -> bool:
     if study not in colophon["order"]:
         return False
     measured = {drive["name"] for drive in colophon["drives"]}
-    if not measured.issuperset({cell.drive for cell in grid.expand(plan.config, study)}):
+    if not measured.issuperset({cell.drive for cell in plan.of_study(study)}):
         return False
     told = cards.get(study, {}).get("configuration")
     return told is None or told == default.described(plan.config, study)

@@ -1,4 +1,4 @@
-"""Which files of the package a script, notebook or module rests on, read out of imports; no list is kept by hand."""
+"""The files of the package that a script, notebook or module depends on, derived from imports."""
 
 import ast
 import functools
@@ -17,33 +17,48 @@ _PACKAGES = {"iopatterns": "src", "fio_parser_json": "src/fio_parser_json"}
 _NATIVE = "iopatterns._twin"
 
 
-def behind(root: Path, *of: str) -> list[str]:
-    """Return what the package's part in some scripts, notebooks and modules is: every module they import, and so on.
+def dependencies_of(root: Path, *of: str) -> list[str]:
+    """Return the files of the package that some scripts, notebooks and modules import, directly or not.
 
-    ``of`` has paths of files below ``root``, or dotted names of modules, which are themselves among what is returned:
-    paths below ``root``, in alphabetical order; data that lie beside a module are among them. Imports inside functions
-    count like all others. Raises ValueError for a module that there is not.
+    Imports inside functions count, and data beside a module that have its name.
+
+    Args:
+        root: The project's folder.
+        of: Paths of scripts and notebooks below `root`, and dotted names of modules.
+
+    Returns:
+        Paths below `root` in alphabetical order. A module that is named is among them.
+
+    Raises:
+        ValueError: There is no module of a name.
     """
     beside = {str(path.relative_to(root)) for path in _beside_notebooks(root, of)}
     return sorted(beside | {path for module in _modules(root, of) for path in _files(root, module)})
 
 
-def built(root: Path, *of: str) -> str:
-    """Return a sum of the compiled parts of the package that some scripts, notebooks and modules rest on, as installed.
+def native_checksum(root: Path, *of: str) -> str:
+    """Return a checksum of the compiled parts of the package that some scripts, notebooks and modules use.
 
-    ``of`` as for `behind`. A part is rested on where the native module is imported, or where code names its file. It
-    is a sum of contents, so that building the same once more changes nothing.
+    Code uses a part if it imports the native module, or names the part's file. Another build of the same bytes has the
+    same checksum.
+
+    Only rules that a default run does not use have this checksum as a parameter. A cell's name depends on what is asked
+    for, and raw files are the same for every build: as a parameter of all rules, each build would measure all anew.
+
+    Args:
+        root: The project's folder.
+        of: Paths and names as for `dependencies_of`.
     """
     codes = list(_sources(root, of))
     paths = {path for module in _modules(root, of) for path in _files(root, module) if path.endswith(".py")}
     codes += [code for path in sorted(paths) for code in _code(root / path)]
-    parts = _built_parts()
+    parts = _native_parts()
     named = {parts[name] for code in codes for name in _words(code) if name in parts}
     sums = [f"{path.name} {files.sha256(path)}" for path in sorted(named)]
     return hashlib.sha256("\n".join(sums).encode()).hexdigest()
 
 
-def _built_parts() -> dict[str, Path]:
+def _native_parts() -> dict[str, Path]:
     """Return the files that the build has installed, by what they are called in code: the native module by its name."""
     native = Path(importlib.import_module(_NATIVE).__file__ or "")
     beside = (path for path in native.parent.iterdir() if path.suffix in {"", ".so"} and path.is_file())

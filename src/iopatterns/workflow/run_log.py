@@ -1,59 +1,35 @@
-"""What a run says on the terminal: why it measures, a line for each finished batch, and, where it ends early, what is
-kept and how it goes on. Snakemake's own words go to its log file.
+"""The terminal output of a run: reasons for measuring, a line for each batch, and the end of a failed run.
 
-Snakemake's interface for loggers hands over each of its log records; `snakemake_logger_plugin_iopatterns` names the
-class here. With --verbose, --printshellcmds or --debug-dag Snakemake speaks for itself.
+`RunLog` is a logger plugin of Snakemake. Snakemake's events decide what is printed. A record without an event is
+printed from WARNING on; Snakemake's log file has every record. With --verbose, --printshellcmds or --debug-dag,
+Snakemake's own handler prints instead.
 """
 
 import logging
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
+from snakemake.common import NOTHING_TO_BE_DONE_MSG
+from snakemake.scheduling import job_scheduler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from iopatterns.base import units
+from iopatterns.configuration import grid
 from iopatterns.measuring import progress
+from iopatterns.workflow import batches, forecast, run_reasons
+from iopatterns.workflow.planned_cells import Cells
 
-if TYPE_CHECKING:
-    from iopatterns.workflow.plan import Plan
-
-# With these begin messages of Snakemake's that tell its own business
-_OF_SNAKEMAKE = (
-    "Assuming unrestricted shared filesystem usage",
-    "Building DAG of jobs",
-    "Cannot restore data/raw/",  # of a raw file that was not there before its job
-    "Cleaning up SLURM log files",
-    "Complete log",
-    "Conda environments: ignored",
-    "Elapsed time",
-    "Exiting because a job execution failed",
-    "Group jobs: inactive",
-    "No SLURM account given",
-    "No account was given",
-    "Rules with ",
-    "Select jobs to execute",
-    "SLURM run ID",
-    "Shutting down, this might take some time",
-    "Singularity containers: ignored",
-    "Some jobs were triggered by provenance information",
-    "This was a dry-run",
-    "Unable to guess SLURM account",
-    "Using shell",
-    "Will exit after finishing currently running jobs",
-    "--keep-incomplete mode is set",
-)
-_METADATA = re.compile(r"\d+ jobs have (missing|outdated) provenance/metadata")
-_SUBMITTED = re.compile(r"Job \d+ has been submitted with SLURM jobid")
-_BEGUN_AGAIN = re.compile(r"Trying to restart job (?P<number>\d+)")
-# How Slurm ended a job, by the word that its executor says
-_OF_SLURM = re.compile(r"SLURM status is:\s+'(?P<state>\w+)'")
+# The state in which Slurm ended a job. Snakemake's executor has it in the text of the job's error alone.
+_SLURM_STATE = re.compile(r"SLURM status is:\s+'(?P<state>\w+)'")
 _STATES = {
     "TIMEOUT": "it reached its time limit",
     "NODE_FAIL": "its host failed",
@@ -61,31 +37,14 @@ _STATES = {
     "CANCELLED": "it was cancelled",
     "PREEMPTED": "another job took its place",
 }
-_REASONS = "Reasons:"
-_BY_USER = ("Terminating processes on user request", "Cancelling snakemake on user request")
-# How Snakemake tells that a job's command has failed, whose own message has been said
-_COMMAND_FAILED = re.compile(
-    r"RuleException:\s+CalledProcessError in file .*"
-    r"(?P<how>died with <Signals\.\w+: \d+>|returned non-zero exit status \d+)",
-    re.DOTALL,
-)
-_FAILED = "At least one job did not complete successfully"
-# Events that say nothing to a user that is not said otherwise
-_SILENT = frozenset(
-    {
-        LogEvent.WORKFLOW_STARTED,
-        LogEvent.SHELLCMD,
-        LogEvent.JOB_STARTED,
-        LogEvent.RESOURCES_INFO,
-        LogEvent.DEBUG_DAG,
-        LogEvent.PROGRESS,
-        LogEvent.RULEGRAPH,
-        LogEvent.GROUP_INFO,
-        LogEvent.GROUP_ERROR,
-    }
-)
-_MEASURING = re.compile(r"Measuring (?P<study>\S+) on (?P<drive>\S+): \S+")
-# By which a script that calls Snakemake says how it was called itself
+# Text of Python's subprocess.CalledProcessError, in Snakemake's RuleException for a command that failed. A command that
+# a signal killed has printed nothing itself.
+_COMMAND_FAILED, _KILLED = "CalledProcessError", re.compile(r"died with <Signals\.\w+: \d+>")
+# An error without an event that says nothing else than the error of the job
+_JOB_FAILED = getattr(job_scheduler, "_ERROR_MSG_FINAL", None)
+# Exceptions with which a run ends after a failed job or an interrupt
+_ENDINGS = frozenset({"WorkflowError", "KeyboardInterrupt"})
+# The variable by which a script that calls Snakemake passes on the command by which the user called the script
 COMMAND = "IOPATTERNS_COMMAND"
 _LONGEST_REASON = 100
 _MOST_FILES = 2
@@ -93,204 +52,198 @@ _MOST_FILES = 2
 
 @dataclass
 class _Job:
-    """A job that was begun: its rule, its message, its log, when it began (by the monotonic clock), for how long it was
-    forecast to measure, and how Slurm has ended it where that says more than that it failed.
+    """A job that was begun: the name of its rule, its message, its log files and its start by the monotonic clock.
+
+    `ending` has how Slurm or a signal ended the job, if that is known.
     """
 
     rule: str
     message: str
-    log: list[str]
+    logs: list[str]
     began_s: float
-    forecast_s: float = 0.0
-    how: str = ""
-
-
-@dataclass
-class _Run:
-    """How far a run is: its jobs by Snakemake's number, those that failed, how the last of their commands ended, and
-    whether the run was asked to stop.
-    """
-
-    jobs: dict[int, _Job] = field(default_factory=dict)
-    failed: list[_Job] = field(default_factory=list)
-    how: str = ""
-    stopped: bool = False
-    told_plan: bool = False
+    ending: str = ""
 
 
 class RunLog(LogHandlerBase):
-    """Turns Snakemake's log records into what a user wants to read."""
+    """A handler of Snakemake's log records that prints what a user wants to read.
+
+    Attributes:
+        cells: The cells of the run, set by the Snakefile's entry; None before that.
+    """
+
+    cells: Cells | None = None
 
     def __post_init__(self) -> None:
-        """Decide whether Snakemake is to speak for itself, and where to."""
+        """Decide whether to print, and where to."""
         settings = self.common_settings
-        self._run = _Run()
         self._stream = sys.stdout if settings.stdout else sys.stderr
         self._quiet = any(getattr(each, "name", "") == "ALL" for each in settings.quiet or ())
-        self._own: logging.Handler | None = None
-        if settings.verbose or settings.printshellcmds or settings.debug_dag:
-            self._own = _snakemakes_own(settings, self._stream)
+        self._is_off = settings.verbose or settings.printshellcmds or settings.debug_dag
+        self._batches: Mapping[str, batches.Batch] = {}
+        self._jobs: dict[int, _Job] = {}
+        self._failed: dict[int, _Job] = {}
+        self._has_begun = self._was_interrupted = False
+        self._killed = ""
+        self._watch_interrupts()
 
     @property
     def writes_to_stream(self) -> bool:
-        """Say that this takes the place of Snakemake's own handler."""
-        return True
+        """Whether this handler replaces Snakemake's own, which prints otherwise."""
+        return not self._is_off
 
     @property
     def writes_to_file(self) -> bool:
-        """Say that this writes no file."""
+        """Whether this handler writes a file."""
         return False
 
     @property
     def has_filter(self) -> bool:
-        """Say that what is left out is decided here."""
+        """Whether this handler decides what is left out."""
         return True
 
     @property
     def has_formatter(self) -> bool:
-        """Say that the words are chosen here."""
+        """Whether this handler has its own wording."""
         return True
 
     @property
     def needs_rulegraph(self) -> bool:
-        """Say that the graph of rules is of no use here."""
+        """Whether this handler uses the graph of rules."""
         return False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say what a record of Snakemake's comes to, if it comes to anything."""
-        if self._own is not None:
-            if self._own.filter(record):
-                self._own.emit(record)
-            return
+        """Print what a log record means to a user."""
         try:
-            self._take(record)
+            if not self._is_off:
+                self._take(record)
         except BrokenPipeError:
             raise
-        except Exception:  # a fault here must not end the run that it tells of
+        except Exception:  # a fault here must not end the run
             self.handleError(record)
 
-    def _take(self, record: logging.LogRecord) -> None:
-        event = getattr(record, "event", None)
-        text = str(record.msg or "")
-        if event in _SILENT:
-            return
-        if event == LogEvent.RUN_INFO:
-            self._begin(getattr(record, "stats", {}))
-        elif event == LogEvent.JOB_INFO:
-            self._job_begins(record)
-        elif event == LogEvent.JOB_FINISHED:
-            self._job_ends(self._run.jobs.get(getattr(record, "job_id", -1)))
-        elif event == LogEvent.JOB_ERROR:
-            job = self._run.jobs.get(getattr(record, "jobid", -1))
-            if job is not None:
-                ended = _OF_SLURM.search(str(getattr(record, "rule_msg", "")))
-                job.how = _STATES.get(ended["state"], "") if ended else ""
-                self._run.failed.append(job)
-        elif again := _BEGUN_AGAIN.match(text):
-            self._begun_again(self._run.jobs.get(int(again["number"])))
-        elif text.startswith(_BY_USER):
-            self._run.stopped = True
-            if event == LogEvent.ERROR:
-                self._end()
-        elif found := _COMMAND_FAILED.match(text):
-            self._run.how = found["how"]
-        elif event == LogEvent.ERROR and _FAILED in text:
-            self._end()
-        elif not (text.startswith((*_OF_SNAKEMAKE, _REASONS)) or _METADATA.match(text) or _SUBMITTED.match(text)):
-            self._say(text, error=record.levelno >= logging.ERROR)
+    def _watch_interrupts(self) -> None:
+        """Note a Ctrl-C. Snakemake has no event for it, and reports it like a failed job."""
+        previous = signal.getsignal(signal.SIGINT)
 
-    def _say(self, text: str, *, error: bool = False) -> None:
+        def interrupted(number: int, frame: FrameType | None) -> Any:
+            self._was_interrupted = True
+            return previous(number, frame) if callable(previous) else None
+
+        if callable(previous):
+            signal.signal(signal.SIGINT, interrupted)
+
+    def _take(self, record: logging.LogRecord) -> None:
+        about, text = record.__dict__, str(record.msg or "")
+        match about.get("event"):
+            case LogEvent.RUN_INFO:
+                self._run_begins(about.get("stats", {}))
+            case LogEvent.JOB_INFO:
+                self._job_begins(about)
+            case LogEvent.JOB_FINISHED:
+                self._job_ends(self._jobs.get(about.get("job_id", -1)))
+            case LogEvent.JOB_ERROR:
+                self._job_fails(about)
+            case LogEvent.ERROR:
+                self._error(str(about.get("exception")), text)
+            case None:
+                # after a failure, warnings are about the files that the job has left
+                is_warning = record.levelno == logging.WARNING and not (self._failed or self._was_interrupted)
+                is_error = record.levelno > logging.WARNING and text != _JOB_FAILED
+                if is_warning or is_error or text == NOTHING_TO_BE_DONE_MSG:
+                    self._print(text, error=is_error)
+
+    def _print(self, text: str, *, error: bool = False) -> None:
         if text.strip() and (error or not self._quiet):
             print(text.strip("\n"), file=self._stream, flush=True)
 
-    def _begin(self, stats: Mapping[str, Any]) -> None:
-        """Say which cells are measured, and why. Of a dry run Snakemake tells the jobs twice."""
-        if self._run.told_plan:
+    def _run_begins(self, stats: Mapping[str, Any]) -> None:
+        """Print which cells are measured, and why. Snakemake reports the jobs of a dry run twice."""
+        if self._has_begun:
             return
-        self._run.told_plan = True
-        measured, others = [], 0
-        plan = _plan()
-        batches = plan.batches_by_name() if plan else {}
+        self._has_begun = True
+        measured: list[grid.Cell] = []
+        others = 0
+        self._batches = batches.by_name(self.cells) if self.cells else {}
         for rule, count in stats.items():
-            if rule in batches:
-                measured.append(batches[rule])
+            if rule in self._batches:
+                measured += self._batches[rule].cells
             elif rule not in {"total", "all"} and not rule.startswith("measure_"):
                 others += int(count)
-        if plan and measured:
-            for line in plan.why(measured):
-                self._say(line)
+        if self.cells and measured:
+            lines = run_reasons.lines(self.cells, self.cells.unfinished(measured))
+            for line in lines + (forecast.own_repetitions(self.cells) if self.common_settings.dryrun else []):
+                self._print(line)
         if self.common_settings.dryrun and others:
-            self._say(f"{'Then' if measured else 'To do:'} {others} step{'' if others == 1 else 's'}:")
+            self._print(f"{'Then' if measured else 'To do:'} {others} step{'' if others == 1 else 's'}:")
 
-    def _job_begins(self, record: logging.LogRecord) -> None:
-        about = record.__dict__
-        message = str(about.get("rule_msg") or about.get("rule_name") or "").strip()
-        job = _Job(str(about.get("rule_name")), message, list(about.get("log") or ()), time.monotonic())
-        self._run.jobs[about.get("jobid", -1)] = job
-        plan = _plan()
-        if plan and not self.common_settings.dryrun and (batch := plan.batches_by_name().get(job.rule)):
-            job.forecast_s = plan.measuring_s(batch)
-        if _is_measuring(job) or job.rule.startswith("measure_"):
+    def _job_begins(self, about: Mapping[str, Any]) -> None:
+        number, rule = about.get("jobid", -1), str(about.get("rule_name"))
+        if number in self._failed:
+            self._print(f"{self._failure(self._failed.pop(number))} It is begun again.")
+        message = str(about.get("rule_msg") or rule).strip()
+        self._jobs[number] = _Job(rule, message, list(about.get("log") or ()), time.monotonic())
+        if rule.startswith("measure_"):
             return
         if not self.common_settings.dryrun:
-            self._say(message)
-        elif job.rule != "all":
-            self._say(f"  {message}{_because(str(about.get('reason') or ''))}")
+            self._print(message)
+        elif rule != "all":
+            self._print(f"  {message}{_because(str(about.get('reason') or ''))}")
 
     def _job_ends(self, job: _Job | None) -> None:
-        if job is None:
+        if job is None or self.cells is None or job.rule not in self._batches:
             return
-        took_s = time.monotonic() - job.began_s
-        if plan := _plan():
-            plan.took(job.rule, job.forecast_s, took_s)
-        if not (found := _MEASURING.match(job.message)):
-            return
-        cells = len(job.message.splitlines())
-        took = units.format_duration(took_s)
-        of = f"{found['study']} on {found['drive']}: {cells} cell{'' if cells == 1 else 's'} in {took}"
-        self._say(f"{of}{progress.outlook()}")
+        batch = self._batches[job.rule]
+        if count := len(self.cells.unfinished(batch.cells)):
+            took = units.format_duration(time.monotonic() - job.began_s)
+            measured = f"{count} cell{'' if count == 1 else 's'} in {took}"
+            self._print(f"{batch.study} on {batch.drive}: {measured}{progress.outlook()}")
 
-    def _begun_again(self, job: _Job | None) -> None:
-        if job is not None and job in self._run.failed:
-            self._run.failed.remove(job)
-            self._say(f"{_failed(job)} It is begun again.")
+    def _job_fails(self, about: Mapping[str, Any]) -> None:
+        job = self._jobs.get(about.get("jobid", -1))
+        if job is not None:
+            state = _SLURM_STATE.search(str(about.get("rule_msg", "")))
+            job.ending = _STATES.get(state["state"], "") if state else self._killed
+            self._failed[about["jobid"]] = job
+        self._killed = ""
+
+    def _error(self, exception: str, text: str) -> None:
+        """Print an exception of Snakemake, or the end of the run that it stands for."""
+        if exception == "RuleException" and _COMMAND_FAILED in text:
+            killed = _KILLED.search(text)
+            self._killed = killed[0] if killed else ""
+            return
+        is_explained = exception in _ENDINGS and (self._failed or self._was_interrupted)
+        if not is_explained:
+            self._print(text, error=True)
+        if is_explained or (exception in _ENDINGS and self._jobs and not self.common_settings.dryrun):
+            self._end()
 
     def _end(self) -> None:
-        """Say why the run ends before its end, what is kept, and how it goes on."""
-        if self._run.stopped:
-            self._say("Stopped.", error=True)
-        for job in [] if self._run.stopped else self._run.failed:
-            # a command that was killed has said nothing itself
-            self._say(_failed(job, self._run.how if "died" in self._run.how else ""), error=True)
+        """Print why the run has ended early, what is kept, and how to go on."""
+        if self._was_interrupted:
+            self._print("Stopped.", error=True)
+        else:
+            for job in self._failed.values():
+                self._print(self._failure(job), error=True)
         done = progress.outlook().removeprefix(" - ").partition(",")[0]
         kept = f"What is finished is kept: {done}." if done and " of 0 " not in done else "What is finished is kept."
-        self._say(f"{kept} This goes on from there: {_command()}", error=True)
+        self._print(f"{kept} This goes on from there: {_command()}", error=True)
 
-
-def _failed(job: _Job, how: str = "") -> str:
-    """Return that a job has failed, how, and where its messages are."""
-    what = job.message.splitlines()[0] if job.message else job.rule
-    if _is_measuring(job) and "\n" in job.message:
-        what = what.partition(":")[0]
-    logs = [path for path in job.log if Path(path).is_file() and Path(path).stat().st_size]
-    log = f" Its messages are in {', '.join(logs)}." if logs else ""
-    how = job.how or how
-    return f"Failed{f' ({how})' if how else ''}: {what}.{log}"
-
-
-def _is_measuring(job: _Job) -> bool:
-    return _MEASURING.match(job.message) is not None
-
-
-def _plan() -> "Plan | None":
-    """Return the plan that the Snakefile has made, if it has."""
-    from iopatterns.workflow import plan
-
-    return plan.current()
+    def _failure(self, job: _Job) -> str:
+        """Return which job has failed and how, and the files that have its messages."""
+        what = job.message.splitlines()[0] if job.message else job.rule
+        if job.rule in self._batches and "\n" in job.message:
+            what = what.partition(":")[0]
+        logs = [path for path in job.logs if Path(path).is_file() and Path(path).stat().st_size]
+        log = f" Its messages are in {', '.join(logs)}." if logs else ""
+        return f"Failed{f' ({job.ending})' if job.ending else ''}: {what}.{log}"
 
 
 def _because(reason: str) -> str:
-    """Return why a step is taken, unless that is only that what it is made of is made first."""
+    """Return why a step is taken, for the end of its line; nothing if its inputs are just made in the same run.
+
+    Snakemake has the reason as text alone. A part of unknown wording is printed as it is.
+    """
     told = []
     for part in reason.split("; "):
         kind, _, files = part.partition(": ")
@@ -310,7 +263,7 @@ def _because(reason: str) -> str:
 
 
 def _command() -> str:
-    """Return the command line that this run was started with: Snakemake's own, or that of the script that called it."""
+    """Return the command line that started this run: Snakemake's, or the command of a script that called Snakemake."""
     import shlex
 
     if script := os.environ.get(COMMAND):
@@ -319,18 +272,3 @@ def _command() -> str:
     if not any(word.startswith(("--cores", "-c", "--jobs", "-j", "--profile")) for word in words):
         words[1:1] = ["--cores", "1"]
     return shlex.join(words)
-
-
-def _snakemakes_own(settings: Any, stream: Any) -> logging.Handler:
-    """Return the handler that Snakemake has without this one."""
-    from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
-
-    handler: logging.Handler = ColorizingTextHandler(
-        nocolor=settings.nocolor,
-        stream=stream,
-        formatter=DefaultFormatter(settings.quiet, settings.show_failed_logs),
-        filter=DefaultFilter(
-            settings.quiet, settings.debug_dag, settings.verbose, settings.dryrun, settings.printshellcmds
-        ),
-    )
-    return handler

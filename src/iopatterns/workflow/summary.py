@@ -12,7 +12,7 @@ from iopatterns.configuration import kinds
 from iopatterns.judging import scorecard
 from iopatterns.measuring import progress
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
-from iopatterns.workflow.plan import PROGRESS
+from iopatterns.workflow.planned_cells import PROGRESS
 
 if TYPE_CHECKING:  # it imports pandas, which a summary needs not
     from iopatterns.analysis.collect import Colophon, Described, OfStudy

@@ -1,0 +1,67 @@
+"""The Snakefile's entry: it loads the cells of a run, and turns errors into messages and an exit status."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from iopatterns.base import messages
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.yaml_schema import ConfigError
+from iopatterns.configuration import sources
+from iopatterns.workflow import drive_resources, planned_cells
+from iopatterns.workflow.run_log import RunLog
+
+# What Snakemake takes for syntax of its own in the path of a rule's file
+_UNUSABLE = {"{": "braces", "}": "braces", "\n": "a line break"}
+
+
+@contextlib.contextmanager
+def errors_as_messages() -> Iterator[None]:
+    """End the process with the message and the exit status of an IoPatternsError that the context raises."""
+    try:
+        yield
+    except IoPatternsError as error:
+        messages.say(str(error))
+        raise SystemExit(error.exit_status) from None
+
+
+def load(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.Cells:
+    """Return the cells of a Snakemake workflow's project, after checks of its folder and its drives.
+
+    Raises:
+        ConfigError: Snakemake cannot run in the folder, or the configuration is wrong.
+    """
+    root = Path(workflow.basedir)
+    check_folder(root)
+    cells = planned_cells.load(root, overrides)
+    drive_resources.check_independence(cells.config)
+    for handler in workflow.logger_manager.get_log_handlers():
+        if isinstance(handler, RunLog):
+            handler.cells = cells
+    return cells
+
+
+def check_folder(root: Path) -> None:
+    """Raise ConfigError for a project's folder in which Snakemake cannot run."""
+    path = str(root.absolute())
+    if root.resolve() != Path.cwd().resolve():
+        raise ConfigError(f"{messages.printable(path)} is the project's folder. Run Snakemake there.")
+    for character, name in _UNUSABLE.items():
+        if character in path:
+            raise ConfigError(
+                f"{messages.printable(path)}: Snakemake cannot run in a folder with {name} in its path. Move or rename"
+                " the folder."
+            )
+
+
+def require_sources(root: Path, inputs: Iterable[object]) -> None:
+    """Raise ConfigError unless each source among the input files of all rules can be used.
+
+    A source is a file that no rule makes. Snakemake's own check does not suffice: where a source is missing and its
+    result of an earlier run exists, Snakemake takes the result for a source, measures everything and analyses nothing.
+    """
+    made = (f"{planned_cells.RAW}/", "results/")
+    wanted = [file for file in inputs if isinstance(file, str) and "{" not in file and not file.startswith(made)]
+    if problems := sources.problems(root, wanted):
+        raise ConfigError("\n".join(["Nothing is run: input files of the report cannot be used.", *problems]))

@@ -1,0 +1,195 @@
+"""The cells of all configured studies, their repetitions, and the raw files that exist."""
+
+import enum
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from iopatterns.configuration import config, grid, kinds
+from iopatterns.raw.sidecars import UNPACKED, sidecar_path
+from iopatterns.workflow import capture
+
+RAW = "data/raw"
+PROGRESS = f"{RAW}/.progress"
+
+
+class StopReason(enum.Enum):
+    """Why a cell has no more repetitions."""
+
+    CONFIGURATION = f"repetitions of {config.CONFIG_FILE}"
+    STUDY = "repetitions of the study's file"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """When a cell is finished: at this number of repetitions, for this reason."""
+
+    repetitions: int
+    reason: StopReason
+
+
+class ArchiveFile(NamedTuple):
+    """The file into which the raw files of a drive are packed, and the SHA-256 that it has now."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a configuration, and their files at the time when the configuration was read.
+
+    A folder is the path of a cell's folder below the raw folder.
+
+    Attributes:
+        config: The checked configuration.
+        by_study: The cells of each study, by folder, in the order of the study's file.
+        completions: When each cell is finished, by folder.
+        modified_ns: The files of each cell, by folder and name, with the time of their last modification.
+    """
+
+    config: config.Config
+    by_study: Mapping[str, Mapping[str, grid.Cell]]
+    completions: Mapping[str, Completion]
+    modified_ns: Mapping[str, Mapping[str, int]]
+
+    @property
+    def root(self) -> Path:
+        """The project's folder."""
+        return self.config.root
+
+    @property
+    def studies(self) -> list[str]:
+        """The names of the studies, in the order of the configuration."""
+        return list(self.by_study)
+
+    def __iter__(self) -> Iterator[grid.Cell]:
+        """Yield all cells, study by study."""
+        for of_study in self.by_study.values():
+            yield from of_study.values()
+
+    def of_study(self, study: str, drive: str | None = None) -> list[grid.Cell]:
+        """Return the cells of a study, on one drive if `drive` is given."""
+        return [cell for cell in self.by_study[study].values() if drive in {None, cell.drive}]
+
+    def of_files(self, raw_files: Iterable[str]) -> list[grid.Cell]:
+        """Return the cells that some raw files belong to, each cell once."""
+        folders = dict.fromkeys(raw.removeprefix(f"{RAW}/").rpartition("/")[0] for raw in raw_files)
+        return [self.by_study[folder.split("/")[1]][folder] for folder in folders]
+
+    def raw_files(self, cells: Iterable[grid.Cell]) -> list[str]:
+        """Return the raw files that some cells have when they are finished."""
+        return [f"{RAW}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
+
+    def missing(self, cells: Iterable[grid.Cell]) -> list[str]:
+        """Return the raw files that some cells lack."""
+        return [
+            f"{RAW}/{cell.folder}/{name}"
+            for cell in cells
+            for name in self._names(cell)
+            if name not in self.modified_ns[cell.folder]
+        ]
+
+    def unfinished(self, cells: Iterable[grid.Cell]) -> list[grid.Cell]:
+        """Return the cells that lack a raw file."""
+        return [cell for cell in cells if self.missing([cell])]
+
+    def declared_outputs(self, cells: Iterable[grid.Cell]) -> list[str]:
+        """Return the raw files declared to Snakemake: the last of each cell, and any that is missing or newer.
+
+        The repetitions of a cell are measured in turn, so that the last file stands for all earlier files that are
+        older. Snakemake's time and memory grow with the number of files: ten repetitions cost as much as one.
+        """
+        found = []
+        for cell in cells:
+            *others, last = self._names(cell)
+            modified_ns = self.modified_ns[cell.folder]
+            newer = [name for name in others if last in modified_ns and _is_newer(name, last, modified_ns)]
+            found += [f"{RAW}/{cell.folder}/{name}" for name in (*newer, last)]
+        return found
+
+    def experiments(self, study: str) -> dict[str, str]:
+        """Return the names of the experiments of each cell of a study, separated by spaces, by folder."""
+        return {folder: " ".join(cell.experiments) for folder, cell in self.by_study[study].items()}
+
+    def own_repetitions(self) -> dict[str, int]:
+        """Return the repetitions of each study whose file sets their number."""
+        completions = {study: self.completions[next(iter(cells))] for study, cells in self.by_study.items()}
+        return {study: each.repetitions for study, each in completions.items() if each.reason is StopReason.STUDY}
+
+    def _names(self, cell: grid.Cell) -> list[str]:
+        return [f"{name}.json" for name in grid.execution_names(self.completions[cell.folder].repetitions)]
+
+
+def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
+    """Return the cells of the configuration below ``root``.
+
+    Args:
+        root: The project's folder.
+        overrides: Values that replace keys of config/config.yaml.
+
+    Raises:
+        ConfigError: The configuration is wrong, or a study has no cell on any of the drives.
+        CaptureError: Traces are to be recorded, and there is no kernel for that.
+    """
+    conf = config.load(root, overrides)
+    if conf.live:
+        conf = replace(conf, recordings=capture.planned(root, conf.studies))
+    by_study = {study: {cell.folder: cell for cell in grid.expand(conf, study)} for study in conf.studies}
+    for study, cells in by_study.items():
+        if not cells:
+            raise grid.GridError(f"{config.CONFIG_FILE}: drives: {_no_drive(conf, study)}")
+    return Cells(
+        conf,
+        by_study,
+        {folder: _completion(conf, study) for study, cells in by_study.items() for folder in cells},
+        {folder: _modified_ns(root / RAW / folder) for cells in by_study.values() for folder in cells},
+    )
+
+
+def archives(conf: config.Config) -> dict[str, ArchiveFile]:
+    """Return the archive of each drive that was measured elsewhere, by the name of the drive."""
+    return {
+        drive: ArchiveFile(os.path.normpath(entry["path"]), entry["contents"].sha256)
+        for drive, entry in conf.drives.items()
+        if kinds.is_archived(entry)
+    }
+
+
+def unpacked_marker(drive: str) -> str:
+    """Return the file that names the archive from which the raw files of a drive come."""
+    return f"{RAW}/{drive}/{UNPACKED}"
+
+
+def _completion(conf: config.Config, study: str) -> Completion:
+    has_own = "repetitions" in conf.studies[study]
+    return Completion(grid.repetitions(conf, study), StopReason.STUDY if has_own else StopReason.CONFIGURATION)
+
+
+def _no_drive(conf: config.Config, study: str) -> str:
+    """Return why a study has no cell, and what to do."""
+    experiments = conf.studies[study]["experiments"].values()
+    named = list(dict.fromkeys(drive for body in experiments for drive in body.get("drives", ())))
+    remedy = f"Add one of those that it names ({', '.join(named)})" if named else "Name drives in its file"
+    return f"none has a cell of the study {study}. {remedy}, or one of your own, which no study names."
+
+
+def _modified_ns(folder: Path) -> dict[str, int]:
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.stat().st_mtime_ns for entry in entries}
+    except OSError:
+        return {}
+
+
+def _is_newer(name: str, last: str, modified_ns: Mapping[str, int]) -> bool:
+    """Return whether a raw file is missing, or newer than another one by its own time or by its metadata file's time.
+
+    Snakemake sets the time of a declared output anew when its job ends. A metadata file keeps its time.
+    """
+    if name not in modified_ns:
+        return True
+    metadata_ns, last_metadata_ns = (modified_ns.get(sidecar_path(Path(each)).name, 0) for each in (name, last))
+    return modified_ns[name] > modified_ns[last] or metadata_ns > last_metadata_ns

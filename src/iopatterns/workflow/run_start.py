@@ -1,0 +1,70 @@
+"""The start of a run: its lock, the check of the hosts, its progress count and its first message."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from iopatterns.base import children, messages, units, yaml_schema
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import kinds
+from iopatterns.measuring import health, progress
+from iopatterns.workflow import forecast, hosts
+from iopatterns.workflow.planned_cells import PROGRESS, RAW, Cells
+
+
+class RunLockError(IoPatternsError):
+    """Another process runs this workflow."""
+
+
+def begin(cells: Cells, cluster: hosts.Submission | None = None) -> None:
+    """Start a run: lock the raw folder until the process ends, and print what will be measured.
+
+    Args:
+        cells: What the run measures.
+        cluster: Where the jobs go, None where they stay on this host.
+
+    Raises:
+        RunLockError: Another process runs this workflow.
+        ConfigError: The raw folder cannot be written, or a drive is another host's.
+        ClusterError: A host lacks what jobs need.
+    """
+    _lock(cells.root / RAW)
+    children.make_uniform()
+    forecasts = [each for each in forecast.of_drives(cells) if each.repetitions]
+    drives = {each.drive: cells.config.drives[each.drive] for each in forecasts}
+    hosts.require(cells.root, drives, cluster)
+    repetitions, seconds = sum(each.repetitions for each in forecasts), sum(each.seconds for each in forecasts)
+    progress.begin(cells.root / PROGRESS, repetitions)
+    if repetitions:
+        total = units.format_duration(forecast.run_s(cells, forecasts))
+        messages.say(
+            f"To measure: {repetitions} repetitions on {', '.join(drives)}, about {units.format_duration(seconds)};"
+            f" with analysis and report about {total}."
+        )
+    if any(kinds.is_real(entry) for entry in drives.values()) and health.tool() is None:
+        messages.say(
+            "Temperature and health of drives are not recorded: neither smartctl nor nvme is installed."
+            " apt-get install smartmontools"
+        )
+
+
+def _lock(folder: Path) -> None:
+    """Lock a raw folder until this process ends.
+
+    Snakemake's own lock outlives a killed run, and a user must remove it. The kernel releases this lock.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / ".run.lock", os.O_RDWR | os.O_CREAT)  # never closed: the lock would end
+    except OSError as error:
+        raise yaml_schema.ConfigError(
+            f"{messages.printable(error.filename)}: {error.strerror}. Raw files are written there."
+        ) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.read(descriptor, 20).decode(errors="replace")
+        os.close(descriptor)
+        raise RunLockError(f"Process {owner} is running this workflow already. Wait for it, or stop it.") from None
+    os.truncate(descriptor, 0)
+    os.write(descriptor, str(os.getpid()).encode())

@@ -1,0 +1,120 @@
+"""The cells of a configuration, and the raw files that Snakemake is told of."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from support import ROOT, Project, copy_project
+
+from iopatterns.configuration.grid import GridError
+from iopatterns.workflow.planned_cells import Completion, StopReason, load
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Project:
+    return copy_project(tmp_path / "project")
+
+
+def folders(project: Project, study: str, **values: object) -> set[str]:
+    return {cell.folder for cell in load(project.root, values).of_study(study)}
+
+
+def test_a_study_without_a_cell_names_its_drives(fresh: Project) -> None:
+    study = yaml.safe_load((fresh.root / "config/studies/saif2020.yaml").read_text())
+    for body in study["experiments"].values():
+        body["drives"] = ["px05smb040"]
+    (fresh.root / "config/studies/other.yaml").write_text(yaml.safe_dump(study))
+    with pytest.raises(GridError, match=r"none has a cell of the study other\. Add one of those .* \(px05smb040\)"):
+        load(fresh.root, {"drives": ["c400"], "studies": ["saif2020", "other"]})
+    (fresh.root / "config/studies/other.yaml").write_text(
+        yaml.safe_dump({**study, "experiments": {"e": {"vary": {"rw": ["read"], "bs": ["4k"]}}}})
+    )
+    with pytest.raises(GridError, match=r"none has a cell of the study other\. Name drives in its file"):
+        load(fresh.root, {"drives": ["c400"], "studies": ["other"]})
+
+
+def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> None:
+    fresh.edit("config/drives.yaml", **{"my-c400": {"kind": "twin", "model": "c400"}})
+    studies = sorted(path.stem for path in (ROOT / "config/studies").glob("*.yaml"))
+    cells = load(fresh.root, {"drives": ["my-c400"], "studies": studies, "file_size": "1 GiB", "runtime": "1 s"})
+    for study in studies:
+        asked = {name for cell in cells.of_study(study) for name in cell.experiments}
+        assert asked == set(cells.config.studies[study]["experiments"])
+
+
+@pytest.mark.parametrize(
+    ("study", "most_cells"), [("zhou", 80), ("clarke2024", 15), ("datasheets", 24), ("kapoor", 71), ("park2009", 47)]
+)
+def test_cells_of_a_study_are_as_few_as_the_run_can_afford(fresh: Project, study: str, most_cells: int) -> None:
+    fresh.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
+    found = folders(fresh, study, drives=["mine"], studies=[study], file_size="1 GiB", runtime="1 s")
+    assert len(found) <= most_cells
+
+
+def test_a_host_is_no_part_of_a_cell(fresh: Project) -> None:
+    def with_entry(**more: str) -> set[str]:
+        fresh.edit("config/drives.yaml", mine={"kind": "file", "path": "mine.bin", **more})
+        return folders(fresh, "saif2020", drives=["mine"])
+
+    assert with_entry(host="node1") == with_entry()
+
+
+def test_a_changed_log_changes_its_cell_alone(fresh: Project) -> None:
+    study = yaml.safe_load((fresh.root / "config/studies/saif2020.yaml").read_text())
+    vary = {"read_iolog": ["x.iolog", "y.iolog"]}
+    fresh.edit("config/studies/saif2020.yaml", experiments={**study["experiments"], "own": {"vary": vary}})
+    (fresh.root / "y.iolog").write_text("fio version 2 iolog\na write 0 512\n")
+
+    def with_log(log: str) -> set[str]:
+        (fresh.root / "x.iolog").write_text(log)
+        return folders(fresh, "saif2020", drives=["scratch"])
+
+    before = with_log("fio version 2 iolog\na read 0 512\n")
+    after = with_log("fio version 2 iolog\na read 512 512\n")
+    assert {folder.split("/")[2].rsplit("-", 1)[0] for folder in before - after} == {"randread-512-j1-logx"}
+    assert len(before - after) == len(after - before) == 1
+    assert any("randwrite-512-j1-logy-" in folder for folder in before & after)
+
+
+def test_a_cell_is_finished_at_the_number_of_its_study_or_of_the_configuration(fresh: Project) -> None:
+    values = {"drives": ["c400"], "repetitions": 3}
+    before = load(fresh.root, values)
+    assert set(before.completions.values()) == {Completion(3, StopReason.CONFIGURATION)}
+    assert before.own_repetitions() == {}
+    fresh.edit("config/studies/saif2020.yaml", repetitions=5)
+    after = load(fresh.root, values)
+    assert set(after.completions.values()) == {Completion(5, StopReason.STUDY)}
+    assert after.own_repetitions() == {"saif2020": 5}
+    cells = after.of_study("saif2020")
+    assert len(after.raw_files(cells)) == 5 * len(cells)
+
+
+@pytest.mark.parametrize(
+    ("oldest_first", "declared"),
+    [
+        ([], ["04"]),
+        (["01", "02"], ["04"]),  # its job measures what is missing
+        (["01", "02", "03"], ["04"]),
+        (["01", "02", "03", "04"], ["04"]),
+        (["01", "03", "04"], ["02", "04"]),
+        (["01", "02", "04", "03"], ["03", "04"]),
+        (["04", "01"], ["01", "02", "03", "04"]),
+    ],
+)
+def test_the_last_raw_file_of_a_cell_is_declared_and_each_that_is_missing_or_newer(
+    oldest_first: list[str], declared: list[str], fresh: Project
+) -> None:
+    values = {"drives": ["c400"], "repetitions": 4, "runtime": "10 ms"}
+    before = load(fresh.root, values)
+    raws = before.raw_files(before.of_study("saif2020"))
+    first, others = Path(raws[0]).parent, [raw for raw in raws[4:] if raw.endswith("/04.json")]
+    for second, name in enumerate(oldest_first, start=1):
+        path = fresh.root / first / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (second, second))
+    after = load(fresh.root, values)
+    outputs = after.declared_outputs(after.of_study("saif2020"))
+    assert outputs == [f"{first}/{name}.json" for name in declared] + others
+    assert after.raw_files(after.of_files(outputs)) == raws
