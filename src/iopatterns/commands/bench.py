@@ -11,7 +11,7 @@ from iopatterns.commands.drive_entries import drive_entry
 
 
 @click.command()
-@click.option("--drive", required=True, type=DriveName(), help="Name of the drive in config/drives.yaml.")
+@click.option("--drive", required=True, type=DriveName(), help="Name of the drive.")
 @click.option("--rw", required=True, metavar="LEVELS", help="Workloads, such as randread,randwrite.")
 @click.option("--bs", required=True, metavar="LEVELS", help="Block sizes, such as 4k,64k.")
 @click.option("--iodepth", metavar="LEVELS", help="I/O depths, such as 1,8,32.")
