@@ -45,7 +45,7 @@ def assert_told(done: subprocess.CompletedProcess[str], *says: str) -> None:
     line = done.stderr.removesuffix("\n")
     assert line.isprintable(), line
     assert len(line) < 1200
-    assert line.startswith("twin: ")
+    assert line.startswith("twin: error: ")
     for part in says:
         assert part in line
 
@@ -204,7 +204,7 @@ def test_faulty_lines_are_left_out_and_counted_where_that_is_asked_for(tmp_path:
     assert done.returncode == 0, done.stderr
     assert (json.loads(done.stdout)["skipped"], json.loads(done.stdout)["summary"]["requests"]) == (3, 2)
     assert done.stderr.splitlines()[:2] == [
-        "twin: 3 faulty lines left out:",
+        "Skipped 3 faulty lines. The first:",
         f"{trace}, line 3: longer than 4096 characters",
     ]
     trace.write_text(f"{HEAD}{long}")

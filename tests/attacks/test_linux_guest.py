@@ -97,7 +97,7 @@ def test_a_program_that_writes_to_the_clock_hurts_its_guest_alone(word: str, val
     done = linux("--fs", "ext4", "--wall-limit", "5s", "--", str(clock_writer), str(number), value)
     assert done.returncode in (0, 124, 125)
     if done.returncode != 0:
-        assert done.stderr.startswith("twin linux: ")
+        assert done.stderr.startswith("twin: error: ")
     assert "Traceback" not in done.stderr
     if (word, value) == ("now", "0"):
         assert "the guest's clock is not where it can be" in done.stderr

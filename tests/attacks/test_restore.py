@@ -152,7 +152,7 @@ def test_whoever_uses_the_disk_next_finds_what_a_killed_run_has_left(
     assert sidecar["drive"]["scheduler"] == FOUND
     assert loop.present_scheduler() == FOUND
     assert f"after an interrupted run for disk: put back scheduler of {loop.device}: {FOUND}" in done.stderr
-    assert here.restore().stdout == "Nothing is left changed.\n"
+    assert here.restore().stdout == "Nothing to restore.\n"
 
 
 def test_the_journal_of_a_file_is_of_the_disk_under_it(

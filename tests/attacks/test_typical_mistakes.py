@@ -27,9 +27,9 @@ def _told(
         (cli if program == "iopatterns" else twin_cli).main()
     assert ended.value.code in {1, 2}
     said = capsys.readouterr().err
-    assert said.strip()
+    assert said.startswith(f"{program}: error: ")
     assert len(said) < 5_000
-    return said
+    return said.removeprefix(f"{program}: error: ")
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def cases_of(script: Path, words: Sequence[str], folder: Path, log: Path) -> Ite
 
 def reason(text: str) -> str:
     """Return a message without what differs from case to case: names of jobs and folders, and numbers."""
-    text = re.sub(r"^twin(?: run)?: (?:job '[^']*' \([^)]*\): )?", "twin: ", text.strip(" :,"))
+    text = re.sub(r"^twin: error: (?:job '[^']*' \([^)]*\): )?", "twin: ", text.strip(" :,"))
     return re.sub(r"\d+(?:\.\d+)?", "N", re.sub(r"/\S+", "…", text))[:160]
 
 

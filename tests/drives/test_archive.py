@@ -413,7 +413,7 @@ def test_damage_ends_the_command_with_1_and_one_line(packed: Path, disk_folder: 
     done = run("unpack", packed, disk_folder / "there")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith(f"iopatterns unpack: {packed}: cut short")
+    assert done.stderr.startswith(f"iopatterns: error: {packed}: cut short")
 
 
 def test_packing_an_unknown_drive_ends_with_2_and_the_nearest(project: Project) -> None:
@@ -425,5 +425,7 @@ def test_packing_an_unknown_drive_ends_with_2_and_the_nearest(project: Project) 
 def test_packing_a_drive_that_was_not_measured_ends_with_1(project: Project) -> None:
     said = project.iopatterns("archive", "scratch")
     assert said.returncode == 1
-    assert said.stdout.startswith("drive 'scratch': there are no raw files below data/raw/scratch. Measure it first")
+    assert said.stdout.startswith(
+        "iopatterns: error: drive 'scratch': there are no raw files below data/raw/scratch. Measure it first"
+    )
     assert not (project.root / "data/archives").exists()

@@ -120,7 +120,7 @@ def test_any_factor_may_be_given_besides(project: Project) -> None:
             "'many' is not a whole number",
         ),
         (("--drive", "c400", "--rw", "read", "--bs", "4k", "thinktme=1ms"), "did you mean 'thinktime'?"),
-        (("--drive", "c400", "--rw", "read", "--bs", "4k", "thinktime"), "is no OPTION=LEVELS"),
+        (("--drive", "c400", "--rw", "read", "--bs", "4k", "thinktime"), "is not OPTION=LEVELS"),
         (("--drive", "c400", "--rw", "read", "--bs", "4k", "--runtime", "soon"), "runtime"),
         (("--drive", "c400", "--rw", "read"), "Missing option '--bs'"),
     ],

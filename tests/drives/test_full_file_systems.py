@@ -65,7 +65,7 @@ def refused(went: "subprocess.CompletedProcess[str]") -> str:
     """Return what a measurement that failed has said: one message, and no traceback."""
     assert went.returncode == 1, went.stderr
     assert "Traceback" not in went.stderr
-    assert went.stderr.count("iopatterns measure: ") == 1
+    assert went.stderr.count("iopatterns: error: ") == 1
     return went.stderr
 
 

@@ -267,10 +267,8 @@ def test_a_drive_of_another_host_is_not_measured(specification: Spec, disk_folde
     refused = start(specification, [raw], "--host", "node7")
     _, said = communicate(refused, 20)
     assert refused.returncode == 1
-    assert (
-        said
-        == f"iopatterns measure: the drive is on host node7, and this is {os.uname().nodename}. Measure it there.\n"
-    )
+    here = os.uname().nodename
+    assert said == f"iopatterns: error: the drive is on host node7, and this is {here}. Measure it there.\n"
     assert not raw.exists()
     assert not Path(specification["drive"]["path"]).exists()
     taken = start(specification, [raw], "--host", os.uname().nodename)

@@ -364,7 +364,7 @@ def test_a_drive_that_must_not_be_written_is_refused_and_no_byte_of_any_changes(
     assert f"refused by the check of {check}: " in section.output
     assert what in section.output
     assert remedy in section.output
-    assert section.output.count("iopatterns measure: ") == 1
+    assert section.output.count("iopatterns: error: ") == 1
     assert re.findall("AS BEFORE: (.)", section.output) == ["A", "B", "C"]
     assert "RAW FILE: " not in section.output
     assert "FILE IN DEV: " not in section.output.replace("FILE IN DEV: /dev/mistake\n", "")
@@ -402,7 +402,7 @@ def test_a_drive_that_fails_is_told_in_one_message_and_what_was_measured_before_
     section = boots["failing"][0][name]
     assert section.status == 1, section.output
     assert "Traceback" not in section.output
-    assert section.output.count("iopatterns measure: ") == 1
+    assert section.output.count("iopatterns: error: ") == 1
     assert "fio failed with exit status 1. It said:" in section.output
     assert re.search(words, section.output)
     assert re.search(r"/01\.json: OK$", section.output, re.MULTILINE)

@@ -130,7 +130,7 @@ def test_fio_reads_the_nvme_drive(facts: dict[str, Section], module_guest: Guest
 
 
 def test_project_runs(facts: dict[str, Section]) -> None:
-    assert "measure" in passed(facts, "help")
+    assert "restore" in passed(facts, "help")
 
 
 def test_kernel_makes_further_devices(facts: dict[str, Section]) -> None:

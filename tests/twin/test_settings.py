@@ -94,7 +94,7 @@ def test_a_power_cycle_does_not_take_another_file_for_settings(tmp_path: Path) -
     (tmp_path / "mode-pages").write_bytes(b"saved \xff")
     said = command("power-cycle", "px05smb040", "--state", str(tmp_path))
     assert (said.returncode, "Traceback" in said.stderr) == (2, False)
-    assert "no settings of a simulated drive" in said.stderr
+    assert "not the settings of a simulated drive" in said.stderr
     assert command("reset", "px05smb040", "--state", str(tmp_path)).returncode == 0
     assert command("power-cycle", "px05smb040", "--state", str(tmp_path)).returncode == 0
 
@@ -137,5 +137,5 @@ def test_every_mistake_of_a_model_is_told_in_one_line_each(tmp_path: Path, mista
     assert (said.returncode, "Traceback" in said.stderr) == (2, False), said.stderr
     for words in expected:
         assert words in said.stderr
-    for line in said.stderr.removeprefix("twin: ").splitlines():
+    for line in said.stderr.removeprefix("twin: error: ").splitlines():
         assert line.startswith(str(path))

@@ -16,9 +16,10 @@ import yaml
 from click.testing import CliRunner
 from support import ROOT, copy_project
 
-from iopatterns import calls, cli
+from iopatterns import calls
 from iopatterns.analysis import applications
 from iopatterns.calls import stand_ins
+from iopatterns.cli import iopatterns_command
 
 PAGE = (ROOT / "docs/application-traces.md").read_text(encoding="utf-8")
 RECORDED = ROOT / "data/traces/park2009/calls"
@@ -42,7 +43,7 @@ def blocks(language: str) -> list[str]:
 
 
 def run(*words: str) -> tuple[int, str]:
-    done = CliRunner().invoke(cli.commands, ["calls", *words], catch_exceptions=True)
+    done = CliRunner().invoke(iopatterns_command, ["calls", *words], catch_exceptions=True)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         return 2, f"{type(done.exception).__name__}: {done.exception}"
     return done.exit_code, done.output
@@ -108,11 +109,11 @@ def test_a_faulty_line_ends_the_commands_with_one_message_and_nothing_written(tm
     command = [sys.executable, "-m", "iopatterns", "calls", "convert", str(trace), str(output)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"{trace}, line 2: no result behind the call of 'read': '3, 5'\n"
+    assert done.stderr == f"iopatterns: error: {trace}, line 2: no result behind the call of 'read': '3, 5'\n"
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
     done = subprocess.run([*command, "--skip-bad"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
-    assert "1 faulty lines were left out" in done.stderr
+    assert "Skipped 1 faulty lines" in done.stderr
     assert "2 calls of 1 processes" in done.stdout
 
 

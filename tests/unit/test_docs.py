@@ -21,10 +21,10 @@ import pytest
 import yaml
 from support import ROOT, cell_on_a_file, script
 
-from iopatterns import cli
+from iopatterns.cli import iopatterns_command
 from iopatterns.raw import cells
-from iopatterns.twin import cli as twin_cli
 from iopatterns.twin import running
+from iopatterns.twin.cli import twin_command
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [
@@ -248,7 +248,7 @@ def checked(words: list[str], group: click.Command, said: str) -> list[str]:
     if isinstance(group.commands[rest[0]], click.Group):
         return checked(rest[1:], group.commands[rest[0]], f"{said} {rest[0]}")
     known = {option for parameter in group.commands[rest[0]].params for option in parameter.opts}
-    if group is twin_cli.commands and rest[0] == "run":
+    if group is twin_command and rest[0] == "run":
         known = set(re.findall(r"--[a-z-]+", running.USAGE))
     return [f"{said} {rest[0]} {word}" for word in rest[1:] if word.startswith("-") and word not in known]
 
@@ -256,7 +256,7 @@ def checked(words: list[str], group: click.Command, said: str) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_command_of_the_package_is_one(name: str) -> None:
     wrong = []
-    for program, group in (("iopatterns", cli.commands), ("twin", twin_cli.commands)):
+    for program, group in (("iopatterns", iopatterns_command), ("twin", twin_command)):
         for words in commands(name, program):
             wrong += checked(words, group, program)
     assert wrong == []
@@ -302,8 +302,8 @@ def test_commands_are_found_at_all() -> None:
     assert ["--cores", "1", "scorecard"] in commands("README.md", "snakemake")
     assert ["restore"] in commands("docs/real-drives.md", "iopatterns")
     assert ["test"] in commands("README.md", "./reproduce.sh")
-    assert checked(["retsore"], cli.commands, "iopatterns") == ["iopatterns retsore"]
-    assert checked(["scorecard", "--expects"], cli.commands, "iopatterns") == ["iopatterns scorecard --expects"]
+    assert checked(["retsore"], iopatterns_command, "iopatterns") == ["iopatterns retsore"]
+    assert checked(["scorecard", "--expects"], iopatterns_command, "iopatterns") == ["iopatterns scorecard --expects"]
 
 
 # ---- The table of studies

@@ -15,7 +15,7 @@ from support import ROOT, lay_out_recorded, pdf_text
 
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.cli import commands
+from iopatterns.cli import iopatterns_command
 from iopatterns.judging import scorecard
 from iopatterns.workflow import skeleton
 from iopatterns.workflow.notebooks import execute, parameters_of
@@ -142,7 +142,7 @@ def test_the_command_names_what_it_wrote_and_what_is_still_needed(
     folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folders)
-    said = CliRunner().invoke(commands, ["study", "mine"])
+    said = CliRunner().invoke(iopatterns_command, ["study", "mine"])
     assert said.exit_code == 0
     lines = said.output.splitlines()
     assert lines[:2] == [f"{file}: written" for file in FILES]
@@ -152,7 +152,7 @@ def test_the_command_names_what_it_wrote_and_what_is_still_needed(
 
 def test_a_wrong_name_is_a_mistake_of_the_command_s_words(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folders)
-    said = CliRunner().invoke(commands, ["study", "No Name"])
+    said = CliRunner().invoke(iopatterns_command, ["study", "No Name"])
     assert isinstance(said.exception, SkeletonError)
     assert isinstance(said.exception, IoPatternsError)
     assert said.exception.exit_status == 2

@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iopatterns.base import messages
-from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.messages import bounded
+from iopatterns.base import command_line, messages
 from iopatterns.measuring import fio, progress
 from iopatterns.measuring.cell import Interrupted
 from iopatterns.workflow import ablation_runs
@@ -20,10 +18,8 @@ fio.die_with_parent(signal.SIGTERM)
 # The run's count is of the executions of the plan, and these are none of them
 os.environ.pop(progress.VARIABLE, None)
 try:
-    with messages.copied_to(Path(snakemake.log[0])):
+    with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"):
         output = Path(snakemake.output[0])
         ablation_runs.run(Path.cwd(), snakemake.wildcards.run, snakemake.params.config, output)
-except IoPatternsError as error:
-    sys.exit(bounded(str(error)))
 except Interrupted as interrupt:
     sys.exit(128 + interrupt.signal_number)

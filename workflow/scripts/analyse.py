@@ -1,18 +1,14 @@
 """Rules `analyse_*`: a study's notebook, executed with the parameters of the configuration."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
-from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.messages import bounded
+from iopatterns.base import command_line
 from iopatterns.measuring import progress
 from iopatterns.workflow.notebooks import execute
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
-try:
+with command_line.errors_reported("iopatterns"):
     execute(snakemake.input.notebook, snakemake.log.notebook, snakemake.params.parameters)
-except IoPatternsError as error:
-    sys.exit(bounded(str(error)))
 progress.took("analysis")

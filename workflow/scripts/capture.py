@@ -4,25 +4,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iopatterns.base import files, messages
-from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.messages import bounded
+from iopatterns.base import command_line, files, messages
 from iopatterns.workflow import capture
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 same = True
-try:
-    with messages.copied_to(Path(snakemake.log[0])):
-        for study in dict.fromkeys(each.study for each in capture.recordings(Path.cwd())):
-            folder = Path(capture.MADE) / study
-            made = capture.provenance(Path.cwd(), study, folder.glob("*.parquet"))
-            files.write_json(folder / capture.PROVENANCE, made)
-            is_same, line = capture.compare(Path.cwd(), made, study)
-            messages.say(line)
-            same = same and is_same
-except IoPatternsError as error:
-    sys.exit(bounded(str(error)))
+with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"):
+    for study in dict.fromkeys(each.study for each in capture.recordings(Path.cwd())):
+        folder = Path(capture.MADE) / study
+        made = capture.provenance(Path.cwd(), study, folder.glob("*.parquet"))
+        files.write_json(folder / capture.PROVENANCE, made)
+        is_same, line = capture.compare(Path.cwd(), made, study)
+        messages.say(line)
+        same = same and is_same
 if not same:
     sys.exit(1)

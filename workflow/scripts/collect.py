@@ -1,25 +1,23 @@
 """Rule `collect_*`: the raw files of a study as one tidy Parquet table, and how they came about as JSON."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fio_parser_json import FioParseError
 from iopatterns.analysis import collect
-from iopatterns.base import files
-from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.messages import bounded
+from iopatterns.base import command_line, files
 from iopatterns.measuring import progress
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 try:
-    raw_files = [Path(raw) for raw in snakemake.params.raw_files]
-    table = collect.measurements(raw_files, snakemake.params.experiments)
-    files.write(Path(snakemake.output.table), lambda temporary: table.to_parquet(temporary, index=False))
-    files.write_json(Path(snakemake.output.tuning), collect.tuned(raw_files, snakemake.params.experiments))
-    files.write_json(Path(snakemake.output.provenance), collect.provenance(raw_files))
-except (IoPatternsError, FioParseError) as error:
-    sys.exit(bounded(str(error)))
+    with command_line.errors_reported("iopatterns"):
+        raw_files = [Path(raw) for raw in snakemake.params.raw_files]
+        table = collect.measurements(raw_files, snakemake.params.experiments)
+        files.write(Path(snakemake.output.table), lambda temporary: table.to_parquet(temporary, index=False))
+        files.write_json(Path(snakemake.output.tuning), collect.tuned(raw_files, snakemake.params.experiments))
+        files.write_json(Path(snakemake.output.provenance), collect.provenance(raw_files))
+except FioParseError as error:
+    command_line.end("iopatterns", str(error), 1)
 progress.took("analysis")

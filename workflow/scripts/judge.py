@@ -1,11 +1,9 @@
 """Rule `judge`: the claims and published numbers of all studies, judged by what was measured."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.messages import bounded
+from iopatterns.base import command_line
 from iopatterns.configuration import config, default
 from iopatterns.judging import scorecard
 from iopatterns.measuring import progress
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 parameters = snakemake.params
-try:
+with command_line.errors_reported("iopatterns"):
     configured = config.load(Path.cwd(), parameters.config)
     ablated = ablation.load(Path.cwd(), parameters.config)
     judged = {
@@ -31,6 +29,4 @@ try:
         for study in parameters.studies
     }
     scorecard.write(Path.cwd(), judged)
-except IoPatternsError as error:
-    sys.exit(bounded(str(error)))
 progress.took("analysis")

@@ -1,14 +1,11 @@
 """Rule `report`: the colophon from the studies' provenance, then the PDF."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iopatterns.analysis.collect import colophon
-from iopatterns.base import files
-from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.messages import bounded
+from iopatterns.base import command_line, files
 from iopatterns.measuring import progress
 from iopatterns.workflow.report import compile_report
 
@@ -20,8 +17,6 @@ studies: dict[str, Any] = {
     for (study, title), provenance in zip(snakemake.params.titles.items(), snakemake.input.provenance, strict=True)
 }
 files.write_json(Path(snakemake.output.colophon), colophon(studies))
-try:
+with command_line.errors_reported("iopatterns"):
     compile_report(snakemake.input.source, snakemake.output.pdf)
-except IoPatternsError as error:
-    sys.exit(bounded(str(error)))
 progress.took("report")

@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iopatterns.base import messages
-from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.messages import bounded
+from iopatterns.base import command_line, messages
 from iopatterns.measuring import fio, progress
 from iopatterns.measuring.cell import Interrupted, interruptible
 from iopatterns.workflow import own_twin
@@ -20,9 +18,7 @@ fio.die_with_parent(signal.SIGTERM)
 # The run's count is of the executions of the plan, and these are none of them
 os.environ.pop(progress.VARIABLE, None)
 try:
-    with messages.copied_to(Path(snakemake.log[0])), interruptible():
+    with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"), interruptible():
         messages.say(own_twin.make(Path.cwd(), snakemake.params.drive, snakemake.params.config))
-except IoPatternsError as error:
-    sys.exit(bounded(str(error)))
 except Interrupted as interrupt:
     sys.exit(128 + interrupt.signal_number)

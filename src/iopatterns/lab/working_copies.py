@@ -33,7 +33,7 @@ def lay_out(root: Path) -> list[str]:
 
     Raises WorkingCopyError.
     """
-    edited = []
+    edited: list[str] = []
     (root / COPIES).mkdir(parents=True, exist_ok=True)
     for path in sorted((root / NOTEBOOKS).glob("*.ipynb")):
         copy = root / COPIES / path.name
@@ -42,7 +42,7 @@ def lay_out(root: Path) -> list[str]:
             edited.append(path.stem)
             continue
         _write(copy, _redirected(_read(path)))
-        files.write(base, lambda temporary, path=path: temporary.write_bytes(path.read_bytes()))
+        _copy(path, base)
     return edited
 
 
@@ -72,7 +72,7 @@ def save(root: Path, names: list[str]) -> list[Saved]:
             )
         saved.append(Saved(committed.relative_to(root), _merge(present, edited)))
         _write(committed, present)
-        files.write(_base(copy), lambda temporary, path=committed: temporary.write_bytes(path.read_bytes()))
+        _copy(committed, _base(copy))
     return saved
 
 
@@ -125,6 +125,10 @@ def _read(path: Path) -> Any:
         raise WorkingCopyError(f"{path}: not there. `./reproduce.sh lab` makes the working copies.") from None
     except Exception as error:  # nbformat has no common base for what a broken file makes it raise
         raise WorkingCopyError(f"{path}: not a notebook: {str(error).splitlines()[0]}") from None
+
+
+def _copy(source: Path, target: Path) -> None:
+    files.write(target, lambda temporary: temporary.write_bytes(source.read_bytes()))
 
 
 def _write(path: Path, notebook: Any) -> None:

@@ -16,7 +16,7 @@ from iopatterns import _twin
 from iopatterns.base import yaml_schema
 from iopatterns.base.yaml_schema import nearest
 from iopatterns.twin.error import TwinError
-from iopatterns.twin.state import find_model
+from iopatterns.twin.state import find_model, models_folder
 
 __all__ = ["Model", "format_value", "load", "names", "nearest", "write"]
 
@@ -330,7 +330,7 @@ def _closed(properties: dict[str, Any], **optional: Any) -> dict[str, Any]:
 
 def names(folder: Path | None = None) -> list[str]:
     """Return the names of the models that there are, sorted."""
-    folder = folder or Path(find_model("x")).parent
+    folder = folder or Path(models_folder())
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
 

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 USAGE = """\
-usage: twin run [OPTIONS] MODEL -- COMMAND…
+Usage: twin run [OPTIONS] MODEL -- COMMAND…
 
-Runs a program (fio, sdparm, sg3-utils) on a simulated drive, in virtual time. `{drive}` in the command, and the
-variable TWIN_DRIVE in its environment, are the drive's path.
+Run a program, such as fio, sdparm or sg3-utils, on a simulated drive in virtual time. `{drive}` in the command is
+replaced with the path of the drive; the environment variable TWIN_DRIVE holds the same path.
 
-  MODEL                   a name in data/twins (`twin list` shows them), or the path of a model file
-  --state DIR             where the drive keeps its settings (default: a folder of the model's in your home)
-  --keep-data             keep what is written (in DIR/content), as fio's verify needs; else reads return zeros
-  --set GROUP.NAME=VALUE  another value of a parameter, as in a model file; may be given several times
-  --counters FILE         write queue depth, cache, garbage collection and wear over time (.parquet or .csv)
-  --interval TIME         time between two snapshots of the counters, in virtual time (default: 100 ms)
-  --interval-bytes SIZE   and bytes written between two (default: none)
+  MODEL                   name of a model (`twin list`), or path of a model file
+  --state DIR             folder for the settings of the drive (default: a folder of the model in your home)
+  --keep-data             keep written data in DIR/content, for verification by fio; otherwise reads return zeros
+  --set GROUP.NAME=VALUE  value of a parameter in place of that of the model; may be given several times
+  --counters FILE         file for counters of the drive over time (.parquet or .csv)
+  --interval TIME         virtual time between two snapshots of the counters (default: 100 ms)
+  --interval-bytes SIZE   written bytes between two snapshots (default: no limit)
 
-To fio's own options --thread=1 and --clocksource=clock_gettime are added where they are missing.
+For fio the options --thread=1 and --clocksource=clock_gettime are added if they are missing.
 """
 
 _VALUED = ("--state", "--set", "--counters", "--interval", "--interval-bytes")
@@ -58,7 +58,7 @@ def main(arguments: "list[str]") -> "NoReturn":
     try:
         os.execvpe(command[0], command, environment)
     except OSError as error:
-        _usage(f"{command[0]}: {error.strerror}")
+        _fail(f"{command[0]}: {error.strerror}", 2)
 
 
 def _end(error: Exception) -> "NoReturn":
@@ -66,13 +66,16 @@ def _end(error: Exception) -> "NoReturn":
     status = getattr(error, "exit_status", None)
     if status is None and not isinstance(error, OSError):
         raise error
-    print(f"twin run: {error}", file=sys.stderr)
-    sys.exit(status or 1)
+    _fail(str(error), status or 1)
 
 
 def _usage(problem: str) -> "NoReturn":
-    print(f"twin run: {problem}. `twin run --help` shows how it is used.", file=sys.stderr)
-    sys.exit(2)
+    _fail(f"{problem}.\nTry 'twin run --help' for help.", 2)
+
+
+def _fail(text: str, exit_status: int) -> "NoReturn":
+    print(f"twin: error: {text}", file=sys.stderr)  # as `base.command_line`, which takes long to import
+    sys.exit(exit_status)
 
 
 def _parse(arguments: "list[str]") -> "tuple[dict[str, Any], str, list[str]]":  # noqa: PLR0912 - in place of click
@@ -255,7 +258,7 @@ def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]",
     try:
         process = subprocess.Popen(list(command), env=dict(environment))
     except OSError as error:
-        _usage(f"{command[0]}: {error.strerror}")
+        _fail(f"{command[0]}: {error.strerror}", 2)
     for number in (signal.SIGINT, signal.SIGTERM):  # the program's to answer
         signal.signal(number, lambda number, _: process.send_signal(number) if number == signal.SIGTERM else None)
     status = process.wait()
@@ -265,7 +268,7 @@ def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]",
         finally:
             binary.unlink()
     elif status == 0:
-        print(f"twin run: {counters} is not written: the program made no I/O on the drive", file=sys.stderr)
+        print(f"twin: error: {counters} is not written: the program made no I/O on the drive", file=sys.stderr)
         return 1
     return status if status >= 0 else 128 - status
 

@@ -10,13 +10,18 @@ SETTINGS = "mode-pages"
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib takes as long as all of this
 
 
-def find_model(name: str) -> str:
-    """Return the path of a model's file: ``name`` itself if it is a path, else of that name in data/twins."""
-    if "/" in name or name.endswith(".yaml"):
-        return name
+def models_folder() -> str:
+    """Return the folder of the models: data/twins of the checkout, or that of the installed package."""
     checkout = os.path.join(_HERE, "..", "..", "..", "data", "twins")  # noqa: PTH118
     folder = checkout if os.path.isdir(checkout) else os.path.join(_HERE, "..", "models")  # noqa: PTH112, PTH118
-    return os.path.join(os.path.normpath(folder), name.lower() + ".yaml")  # noqa: PTH118
+    return os.path.normpath(folder)
+
+
+def find_model(name: str) -> str:
+    """Return the path of the file of a model, which may be missing: ``name`` itself if it is a path."""
+    if "/" in name or name.endswith(".yaml"):
+        return name
+    return os.path.join(models_folder(), f"{name.lower()}.yaml")  # noqa: PTH118
 
 
 def model_name(path: str) -> str:

@@ -26,7 +26,7 @@ bool had_threads = false;
 std::uint64_t seed = 0;
 
 [[noreturn]] void end(const std::string& line) {
-  const std::string text = "twin: " + line + "\n";
+  const std::string text = "twin: error: " + line + "\n";
   const ssize_t written = TWIN_REAL(write)(STDERR_FILENO, text.data(), text.size());
   static_cast<void>(written);
   _exit(2);

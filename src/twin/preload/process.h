@@ -19,10 +19,10 @@ extern thread_local VirtualThread* self __attribute__((tls_model("initial-exec")
 
 Timeline& timeline();
 
-// Ends the program with status 2 and one line: "twin: <what> cannot be served: <why>. <remedy>."
+// Ends the program with status 2 and one line: "twin: error: <what> cannot be served: <why>. <remedy>."
 [[noreturn]] void refuse(const char* what, const char* why, const char* remedy);
 
-// Ends the program with status 2 and one line, "twin: <message>", for faults other than a refusal.
+// Ends the program with status 2 and one line, "twin: error: <message>", for faults other than a refusal.
 [[noreturn]] void fail(const std::string& message);
 
 // Whether this is a child that fork() made and that has not called exec(): it has no drive.

@@ -340,10 +340,10 @@ int run() {
       throw Failure{kBadInput, error.what()};
     }
   } catch (const Failure& failure) {
-    std::fprintf(stderr, "twin linux: %s\n", failure.message.c_str());
+    std::fprintf(stderr, "twin: error: %s\n", failure.message.c_str());
     return failure.status;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "twin linux: %s\n", error.what());
+    std::fprintf(stderr, "twin: error: %s\n", error.what());
     return kFailed;
   }
 }

@@ -1,0 +1,121 @@
+"""Programs with many commands: commands imported on demand, completed names, error messages of one form."""
+
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NoReturn, cast
+
+import click
+from click.shell_completion import CompletionItem
+
+from iopatterns.base import messages
+from iopatterns.base.errors import IoPatternsError
+
+
+class CommandModules(Mapping[str, click.Command]):
+    """The commands of a program by name, each imported from its own module when it is looked up.
+
+    The command ``power-cycle`` is the attribute ``command`` of the module ``power_cycle``.
+
+    Args:
+        package: The package that holds the modules.
+        names: The names of the commands.
+    """
+
+    def __init__(self, package: str, names: Sequence[str]) -> None:
+        self._package = package
+        self._names = names
+
+    def __getitem__(self, name: str) -> click.Command:
+        """Return a command. Raises KeyError."""
+        if name not in self._names:
+            raise KeyError(name)
+        module = importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
+        return cast("click.Command", module.command)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names; import nothing."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Return the number of commands."""
+        return len(self._names)
+
+
+class CompletedName(click.ParamType[str]):
+    """An argument that is a name, which the shell completes, or a path, which is left to the shell."""
+
+    def names(self) -> Iterable[str]:
+        """Return the valid names, in any order."""
+        raise NotImplementedError
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Return the valid names that begin with the typed characters."""
+        if os.sep in incomplete:
+            return [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(name) for name in sorted(set(self.names())) if name.startswith(incomplete)]
+
+
+def run(group: click.Group, program: str, arguments: Sequence[str] | None = None) -> None:
+    """Run a program; end the process with an exit status and one message if a command fails.
+
+    Args:
+        group: The commands of the program.
+        program: The name of the program, which begins each error message.
+        arguments: The words after the name; by default those of `sys.argv`.
+    """
+    with errors_reported(program):
+        group.main(arguments, prog_name=program, standalone_mode=False)
+
+
+@contextmanager
+def errors_reported(program: str) -> Iterator[None]:
+    """End the process with an error message if an error is raised that the user can correct.
+
+    The exit status is 2 for wrong usage or configuration, 130 for an interrupt, and 1 for other errors.
+    """
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        end(program, f"{error.format_message()}{_help_hint(error)}", error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except IoPatternsError as error:
+        # a failed restore, raised while another error is handled, must not hide the other error
+        first = None if error.__suppress_context__ else error.__context__
+        texts = [str(each) for each in (first, error) if isinstance(each, IoPatternsError)]
+        end(program, "\n".join(texts), error.exit_status)
+    except OSError as error:
+        end(program, _os_error_text(error), 1)
+
+
+def end(program: str, text: str, exit_status: int) -> NoReturn:
+    """End the process with an error message."""
+    report_error(program, text)
+    sys.exit(exit_status)
+
+
+def report_error(program: str, text: str) -> None:
+    """Print an error message on standard error."""
+    messages.say(f"{program}: error: {text}")
+
+
+def _help_hint(error: click.ClickException) -> str:
+    """Return a line that names the help of the command that was misused, or nothing if no command is known."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"\nTry '{context.command_path} --help' for help." if context else ""
+
+
+def _os_error_text(error: OSError) -> str:
+    """Return the reason of a failed system call, after the name of the file if that is known."""
+    return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)

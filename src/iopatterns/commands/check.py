@@ -1,0 +1,41 @@
+"""`iopatterns check`."""
+
+import sys
+
+import click
+
+from iopatterns.commands.argument_types import DriveName
+from iopatterns.commands.drive_entries import drive_entry
+from iopatterns.commands.job import require_host
+
+
+@click.command()
+@click.argument("drive", type=DriveName())
+@click.option(
+    "--writing/--reading", default=True, show_default=True, help="Checks before writing, or before reading only."
+)
+def command(drive: str, writing: bool) -> None:
+    """Run the pre-write checks of the block device DRIVE.
+
+    The command prints each check, its result and the remedy. It changes nothing. The exit status is 1 if the drive may
+    not be measured.
+    """
+    from iopatterns.base.yaml_schema import ConfigError
+    from iopatterns.configuration import config, kinds
+    from iopatterns.measuring.drives.gate import Gate
+
+    entry = drive_entry(drive, complete=False)
+    require_host(kinds.host_of(entry))
+    if not kinds.is_whole_disk(entry):
+        click.echo(f"{drive}: a drive of kind '{entry['kind']}' touches no device, so there is nothing to check.")
+        return
+    if "path" not in entry:
+        raise ConfigError(f"{config.DRIVES_FILE}: {drive}: the entry has no path. Add one.")
+    passed = True
+    with Gate(entry) as gate:
+        for each in gate.checks(writing=writing):
+            click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
+            passed = each.passed
+    click.echo(f"{drive} {'may' if passed else 'may not'} be {'written' if writing else 'read'}.")
+    if not passed:
+        sys.exit(1)

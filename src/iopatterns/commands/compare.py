@@ -1,0 +1,40 @@
+"""`iopatterns compare`."""
+
+from pathlib import Path
+
+import click
+
+from iopatterns.commands.argument_types import DriveName
+from iopatterns.commands.comparison_options import CONFIDENCE, QUANTITY
+
+
+@click.command()
+@click.argument("first", type=DriveName())
+@click.argument("second", type=DriveName())
+@QUANTITY
+@CONFIDENCE
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the table and figures.  [default: results/compare/FIRST-SECOND]",
+)
+def command(first: str, second: str, of: str, confidence: float, output: Path | None) -> None:
+    """Compare two drives, two levels of a factor or two runs.
+
+    FIRST and SECOND are two drives, two levels of a factor, such as DRA=0 and DRA=1, or the results folders of two
+    runs. Runs may differ in the configuration or in the version of fio; a folder of `iopatterns bench` is a run, too.
+    The command compares the points that both sides have measured, and prints the ratio of the means with its interval.
+    """
+    from iopatterns.analysis import plots, tables
+    from iopatterns.lab import comparison
+
+    compared = comparison.Comparison(*comparison.sides(Path.cwd(), first, second), of, confidence)
+    points = compared.points()
+    output = output or Path("results/compare") / f"{Path(first).name}-{Path(second).name}"
+    table = compared.table(points)
+    tables.write_table(table, output / of.replace(" ", "-"))
+    for name, figure in compared.figures():
+        plots.save(figure, output / f"{name}-{of.replace(' ', '-')}")
+    click.echo(
+        f"{tables.to_text(table)}\n{compared.told(points)}\n{output}: the table, and a figure of each experiment"
+    )

@@ -1,0 +1,44 @@
+"""What the commands that measure share: a log, clean ends on signals, and the check of the host."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from iopatterns.base import command_line, messages
+
+
+@contextmanager
+def running_job(log: Path | None = None, *, die_with_parent: bool = False) -> Iterator[None]:
+    """Report errors and stop signals in the log, too, and end the process after them.
+
+    Args:
+        log: A file that receives a copy of all messages.
+        die_with_parent: Whether to stop when the parent process ends.
+    """
+    from iopatterns.measuring import fio, progress
+    from iopatterns.measuring.cell import Interrupted, interruptible
+
+    if die_with_parent:
+        fio.die_with_parent(signal.SIGTERM)
+    with (
+        messages.copied_to(log, noted_there_alone=progress.is_counted()),
+        command_line.errors_reported("iopatterns"),
+    ):
+        try:
+            with interruptible():
+                yield
+            progress.took("measuring")
+        except Interrupted as interrupt:
+            text = f"stopped by {interrupt}. Finished repetitions are kept."
+            command_line.end("iopatterns", text, 128 + interrupt.signal_number)
+
+
+def require_host(host: str | None) -> None:
+    """Raise DriveError if a drive belongs to another host. A drive without a host may be measured anywhere."""
+    from iopatterns.measuring import machine
+
+    if host and not machine.is_named(host):
+        from iopatterns.measuring.drives import DriveError
+
+        raise DriveError(f"the drive is on host {host}, and this is {machine.host_name()}. Measure it there.")

@@ -1,0 +1,50 @@
+"""`iopatterns measure`, which the workflow calls."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from iopatterns.commands import job
+
+if TYPE_CHECKING:
+    from iopatterns.raw.records import Specification
+
+
+@click.command(hidden=True)
+@click.option(
+    "--specification", "specifications", required=True, multiple=True, help="Specification of a cell, as JSON."
+)
+@click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="File for a copy of all messages.")
+@click.option("--die-with-parent", is_flag=True, help="Stop when the parent process ends.")
+@click.option("--host", help="Host of the drive. On any other host the command fails.")
+@click.argument("raw_files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+def command(
+    specifications: tuple[str, ...],
+    log: Path | None,
+    die_with_parent: bool,
+    host: str | None,
+    raw_files: tuple[Path, ...],
+) -> None:
+    """Measure cells: run fio once for each missing raw file.
+
+    The name of the folder of a raw file says which specification the raw file belongs to.
+    """
+    from iopatterns.measuring.cell import measure_all
+
+    cells = [_specification(text) for text in specifications]
+    with job.running_job(log, die_with_parent=die_with_parent):
+        job.require_host(host)
+        measure_all(Path.cwd(), cells, raw_files)
+
+
+def _specification(text: str) -> "Specification":
+    """Return the specification of a cell in a JSON text. Raises BadParameter."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"not JSON: {error}", param_hint="--specification") from None
+    if not isinstance(content, dict):
+        raise click.BadParameter("not a JSON object", param_hint="--specification")
+    return cast("Specification", content)

@@ -1,0 +1,26 @@
+"""`iopatterns restore`."""
+
+import sys
+
+import click
+
+from iopatterns.base import command_line
+
+
+@click.command()
+def command() -> None:
+    """Restore disk settings that interrupted runs left changed.
+
+    The next measurement of a disk restores its settings, too. The exit status is 1 if a setting could not be restored.
+    """
+    from iopatterns.measuring.drives.restoring import restore_all
+
+    restored, problems = restore_all()
+    for line in restored:
+        click.echo(line)
+    for problem in problems:
+        command_line.report_error("iopatterns", problem)
+    if problems:
+        sys.exit(1)
+    if not restored:
+        click.echo("Nothing to restore.")

@@ -1,0 +1,35 @@
+"""`iopatterns scorecard`."""
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--expect", is_flag=True, help="Make the verdicts of this run the expected verdicts.")
+def command(expect: bool) -> None:
+    """Print the verdicts of all claims; fail on a regression.
+
+    A regression is a claim or published value that was expected to be reproduced and is not. A study that ran with
+    other values than the default is not checked for regressions.
+    """
+    from iopatterns.base import files
+    from iopatterns.judging import scorecard
+
+    root = Path.cwd()
+    if expect:
+        with files.of_this_version(scorecard.FILE):
+            written = scorecard.expect(root)
+        for path in written:
+            click.echo(f"{path.relative_to(root)}: written")
+        return
+    with files.of_this_version(scorecard.FILE):
+        overview, broken = scorecard.overview(root), scorecard.regressions(root)
+        others, studies = scorecard.not_judged(root), scorecard.load(root)["studies"]
+    click.echo("\n".join(filter(None, (overview, *others))))
+    if broken:
+        click.echo("Expected to hold, and no longer does:\n" + "\n".join(f"  {line}" for line in broken))
+        sys.exit(1)
+    if len(others) < len(studies):
+        click.echo(f"Everything {'else ' if others else ''}that is expected to hold does.")

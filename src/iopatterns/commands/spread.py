@@ -1,0 +1,37 @@
+"""`iopatterns spread`."""
+
+from pathlib import Path
+
+import click
+
+from iopatterns.commands.argument_types import DriveName
+from iopatterns.commands.comparison_options import CONFIDENCE, QUANTITY
+
+
+@click.command()
+@click.argument("drives", nargs=-1, required=True, type=DriveName())
+@QUANTITY
+@CONFIDENCE
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results/spread"),
+    show_default=True,
+    help="Folder for the table and figures.",
+)
+def command(drives: tuple[str, ...], of: str, confidence: float, output: Path) -> None:
+    """Compare drives of one model with each other.
+
+    The command prints the variation between DRIVES and the variation between the repetitions on one drive. DRIVES are
+    drives of one model, such as the drives of a lab, or the archives of several students.
+    """
+    from iopatterns.analysis import plots, tables
+    from iopatterns.lab.spread import Spread
+
+    spread = Spread.of_drives(Path.cwd(), drives, of, confidence)
+    points = spread.points()
+    table = spread.table(points)
+    tables.write_table(table, output / of.replace(" ", "-"))
+    for name, figure in spread.figures(points):
+        plots.save(figure, output / f"{name}-{of.replace(' ', '-')}")
+    click.echo(f"{tables.to_text(table)}\n{spread.told(points)}\n{output}: the table, and a figure of each experiment")

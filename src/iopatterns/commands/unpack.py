@@ -1,0 +1,24 @@
+"""`iopatterns unpack`, which the workflow calls."""
+
+from pathlib import Path
+
+import click
+
+from iopatterns.commands.job import running_job
+
+
+@click.command(hidden=True)
+@click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="File for a copy of all messages.")
+@click.option("--die-with-parent", is_flag=True, help="Stop when the parent process ends.")
+@click.option("--sha256", help="Expected SHA-256 of the archive.")
+@click.argument("archive_file", metavar="ARCHIVE", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+def command(log: Path | None, die_with_parent: bool, sha256: str | None, archive_file: Path, folder: Path) -> None:
+    """Verify ARCHIVE and unpack its raw files into FOLDER.
+
+    FOLDER is the folder of the drive in data/raw.
+    """
+    from iopatterns.raw import archive
+
+    with running_job(log, die_with_parent=die_with_parent):
+        archive.unpack(archive_file, folder, sha256)

@@ -1,0 +1,55 @@
+"""`twin fit`."""
+
+from pathlib import Path
+
+import click
+
+from iopatterns.twin.commands.arguments import FILE, MODEL, SET
+
+
+@click.command()
+@MODEL
+@click.option("--points", type=FILE, multiple=True, help="Measured points: a CSV file or JSON of fio.")
+@click.option("--move", multiple=True, metavar="GROUP.NAME", help="Parameter to fit; may be given several times.")
+@click.option("--output", type=FILE, help="File for the fitted model.")
+@click.option(
+    "--most-error",
+    type=click.FloatRange(0, min_open=True),
+    metavar="PERCENT",
+    help="Largest mean error of the fitted points.  [default: 20]",
+)
+@click.option(
+    "--ramp-time", type=click.FloatRange(0), metavar="SECONDS", help="Time before the measurement.  [default: 0]"
+)
+@click.option(
+    "--runtime", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Measured time.  [default: 2]"
+)
+@SET
+def command(  # noqa: PLR0917 - click passes arguments by name
+    model: str,
+    points: tuple[Path, ...],
+    move: tuple[str, ...],
+    output: Path | None,
+    most_error: float | None,
+    ramp_time: float | None,
+    runtime: float | None,
+    settings: tuple[str, ...],
+) -> None:
+    """Fit parameters of MODEL to measured points.
+
+    Without --points and --move the command repeats the fit that the model file records. In JSON of fio, each section of
+    the job file is a point, which includes all jobs of the section. If the mean error stays above --most-error, the
+    command writes no file and the exit status is 1. The values of --set apply during the fit only.
+    """
+    from iopatterns.twin import models
+    from iopatterns.twin.fitting import MOST_ERROR, NoFitError, fit_files
+
+    loaded = models.load(model)
+    limit = MOST_ERROR if most_error is None else most_error / 100
+    run = {"ramp_time_s": ramp_time, "runtime_s": runtime, "set": models.settings_of(settings) or None}
+    given = {name: value for name, value in run.items() if value is not None}
+    try:
+        click.echo(fit_files(loaded, list(points), list(move), output, Path.cwd(), most_error=limit, given=given))
+    except NoFitError as error:
+        click.echo(error.report)
+        raise

@@ -1,0 +1,39 @@
+"""`twin power-cycle`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from iopatterns.twin.commands.arguments import MODEL, STATE, state_folder
+
+
+@click.command()
+@MODEL
+@STATE
+def command(model: str, folder: Path | None) -> None:
+    """Power-cycle a simulated drive: unsaved settings are lost."""
+    folder = state_folder(model, folder)
+    settings = folder / "mode-pages"
+    if settings.exists():
+        _load_saved_settings(settings)
+    click.echo(f"{folder}: the saved settings are in effect")
+
+
+def _load_saved_settings(settings: Path) -> None:
+    """Replace the current settings with the saved settings. Raises TwinError."""
+    import fcntl
+    import re
+
+    from iopatterns.base import files
+    from iopatterns.twin.error import TwinError
+
+    descriptor = os.open(settings.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # a running program may change the settings
+        found = re.fullmatch(r"current [0-9a-f]{40}\nsaved ([0-9a-f]{40})\n", settings.read_text(errors="replace"))
+        if not found:
+            raise TwinError(f"{settings}: not the settings of a simulated drive. `twin reset` replaces the file.")
+        files.write(settings, lambda temporary: temporary.write_text(f"current {found[1]}\nsaved {found[1]}\n"))
+    finally:
+        os.close(descriptor)

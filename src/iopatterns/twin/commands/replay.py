@@ -1,0 +1,59 @@
+"""`twin replay`."""
+
+import json
+from pathlib import Path
+
+import click
+
+from iopatterns.twin.commands import skipped_lines
+from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, MODEL, SET, SKIP_BAD
+
+
+@click.command()
+@MODEL
+@click.argument("trace", type=FILE)
+@click.option(
+    "--depth", type=click.IntRange(1), help="Outstanding requests of each thread; the times of the trace are ignored."
+)
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that submit requests.")
+@click.option("--output", type=FILE, help="File for the latencies of all requests (.parquet, .csv).")
+@click.option("--counters", "counters_file", type=FILE, help="File for counters of the drive over time.")
+@INTERVAL
+@INTERVAL_BYTES
+@SET
+@SKIP_BAD
+def command(  # noqa: PLR0917 - click passes arguments by name
+    model: str,
+    trace: Path,
+    depth: int | None,
+    threads: int,
+    output: Path | None,
+    counters_file: Path | None,
+    interval: str | None,
+    interval_bytes: str | None,
+    settings: tuple[str, ...],
+    skip_bad: bool,
+) -> None:
+    """Replay the block trace TRACE on MODEL without fio.
+
+    The requests are submitted at the times of the trace (open loop), or, with --depth, as soon as fewer than that many
+    requests are outstanding (closed loop). TRACE has any form that `twin trace` reads. The command prints a summary and
+    the counters of the drive as JSON.
+    """
+    from iopatterns.twin import counters, models, traces
+    from iopatterns.twin.replaying import replay_to_files
+
+    loaded = models.load(model).overridden(settings) if settings else models.load(model)
+    skipped = traces.Skipped() if skip_bad else None
+    summary, totals = replay_to_files(
+        loaded,
+        trace,
+        depth=depth,
+        threads=threads,
+        output=output,
+        counters_file=counters_file,
+        interval_ns=counters.interval_ns(interval),
+        interval_bytes=counters.interval_bytes(interval_bytes),
+        skipped=skipped,
+    )
+    click.echo(json.dumps({"summary": summary, **skipped_lines.report(skipped), "counters": totals}, indent=2))

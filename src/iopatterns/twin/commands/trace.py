@@ -1,0 +1,31 @@
+"""`twin trace`."""
+
+import json
+from pathlib import Path
+
+import click
+
+from iopatterns.twin.commands import skipped_lines
+from iopatterns.twin.commands.arguments import FILE, SKIP_BAD
+
+
+@click.command()
+@click.argument("trace", metavar="IN", type=FILE)
+@click.argument("output", metavar="OUT", type=FILE)
+@click.option(
+    "--issued", is_flag=True, help="Requests that blktrace recorded at the drive, not those that were queued."
+)
+@SKIP_BAD
+def command(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
+    """Convert the block trace IN to the Parquet file OUT.
+
+    IN is a CSV file with a header or a Parquet file (columns operation, offset_bytes, size_bytes, and time_ns or
+    time_us), an I/O log of fio, a CSV file of MSR Cambridge, the text of blkparse, or the binary records of blktrace.
+    The command prints a summary as JSON.
+    """
+    from iopatterns.twin import traces
+
+    skipped = traces.Skipped() if skip_bad else None
+    done = traces.convert(trace, output, skipped=skipped, issued=issued)
+    summary = {"form": done.form, "requests": done.requests, "duration_ns": done.duration_ns}
+    click.echo(json.dumps({**summary, **skipped_lines.report(skipped)}, indent=2))
