@@ -5,7 +5,7 @@ import sys
 import click
 
 from iopatterns.commands.argument_types import DriveName
-from iopatterns.commands.drive_entries import drive_entry
+from iopatterns.commands.drive_lookup import drive_entry
 from iopatterns.commands.job import require_host
 
 
