@@ -5,7 +5,7 @@ keys. The content is therefore built here, from the parser's events, and every b
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import yaml
@@ -59,6 +59,26 @@ def parse(text: str) -> Any:
         raise YamlError(" ".join(str(error).split())) from None
     finally:
         loader.dispose()
+
+
+def line_of(text: str, path: Iterable[str | int]) -> int:
+    """Return the line, counted from 1, of the node at ``path`` in a text that `parse` accepts.
+
+    A path consists of keys and list indices. Where the text has no such node, the line is that of the last node on the
+    way to it.
+    """
+    node, line = yaml.compose(text, Loader=_Loader), 1
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == part), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            found = (node.value[part], node.value[part])
+        else:
+            found = None
+        if found is None:
+            break
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
 
 
 class _Builder:
