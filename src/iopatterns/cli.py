@@ -13,6 +13,7 @@ import click
 import iopatterns
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import bounded, printable
+from iopatterns.commands import study
 
 if TYPE_CHECKING:
     from iopatterns.calls import Trace
@@ -365,15 +366,7 @@ def spread_command(drives: tuple[str, ...], of: str, confidence: float, output: 
     click.echo(f"{tables.to_text(table)}\n{spread.told(points)}\n{output}: the table, and a figure of each experiment")
 
 
-@commands.command("study")
-@click.argument("name")
-def study_command(name: str) -> None:
-    """Begin a study of that NAME: write a notebook and a section of the report that work with any grid."""
-    from iopatterns.workflow import skeleton
-
-    for path in skeleton.write(Path.cwd(), name):
-        click.echo(f"{path}: written")
-    click.echo(skeleton.what_else(name))
+commands.add_command(study.command, "study")
 
 
 @commands.command("factors")

@@ -43,7 +43,7 @@ def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
     lines = said.stdout.strip().splitlines()
     lines = lines[next(at for at, line in enumerate(lines) if line.startswith("Nothing is run")) :]
     assert sorted(line.split(":")[0] for line in lines[1:]) == sorted(missing)
-    assert "`iopatterns study saif2020`" in said.stdout
+    assert "`iopatterns study new saif2020`" in said.stdout
     assert "CONTRIBUTING.md" in said.stdout
     assert report.read_text() == "of an earlier run"
     assert project.raw_files() == {}
