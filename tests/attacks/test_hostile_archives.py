@@ -135,7 +135,7 @@ def test_a_huge_sparse_file_is_told_by_its_size(path: Path, folder: Path) -> Non
 def test_a_sparse_file_of_a_size_that_is_taken_is_told(path: Path, folder: Path) -> None:
     with open(path, "wb") as file:
         file.truncate(2**31)
-    assert "not an archive of this package" in refusal(path, folder)
+    assert "not an archive of iopatterns" in refusal(path, folder)
 
 
 # ---- What unpacks to more than it should
@@ -180,7 +180,7 @@ def test_a_dictionary_larger_than_memory_is_told(path: Path, folder: Path) -> No
     end = 12 + (good[12] + 1) * 4
     good[end - 4 : end] = zlib.crc32(good[12 : end - 4]).to_bytes(4, "little")
     path.write_bytes(good)
-    assert "not an archive of this package" in refusal(path, folder)
+    assert "not an archive of iopatterns" in refusal(path, folder)
 
 
 # ---- What a manifest may say

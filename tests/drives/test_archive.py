@@ -285,13 +285,13 @@ def test_something_after_the_archive_is_found(packed: Path, disk_folder: Path) -
 )
 def test_a_file_that_is_no_archive_is_told(content: bytes, disk_folder: Path) -> None:
     (disk_folder / "a.tar.xz").write_bytes(content)
-    assert "not an archive of this package" in nothing_came_of(disk_folder / "a.tar.xz", disk_folder / "there")
+    assert "not an archive of iopatterns" in nothing_came_of(disk_folder / "a.tar.xz", disk_folder / "there")
 
 
 @pytest.mark.parametrize("manifest", [b"[]", b"7", b"{}", b'{"format": "x"}', b"\xff", b"[" * 10**5], ids=str)
 def test_a_tar_of_something_else_is_told(manifest: bytes, packed: Path, disk_folder: Path) -> None:
     other = rewritten(packed, lambda name, content: (name, manifest if name == "manifest.json" else content))
-    assert "not an archive of this package" in nothing_came_of(other, disk_folder / "there")
+    assert "not an archive of iopatterns" in nothing_came_of(other, disk_folder / "there")
 
 
 def test_another_format_version_is_told_with_both(packed: Path, disk_folder: Path) -> None:

@@ -162,7 +162,7 @@ class Reader:
             is_ours = False
         if not is_ours:
             raise format_.error(
-                f"{self._path}: not {format_.a_noun} of this package, or one whose first member, {MANIFEST}, is"
+                f"{self._path}: not {format_.a_noun} of iopatterns, or one whose first member, {MANIFEST}, is"
                 f" damaged. {format_.copy_again} (`{format_.command}` makes one)."
             )
         found: dict[str, Any] = manifest
