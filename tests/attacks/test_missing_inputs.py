@@ -100,7 +100,7 @@ def test_a_plan_for_other_commands_needs_no_notebook(checkout: Path) -> None:
 def test_what_the_message_advises_makes_the_missing_file(project: Project) -> None:
     (project.root / NOTEBOOK).unlink()
     section = (project.root / SECTION).read_bytes()
-    said = project.iopatterns("study", "saif2020")
+    said = project.iopatterns("study", "new", "saif2020")
     assert said.returncode == 0
     assert (project.root / NOTEBOOK).is_file()
     assert (project.root / SECTION).read_bytes() == section

@@ -47,12 +47,11 @@ def extent(root: Path, study: str) -> str:
 
 def _load(root: Path, study: str) -> config.Config:
     """Return the configuration with this study alone, on the drives that it names where it is not configured."""
-    overrides: dict[str, Any] = {"studies": [study]}
-    if not is_configured(root, study):
-        known = config.read_drives(root)
-        if drives := [name for name in dict.fromkeys(drives_in(grid_of(root, study))) if name in known]:
-            overrides |= {"drives": drives, "independent_drives": []}
-    return config.load(root, overrides)
+    conf = config.load(root, {"studies": [study]})
+    drives = list(dict.fromkeys(drives_in(grid_of(root, study))))
+    if is_configured(root, study) or not drives:
+        return conf
+    return config.load(root, {"studies": [study], "drives": drives, "independent_drives": []})
 
 
 def is_configured(root: Path, study: str) -> bool:

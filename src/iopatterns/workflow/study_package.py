@@ -27,6 +27,7 @@ VERSION = 1
 REFERENCES = "paper/references.yml"
 QUICK = "config/quick.yaml"
 _MODELS = "data/twins"
+_DRIVES = "config/drives.yaml"
 _RAW = "data/raw"
 _RECORDINGS = "recordings.yaml"
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -59,7 +60,7 @@ def models_of(root: Path, study: str) -> set[str]:
     """Return the models in data/twins of the simulated drives that a study names, defines or records on."""
     content = grid_of(root, study)
     recordings = content_of(root, f"{study_files.WORKLOADS.format(study=study)}/{_RECORDINGS}")
-    twins, of_user = content.get("twins"), content_of(root, config.DRIVES_FILE)
+    twins, of_user = content.get("twins"), content_of(root, _DRIVES)
     defined = twins if isinstance(twins, dict) else {}
     found = {entry.get("model") for entry in defined.values() if isinstance(entry, dict)}
     for name in {*drives_in(content), *drives_in(recordings)} - defined.keys():
@@ -554,7 +555,7 @@ def _results(root: Path, study: str) -> list[Path]:
 
 def _models_to_remove(root: Path, study: str) -> Iterator[str]:
     """Yield the paths of the models that neither another study nor a drive of config/drives.yaml uses."""
-    of_user = {entry.get("model") for entry in content_of(root, config.DRIVES_FILE).values() if isinstance(entry, dict)}
+    of_user = {entry.get("model") for entry in content_of(root, _DRIVES).values() if isinstance(entry, dict)}
     for path in _own_models(root, study):
         if Path(path).stem not in of_user:
             yield path
