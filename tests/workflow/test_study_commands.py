@@ -2,7 +2,7 @@
 
 import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -271,15 +271,15 @@ def test_all_or_nothing_is_written(root: Path, broken: str, monkeypatch: pytest.
     assert not (root / "data/traces/mine").exists()
 
 
-def failing_at(broken, do):  # type: ignore[no-untyped-def]
+def failing_at(broken: str, do: Callable[..., None]) -> Callable[..., None]:
     """Return a function that does as another, and fails where one of its arguments is the broken file."""
-    failed = []
+    failed: list[str] = []
 
-    def does(*arguments):  # type: ignore[no-untyped-def]
+    def does(*arguments: object) -> None:
         if not failed and any(str(argument).endswith(broken) for argument in arguments):
             failed.append(broken)
             raise OSError(28, "No space left on device")
-        return do(*arguments)
+        do(*arguments)
 
     return does
 
