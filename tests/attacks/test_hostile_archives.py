@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from iopatterns.base import sealed_tar
 from iopatterns.raw import archive, cells
 from iopatterns.raw.archive import ArchiveError
 
@@ -134,7 +135,7 @@ def test_a_huge_sparse_file_is_told_by_its_size(path: Path, folder: Path) -> Non
 def test_a_sparse_file_of_a_size_that_is_taken_is_told(path: Path, folder: Path) -> None:
     with open(path, "wb") as file:
         file.truncate(2**31)
-    assert "not an archive of this package" in refusal(path, folder)
+    assert "not an archive of iopatterns" in refusal(path, folder)
 
 
 # ---- What unpacks to more than it should
@@ -179,7 +180,7 @@ def test_a_dictionary_larger_than_memory_is_told(path: Path, folder: Path) -> No
     end = 12 + (good[12] + 1) * 4
     good[end - 4 : end] = zlib.crc32(good[12 : end - 4]).to_bytes(4, "little")
     path.write_bytes(good)
-    assert "not an archive of this package" in refusal(path, folder)
+    assert "not an archive of iopatterns" in refusal(path, folder)
 
 
 # ---- What a manifest may say
@@ -194,7 +195,7 @@ def test_ten_million_entries_are_told(path: Path, folder: Path) -> None:
 @pytest.mark.parametrize("one", ["{}", "[[[]]]"])
 def test_as_many_entries_as_a_manifest_takes_are_told(one: str, path: Path, folder: Path) -> None:
     start = f'{{"format": "iopatterns archive", "version": {archive.VERSION}, "drive": "x", "cells": ['
-    count = (archive._MOST_MANIFEST_BYTES - len(start) - 2) // (len(one) + 1)
+    count = (sealed_tar.MOST_MANIFEST_BYTES - len(start) - 2) // (len(one) + 1)
     compressed([member("manifest.json", f"{start}{','.join([one] * count)}]}}".encode())], path)
     assert "its manifest.json is not as version" in refusal(path, folder)
 
@@ -319,11 +320,11 @@ def test_what_is_too_large_to_be_read_again_is_not_packed(
     archive.unpack(path, folder)
     contents = dataclasses.replace(archive.read(path), drive="there")
     limits = {
-        "_MOST_MANIFEST_BYTES": "has too many raw files for one archive",
-        "_MOST_MEMBER_BYTES": "a file in an archive has at most 3",
+        "MOST_MANIFEST_BYTES": "has too many raw files for one archive",
+        "MOST_MEMBER_BYTES": "a file in an archive has at most 3",
     }
     for name, words in limits.items():
         with monkeypatch.context() as context:
-            context.setattr(archive, name, 3)
+            context.setattr(sealed_tar, name, 3)
             with pytest.raises(ArchiveError, match=words):
                 archive._write(folder.parent / "a.tar.xz", folder, contents)

@@ -44,7 +44,7 @@ def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
     lines = said.stdout.strip().splitlines()
     lines = lines[next(at for at, line in enumerate(lines) if line.startswith("Nothing is run")) :]
     assert sorted(line.split(":")[0] for line in lines[1:]) == sorted(missing)
-    assert "`iopatterns study saif2020`" in said.stdout
+    assert "`iopatterns study new saif2020`" in said.stdout
     assert "CONTRIBUTING.md" in said.stdout
     assert report.read_text() == "of an earlier run"
     assert project.raw_files() == {}
@@ -98,7 +98,7 @@ def test_the_cells_for_other_commands_need_no_notebook(checkout: Path) -> None:
 def test_what_the_message_advises_makes_the_missing_file(project: Project) -> None:
     (project.root / NOTEBOOK).unlink()
     section = (project.root / SECTION).read_bytes()
-    said = project.iopatterns("study", "saif2020")
+    said = project.iopatterns("study", "new", "saif2020")
     assert said.returncode == 0
     assert (project.root / NOTEBOOK).is_file()
     assert (project.root / SECTION).read_bytes() == section

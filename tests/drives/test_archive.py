@@ -285,13 +285,13 @@ def test_something_after_the_archive_is_found(packed: Path, disk_folder: Path) -
 )
 def test_a_file_that_is_no_archive_is_told(content: bytes, disk_folder: Path) -> None:
     (disk_folder / "a.tar.xz").write_bytes(content)
-    assert "not an archive of this package" in nothing_came_of(disk_folder / "a.tar.xz", disk_folder / "there")
+    assert "not an archive of iopatterns" in nothing_came_of(disk_folder / "a.tar.xz", disk_folder / "there")
 
 
 @pytest.mark.parametrize("manifest", [b"[]", b"7", b"{}", b'{"format": "x"}', b"\xff", b"[" * 10**5], ids=str)
 def test_a_tar_of_something_else_is_told(manifest: bytes, packed: Path, disk_folder: Path) -> None:
     other = rewritten(packed, lambda name, content: (name, manifest if name == "manifest.json" else content))
-    assert "not an archive of this package" in nothing_came_of(other, disk_folder / "there")
+    assert "not an archive of iopatterns" in nothing_came_of(other, disk_folder / "there")
 
 
 def test_another_format_version_is_told_with_both(packed: Path, disk_folder: Path) -> None:
@@ -326,7 +326,7 @@ def test_a_manifest_of_another_shape_is_told(
 def test_a_member_that_leads_out_is_told_and_not_written(name: str, packed: Path, disk_folder: Path) -> None:
     evil = rewritten(packed, lambda each, content: (name if each.endswith("02.json") else each, content))
     said = nothing_came_of(evil, disk_folder / "a/b/c/there")
-    assert f"its member '{name}' would lead out of the drive's folder" in said
+    assert f"its member '{name}' would lead out of the folder for it" in said
     assert not list(disk_folder.rglob("evil*"))
 
 
@@ -342,7 +342,7 @@ def test_a_member_that_leads_out_is_told_and_not_written(name: str, packed: Path
 )
 def test_a_manifest_that_leads_out_is_told(change: Callable[[Any], object], packed: Path, disk_folder: Path) -> None:
     evil = with_manifest(packed, lambda manifest: change(manifest["cells"][0]))
-    assert "would lead out of the drive's folder" in nothing_came_of(evil, disk_folder / "a/b/there")
+    assert "would lead out of the folder for it" in nothing_came_of(evil, disk_folder / "a/b/there")
 
 
 def test_a_missing_file_and_a_folder_are_told(disk_folder: Path) -> None:

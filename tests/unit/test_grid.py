@@ -146,7 +146,9 @@ def test_drive_description_changes_no_name_and_its_path_changes_all() -> None:
 
 
 def test_queue_depth_shows_in_the_name_only_where_it_has_an_effect() -> None:
-    sync, async_ = ({"ioengine": engine, "iodepth": 32, "direct": 1} for engine in ("sync", "libaio"))
+    sync, async_ = (
+        {"ioengine": engine, "iodepth": depth, "direct": 1} for engine, depth in (("sync", 1), ("libaio", 32))
+    )
     assert "-q" not in expand({"rw": ["read"], "bs": ["4k"]}, sync)[0].name
     assert expand({"rw": ["read"], "bs": ["4k"]}, async_)[0].name.startswith("read-4k-q32-j1-")
 
@@ -167,9 +169,12 @@ def test_study_can_have_its_own_number_of_repetitions() -> None:
     assert grid.repetitions(replace(BASE, studies={"saif2020": study}), "saif2020") == 3
 
 
+WHOLE_SECTORS = st.integers(1, 2**11).map(lambda sectors: 512 * sectors)
+
+
 @given(
     st.lists(st.sampled_from(["read", "randread", "write", "randrw"]), min_size=1, unique=True),
-    st.lists(st.integers(1, 2**20), min_size=1, max_size=6, unique=True),
+    st.lists(WHOLE_SECTORS, min_size=1, max_size=6, unique=True),
     st.lists(st.integers(1, 64), min_size=1, max_size=4, unique=True),
 )
 def test_names_are_as_many_as_combinations(rw: list[str], bs: list[int], numjobs: list[int]) -> None:
@@ -246,16 +251,17 @@ def test_an_offset_within_regions_makes_each_smaller() -> None:
 
 @given(
     st.sampled_from([1, 2, 4]),
-    st.integers(0, 2**23),
-    st.integers(0, 2**21),
-    st.one_of(st.none(), st.integers(4096, 2**23)),
+    st.integers(0, 2**14),
+    st.integers(0, 2**12),
+    st.one_of(st.none(), st.integers(8, 2**14)),
 )
 def test_no_cell_reaches_beyond_the_file(numjobs: int, offset: int, increment: int, size: int | None) -> None:
     # fio would delete the file, and then refuse to make a new one
     vary: dict[str, list[Any]] = {"rw": ["read"], "bs": [4096], "numjobs": [numjobs]}
+    offset, increment = 512 * offset, 512 * increment
     vary |= {"offset": [offset], "offset_increment": [increment]}
     try:
-        (cell,) = expand(vary | ({} if size is None else {"size": [size]}), file_size_bytes=2**23)
+        (cell,) = expand(vary | ({} if size is None else {"size": [512 * size]}), file_size_bytes=2**23)
     except grid.GridError:
         return
     fio = cell.specification["fio"]

@@ -1,5 +1,6 @@
 """Facts about notebooks: parameters are checked before a kernel starts, and failures are told in one line."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,14 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from iopatterns.workflow.notebooks import NotebookError, execute, from_root, parameters_of, project_root
+from iopatterns.workflow.notebooks import (
+    NotebookError,
+    execute,
+    from_root,
+    parameters_of,
+    project_root,
+    require_outputs,
+)
 
 PARAMETERS = """
 # A comment says why
@@ -172,3 +180,24 @@ def test_the_project_is_found_from_its_root_and_from_below(project: Path, monkey
 def test_a_folder_outside_of_the_project_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotebookError, match="not inside the project"):
         project_root(tmp_path)
+
+
+# ---- Outputs
+
+
+def test_a_declared_output_that_is_missing_is_named_beside_what_was_written(project: Path) -> None:
+    folder = project / "results/figures/mine"
+    folder.mkdir(parents=True)
+    for name, changed_s in (("old.svg", 0.0), ("depth.svg", 1000.0), ("read.svg", 1000.0)):
+        (folder / name).touch()
+        os.utime(folder / name, (changed_s, changed_s))
+    declared = [folder / "read.svg", folder / "depths.svg"]
+    with pytest.raises(NotebookError) as caught:
+        require_outputs("notebooks/mine.ipynb", map(str, declared), 1000.0)
+    told = str(caught.value)
+    assert told.startswith(
+        f"notebooks/mine.ipynb: does not write {declared[1]}, which config/studies/mine.yaml declares."
+    )
+    assert f"It writes {folder / 'depth.svg'} besides" in told
+    (folder / "depths.svg").touch()
+    require_outputs("notebooks/mine.ipynb", map(str, declared), 1000.0)

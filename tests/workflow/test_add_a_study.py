@@ -80,7 +80,7 @@ def test_the_section_needs_no_python() -> None:
 
 
 def test_the_notebook_and_the_section_are_begun(said: dict[str, str]) -> None:
-    (text,) = output_of(said, "iopatterns study")
+    (text,) = output_of(said, "iopatterns study new")
     assert f"notebooks/{STUDY}.ipynb: written" in text
     assert f"paper/studies/{STUDY}.typ: written" in text
 

@@ -16,19 +16,20 @@ from support import ROOT, lay_out_recorded, pdf_text
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.cli import iopatterns_command
+from iopatterns.configuration import sources
 from iopatterns.judging import scorecard
 from iopatterns.workflow import skeleton
 from iopatterns.workflow.notebooks import execute, parameters_of
 from iopatterns.workflow.report import compile_report
 from iopatterns.workflow.skeleton import SkeletonError
 
-FILES = ["notebooks/mine.ipynb", "paper/studies/mine.typ"]
+GRID, *OTHERS = FILES = ["config/studies/mine.yaml", "notebooks/mine.ipynb", "paper/studies/mine.typ"]
 
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Path:
     """A folder with those of a project that files are written to."""
-    for name in ("notebooks", "paper/studies"):
+    for name in ("config/studies", "notebooks", "paper/studies"):
         (tmp_path / name).mkdir(parents=True)
     return tmp_path
 
@@ -37,6 +38,7 @@ def folders(tmp_path: Path) -> Path:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a study that was begun, on measurement and published values of saif2020, and its report."""
     root = lay_out_recorded(tmp_path_factory.mktemp("begun") / "project")
+    (root / "config/studies").mkdir(parents=True)
     skeleton.write(root, "mine")
     shutil.copytree(root / "data/published/saif2020", root / "data/published/mine")
     for kind in ("parquet", "tuning.json"):
@@ -54,6 +56,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Likewise, but no drive took the settings of the experiment ``refusing``."""
     root = lay_out_recorded(tmp_path_factory.mktemp("refused") / "project")
+    (root / "config/studies").mkdir(parents=True)
     skeleton.write(root, "mine")
     (root / "data/published/saif2020").rename(root / "data/published/mine")
     for kind in ("parquet", "tuning.json"):
@@ -70,7 +73,7 @@ EXPERIMENTS = list(yaml.safe_load((ROOT / "config/studies/saif2020.yaml").read_t
 # ---- Files
 
 
-def test_a_notebook_and_a_section_are_written_and_named(folders: Path) -> None:
+def test_a_grid_a_notebook_and_a_section_are_written_and_named(folders: Path) -> None:
     assert [str(path) for path in skeleton.write(folders, "mine")] == FILES
     assert all((folders / file).is_file() for file in FILES)
 
@@ -79,13 +82,14 @@ def test_what_is_written_bears_the_study_s_name_everywhere(folders: Path) -> Non
     skeleton.write(folders, "mine")
     texts = [(folders / file).read_text(encoding="utf-8") for file in FILES]
     assert all("the-study" not in text for text in texts)
-    assert "results/measurements/mine.parquet" in texts[0]
-    assert '#let name = "mine"' in texts[1]
+    assert "title: mine" in texts[0]
+    assert "results/measurements/mine.parquet" in texts[1]
+    assert '#let name = "mine"' in texts[2]
 
 
 def test_the_notebook_declares_the_parameters_that_those_of_the_project_have(folders: Path) -> None:
     skeleton.write(folders, "mine")
-    begun, there = (parameters_of(path) for path in (folders / FILES[0], ROOT / "notebooks/zhou.ipynb"))
+    begun, there = (parameters_of(path) for path in (folders / FILES[1], ROOT / "notebooks/zhou.ipynb"))
     assert {name: parameter.type for name, parameter in begun.items()} == {
         name: parameter.type for name, parameter in there.items()
     }
@@ -93,7 +97,7 @@ def test_the_notebook_declares_the_parameters_that_those_of_the_project_have(fol
 
 def test_the_notebook_is_thin_and_not_executed(folders: Path) -> None:
     skeleton.write(folders, "mine")
-    cells = [cell for cell in nbformat.read(folders / FILES[0], as_version=4).cells if cell.cell_type == "code"]
+    cells = [cell for cell in nbformat.read(folders / FILES[1], as_version=4).cells if cell.cell_type == "code"]
     nodes = [node for cell in cells for node in ast.walk(ast.parse(cell.source))]
     lengths = [len(ast.unparse(node).splitlines()) for node in nodes if isinstance(node, ast.FunctionDef)]
     assert len(cells) <= 15
@@ -116,17 +120,15 @@ def test_of_a_begun_study_only_the_missing_file_is_written(folders: Path, file: 
     assert (folders / file).read_text(encoding="utf-8") == "my own"
 
 
-def test_nothing_is_written_where_both_files_are_there_already(folders: Path) -> None:
+def test_nothing_is_written_where_all_files_are_there_already(folders: Path) -> None:
     for file in FILES:
         (folders / file).write_text("my own", encoding="utf-8")
-    with pytest.raises(
-        SkeletonError, match=r"there already\. Choose another name for the study, or delete one of them"
-    ):
+    with pytest.raises(SkeletonError, match=r"the study 'mine' is there already: .*\. Choose another name\."):
         skeleton.write(folders, "mine")
     assert {path.read_text(encoding="utf-8") for path in folders.rglob("*.*")} == {"my own"}
 
 
-@pytest.mark.parametrize("missing", ["notebooks", "paper/studies"])
+@pytest.mark.parametrize("missing", ["config/studies", "notebooks", "paper/studies"])
 def test_nothing_is_written_outside_of_a_project(folders: Path, missing: str) -> None:
     (folders / missing).rmdir()
     with pytest.raises(SkeletonError) as caught:
@@ -138,21 +140,29 @@ def test_nothing_is_written_outside_of_a_project(folders: Path, missing: str) ->
 # ---- The command
 
 
-def test_the_command_names_what_it_wrote_and_what_is_still_needed(
-    folders: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_names_what_it_wrote_and_how_to_run_it(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folders)
-    said = CliRunner().invoke(iopatterns_command, ["study", "mine"])
+    said = CliRunner().invoke(iopatterns_command, ["study", "new", "mine"])
     assert said.exit_code == 0
     lines = said.output.splitlines()
-    assert lines[:2] == [f"{file}: written" for file in FILES]
-    for needed in ("config/studies/mine.yaml", "data/published/mine", "values.csv", "drives.csv", "claims.yaml"):
-        assert needed in lines[2]
+    assert lines[:3] == [f"{file}: written" for file in FILES]
+    assert lines[3] == "Run it: snakemake --cores 1 --config 'studies=[mine]' 'drives=[c400]'"
+
+
+def test_a_source_is_begun_on_request(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folders)
+    said = CliRunner().invoke(iopatterns_command, ["study", "new", "mine", "--with-source"])
+    begun = [f"data/published/mine/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")]
+    assert said.output.splitlines()[:6] == [f"{file}: written" for file in [*FILES, *begun]]
+    problems = sources.problems(folders, begun)
+    assert [problem.split(":")[0] for problem in problems] == sorted(begun)
+    (folders / begun[0]).write_text((folders / begun[0]).read_text() + "a,,iops,D,d,read,4k,depth,,=,1,IOPS,1 IOPS\n")
+    assert len(sources.problems(folders, begun)) == 2
 
 
 def test_a_wrong_name_is_a_mistake_of_the_command_s_words(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folders)
-    said = CliRunner().invoke(iopatterns_command, ["study", "No Name"])
+    said = CliRunner().invoke(iopatterns_command, ["study", "new", "No Name"])
     assert isinstance(said.exception, SkeletonError)
     assert isinstance(said.exception, IoPatternsError)
     assert said.exception.exit_status == 2

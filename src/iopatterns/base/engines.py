@@ -7,3 +7,7 @@ It imports nothing, for `twin run` reads it before every execution.
 SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2")
 # Their queue depth is what iodepth says
 ASYNCHRONOUS = ("libaio", "io_uring")
+# The engines whose requests a simulated drive receives
+SIMULATED = (*SYNCHRONOUS, "libaio")
+# The engine that fio takes where none is named (HOWTO, "ioengine", on Linux)
+DEFAULT = "psync"

@@ -5,7 +5,7 @@ keys. The content is therefore built here, from the parser's events, and every b
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import yaml
@@ -59,6 +59,87 @@ def parse(text: str) -> Any:
         raise YamlError(" ".join(str(error).split())) from None
     finally:
         loader.dispose()
+
+
+def line_of(text: str, path: Iterable[str | int]) -> int:
+    """Return the line, counted from 1, of the node at ``path`` in a text that `parse` accepts.
+
+    A path consists of keys and list indices. Where the text has no such node, the line is that of the last node on the
+    way to it.
+    """
+    node, line = yaml.compose(text, Loader=_Loader), 1
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == part), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            found = (node.value[part], node.value[part])
+        else:
+            found = None
+        if found is None:
+            break
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
+
+
+# ---- Lists edited in place, with all comments and the layout of the text
+
+
+def without_item(text: str, key: str, item: str) -> str:
+    """Return a text whose list under a top-level key lacks an item. Raises YamlError where the list is no flow list."""
+    start, _, items = _flow_list(text, key)
+    values = [node.value for node in items]
+    at = values.index(item)
+    if len(items) == 1:
+        begin, end = start + 1, items[0].end_mark.index
+    elif at + 1 < len(items):
+        begin, end = items[at].start_mark.index, items[at + 1].start_mark.index
+    else:
+        begin, end = items[at - 1].end_mark.index, items[at].end_mark.index
+    return _edited(text, (begin, end, ""), key, values[:at] + values[at + 1 :])
+
+
+def with_item(text: str, key: str, item: str, preceding: Iterable[str]) -> str:
+    """Return a text whose list under a top-level key has one more item, after the last of ``preceding`` that it has.
+
+    The item comes first where the list has none of them. Raises YamlError where the list is no flow list.
+    """
+    start, _, items = _flow_list(text, key)
+    values, wanted = [node.value for node in items], set(preceding)
+    at = max((number for number, value in enumerate(values, start=1) if value in wanted), default=0)
+    if at:
+        place, added = items[at - 1].end_mark.index, f", {item}"
+    else:
+        place, added = start + 1, f"{item}, " if items else item
+    return _edited(text, (place, place, added), key, [*values[:at], item, *values[at:]])
+
+
+def with_list(text: str, key: str, items: Iterable[str]) -> str:
+    """Return a text with another list under a top-level key. Raises YamlError where the list is no flow list."""
+    start, end, _ = _flow_list(text, key)
+    wanted = list(items)
+    return _edited(text, (start, end, f"[{', '.join(wanted)}]"), key, wanted)
+
+
+def _flow_list(text: str, key: str) -> tuple[int, int, list[yaml.ScalarNode]]:
+    """Return begin and end of a flow list under a top-level key, and its items. Raises YamlError."""
+    parse(text)  # bounds what is composed
+    root = yaml.compose(text, Loader=_Loader)
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    node = next((value for name, value in pairs if name.value == key), None)
+    if not isinstance(node, yaml.SequenceNode) or not node.flow_style:
+        raise YamlError(f"{key} is no list in brackets, such as [a, b]")
+    if not all(isinstance(item, yaml.ScalarNode) for item in node.value):
+        raise YamlError(f"{key} holds more than names", node.start_mark.line + 1)
+    return node.start_mark.index, node.end_mark.index, node.value
+
+
+def _edited(text: str, change: tuple[int, int, str], key: str, expected: list[str]) -> str:
+    """Return a text with a part of it replaced. Raises YamlError where its list does not read as expected then."""
+    begin, end, replacement = change
+    edited = text[:begin] + replacement + text[end:]
+    if parse(edited)[key] != expected:
+        raise YamlError(f"{key} cannot be edited")
+    return edited
 
 
 class _Builder:

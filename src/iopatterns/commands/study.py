@@ -1,19 +1,120 @@
-"""`iopatterns study`."""
+"""`iopatterns study`: begin, list, check, pack, add and remove studies."""
 
+import sys
 from pathlib import Path
 
 import click
 
+from iopatterns.commands.argument_types import StudyName
 
-@click.command()
+
+@click.group()
+def command() -> None:
+    """Begin, list, check, pack, add and remove studies.
+
+    A study is a grid with its notebook, section, published values, traces and tests, at places that follow from its
+    name.
+    """
+
+
+@command.command()
 @click.argument("name")
-def command(name: str) -> None:
-    """Create a notebook and a report section for a new study.
+@click.option("--with-source", is_flag=True, help="Begin the published values and claims of a source, too.")
+def new(name: str, *, with_source: bool) -> None:
+    """Begin a study with a grid, a notebook and a section.
 
-    The notebook and the section work with any grid.
+    The grid runs as it is. Of a study that is begun already, the missing files are written.
     """
     from iopatterns.workflow import skeleton
 
-    for path in skeleton.write(Path.cwd(), name):
+    root = Path.cwd()
+    for path in skeleton.write(root, name, with_source=with_source):
         click.echo(f"{path}: written")
-    click.echo(skeleton.what_else(name))
+    click.echo(skeleton.next_step(root, name, with_source=with_source))
+
+
+@command.command("list")
+def list_command() -> None:
+    """List all studies, with their extent and files."""
+    from iopatterns.configuration import study_files
+    from iopatterns.workflow import studies
+
+    root = Path.cwd()
+    click.echo("\n".join(studies.overview(root, study) for study in study_files.studies(root)))
+
+
+@command.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1, type=StudyName())
+def check(names: tuple[str, ...]) -> None:
+    """Check studies, by default all of them.
+
+    A run and `snakemake -n` check the configured studies in the same way.
+    """
+    from iopatterns.configuration import study_files
+    from iopatterns.workflow import studies, study_package
+
+    root = Path.cwd()
+    failed = False
+    for name in names or study_files.studies(root):
+        study_package.require_study(root, name)
+        if problems := studies.problems(root, name):
+            click.echo("\n".join(problems), err=True)
+            failed = True
+        else:
+            click.echo(f"{name}: no mistake found; {studies.extent(root, name)}")
+    if failed:
+        sys.exit(2)
+
+
+@command.command()
+@click.argument("name", type=StudyName())
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: NAME.tar.xz.")
+@click.option("--with-raw", is_flag=True, help="Include the raw files of simulated drives.")
+def pack(name: str, output: Path | None, *, with_raw: bool) -> None:
+    """Pack a study into one file."""
+    from iopatterns.workflow import study_package
+
+    made = study_package.pack(Path.cwd(), name, output or Path(f"{name}.tar.xz"), with_raw=with_raw)
+    click.echo(f"{made.output}: {len(made.paths)} files, SHA-256 {made.sha256}")
+    for drive in made.left_out:
+        click.echo(
+            f"Raw files of {drive} are left out, for it is a real drive: `iopatterns archive {drive}` packs them."
+        )
+    click.echo(f"Add it to another project: iopatterns study add {made.output}")
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def add(file: Path, *, yes: bool) -> None:
+    """Add a packed study to the project.
+
+    All sums and paths are verified first. Nothing is overwritten.
+    """
+    from iopatterns.workflow import study_package
+
+    addition = study_package.Addition.of(Path.cwd(), file)
+    click.echo(addition.text())
+    if addition.is_empty:
+        return
+    if not yes:
+        click.confirm("Add the study?", abort=True)
+    addition.write()
+    study = addition.package.study
+    click.echo(f"Added. `iopatterns study check {study}` checks it, `snakemake -n` prints what would run.")
+
+
+@command.command()
+@click.argument("name", type=StudyName())
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--keep-raw", is_flag=True, help="Keep the raw files.")
+def remove(name: str, *, yes: bool, keep_raw: bool) -> None:
+    """Remove a study with its results and raw files."""
+    from iopatterns.workflow import study_package
+
+    removal = study_package.Removal.of(Path.cwd(), name, keep_raw=keep_raw)
+    click.echo(removal.text())
+    if not yes:
+        click.confirm("Delete these files?", abort=True)
+    removal.remove()
+    click.echo(f"Removed the study '{name}'.")

@@ -51,6 +51,7 @@ class Study(TypedDict):
     repetitions: NotRequired[int]
     tables: NotRequired[list[str]]
     figures: NotRequired[list[str]]
+    iodepth_has_no_effect: NotRequired[bool]
     levels: NotRequired[dict[str, list[int | str]]]
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from iopatterns.base import engines, files, units, yaml_schema
-from iopatterns.configuration import config, iologs, kinds
+from iopatterns.configuration import config, kinds, study_check
 from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
 from iopatterns.raw import cells, records
 
@@ -17,18 +17,6 @@ from iopatterns.raw import cells, records
 PROTOCOL = 2
 
 _MIB = 2**20
-# In so much of a drive lies all that the first process of any stand-in reads and writes
-_STAND_IN_BYTES = 16 * _MIB
-# What fio makes of these is the order of requests, which a log has already
-_OF_FIOS_OWN_ORDER = (
-    "skip",
-    "offset_increment",
-    "blockalign",
-    "percentage_random",
-    "random_distribution",
-    "rwmixread",
-    "ramp_time",  # during which the log would be used up
-)
 
 # What an entry of drives.yaml says and no measurement depends on: a note, its host, what may be set, consent
 _ABOUT_A_DRIVE = frozenset({"description", "host", "tune", "destroy", "expendable"})
@@ -68,6 +56,8 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
     executions, and where there is none of any study.
     """
     file = f"{config.STUDIES_FOLDER}/{study}.yaml"
+    if problems := list(study_check.problems_of_outputs(conf, study)):
+        raise GridError("\n".join(problems))
     tags = _Tags()
     for drive, settings in conf.drives.items():
         if kinds.is_archived(settings):
@@ -78,7 +68,8 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
             # a replay ends with its trace, and uses as much of the drive as that
             runtime_ms = 0 if replay else config.runtime_ms(conf, study, experiment)
             file_size_bytes = 0 if replay else conf.file_size_bytes
-            _check_point({**point, **part}, conf, runtime_ms, f"{file}: experiments.{experiment}")
+            asked = study_check.Point(conf.studies[study], experiment, {**point, **part}, settings, runtime_ms)
+            _check_point(conf, study, asked)
             specification: records.Specification = {
                 "protocol": PROTOCOL,
                 "runtime_ms": runtime_ms,
@@ -206,7 +197,7 @@ def _points(
         regions = body.get("regions")
         if regions is not None:
             if "size" in {*fixed, *body["vary"]}:
-                place = f"{config.STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}"
+                place = study_check.place_of_option(conf.root, study, experiment, "size")
                 raise GridError(f"{place}: regions says already how much of the file a job uses. Leave out size.")
             # whole MiB, so that every block size of a study divides it or its remainder is small
             fixed["offset_increment"] = conf.file_size_bytes // regions // _MIB * _MIB
@@ -215,7 +206,7 @@ def _points(
             varied = {name: FACTORS[name].read(level) for name, level in written.items()}
             settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTINGS}
             point = {**fixed, **{name: value for name, value in varied.items() if name not in settings}}
-            own = _own_log(point, conf)
+            own = study_check.own_log(point, conf)
             if own is not None:
                 point |= {"rw": own[1].rw, "bs": own[1].largest_bytes}
             replay = _replay(conf, study, experiment, drive, written) if "replay" in body else None
@@ -236,14 +227,14 @@ def _replay(
     A drive of the user's own has no recording, and gets that of the drive that the experiment names for it.
     """
     asked = conf.studies[study]["experiments"][experiment]["replay"]
-    place = f"{config.STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: replay"
     of_drive = drive if drive in conf.source_drives else str(asked.get("others", drive))
     try:
         path, phase = (config.filled_in(str(asked[key]), levels, of_drive) for key in ("trace", "phase"))
     except config.MISNAMED:
         names = ", ".join(f"{{{name}}}" for name in (*levels, "drive"))
+        place = study_check.place_of_option(conf.root, study, experiment, "replay")
         raise GridError(
-            f"{place}: '{asked['trace']}' or '{asked['phase']}' names what is not varied. Valid are {names}."
+            f"{place}: replay: '{asked['trace']}' or '{asked['phase']}' names what is not varied. Valid are {names}."
         ) from None
     path = conf.instead.get(path, path)
     found: records.Replay
@@ -254,7 +245,8 @@ def _replay(
         else:
             found = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
     except OSError as error:
-        raise GridError(f"{place}: {path}: {error.strerror}. Name a trace that is there.") from None
+        place = study_check.place_of_option(conf.root, study, experiment, "replay")
+        raise GridError(f"{place}: replay: {path}: {error.strerror}. Name a trace that is there.") from None
     if "depth" in asked:
         found["depth"] = int(asked["depth"])
     if asked.get("latencies"):
@@ -281,113 +273,11 @@ def _part(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -
     return {"size": max(0, room_bytes - offset_bytes) // _MIB * _MIB}
 
 
-def _check_point(point: Mapping[str, Any], conf: config.Config, runtime_ms: int, place: str) -> None:
-    """Raise GridError where a point cannot be measured, or holds what would have no effect."""
-    for option in ("rw", "bs"):
-        if option not in point:
-            raise GridError(f"{place}: no '{option}'. Add it under vary, or to the fio options.")
-    for problem in (
-        _of_place(point, conf),
-        _of_pauses(point, runtime_ms),
-        _of_order(point, conf),
-        _of_log(point, conf),
-    ):
-        if problem:
-            raise GridError(f"{place}: {problem}")
-
-
-def _of_place(point: Mapping[str, Any], conf: config.Config) -> str:
-    """Return what is wrong with the part of the file that a workload uses, or nothing."""
-    size_bytes, file_text = point.get("size", conf.file_size_bytes), units.format_size(conf.file_size_bytes)
-    if size_bytes > conf.file_size_bytes:
-        return (
-            f"size {units.format_size(size_bytes)} is larger than the file ({config.CONFIG_FILE}: file_size:"
-            f" {file_text}). Take a smaller size or a larger file."
-        )
-    if point["bs"] > size_bytes and _own_log(point, conf) is None:
-        whole = "the part used of the file" if "size" in point else "the file"
-        return (
-            f"bs {units.format_size(point['bs'])} is larger than {whole} ({config.CONFIG_FILE}: file_size)."
-            " Take a smaller block or a larger file."
-        )
-    last_bytes = point.get("offset", 0) + (point.get("numjobs", 1) - 1) * point.get("offset_increment", 0)
-    if "size" in point and last_bytes + size_bytes > conf.file_size_bytes:
-        if "offset_increment" in point:
-            return f"{point.get('numjobs', 1)} jobs need as many regions. Raise regions, or lower numjobs."
-        return (
-            f"size {units.format_size(size_bytes)} from offset {units.format_size(last_bytes)} on is more than the file"
-            f" ({file_text}) has. Take a smaller size, or leave it out: then what lies behind the offset is used."
-        )
-    return ""
-
-
-def _of_pauses(point: Mapping[str, Any], runtime_ms: int) -> str:
-    """Return what is wrong with a workload's pauses, or nothing."""
-    if "thinktime" in point and point["thinktime"] >= runtime_ms * 1000:
-        return (
-            f"thinktime {point['thinktime']} us is no shorter than an execution ({config.CONFIG_FILE}: runtime:"
-            f" {runtime_ms} ms). Take a shorter pause, or a longer runtime."
-        )
-    if "thinktime_blocks" in point and "thinktime" not in point:
-        return "thinktime_blocks is the number of requests between pauses: add thinktime, or leave it out."
-    return ""
-
-
-def _of_order(point: Mapping[str, Any], conf: config.Config) -> str:
-    """Return what is wrong with the order of a workload's requests, or nothing."""
-    rw = point["rw"]
-    for option in ("skip", "partitions"):
-        if option in point and rw not in {"read", "write"}:
-            return f"{option} is for sequential requests: rw read or write, not {rw}."
-    if "skip" in point and abs(point["skip"]) + point["bs"] > point.get("size", conf.file_size_bytes):
-        return f"skip {units.format_size(point['skip'])} leads out of the part used of the file. Take a smaller one."
-    for option in ("blockalign", "percentage_random", "random_distribution"):
-        if option in point and not rw.startswith("rand"):
-            return f"{option} is for random requests: rw {rw} has none. Use randread, randwrite or randrw."
-    return ""
-
-
-def _of_log(point: Mapping[str, Any], conf: config.Config) -> str:
-    """Return what is wrong with a workload that is replayed from a log, or nothing."""
-    logs = [option for option in iologs.LOG_OPTIONS if option in point]
-    if not logs:
-        return ""
-    places = ("offset", "size") if {"read_iolog", "stand_in", "trace"} & set(point) else ()
-    others = [option for option in (*_OF_FIOS_OWN_ORDER, *places) if option in point] + logs[1:]
-    if others:
-        return f"{logs[0]} and {others[0]} do not go together: a log says which requests are made. Leave one out."
-    if point.get("numjobs", 1) > 1:
-        return f"{logs[0]} is for one job, not for {point['numjobs']}: each would do the same. Set numjobs to 1."
-    if "replay" in point:
-        actions = set(point["replay"].split("-"))
-        needed = "randrw" if len(actions) > 1 else f"rand{actions.pop()}"
-        if point["rw"] != needed:
-            return f"replay {point['replay']} is rw {needed}, not {point['rw']}."
-    if "partitions" in point:
-        part_bytes = point.get("size", conf.file_size_bytes) // point["partitions"]
-        if part_bytes < point["bs"]:
-            return f"a part of {part_bytes} bytes holds no request of {point['bs']}. Take fewer partitions."
-    if "stand_in" in point and conf.file_size_bytes < _STAND_IN_BYTES:
-        needed, size = units.format_size(_STAND_IN_BYTES), units.format_size(conf.file_size_bytes)
-        return (
-            f"stand_in needs {needed}, and the file ({config.CONFIG_FILE}: file_size) has {size}. Take a larger file."
-        )
-    own = _own_log(point, conf)
-    if own is not None and own[1].end_bytes > conf.file_size_bytes:
-        return (
-            f"{own[0]} goes up to byte {own[1].end_bytes}, and the file ({config.CONFIG_FILE}: file_size) has"
-            f" {conf.file_size_bytes}. Take a larger file."
-        )
-    return ""
-
-
-def _own_log(point: Mapping[str, Any], conf: config.Config) -> tuple[str, iologs.Log] | None:
-    """Return the log or trace of the user's own that a workload replays, after what messages call it; else None."""
-    if "read_iolog" in point:
-        return point["read_iolog"], conf.iologs[point["read_iolog"]]
-    if "trace" in point:
-        return f"the trace {point['trace']}", conf.traces[point["trace"]]
-    return None
+def _check_point(conf: config.Config, study: str, point: study_check.Point) -> None:
+    """Raise GridError where a point cannot be measured, or has an option without effect."""
+    if problem := study_check.problem_of(point, conf):
+        place = study_check.place_of_option(conf.root, study, point.experiment, problem.option)
+        raise GridError(f"{place}: {problem.text}")
 
 
 class _Tags:

@@ -116,7 +116,7 @@ def _contents(root: Path, path: str) -> Iterator[str]:
 def _remedy(path: str) -> str:
     """Return what makes a file."""
     if study := re.fullmatch(r"(?:notebooks|paper/studies)/([^/]+)\.(?:ipynb|typ)", path):
-        return f"`iopatterns study {study[1]}` begins one."
+        return f"`iopatterns study new {study[1]}` begins one."
     if re.fullmatch(r"data/published/[^/]+/[^/]+", path):
         return "It holds what the study's source published: CONTRIBUTING.md goes through an example."
     return "It comes with this package: `git checkout -- FILE` brings it back."

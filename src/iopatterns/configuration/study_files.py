@@ -3,6 +3,8 @@
 A study is one unit: it can be packed, passed on, added and removed, because no other file of the project belongs to it.
 """
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 # Files, by what they hold. `{study}` stands for the name of the study.
@@ -19,17 +21,46 @@ TRACES = "data/traces/{study}"
 WORKLOADS = "data/workloads/{study}"
 TESTS = "tests/studies/{study}"
 
+FOLDERS = (PUBLISHED, TRACES, WORKLOADS, TESTS)
 PLACES = (GRID, PUBLISHED, NOTEBOOK, CODE, SECTION, TRACES, WORKLOADS, TESTS, ABLATION, MANIFESTS)
+
+_NAME = re.compile("[a-z0-9][a-z0-9_-]*")
+
+
+def is_study_name(text: str) -> bool:
+    """Return whether a study may have the name ``text``."""
+    return _NAME.fullmatch(text) is not None
+
+
+def studies(root: Path) -> list[str]:
+    """Return the names of all studies below ``root``, configured or not."""
+    return sorted(path.stem for path in root.glob(GRID.format(study="*")))
+
+
+def places_of(root: Path, study: str) -> Iterator[Path]:
+    """Yield the files, folders and links at the places of a study, relative to ``root``, in the order of `PLACES`."""
+    for place in PLACES:
+        for path in sorted(root.glob(place.format(study=study))):
+            yield path.relative_to(root)
 
 
 def files_of(root: Path, study: str) -> list[Path]:
     """Return the files of a study below ``root``, relative to it, in the order of `PLACES`.
 
-    Links are files of a study, too; what they point to is not.
+    Links are files of a study, too; their targets are not. Hidden files and compiled Python are not.
     """
     found: list[Path] = []
+    for place in places_of(root, study):
+        path = root / place
+        inside = sorted(path.rglob("*")) if path.is_dir() and not path.is_symlink() else [path]
+        found += [each.relative_to(root) for each in inside if each.is_symlink() or each.is_file()]
+    return [path for path in found if not any(part == "__pycache__" or part[0] == "." for part in path.parts)]
+
+
+def is_file_of(path: str, study: str) -> bool:
+    """Return whether a path, relative to the project, is a place of a study's file or below one of its folders."""
     for place in PLACES:
-        for path in sorted(root.glob(place.format(study=study))):
-            inside = sorted(path.rglob("*")) if path.is_dir() and not path.is_symlink() else [path]
-            found += [each for each in inside if each.is_symlink() or each.is_file()]
-    return [path.relative_to(root) for path in found if "__pycache__" not in path.parts]
+        pattern = re.escape(place.format(study=study)).replace(r"\*", "[^/]+")
+        if re.fullmatch(f"{pattern}(/[^/]+)+" if place in FOLDERS else pattern, path):
+            return True
+    return False

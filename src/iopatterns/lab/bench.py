@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -177,7 +178,7 @@ class Bench:
             f"To keep it as a study of the report, under any name in place of {STUDY}:\n"
             f"  cp {place}/{config.STUDIES_FOLDER}/{STUDY}.yaml {config.STUDIES_FOLDER}/\n"
             f"  mkdir -p data/raw/{drive} && cp -r {place}/raw/{drive}/{STUDY} data/raw/{drive}/\n"
-            f"  iopatterns study {STUDY}\n"
+            f"  iopatterns study new {STUDY}\n"
             f"  {shlex.join(['snakemake', '--cores', '1', '--config', *overrides])}"
         )
 
@@ -216,6 +217,6 @@ def _log_interval_ms(runtime: Any) -> int:
 
 def _as_typed(message: str) -> str:
     """Return a message on the study's file in the words of the command line."""
-    begin = f"{config.STUDIES_FOLDER}/{STUDY}.yaml: "
-    lines = [line.removeprefix(begin).removeprefix(f"experiments.{STUDY}") for line in message.splitlines()]
+    begin = rf"{config.STUDIES_FOLDER}/{STUDY}\.yaml(:\d+)?: "
+    lines = [re.sub(f"^{begin}", "", line).removeprefix(f"experiments.{STUDY}") for line in message.splitlines()]
     return "\n".join(line.removeprefix(".vary.").lstrip(": ") for line in lines)

@@ -2,20 +2,16 @@
 
 import dataclasses
 import hashlib
-import io
+import itertools
 import json
-import lzma
-import math
 import os
 import re
-import stat
-import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-from iopatterns.base import files, messages
+from iopatterns.base import files, messages, sealed_tar
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw import cells
 from iopatterns.raw.records import Specification
@@ -23,27 +19,16 @@ from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
 
 # Raise it when an archive is written in a way that older readers would misread. Since 2 each sidecar holds its own sum
 VERSION = 2
-_FORMAT = "iopatterns archive"
-_MANIFEST = "manifest.json"
 _SIDECAR = ".sidecar.json"
-_BLOCK = 512  # POSIX.1-2017, pax, "ustar Interchange Format": headers and contents are padded to it
-_CHUNK = 2**16
-# What an archive may have, so that a file made to harm takes neither memory nor hours. The archive of a default run's
-# drive has 20 MB, its manifest 1 MB, a raw file at most 1 MB; JSON in xz is a tenth to a hundredth of itself.
-_MOST_ARCHIVE_BYTES = 2 * 2**30
-_MOST_MANIFEST_BYTES = 16 * 2**20
-_MOST_MEMBER_BYTES = 64 * 2**20
-_MOST_EXPANSION = 250
-_SMALL_BYTES = 64 * 2**20  # so much may come out of a file of any size
-_MOST_MEMORY_BYTES = 128 * 2**20  # for decompression; preset 6 takes 9 MiB, preset 9 takes 65 MiB (xz(1))
-_LONGEST_NAME_BYTES = 255  # of a file or folder (limits.h, NAME_MAX)
 _RAW_NAME = re.compile(r"\d{2,}\.json")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_COPY_AGAIN = "Copy the archive anew from where it was made"
 
 
 class ArchiveError(IoPatternsError):
     """An archive cannot be made or is not what it should be; the message names it, the member, and what to do."""
+
+
+_FORMAT = sealed_tar.Format("iopatterns archive", VERSION, "archive", "iopatterns archive DRIVE", ArchiveError)
 
 
 @dataclass(frozen=True)
@@ -153,7 +138,7 @@ def _packed(raws: Sequence[Path], experiments: Sequence[str]) -> ArchivedCell:
 def _write(output: Path, raw: Path, contents: Contents) -> None:
     """Write the archive: no clock, no owner and no order of a folder goes into it."""
     manifest = {
-        "format": _FORMAT,
+        "format": _FORMAT.name,
         "version": VERSION,
         "drive": contents.drive,
         "cells": [
@@ -168,269 +153,75 @@ def _write(output: Path, raw: Path, contents: Contents) -> None:
         ],
     }
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-    if len(text) > _MOST_MANIFEST_BYTES:
+    if len(text) > sealed_tar.MOST_MANIFEST_BYTES:
         raise ArchiveError(
-            f"drive '{contents.drive}': has too many raw files for one archive: its {_MANIFEST} would have"
-            f" {len(text)} bytes, and at most {_MOST_MANIFEST_BYTES} are read. Delete cells that nobody asks for."
+            f"drive '{contents.drive}': has too many raw files for one archive: its {sealed_tar.MANIFEST} would have"
+            f" {len(text)} bytes, and at most {sealed_tar.MOST_MANIFEST_BYTES} are read. Delete cells that nobody asks"
+            " for."
         )
-    with (
-        lzma.open(output, "wb", preset=6) as packed,
-        tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
-    ):
-        _add(tar, _MANIFEST, text.encode())
-        for name in contents.sums():
-            _add(tar, name, _content(raw / name))
+    members = ((name, _content(raw / name)) for name in contents.sums())
+    try:
+        sealed_tar.write(output, itertools.chain([(sealed_tar.MANIFEST, text.encode())], members))
+    except ValueError as error:
+        raise ArchiveError(f"{error}. Give the study a shorter name.") from None
 
 
 def _content(path: Path) -> bytes:
     """Return the content of a file to pack. Raises ArchiveError where it is too large to be read again."""
     content = path.read_bytes()
-    if len(content) > _MOST_MEMBER_BYTES:
+    if len(content) > sealed_tar.MOST_MEMBER_BYTES:
         raise ArchiveError(
-            f"{path}: has {len(content)} bytes, and a file in an archive has at most {_MOST_MEMBER_BYTES}. Measure its"
-            " cell with group_reporting, and so with less to say of each job."
+            f"{path}: has {len(content)} bytes, and a file in an archive has at most {sealed_tar.MOST_MEMBER_BYTES}."
+            " Measure its cell with group_reporting, and so with less to say of each job."
         )
     return content
-
-
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    header = tarfile.TarInfo(name)  # made at second 0, by user 0
-    header.size = len(content)
-    header.mode = 0o644
-    try:
-        tar.addfile(header, io.BytesIO(content))
-    except ValueError as error:
-        raise ArchiveError(f"{name}: cannot be packed: {error}. Give the study a shorter name.") from None
 
 
 # ---- Reading
 
 
-class _TooLargeError(Exception):
-    """An archive, or a part of it, is larger than any that this package makes; the message says what and how large."""
-
-
-class _Stream:
-    """What an xz file holds, decompressed no further than is asked for: damage shows in the member that has it."""
-
-    def __init__(self, file: io.BufferedReader) -> None:
-        self._file = file
-        self._xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY_BYTES)
-        self._most_bytes = _MOST_EXPANSION * os.fstat(file.fileno()).st_size + _SMALL_BYTES
-        self._read_bytes = 0
-
-    def read(self, size: int) -> bytes:
-        """Return so many bytes, fewer only at the end.
-
-        Raises LZMAError or EOFError where the file is damaged, _TooLargeError where more comes out of it than a file of
-        its size may hold.
-        """
-        parts, left = [], size
-        while left > 0 and not self._xz.eof:
-            data = self._file.read(_CHUNK) if self._xz.needs_input else b""
-            if self._xz.needs_input and not data:
-                raise EOFError
-            part = self._xz.decompress(data, max_length=left)
-            parts.append(part)
-            left -= len(part)
-            self._read_bytes += len(part)
-            if self._read_bytes > self._most_bytes:
-                raise _TooLargeError(f"unpacks to more than {self._most_bytes} bytes, as no archive of its size does")
-        return b"".join(parts)
-
-    def exactly(self, size: int) -> bytes:
-        """Return so many bytes, or raise EOFError where there are fewer."""
-        content = self.read(size)
-        if len(content) < size:
-            raise EOFError
-        return content
-
-    def at_end(self) -> bool:
-        """Return whether nothing but padding follows, in the archive and in the file; reads both to their ends."""
-        while part := self.read(_CHUNK):
-            if part.strip(b"\0"):
-                return False
-        return not self._xz.unused_data and not self._file.read(1)
-
-
-class _Reader:
-    """The members of an archive, one after the other, each checked as it is read."""
-
-    def __init__(self, path: Path, file: io.BufferedReader) -> None:
-        self._path = path
-        self._stream = _Stream(file)
-
-    def contents(self, sha256: str) -> Contents:
-        """Return what the manifest says. Raises ArchiveError."""
-        try:
-            name, content = self._member(_MOST_MANIFEST_BYTES)
-        except _TooLargeError as error:
-            raise self._too_large(error) from None
-        except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError):
-            name, content = "", b""
-        try:
-            manifest: Any = _json(content) if name == _MANIFEST else None
-            is_archive = manifest["format"] == _FORMAT if isinstance(manifest, dict) else False
-        except (ValueError, KeyError, RecursionError):
-            is_archive = False
-        if not is_archive:
-            raise ArchiveError(
-                f"{self._path}: not an archive of this package, or one whose first member, {_MANIFEST}, is damaged."
-                f" {_COPY_AGAIN} (`iopatterns archive DRIVE` makes one)."
-            )
-        if manifest.get("version") != VERSION:
-            version = messages.printable(manifest.get("version"))
-            raise ArchiveError(
-                f"{self._path}: an archive of format version {version}; this iopatterns reads version {VERSION}."
-                " Analyse it with the iopatterns that made it, or have it made anew with this one."
-            )
-        try:
-            found = [self._cell(entry) for entry in manifest["cells"]]
-            if len({(cell.study, cell.name) for cell in found}) < len(found):
-                raise ValueError("a cell twice")
-            if not isinstance(manifest["drive"], str) or not _is_name(manifest["drive"]):
-                raise ValueError("drive")
-            return Contents(sha256, manifest["drive"], found)
-        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-            raise ArchiveError(
-                f"{self._path}: its {_MANIFEST} is not as version {VERSION} has it"
-                f" ({messages.printable(repr(error))}). {_COPY_AGAIN}."
-            ) from None
-
-    def _cell(self, entry: Mapping[str, Any]) -> ArchivedCell:
-        study, name, sums = entry["study"], entry["name"], dict(sorted(entry["sha256"].items()))
-        experiments, specification = entry["experiments"], entry["specification"]
-        if not isinstance(experiments, list) or not all(isinstance(each, str) for each in experiments):
-            raise TypeError("experiments")
-        if not isinstance(specification, dict) or not all(
-            isinstance(specification[key], dict) for key in ("drive", "fio")
-        ):
-            raise TypeError("specification")
-        for part in (study, name, *sums):
-            if not _is_name(part):
-                raise ArchiveError(self._escape(f"{study}/{name}/{part}"))
-        if not all(isinstance(sum_, str) and _SHA256.fullmatch(sum_) for sum_ in sums.values()):
-            raise TypeError("sha256")
-        raws = [Path(f"{number:02d}.json") for number in range(1, len(sums) // 2 + 1)]
-        expected = {path.name for raw in raws for path in (raw, sidecar_path(raw))}
-        if not raws or sums.keys() != expected or not cells.names(name, specification):
-            raise ArchiveError(
-                f"{self._path}: {_MANIFEST} does not list the executions of the cell {study}/{name}, first to last, or"
-                f" not its specification. {_COPY_AGAIN}."
-            )
-        return ArchivedCell(study, name, cast(Specification, specification), tuple(experiments), sums)
-
-    def _escape(self, name: str) -> str:
-        return (
-            f"{self._path}: its member '{messages.printable(name)}' would lead out of the drive's folder, or is no name"
-            " of a file, so nothing was unpacked. No `iopatterns archive` writes such a thing: do not use this file."
-        )
-
-    def members(self, contents: Contents) -> Iterator[tuple[str, bytes]]:
-        """Yield path and content of each member after the manifest; when all are yielded, the file is whole.
-
-        Raises ArchiveError that names the member which is not what the manifest says.
-        """
-        for expected, sum_ in contents.sums().items():
-            try:
-                name, content = self._member(_MOST_MEMBER_BYTES)
-            except _TooLargeError as error:
-                raise self._too_large(error) from None
-            except EOFError:
-                raise ArchiveError(f"{self._path}: cut short, at its member {expected}. {_COPY_AGAIN}.") from None
-            except (tarfile.TarError, lzma.LZMAError, ValueError):
-                raise ArchiveError(self._damaged(expected)) from None
-            if name != expected and (name.startswith("/") or ".." in name.split("/")):
-                raise ArchiveError(self._escape(name))
-            if name != expected or hashlib.sha256(content).hexdigest() != sum_:
-                raise ArchiveError(self._damaged(expected))
-            yield expected, content
-        try:
-            whole = self._stream.at_end()
-        except EOFError:
-            raise ArchiveError(f"{self._path}: cut short, after its last member. {_COPY_AGAIN}.") from None
-        except _TooLargeError as error:
-            raise self._too_large(error) from None
-        except lzma.LZMAError:
-            whole = False
-        if not whole:
-            raise ArchiveError(f"{self._path}: damaged after its last member. {_COPY_AGAIN}.")
-
-    def _damaged(self, name: str) -> str:
-        return f"{self._path}: damaged: its member {name} is not what was packed (SHA-256). {_COPY_AGAIN}."
-
-    def _too_large(self, error: _TooLargeError) -> ArchiveError:
-        return ArchiveError(f"{self._path}: {error}, so nothing was unpacked: do not use this file.")
-
-    def _member(self, most_bytes: int) -> tuple[str, bytes]:
-        """Return name and content of the next member. Raises _TooLargeError where that has more bytes than given."""
-        header = tarfile.TarInfo.frombuf(self._stream.exactly(_BLOCK), "utf-8", "strict")
-        if header.size < 0:
-            raise ValueError("size")
-        if header.size > most_bytes:
-            name = messages.printable(header.name)
-            raise _TooLargeError(f"has a member {name} of {header.size} bytes, and at most {most_bytes} are read")
-        content = self._stream.exactly(header.size)
-        self._stream.exactly(-header.size % _BLOCK)
-        return header.name, content
-
-
-def _is_name(text: str) -> bool:
-    """Return whether a text is the name of one file or folder, and of no hidden one: no path made of such leads out."""
-    return (
-        text.isprintable()
-        and text[:1] not in {"", "."}
-        and "/" not in text
-        and len(text.encode()) <= _LONGEST_NAME_BYTES
-    )
-
-
-def _json(content: bytes) -> Any:
-    """Return what a JSON text says. Raises ValueError also for a number that is none, or beyond what numbers hold."""
-
-    def finite(text: str) -> float:
-        value = float(text)
-        if not math.isfinite(value):
-            raise ValueError(text)
-        return value
-
-    return json.loads(content, parse_float=finite, parse_constant=finite)
-
-
-def _opened(path: Path) -> io.BufferedReader:
-    """Return an archive open for reading. Raises ArchiveError at once for what is no file, or too large for one."""
+def _contents(path: Path, reader: sealed_tar.Reader, sha256: str) -> Contents:
+    """Return what the manifest of an archive lists. Raises ArchiveError."""
+    manifest = reader.manifest()
     try:
-        # a fifo would otherwise wait for somebody who writes to it
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise ArchiveError(f"{path}: there is no such file. Put the archive there, or give the path of one.") from None
-    except (OSError, ValueError) as error:  # ValueError for a path that holds a zero byte
-        what = error.strerror if isinstance(error, OSError) else str(error)
+        found = [_cell(path, reader, entry) for entry in manifest["cells"]]
+        if len({(cell.study, cell.name) for cell in found}) < len(found):
+            raise ValueError("a cell twice")
+        if not isinstance(manifest["drive"], str) or not sealed_tar.is_name(manifest["drive"]):
+            raise ValueError("drive")
+        return Contents(sha256, manifest["drive"], found)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise reader.malformed(repr(error)) from None
+
+
+def _cell(path: Path, reader: sealed_tar.Reader, entry: Mapping[str, Any]) -> ArchivedCell:
+    study, name, sums = entry["study"], entry["name"], dict(sorted(entry["sha256"].items()))
+    experiments, specification = entry["experiments"], entry["specification"]
+    if not isinstance(experiments, list) or not all(isinstance(each, str) for each in experiments):
+        raise TypeError("experiments")
+    if not isinstance(specification, dict) or not all(isinstance(specification[key], dict) for key in ("drive", "fio")):
+        raise TypeError("specification")
+    for part in (study, name, *sums):
+        if not sealed_tar.is_name(part):
+            raise reader.escape(f"{study}/{name}/{part}")
+    if not all(isinstance(sum_, str) and _SHA256.fullmatch(sum_) for sum_ in sums.values()):
+        raise TypeError("sha256")
+    raws = [Path(f"{number:02d}.json") for number in range(1, len(sums) // 2 + 1)]
+    expected = {path.name for raw in raws for path in (raw, sidecar_path(raw))}
+    if not raws or sums.keys() != expected or not cells.names(name, specification):
         raise ArchiveError(
-            f"{messages.printable(path)}: cannot be read: {what}. Give the path of an archive."
-        ) from None
-    state = os.fstat(descriptor)
-    if not stat.S_ISREG(state.st_mode):
-        os.close(descriptor)
-        raise ArchiveError(f"{path}: not a file but {_kind(state.st_mode)}. Give the path of an archive.")
-    if state.st_size > _MOST_ARCHIVE_BYTES:
-        os.close(descriptor)
-        raise ArchiveError(
-            f"{path}: has {state.st_size} bytes, and an archive has at most {_MOST_ARCHIVE_BYTES}. Give the path of an"
-            " archive."
+            f"{path}: {sealed_tar.MANIFEST} does not list the executions of the cell {study}/{name}, first to last, or"
+            f" not its specification. {_FORMAT.copy_again}."
         )
-    return open(descriptor, "rb")
-
-
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a fifo", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
+    return ArchivedCell(study, name, cast(Specification, specification), tuple(experiments), sums)
 
 
 def read(path: Path) -> Contents:
     """Return what an archive says it holds; its other members are not looked at. Raises ArchiveError."""
-    with _opened(path) as file:
-        contents = _Reader(path, file).contents("")  # first, for that is bounded whatever the file is
+    with sealed_tar.opened(path, _FORMAT) as file:
+        contents = _contents(
+            path, sealed_tar.Reader(path, file, _FORMAT), ""
+        )  # first, for that is bounded whatever the file is
         file.seek(0)
         return dataclasses.replace(contents, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
@@ -470,12 +261,12 @@ def _each(path: Path, contents: Contents, do: Callable[[str, bytes], object]) ->
 
     Raises ArchiveError where the archive no longer says that it holds ``contents``, or a member is none of these.
     """
-    with _opened(path) as file:
-        reader = _Reader(path, file)
+    with sealed_tar.opened(path, _FORMAT) as file:
+        reader = sealed_tar.Reader(path, file, _FORMAT)
         before: tuple[str, bytes] = ("", b"")
-        if reader.contents(contents.sha256) != contents:
+        if _contents(path, reader, contents.sha256) != contents:
             raise ArchiveError(f"{path}: has changed while it was read. Run again.")
-        for name, content in reader.members(contents):
+        for name, content in reader.members(contents.sums()):
             # a raw file stands before its sidecar, and must not be seen under its own name without it
             if name.endswith(_SIDECAR):
                 do(name, content)

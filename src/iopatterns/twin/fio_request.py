@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from iopatterns.twin.error import TwinError
 
-_SERVED_ENGINES = (*engines.SYNCHRONOUS, "libaio")
 _NO_IO = "it makes no I/O on the drive"
 _ENGINES = {
     "io_uring": "io_uring's requests do not pass through the program's calls",
@@ -314,7 +313,7 @@ def _check_offload(section: Section, options: "Mapping[str, str]") -> None:
 
 
 def _check_engine(engine: str) -> None:
-    if engine in _SERVED_ENGINES or engine.startswith(("linuxaio", "aio")):  # two names of libaio
+    if engine in engines.SIMULATED or engine.startswith(("linuxaio", "aio")):  # two names of libaio
         return
     why = _ENGINES.get(engine.partition(":")[0], _NO_IO)
     raise _error(f"ioengine={_shown(engine)} cannot be served: {why}. Use ioengine=libaio or psync.")

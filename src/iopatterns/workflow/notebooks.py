@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration.study_files import GRID
 
 _INJECTED = "# Parameters\n"  # with which the cell begins that papermill puts behind a notebook's own
 KERNEL = "python3"  # the name that notebooks have for it; which one it is, no search decides
@@ -147,6 +148,27 @@ def execute(
             if copy.is_file():
                 _keep(copy, executed)
     return executed
+
+
+def require_outputs(notebook: Path | str, declared: Iterable[str], began_s: float) -> None:
+    """Raise NotebookError unless an executed notebook has written all files that its study declares.
+
+    Snakemake alone would suspect a slow file system. ``began_s`` is the time at which the notebook began: the message
+    lists the files that were written since then.
+    """
+    paths = [Path(path) for path in declared]
+    missing = [path for path in paths if not path.exists()]
+    if not missing:
+        return
+    beside = sorted({file for folder in {path.parent for path in paths} for file in folder.glob("[!.]*.*")})
+    # file systems keep times in steps, Linux in those of its timer
+    written = [file for file in beside if file not in paths and file.stat().st_mtime >= began_s - 1]
+    study = Path(notebook).stem
+    raise NotebookError(
+        f"{notebook}: does not write {', '.join(map(str, missing))}, which {GRID.format(study=study)} declares."
+        f" It writes {', '.join(map(str, written)) or 'nothing'} besides what is declared. Correct `tables` and"
+        " `figures` there, or the name that the notebook gives."
+    )
 
 
 def _read(notebook: Path) -> Any:

@@ -1,0 +1,110 @@
+"""The studies of the project: what each is, and what is wrong with it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import printable
+from iopatterns.base.yaml_schema import ConfigError, read_yaml
+from iopatterns.configuration import config, grid, sources, study_files
+
+
+def problems(root: Path, study: str) -> list[str]:
+    """Return a line for each mistake in a study, configured or not; none where a run would take it."""
+    found: list[str] = []
+    try:
+        conf = _load(root, study)
+        if not any(True for _ in grid.expand(conf, study)):
+            found.append(
+                f"{study_files.GRID.format(study=study)}: no configured drive has a cell. Name one under drives."
+            )
+    except IoPatternsError as error:
+        found += str(error).splitlines()
+    wanted = [study_files.NOTEBOOK, study_files.SECTION]
+    if sources.has_published(root, study):
+        wanted += [f"{study_files.PUBLISHED}/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")]
+    return found + sources.problems(root, (path.format(study=study) for path in wanted))
+
+
+def overview(root: Path, study: str) -> str:
+    """Return for people a study's title, extent and files."""
+    lines = [f"{study}: {_title(root, study)}", f"  {', '.join(_extent(root, study))}"]
+    lines += [f"  {path}{_count(root / path)}" for path in study_files.places_of(root, study)]
+    return "\n".join(lines)
+
+
+def extent(root: Path, study: str) -> str:
+    """Return how many cells, drives and repetitions a study has. Raises ConfigError."""
+    conf = _load(root, study)
+    cells = list(grid.expand(conf, study))
+    drives = len({cell.drive for cell in cells})
+    return (
+        f"{_number(len(cells), 'cell')} on {_number(drives, 'drive')},"
+        f" {_number(grid.repetitions(conf, study), 'repetition')} each"
+    )
+
+
+def _load(root: Path, study: str) -> config.Config:
+    """Return the configuration with this study alone, on the drives that it names where it is not configured."""
+    conf = config.load(root, {"studies": [study]})
+    drives = list(dict.fromkeys(drives_in(grid_of(root, study))))
+    if is_configured(root, study) or not drives:
+        return conf
+    return config.load(root, {"studies": [study], "drives": drives, "independent_drives": []})
+
+
+def is_configured(root: Path, study: str) -> bool:
+    """Return whether config.yaml names a study."""
+    return study in (content_of(root, config.CONFIG_FILE).get("studies") or ())
+
+
+def content_of(root: Path, file: str) -> dict[str, Any]:
+    """Return a YAML file's mapping; an empty one where the file is missing or has a mistake, which others report."""
+    try:
+        content = read_yaml(root, file)
+    except ConfigError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def grid_of(root: Path, study: str) -> dict[str, Any]:
+    """Return a study's grid as `content_of` does."""
+    return content_of(root, study_files.GRID.format(study=study))
+
+
+def drives_in(content: Any) -> Iterator[str]:
+    """Yield each name under ``drive``, ``drives`` or ``others`` in a grid or recordings, at any depth."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if key in {"drive", "drives", "others"}:
+                yield from (name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str))
+            yield from drives_in(value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from drives_in(value)
+
+
+def _title(root: Path, study: str) -> str:
+    return printable(grid_of(root, study).get("title", "without a title"))
+
+
+def _extent(root: Path, study: str) -> Iterator[str]:
+    yield "configured" if is_configured(root, study) else f"not configured ({config.CONFIG_FILE}: studies)"
+    try:
+        yield extent(root, study)
+    except IoPatternsError:
+        yield f"with mistakes (`iopatterns study check {study}`)"
+    claims = content_of(root, f"{study_files.PUBLISHED.format(study=study)}/claims.yaml").get("claims")
+    yield _number(len(claims), "claim") if isinstance(claims, list) and claims else "no claims"
+
+
+def _count(path: Path) -> str:
+    """Return the number of files in a folder, in parentheses; nothing for a file."""
+    if path.is_symlink() or not path.is_dir():
+        return ""
+    return f" ({_number(sum(each.is_file() for each in path.rglob('*')), 'file')})"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,431 @@
+"""The commands `iopatterns study`: a study leaves the project, and comes back to the byte."""
+
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from support import ROOT, Project, copy_project
+
+from iopatterns.cli import iopatterns_command
+from iopatterns.configuration import config, study_files
+from iopatterns.workflow import study_package
+from iopatterns.workflow.study_package import StudyError
+
+# The configuration as it is committed, in place of the small one of a copy
+AS_COMMITTED = ("config/config.yaml", "config/studies/saif2020.yaml")
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Return the content of each file of a project but for the package's own code and what Snakemake keeps."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        place = path.relative_to(root)
+        if (
+            path.is_file()
+            and place.parts[0] not in {"src", ".snakemake", "results"}
+            and "__pycache__" not in place.parts
+        ):
+            found[str(place)] = path.read_bytes()
+    return found
+
+
+def lay_out(root: Path) -> Project:
+    project = copy_project(root)
+    for file in AS_COMMITTED:
+        shutil.copy(ROOT / file, root / file)
+    for folder in ("data/ablation", "data/manifests", "tests/studies"):
+        if (ROOT / folder).exists():
+            shutil.copytree(ROOT / folder, root / folder)
+    return project
+
+
+# ---- The round trip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", ["park2009", "zhou"])
+def test_a_study_that_was_removed_comes_back_to_the_byte(study: str, tmp_path: Path) -> None:
+    project = lay_out(tmp_path / "project")
+    root, package = project.root, tmp_path / "package.tar.xz"
+    before = contents(root)
+    for arguments in (["pack", study, "--output", str(package)], ["remove", study, "--yes"]):
+        done = project.iopatterns("study", *arguments)
+        assert done.returncode == 0, done.stdout
+    assert study_files.files_of(root, study) == []
+    assert list(study_files.places_of(root, study)) == []
+    assert study not in config.load(root).studies
+    planned = project.snakemake("-n")
+    assert planned.returncode == 0, planned.stdout
+    assert f"notebooks/{study}" not in planned.stdout
+    done = project.iopatterns("study", "add", str(package), "--yes")
+    assert done.returncode == 0, done.stdout
+    assert contents(root) == before
+
+
+@pytest.mark.slow
+def test_the_same_study_gives_the_same_package(tmp_path: Path) -> None:
+    sums = []
+    for name in ("one", "two"):
+        root = lay_out(tmp_path / name).root
+        (root / "notebooks/zhou.py").touch()
+        (root / "notebooks/zhou.ipynb").chmod(0o600)
+        sums.append(study_package.pack(root, "zhou", tmp_path / f"{name}.tar.xz").sha256)
+    assert sums[0] == sums[1]
+
+
+# ---- A small project
+
+GRID = """\
+title: A study of a drive
+twins: {{quick: {{model: {model}}}}}
+drives: [quick, {drive}]
+fio: {{ioengine: libaio, direct: 1}}
+experiments: {{one: {{vary: {{rw: [read], bs: [4k]}}}}}}
+"""
+CONFIG = """\
+# Which studies, with a comment — and a dash
+studies: [first, mine,  # why it is here
+          last]
+drives: [twins]
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with three studies; of `mine` each place has a file, and it brings the model `own`."""
+    root = tmp_path / "small"
+    for study, model, drive in (("first", "shared", "a"), ("mine", "own", "shared"), ("last", "shared", "b")):
+        write(root / f"config/studies/{study}.yaml", GRID.format(model=model, drive=drive))
+    for model in ("own", "shared", "of-user", "unused"):
+        write(root / f"data/twins/{model}.yaml", model)
+    write(root / "config/drives.yaml", "x: {kind: twin, model: of-user}\n")
+    write(root / "config/config.yaml", CONFIG)
+    write(root / "config/quick.yaml", "studies: [mine]  # the quick one\ndrives: [quick]\n")
+    write(root / "paper/references.yml", "mine:\n  type: misc\n\ncited:\n  type: misc\n\nother:\n  type: misc\n")
+    write(root / "paper/studies/mine.typ", "As in @cited.")
+    for place in (
+        "notebooks/mine.ipynb",
+        "notebooks/mine.py",
+        "data/ablation/mine.yaml",
+        "data/manifests/3.39/mine.sha256",
+    ):
+        write(root / place, place)
+    for place in study_files.FOLDERS:
+        write(root / place.format(study="mine") / "deep/file", place)
+        write(root / place.format(study="mine") / "__pycache__/file", place)
+    (root / "data/traces/mine/deep/file").chmod(0o755)
+    monkeypatch.chdir(root)
+    return root
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def run(*arguments: str, answer: str = "") -> Result:
+    return CliRunner().invoke(iopatterns_command, ["study", *arguments], input=answer)
+
+
+def refused(*arguments: str) -> str:
+    done = run(*arguments)
+    assert isinstance(done.exception, StudyError)
+    return str(done.exception)
+
+
+def packed_and_removed(root: Path, *arguments: str) -> Path:
+    """Pack `mine` and remove it; return the package."""
+    package = root.parent / "mine.tar.xz"
+    study_package.pack(root, "mine", package)
+    assert run("remove", "mine", "--yes", *arguments).exit_code == 0
+    return package
+
+
+def test_all_places_and_the_own_model_make_the_round_trip(root: Path) -> None:
+    before = contents(root)
+    package = packed_and_removed(root)
+    gone = before.keys() - contents(root).keys()
+    assert {str(path) for path in gone} == {
+        "config/studies/mine.yaml",
+        "data/ablation/mine.yaml",
+        "data/manifests/3.39/mine.sha256",
+        "data/published/mine/deep/file",
+        "data/traces/mine/deep/file",
+        "data/twins/own.yaml",
+        "data/workloads/mine/deep/file",
+        "notebooks/mine.ipynb",
+        "notebooks/mine.py",
+        "paper/studies/mine.typ",
+        "tests/studies/mine/deep/file",
+    }
+    assert run("add", str(package), "--yes").exit_code == 0
+    after = contents(root)
+    quick = after.pop("config/quick.yaml")
+    assert quick != before.pop("config/quick.yaml")
+    text = after.pop("config/config.yaml").decode()
+    assert yaml.safe_load(text)["studies"] == ["first", "mine", "last"]
+    assert text.startswith("# Which studies, with a comment — and a dash\n")
+    before.pop("config/config.yaml")
+    assert after == before
+    assert (root / "data/traces/mine/deep/file").stat().st_mode & 0o111
+    assert not (root / "notebooks/mine.py").stat().st_mode & 0o111
+
+
+def test_a_model_that_a_drive_of_the_user_needs_stays(root: Path) -> None:
+    write(root / "config/drives.yaml", "x: {kind: twin, model: own}\n")
+    package = packed_and_removed(root)
+    assert (root / "data/twins/own.yaml").exists()
+    assert "data/twins/own.yaml" in study_package.Package.open(package).sums
+
+
+def test_missing_references_are_added_and_others_kept(root: Path) -> None:
+    package = packed_and_removed(root)
+    write(root / "paper/references.yml", "other:\n  type: misc\ncited:\n  type: book\n")
+    assert run("add", str(package), "--yes").exit_code == 0
+    found = yaml.safe_load((root / "paper/references.yml").read_text())
+    assert found == {"other": {"type": "misc"}, "cited": {"type": "book"}, "mine": {"type": "misc"}}
+
+
+# ---- Pack
+
+
+def test_a_link_is_not_packed(root: Path) -> None:
+    (root / "data/traces/mine/link").symlink_to("/etc/passwd")
+    assert "data/traces/mine/link: a link, and a package holds files" in refused("pack", "mine")
+    assert not (root / "mine.tar.xz").exists()
+
+
+def test_a_study_that_is_not_there_is_told_with_the_nearest(root: Path) -> None:
+    assert "no study 'mien'. Did you mean 'mine'? There: first, last, mine." in refused("pack", "mien")
+
+
+def test_another_file_is_not_overwritten_and_a_package_is(root: Path) -> None:
+    write(root / "mine.tar.xz", "my own")
+    assert "not a package of 'mine'" in refused("pack", "mine")
+    (root / "mine.tar.xz").unlink()
+    assert run("pack", "mine").exit_code == run("pack", "mine").exit_code == 0
+    assert "not a package of 'first'" in refused("pack", "first", "--output", "mine.tar.xz")
+
+
+def test_raw_files_of_simulated_drives_are_packed_on_request(root: Path) -> None:
+    for drive, kind in (("c400", "twin"), ("disk", "block")):
+        write(root / f"data/raw/{drive}/mine/cell/01.json", "{}")
+        write(
+            root / f"data/raw/{drive}/mine/cell/01.sidecar.json",
+            f'{{"specification": {{"drive": {{"kind": "{kind}"}}}}}}',
+        )
+    plain, done = study_package.pack(root, "mine", Path("a.tar.xz")), run("pack", "mine", "--with-raw")
+    assert "Raw files of disk are left out" in done.output
+    more = study_package.Package.open(Path("mine.tar.xz")).sums.keys() - set(plain.paths)
+    assert more == {"data/raw/c400/mine/cell/01.json", "data/raw/c400/mine/cell/01.sidecar.json"}
+
+
+# ---- Add
+
+
+def test_what_would_be_written_is_shown_and_asked(root: Path) -> None:
+    package = packed_and_removed(root)
+    before = contents(root)
+    shown = run("add", str(package), answer="n\n")
+    assert shown.exit_code == 1
+    for line in ("study 'mine', A study of a drive", "  data/twins/own.yaml", "studies: mine", "A study is code"):
+        assert line in shown.output
+    assert contents(root) == before
+
+
+def test_nothing_is_overwritten(root: Path) -> None:
+    package = packed_and_removed(root)
+    write(root / "notebooks/mine.py", "my own")
+    (root / "data/twins/own.yaml").symlink_to("unused.yaml")
+    before = contents(root)
+    told = refused("add", str(package), "--yes").splitlines()
+    assert "nothing was written" in told[0]
+    assert told[1:] == ["data/twins/own.yaml", "notebooks/mine.py"]
+    assert contents(root) == before
+
+
+def test_what_is_there_already_with_the_same_content_is_no_obstacle(root: Path) -> None:
+    study_package.pack(root, "mine", root / "mine.tar.xz")
+    before = contents(root)
+    done = run("add", "mine.tar.xz")
+    assert done.exit_code == 0
+    assert "Nothing is to be added." in done.output
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("broken", ["config/config.yaml", "tests/studies/mine/deep/file"])
+def test_all_or_nothing_is_written(root: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = packed_and_removed(root)
+    write(root / "paper/references.yml", "")
+    before = contents(root)
+    for name in ("_replace", "_write_new"):
+        owner = study_package if name == "_replace" else study_package.Addition
+        monkeypatch.setattr(owner, name, failing_at(broken, getattr(owner, name)))
+    done = run("add", str(package), "--yes")
+    assert isinstance(done.exception, OSError)
+    assert contents(root) == before
+    assert not (root / "data/traces/mine").exists()
+
+
+def failing_at(broken: str, do: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that does as another, and fails where one of its arguments is the broken file."""
+    failed: list[str] = []
+
+    def does(*arguments: object) -> None:
+        if not failed and any(str(argument).endswith(broken) for argument in arguments):
+            failed.append(broken)
+            raise OSError(28, "No space left on device")
+        do(*arguments)
+
+    return does
+
+
+def test_a_file_where_a_folder_belongs_is_named(root: Path) -> None:
+    package = packed_and_removed(root)
+    write(root / "data/traces/mine", "a file")
+    assert "data/traces/mine" in refused("add", str(package), "--yes").splitlines()
+
+
+# ---- Remove
+
+
+def test_results_and_raw_files_of_the_study_alone_are_removed(root: Path) -> None:
+    gone = [
+        "results/tables/mine/a.csv",
+        "results/numbers/mine.json",
+        "results/measurements/mine.tuning.json",
+        "results/logs/collect/mine.log",
+        "results/logs/measure/c400/measure_mine_1.log",
+        "data/raw/c400/mine/cell/01.json",
+    ]
+    kept = [
+        "results/tables/mine2/a.csv",
+        "results/numbers/mine-2.json",
+        "results/logs/measure/c400/measure_mine_2_1.log",
+        "data/raw/disk/mine2/cell/01.json",
+        "results/report.pdf",
+    ]
+    for file in (*gone, *kept):
+        write(root / file, file)
+    shown = run("remove", "mine", answer="n\n")
+    assert all((root / file).exists() for file in (*gone, *kept, "notebooks/mine.py"))
+    for place in ("results/tables/mine", "data/raw/c400/mine", "data/twins/own.yaml", "config/studies/mine.yaml"):
+        assert f"  {place}\n" in shown.output
+    assert run("remove", "mine", "--yes").exit_code == 0
+    assert not any((root / file).exists() for file in gone)
+    assert all((root / file).exists() for file in kept)
+    assert not (root / "data/raw/c400").exists()
+
+
+def test_raw_files_are_kept_on_request(root: Path) -> None:
+    write(root / "data/raw/c400/mine/cell/01.json", "{}")
+    assert run("remove", "mine", "--yes", "--keep-raw").exit_code == 0
+    assert (root / "data/raw/c400/mine/cell/01.json").exists()
+
+
+def test_a_link_is_removed_and_its_target_stays(root: Path) -> None:
+    write(root.parent / "elsewhere/file", "precious")
+    shutil.rmtree(root / "data/traces/mine")
+    (root / "data/traces/mine").symlink_to(root.parent / "elsewhere")
+    (root / "data/published/mine/link").symlink_to(root.parent / "elsewhere")
+    assert run("remove", "mine", "--yes").exit_code == 0
+    assert (root.parent / "elsewhere/file").read_text() == "precious"
+    assert not (root / "data/traces/mine").is_symlink()
+
+
+def test_nothing_is_removed_while_a_run_measures(root: Path) -> None:
+    write(root / "data/raw/.run.lock", "4711")
+    with open(root / "data/raw/.run.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = contents(root)
+        assert refused("remove", "mine", "--yes").startswith("Process 4711 is running this workflow")
+        assert contents(root) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("config/studies/last.yaml", "experiments: {e: {replay: {trace: 'data/traces/mine/{bs}.parquet'}}}"),
+        ("data/workloads/last/recordings.yaml", "recordings: {r: {phases: {run: sh data/workloads/mine/run.sh}}}"),
+    ],
+)
+def test_a_study_that_another_one_needs_stays(root: Path, file: str, text: str) -> None:
+    write(root / file, text)
+    told = refused("remove", "mine", "--yes")
+    assert told.startswith(f"'mine' cannot be removed: {file} uses files in data/")
+    assert (root / "notebooks/mine.py").exists()
+
+
+def test_the_quick_report_gets_the_first_study_that_remains(root: Path) -> None:
+    assert run("remove", "mine", "--yes").exit_code == 0
+    assert (root / "config/quick.yaml").read_text() == "studies: [first]  # the quick one\ndrives: [quick, a]\n"
+
+
+def test_the_only_study_stays(root: Path) -> None:
+    write(root / "config/config.yaml", "studies: [mine]\n")
+    assert "'mine' is the only study" in refused("remove", "mine", "--yes")
+    assert (root / "notebooks/mine.py").exists()
+
+
+@pytest.mark.parametrize("name", ["*", "../mine", "m?ne", ""])
+def test_a_pattern_removes_nothing(root: Path, name: str) -> None:
+    before = contents(root)
+    assert "is no name of a study" in refused("remove", name, "--yes")
+    assert contents(root) == before
+
+
+def test_an_interrupted_removal_is_finished_by_a_second(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Path) -> Iterator[None]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(shutil, "rmtree", interrupted)
+        run("remove", "mine", "--yes")
+    assert study_files.files_of(root, "mine")
+    assert run("remove", "mine", "--yes").exit_code == 0
+    assert list(study_files.places_of(root, "mine")) == []
+    assert not (root / "data/twins/own.yaml").exists()
+
+
+# ---- List and check
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return copy_project(tmp_path_factory.mktemp("listed") / "project")
+
+
+def test_the_list_has_each_study_with_its_extent_and_files(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.root)
+    text = run("list").output
+    blocks = {block.split(":")[0]: block.splitlines() for block in text.replace("\n  ", "\x00").splitlines()}
+    shown = {name: "".join(lines).split("\x00") for name, lines in blocks.items()}
+    assert list(shown) == study_files.studies(project.root)
+    assert shown["saif2020"][1].startswith("configured, ")
+    assert shown["clarke2024"][1:3] == [
+        "not configured (config/config.yaml: studies), 35 cells on 7 drives, 2 repetitions each, 21 claims",
+        "config/studies/clarke2024.yaml",
+    ]
+
+
+def test_a_check_of_all_studies_names_each_mistake(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.root)
+    names = ["saif2020", "clarke2024", "datasheets"]
+    done = run("check", *names)
+    assert done.exit_code == 0
+    assert [line.split(":")[0] for line in done.output.splitlines()] == names
+    assert run("new", "mine").exit_code == 0
+    assert run("check", "mine").output == "mine: no mistake found; 4 cells on 1 drive, 2 repetitions each\n"
+    grid = project.root / "config/studies/mine.yaml"
+    grid.write_text(grid.read_text().replace("libaio", "psync"))
+    (project.root / "paper/studies/mine.typ").unlink()
+    done = run("check", "mine", "datasheets")
+    assert done.exit_code == 2
+    assert "config/studies/mine.yaml:18: experiments.depth: iodepth 4 has no effect" in done.output
+    assert "paper/studies/mine.typ: not there. `iopatterns study new mine` begins one." in done.output
+    assert "datasheets: no mistake found" in done.output
+    assert run("check", "no").exception is not None
