@@ -37,6 +37,6 @@ rule scorecard:
     log:
         "results/logs/scorecard.log",
     message:
-        "The scorecard, held against data/expectations"
+        "The scorecard, compared with what is expected of each study"
     shell:
         "iopatterns scorecard 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}"

@@ -1,6 +1,5 @@
 """The scorecard: what became of every published number and claim, and whether that is what is expected of the twins."""
 
-import functools
 import json
 import math
 from collections import Counter
@@ -9,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from iopatterns.analysis import published, quantities
-from iopatterns.base import files, yaml_schema
+from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import default, kinds
 from iopatterns.judging import checks, claims, classes
@@ -42,7 +40,6 @@ from iopatterns.judging.scorecard_types import (
 )
 
 FILE = "results/scorecard.json"
-EXPECTATIONS = "data/expectations"
 STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
 _HOLDS = {REPRODUCED, WITHIN}
 # Under which key a claim says why it came out as it did on the twins
@@ -388,37 +385,26 @@ def _entries(study: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def expect(root: Path) -> list[Path]:
-    """Make what the present scorecard says what is expected from now on; return the files written.
-
-    What its studies were configured with is the default from now on.
-    """
-    written, studies = [], load(root)["studies"]
-    for name, study in studies.items():
-        path = root / EXPECTATIONS / f"{name}.yaml"
+    """Make the present findings, and the configuration they are of, the expectations; return the files written."""
+    written = []
+    for name, study in load(root)["studies"].items():
+        before = default.load(root, name)
+        configured = study.get("configuration", before.configured if before else {})
         found = {entry["id"]: entry["finding"] for entry in _entries(study) if entry["finding"] != UNTESTABLE}
-        head = (
-            "# What a run on the twins finds of each claim and number: `snakemake scorecard` holds a run against it.\n"
-        )
-        text = head + yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
-        files.write(path, functools.partial(_fill, text))
-        written.append(path)
-    configured = {name: study["configuration"] for name, study in studies.items() if "configuration" in study}
-    return [*written, default.record(root, configured)] if configured else written
-
-
-def _fill(text: str, temporary: Path) -> None:
-    temporary.write_text(text, encoding="utf-8")
+        written.append(default.record(root, name, default.Expectations(configured, found)))
+    return written
 
 
 def not_default(root: Path) -> dict[str, list[str]]:
-    """Return in what the scorecard's studies differ from the default, by study: those alone that differ.
+    """Return the keys of config/ in which studies of the scorecard differ from the default, by study.
 
-    A scorecard that does not say what it is of is taken to be of the default.
+    A study without a difference is left out. A scorecard without a configuration is taken to be of the default.
     """
-    defaults, found = default.load(root), {}
+    found = {}
     for name, study in load(root)["studies"].items():
-        if "configuration" in study and name in defaults:
-            found[name] = default.differences(study["configuration"], defaults[name])
+        expectations = default.load(root, name)
+        if "configuration" in study and expectations:
+            found[name] = default.differences(study["configuration"], expectations.configured)
     return {name: names for name, names in found.items() if names}
 
 
@@ -434,20 +420,18 @@ def regressions(root: Path) -> list[str]:
     """Return a line for each claim or number that is expected to hold and no longer does.
 
     What was not measured is passed over: a run of fewer drives shows nothing about the others. So is a study that was
-    configured otherwise than by default, see `not_default`. Raises ScorecardError.
+    configured otherwise than by default, see `not_default`. Raises ScorecardError, ConfigError.
     """
     lines, others = [], not_default(root)
     for name, study in load(root)["studies"].items():
         if name in others:
             continue
-        path = root / EXPECTATIONS / f"{name}.yaml"
-        if not path.exists():
-            raise ScorecardError(f"{path.relative_to(root)}: not there. `iopatterns scorecard --expect` writes it.")
-        wanted = yaml_schema.read_yaml(root, f"{EXPECTATIONS}/{name}.yaml")
-        if not isinstance(wanted, dict):
-            raise ScorecardError(f"{path.relative_to(root)}: holds no expectations. Restore it, or write it anew.")
+        expectations = default.load(root, name)
+        if expectations is None:
+            path = default.path_for(root, name).relative_to(root)
+            raise ScorecardError(f"{path}: not there. `iopatterns scorecard --expect` writes it.")
         for entry in _entries(study):
-            before, now = wanted.get(entry["id"]), entry["finding"]
+            before, now = expectations.expected.get(entry["id"]), entry["finding"]
             if before in _HOLDS and now not in {*_HOLDS, UNTESTABLE}:
                 lines.append(
                     f"{name}: {entry['id']} ({entry['place']}): was {before}, now {now}. {_amount(entry)}".strip()

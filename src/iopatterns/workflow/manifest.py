@@ -167,7 +167,7 @@ class _Compared:
 
 
 def _compare(root: Path, plan: Plan, fio_version: str, folders: tuple[str, ...]) -> _Compared:
-    """Compare the results below ``folders`` with the manifests for a version of fio, where these are of the same run."""
+    """Compare results below ``folders`` with the manifests of a version of fio that are of the same configuration."""
     expected: dict[str, str] = {}
     paths: list[str] = []
     same = []
