@@ -111,17 +111,17 @@ def unpack(log: Path | None, die_with_parent: bool, sha256: str | None, archive:
 
 
 def _entry(drive: str, *, complete: bool = True) -> "Entry":
-    """Return a drive's entry of config/drives.yaml. Raises BadParameter where there is none.
+    """Return the entry of a drive. Raises BadParameter where there is no such drive.
 
     Without ``complete`` entries may lack what their kind needs.
     """
     from iopatterns.base import yaml_schema
-    from iopatterns.configuration import config
+    from iopatterns.configuration import drive_entries
 
-    drives = config.read_drives(Path.cwd(), complete=complete)
+    drives = drive_entries.read(Path.cwd(), complete=complete).entries
     if drive not in drives:
         near = yaml_schema.nearest(drive, drives)
-        message = f"{config.DRIVES_FILE} has no drive '{printable(drive)}'.{near}"
+        message = f"neither {drive_entries.FILE} nor a study has a drive '{printable(drive)}'.{near}"
         raise click.BadParameter(message, param_hint="DRIVE")
     return drives[drive]
 
@@ -269,7 +269,7 @@ def scorecard_command(expect: bool) -> None:
 
 
 @commands.command("bench")
-@click.option("--drive", required=True, help="The drive, by its name in config/drives.yaml.")
+@click.option("--drive", required=True, help="The name of a drive in config/, or of a model in data/twins.")
 @click.option("--rw", "rw", required=True, help="Workloads, such as randread,randwrite.")
 @click.option("--bs", "bs", required=True, help="Block sizes, such as 4k,64k.")
 @click.option("--iodepth", help="I/O depths, such as 1,8,32.")

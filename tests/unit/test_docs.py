@@ -23,6 +23,7 @@ import yaml
 from support import ROOT, cell_on_a_file, script
 
 from iopatterns import cli
+from iopatterns.configuration import drive_entries
 from iopatterns.raw import cells
 from iopatterns.twin import cli as twin_cli
 from iopatterns.twin import running
@@ -291,7 +292,7 @@ def test_every_target_and_key_given_to_snakemake_is_one(name: str) -> None:
     rules = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "Snakefile", *ROOT.glob("workflow/rules/*")])
     targets = set(re.findall(r"^rule (\w+):", rules, flags=re.MULTILINE))
     targets |= set(re.findall(r'^    name:\n        "([\w-]+)"$', rules, flags=re.MULTILINE))
-    targets |= {f"twin_of_{drive}" for drive in (*yaml.safe_load(page_of("config/drives.yaml")), "labdisk")}
+    targets |= {f"twin_of_{drive}" for drive in (*drive_entries.read(ROOT).entries, "labdisk")}
     # what a rule takes for itself is no key of the configuration
     keys = set(yaml.safe_load(page_of("config/config.yaml"))) | set(re.findall(r'config\.pop\("(\w+)"', rules))
     wrong = []

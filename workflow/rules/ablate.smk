@@ -1,6 +1,7 @@
 # Which claims rest on which mechanism of drives, kernel and file system: `snakemake --cores 2 ablate` measures what the
-# claims are computed of once as it is and once for each mechanism of config/ablations.yaml with that one off, and renews
-# data/ablation.yaml, which is committed. A default run reads that file and makes nothing of this.
+# claims are computed of once as it is and once for each mechanism of config/ablations.yaml and of the studies with that one
+# off, and writes a record for each study, data/ablation/<study>.yaml, which is committed. A default run reads the records
+# and makes nothing of this.
 rule ablate:
     input:
         measured=expand("results/ablation/{run}", run=PLAN.ablations()),
@@ -18,7 +19,7 @@ rule ablate:
 
 rule ablate_mechanism:
     input:
-        declared="config/ablations.yaml",
+        declared=lambda wildcards: PLAN.ablations()[wildcards.run],
         twins=PLAN.models(),
         traces=PLAN.ablated_traces(),
         claims=PLAN.claimed(),

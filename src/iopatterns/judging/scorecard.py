@@ -12,7 +12,7 @@ import pandas as pd
 from iopatterns.analysis import published, quantities
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import default, kinds
+from iopatterns.configuration import default, kinds, study_files
 from iopatterns.judging import checks, claims, classes
 from iopatterns.judging.checks.findings import (
     DEVIATES,
@@ -479,8 +479,9 @@ def overview(root: Path) -> str:
             if counts:
                 lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
         if stale := study["ablation"].get("stale"):
+            file = study_files.ABLATION.format(study=name)
             lines.append(
-                f"{name}: data/ablation.yaml is stale: {', '.join(stale)} changed since it was made. Make it anew:"
+                f"{name}: {file} is stale: {', '.join(stale)} changed since it was made. Make it again:"
                 " snakemake --cores 2 ablate"
             )
         for drive, own in study["own"].items():

@@ -14,7 +14,7 @@ from typing import Any, Literal, NoReturn, TextIO
 
 from iopatterns.base import children, messages, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, grid, kinds, sources
+from iopatterns.configuration import config, drive_entries, grid, kinds, sources
 from iopatterns.measuring import fio, health, machine, progress
 from iopatterns.measuring.drives.precondition import MOST_ROUNDS
 from iopatterns.raw import cells
@@ -358,23 +358,27 @@ class Plan:
         models = {drive["model"] for drive in self.config.drives.values() if kinds.is_simulated(drive)}
         return [os.path.relpath(find_model(model), self._root) for model in sorted(models)]
 
-    def ablations(self) -> list[str]:
-        """Return the names of the runs of an ablation, or end with a message where its declaration is wrong."""
+    def ablations(self) -> dict[str, str]:
+        """Return the names of the runs of an ablation, each with the file that declares what is switched off.
+
+        Where a declaration is wrong, end with a message.
+        """
         try:
-            return ablation.runs(self._root)
+            return ablation.runs(self.config)
         except IoPatternsError as error:
             _end(str(error))
 
     def ablation(self) -> list[str]:
-        """Return the files that say what an ablation found and whether that is stale, if there has been one."""
-        if not (self._root / ablation.RECORD).exists():
-            return []
-        return [ablation.DECLARED, ablation.RECORD, *self.ablated_traces()]
+        """Return the files that say what an ablation found and whether that is stale, or end with a message."""
+        try:
+            return ablation.files_of(self.config)
+        except IoPatternsError as error:
+            _end(str(error))
 
     def ablated_traces(self) -> list[str]:
         """Return the traces that an ablation replays, or end with a message where its declaration is wrong."""
         try:
-            found = ablation.traces(self._root, self.judged_studies).values()
+            found = ablation.traces(self.config, self.judged_studies).values()
         except IoPatternsError as error:
             _end(str(error))
         return sorted({trace for traces in found for trace in traces})
@@ -592,7 +596,7 @@ class Plan:
             if elsewhere:
                 raise yaml_schema.ConfigError(
                     "\n".join(
-                        f"{config.DRIVES_FILE}: {drive}.host: {self.host(drive)} has this drive, and this host is"
+                        f"{drive_entries.FILE}: {drive}.host: {self.host(drive)} has this drive, and this host is"
                         f" {machine.host_name()}. Measure it through Slurm: snakemake --profile profiles/slurm"
                         for drive in elsewhere
                     )
