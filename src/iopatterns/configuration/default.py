@@ -84,13 +84,15 @@ def load(root: Path, study: str) -> Expectations | None:
         return None
     file = str(path.relative_to(root))
     content = yaml_schema.read_yaml(root, file)
-    parts = [content.get(key) for key in ("configured", "expected")] if isinstance(content, dict) else []
-    if not (parts and all(isinstance(part, dict) for part in parts)):
+    configured, expected = (
+        content.get(key) if isinstance(content, dict) else None for key in ("configured", "expected")
+    )
+    if not (isinstance(configured, dict) and isinstance(expected, dict)):
         raise yaml_schema.ConfigError(
             f"{file}: needs the keys 'configured' and 'expected', each with a mapping. Restore it, or write it again:"
             " iopatterns scorecard --expect"
         )
-    return Expectations(*parts)
+    return Expectations(configured, expected)
 
 
 def record(root: Path, study: str, expectations: Expectations) -> Path:
