@@ -22,7 +22,7 @@ MECHANISMS = {
 }
 
 # Which the file of the study declares
-OWN = {"greed": {"says": "It is greedy", "set": [{"page_mapping.gc_policy": "cost_benefit"}], "models": ["intel"]}}
+OWN = {"codewords": {"says": "They are small", "set": [{"flash.codeword": "1 MiB"}], "models": ["intel"]}}
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_claims_on_what_is_fetched_ahead_rest_on_read_ahead_alone(ablated: Proje
 
 
 def test_a_drive_without_the_mechanism_is_not_measured(ablated: Project) -> None:
-    assert record(ablated)["mechanisms"] == {"read-ahead": ["intel"], "greed": ["intel"]}
+    assert record(ablated)["mechanisms"] == {"read-ahead": ["intel"], "codewords": ["intel"]}
     assert not list((ablated.root / "results/ablation/seeks").glob("*.parquet"))
 
 
@@ -85,7 +85,7 @@ def test_the_scorecard_has_what_was_found_and_what_each_mechanism_does(ablated: 
     assert study_of(ablated)["ablation"] == {
         "mechanisms": [
             {"name": "read-ahead", "says": "The drive reads ahead", "by": "set"},
-            {"name": "greed", "says": "It is greedy", "by": "set"},
+            {"name": "codewords", "says": "They are small", "by": "set"},
         ],
         "flips": FLIPS,
         "stale": [],
