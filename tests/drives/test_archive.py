@@ -419,7 +419,7 @@ def test_damage_ends_the_command_with_1_and_one_line(packed: Path, disk_folder: 
 def test_packing_an_unknown_drive_ends_with_2_and_the_nearest(project: Project) -> None:
     said = project.iopatterns("archive", "scratchh")
     assert said.returncode == 2
-    assert "config/drives.yaml has no drive 'scratchh'. Did you mean 'scratch'?" in said.stdout
+    assert "neither config/drives.yaml nor a study has a drive 'scratchh'. Did you mean 'scratch'?" in said.stdout
 
 
 def test_packing_a_drive_that_was_not_measured_ends_with_1(project: Project) -> None:

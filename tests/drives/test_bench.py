@@ -112,7 +112,7 @@ def test_any_factor_may_be_given_besides(project: Project) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--drive", "c40", "--rw", "read", "--bs", "4k"), "has no drive 'c40'. Did you mean 'c400'?"),
+        (("--drive", "c40", "--rw", "read", "--bs", "4k"), "a drive 'c40'. Did you mean 'c400'?"),
         (("--drive", "c400", "--rw", "rread", "--bs", "4k"), "rw[0]: 'rread'"),
         (("--drive", "c400", "--rw", "read", "--bs", "4q"), "bs[0]"),
         (

@@ -11,7 +11,7 @@ from support import ROOT, Project, copy_project, lay_out_recorded
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, grid, kinds
+from iopatterns.configuration import config, drive_entries, grid, kinds
 from iopatterns.judging import scorecard
 from iopatterns.workflow import ablation, ablation_runs
 
@@ -19,17 +19,20 @@ RECORDED = "data/traces/kapoor/zombies-small-10.parquet"
 WITHOUT = "data/traces/kapoor/zombies-small-1.parquet"
 MECHANISM = {"says": "The kernel reads ahead of programs", "traces": {RECORDED: WITHOUT}}
 NAME = "read-ahead of the kernel"
-SLUG = "read-ahead-of-the-kernel"
+SLUG = "kapoor.read-ahead-of-the-kernel"
+RECORD = "data/ablation/kapoor.yaml"
+# Of all studies: no drive measured here has it
+OF_ALL = {"seeks": {"says": "Heads move", "set": [{"disk.average_seek": 0}]}}
 EXPERIMENTS = ("zombies-small", "scale")
 DRIVE = "kapoor-128m"
-PLACE = f"config/ablations.yaml: {NAME}: traces:"
+PLACE = f"config/studies/kapoor.yaml: mechanisms.{NAME}: traces:"
 
 # Runs are here in the test's own process, which makes errors of warnings that pandas gives of how rows get their types
 pytestmark = pytest.mark.filterwarnings("ignore:The convert_:DeprecationWarning")
 
 
 def declare(project: Project, **changes: Any) -> None:
-    project.edit("config/ablations.yaml", mechanisms={NAME: {**MECHANISM, **changes}})
+    project.edit("config/studies/kapoor.yaml", mechanisms={NAME: {**MECHANISM, **changes}})
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +43,14 @@ def project(module_disk_folder: Path) -> Project:
     study = yaml.safe_load((project.root / "config/studies/kapoor.yaml").read_text(encoding="utf-8"))
     experiments = {name: study["experiments"][name] for name in EXPERIMENTS}
     project.edit("config/studies/kapoor.yaml", experiments=experiments)
+    project.edit("config/ablations.yaml", mechanisms=OF_ALL)
     declare(project)
     return project
+
+
+def declared(project: Project) -> list[ablation.Mechanism]:
+    """Return the mechanisms of the study alone."""
+    return [each for each in ablation.mechanisms(config.load(project.root)) if each.study is not None]
 
 
 # ---- What may be declared
@@ -52,7 +61,7 @@ def project(module_disk_folder: Path) -> Project:
     [
         (
             {"says": "It reads ahead", "traces": {"data/traces/kapoor/zombies-smal-10.parquet": WITHOUT}},
-            f"{PLACE} no experiment of a study replays 'data/traces/kapoor/zombies-smal-10.parquet'. Did you mean"
+            f"{PLACE} no experiment of the study replays 'data/traces/kapoor/zombies-smal-10.parquet'. Did you mean"
             f" '{RECORDED}'?",
         ),
         (
@@ -71,7 +80,7 @@ def project(module_disk_folder: Path) -> Project:
         ),
         (
             {**MECHANISM, "drive": "s350"},
-            f"config/ablations.yaml: {NAME}: drive: config/drives.yaml has no twin 's350'. Did you mean 's3500'?",
+            f"{PLACE.removesuffix('traces:')}drive: there is no simulated drive 's350'. Did you mean 's3500'?",
         ),
         (
             {"says": "It reads ahead", "traces": {}},
@@ -84,10 +93,10 @@ def project(module_disk_folder: Path) -> Project:
     ],
 )
 def test_what_cannot_be_replaced_is_told(project: Project, mechanism: dict[str, Any], message: str) -> None:
-    project.edit("config/ablations.yaml", mechanisms={NAME: mechanism})
+    project.edit("config/studies/kapoor.yaml", mechanisms={NAME: mechanism})
     try:
         with pytest.raises(IoPatternsError) as raised:
-            ablation.mechanisms(project.root)
+            declared(project)
         assert message in str(raised.value)
         assert len(str(raised.value).splitlines()) == 1
     finally:
@@ -95,21 +104,42 @@ def test_what_cannot_be_replaced_is_told(project: Project, mechanism: dict[str, 
 
 
 def test_what_the_source_does_not_say_of_its_programs_is_told_as_assumed(project: Project) -> None:
-    project.edit("config/ablations.yaml", mechanisms={NAME: {**MECHANISM, "assumed": True}})
+    declare(project, assumed=True)
     try:
-        assert [each.by for each in ablation.mechanisms(project.root)] == ["assumed"]
+        assert [each.by for each in declared(project)] == ["assumed"]
     finally:
         declare(project)
-    assert [each.by for each in ablation.mechanisms(project.root)] == ["traces"]
+    assert [each.by for each in declared(project)] == ["traces"]
 
 
-def test_what_is_replayed_is_known_whatever_is_configured() -> None:
-    """So that a mechanism is no mistake in a run of other studies alone."""
+def test_a_mechanism_of_traces_belongs_into_the_file_of_its_study(project: Project) -> None:
+    project.edit("config/ablations.yaml", mechanisms={NAME: MECHANISM})
+    try:
+        with pytest.raises(
+            IoPatternsError, match=r"^config/ablations\.yaml: mechanisms\..*: traces: each trace belongs to"
+        ):
+            declared(project)
+    finally:
+        project.edit("config/ablations.yaml", mechanisms=OF_ALL)
+
+
+def test_a_name_of_a_mechanism_of_all_studies_is_none_for_a_study(project: Project) -> None:
+    project.edit("config/studies/kapoor.yaml", mechanisms={"seeks": MECHANISM})
+    try:
+        with pytest.raises(
+            IoPatternsError, match=r"^config/studies/kapoor\.yaml: mechanisms\.seeks: config/ablations\.yaml has"
+        ):
+            declared(project)
+    finally:
+        declare(project)
+
+
+def test_what_is_replayed_is_in_the_package() -> None:
     shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "data/traces").glob("*/*.parquet")}
-    found = config.replayed(ROOT)
-    assert {trace for traces in found.values() for trace in traces} <= shipped
     conf = config.load(ROOT)
-    for study in ("kapoor", "park2009"):
+    found = config.replayed(conf)
+    assert {trace for traces in found.values() for trace in traces} <= shipped
+    for study in conf.studies:
         replays = {cell.specification["replay"]["trace"] for cell in grid.expand(conf, study) if is_replay(cell)}
         assert replays == found[study]
 
@@ -118,11 +148,11 @@ def is_replay(cell: grid.Cell) -> bool:
     return "replay" in cell.specification
 
 
-def test_a_study_with_a_mistake_that_is_not_asked_for_stops_nothing(project: Project) -> None:
+def test_a_mechanism_of_a_study_that_is_not_configured_stops_nothing(project: Project) -> None:
     path = project.root / "config/studies/mistaken.yaml"
-    path.write_text("experiments: {one: {vary: {bs: sizes}, replay: {}}}\n", encoding="utf-8")
+    path.write_text("mechanisms: {one: {traces: {a: b}}}\n", encoding="utf-8")
     try:
-        assert [each.name for each in ablation.mechanisms(project.root)] == [NAME]
+        assert [each.name for each in declared(project)] == [NAME]
     finally:
         path.unlink()
 
@@ -132,7 +162,7 @@ def test_a_study_with_a_mistake_that_is_not_asked_for_stops_nothing(project: Pro
 
 def test_a_trace_and_its_sum_are_replaced_in_the_cells_that_replay_it_alone(project: Project) -> None:
     conf = config.load(project.root)
-    (mechanism,) = ablation.mechanisms(project.root)
+    (mechanism,) = declared(project)
     off = mechanism.without(conf)
     assert list(off.drives) == [DRIVE]
     before, after = (
@@ -150,17 +180,17 @@ def test_a_trace_and_its_sum_are_replaced_in_the_cells_that_replay_it_alone(proj
 def test_a_trace_of_a_program_that_waited_for_another_drive_is_replayed_on_that(project: Project) -> None:
     declare(project, drive="s3500")
     try:
-        (mechanism,) = ablation.mechanisms(project.root)
+        (mechanism,) = declared(project)
         off = mechanism.without(config.load(project.root))
         assert list(off.drives) == [DRIVE]
-        assert dict(off.drives) == {DRIVE: config.read_drive(project.root, "s3500")}
+        assert dict(off.drives) == {DRIVE: drive_entries.read(project.root).resolved("s3500")}
         assert WITHOUT in {cell.specification["replay"]["trace"] for cell in grid.expand(off, "kapoor")}
     finally:
         declare(project)
 
 
 def test_no_drive_has_a_mechanism_whose_traces_the_configured_studies_do_not_replay(project: Project) -> None:
-    (mechanism,) = ablation.mechanisms(project.root)
+    (mechanism,) = declared(project)
     conf = config.load(project.root, {"drives": [DRIVE, "c400"], "studies": ["saif2020"]})
     assert not mechanism.without(conf).drives
 
@@ -169,7 +199,7 @@ def test_no_drive_has_a_mechanism_whose_traces_the_configured_studies_do_not_rep
 def measured(project: Project) -> Path:
     """The folder with what was measured with nothing off, and with the mechanism off, and the record of it."""
     folder = project.root / ablation.FOLDER
-    for name in ablation.runs(project.root):
+    for name in ablation.runs(config.load(project.root)):
         ablation_runs.run(project.root, name, {}, folder / name)
     ablation.record(project.root, {}, folder)
     return folder
@@ -193,34 +223,21 @@ def test_what_is_measured_differs_in_the_cell_whose_trace_is_replaced(measured: 
 
 @pytest.mark.slow
 def test_the_record_lists_the_drives_that_replay_the_trace(measured: Path, project: Project) -> None:
-    content = yaml.safe_load((project.root / ablation.RECORD).read_text(encoding="utf-8"))
-    assert content["drives"] == {NAME: [DRIVE]}
+    content = yaml.safe_load((project.root / RECORD).read_text(encoding="utf-8"))
+    assert content["mechanisms"] == {NAME: [DRIVE]}
     told = ablation.load(project.root)["kapoor"]
     assert told["mechanisms"] == [{"name": NAME, "says": MECHANISM["says"], "by": "traces"}]
     assert told["stale"] == []
 
 
 @pytest.mark.slow
-def test_what_is_recorded_of_other_studies_is_kept_while_it_is_not_stale(measured: Path, project: Project) -> None:
-    path = project.root / ablation.RECORD
-    before = path.read_text(encoding="utf-8")
-    found = yaml.safe_load(before)
-    # as a record of two studies has it, of which one has been measured anew
-    both = {"zhou": {"a-claim": [NAME]}, **found["flips"]}
-    conf = config.load(project.root, {"studies": ["zhou", "kapoor"]})
-    sums = ablation._sums(project.root, conf)
-    try:
-        path.write_text(yaml.safe_dump({**found, "made_from": sums, "flips": both}), encoding="utf-8")
-        assert "left out" not in ablation.record(project.root, {}, measured)
-        assert yaml.safe_load(path.read_text(encoding="utf-8"))["flips"] == both
-        sums["data/published/zhou/claims.yaml"] = "0"
-        path.write_text(yaml.safe_dump({**found, "made_from": sums, "flips": both}), encoding="utf-8")
-        assert "zhou: left out, since these have changed: data/published/zhou/claims.yaml" in ablation.record(
-            project.root, {}, measured
-        )
-        assert yaml.safe_load(path.read_text(encoding="utf-8"))["flips"] == found["flips"]
-    finally:
-        path.write_text(before, encoding="utf-8")
+def test_records_of_other_studies_stay_as_they_are(measured: Path, project: Project) -> None:
+    other = project.root / "data/ablation/zhou.yaml"
+    other.write_text("as it was", encoding="utf-8")
+    before = (project.root / RECORD).read_bytes()
+    assert ablation.record(project.root, {}, measured).splitlines()[-1] == f"{RECORD}: written"
+    assert (project.root / RECORD).read_bytes() == before
+    assert other.read_text(encoding="utf-8") == "as it was"
 
 
 # ---- When it is made anew
@@ -233,18 +250,18 @@ def test_a_record_is_stale_once_a_trace_was_recorded_anew(measured: Path, projec
     before = path.read_bytes()
     path.write_bytes(before + b"x")
     try:
-        assert ablation.load(project.root)["kapoor"]["stale"] == ["traces of kapoor"]
+        assert ablation.load(project.root)["kapoor"]["stale"] == ["traces"]
     finally:
         path.write_bytes(before)
 
 
 @pytest.mark.slow
 def test_a_record_is_stale_once_a_drive_has_other_settings(measured: Path, project: Project) -> None:
-    path = project.root / "config/drives.yaml"
+    path = project.root / "config/studies/kapoor.yaml"
     before = path.read_text(encoding="utf-8")
     path.write_text(before.replace("ftl.over_provisioning: 7", "ftl.over_provisioning: 6"), encoding="utf-8")
     try:
-        assert ablation.load(project.root)["kapoor"]["stale"] == [f"drive {DRIVE}"]
+        assert ablation.load(project.root)["kapoor"]["stale"] == ["config/studies/kapoor.yaml", f"drive {DRIVE}"]
     finally:
         path.write_text(before, encoding="utf-8")
 
@@ -265,11 +282,12 @@ def test_the_runs_of_an_ablation_and_the_scorecard_rest_on_the_traces(project: P
     names = ("scale-fsync-0", "scale-fsync-10", "zombies-small-1", "zombies-small-10", "zombies-small-20")
     traces = [f"data/traces/kapoor/{name}.parquet" for name in names]
     assert ablation.trace_files(conf) == traces
-    record = project.root / ablation.RECORD
+    record = project.root / RECORD
     before = record.read_bytes() if record.exists() else None
+    record.parent.mkdir(exist_ok=True)
     record.write_text("", encoding="utf-8")
     try:
-        assert ablation.record_files(conf) == [ablation.DECLARED, ablation.RECORD, *traces]
+        assert ablation.files_of(conf) == [ablation.DECLARED, "config/studies/kapoor.yaml", RECORD, *traces]
     finally:
         record.unlink()
         if before is not None:

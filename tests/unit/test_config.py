@@ -1,5 +1,6 @@
 """Mistakes in config/: each gives one message with file, key and the nearest valid choice."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,9 @@ import yaml
 from support import ROOT, Project, copy_project
 
 from iopatterns.base import yaml_schema
-from iopatterns.configuration import config
+from iopatterns.configuration import config, drive_entries, kinds
 
-MAIN, DRIVES, STUDY = config.CONFIG_FILE, config.DRIVES_FILE, "config/studies/saif2020.yaml"
+MAIN, DRIVES, STUDY = config.CONFIG_FILE, drive_entries.FILE, "config/studies/saif2020.yaml"
 
 
 @pytest.fixture
@@ -86,15 +87,36 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
             "\n  kind: archive",
             ["scratch.path: ", "there is no such file. Put the archive there"],
         ),
-        (DRIVES, "set: {ftl.initial_state: random}", "set: [random]", ["c400-steady.set: ['random'] is not valid"]),
+        (
+            STUDY,
+            "set: {flash.page: 64 KiB}",
+            "set: [64 KiB]",
+            ["twins.px05smb040-page-64k.set: ['64 KiB'] is not valid", "other values of its model's parameters"],
+        ),
+        (STUDY, "page-4k: {model: ", "page-4k: {modle: ", ["page-4k: unknown key 'modle'", "Did you mean 'model'?"]),
         (DRIVES, "\n  kind: file", "\n  set: {a: 1}\n  kind: file", ["scratch.set: belongs to kind 'twin'"]),
         (DRIVES, "\n  kind: file", "\n  host: node 7\n  kind: file", ["scratch.host: 'node 7' is not valid", "sinfo"]),
         (DRIVES, "\n  kind: file", "\n  host: 7\n  kind: file", ["scratch.host: 7 is not valid", "such as node7"]),
         (
             DRIVES,
-            "\nc400: {kind: twin,",
-            "\nc400: {kind: twin, host: a,",
-            ["c400.host: belongs to kind 'file'", "a 'twin'"],
+            "\nscratch:",
+            "\nmine: {kind: twin, host: a, model: c400}\nscratch:",
+            ["mine.host: belongs to kind 'file'", "a 'twin'"],
+        ),
+        (
+            DRIVES,
+            "\nscratch:",
+            "\nc400: {kind: twin, model: c400}\nscratch:",
+            [
+                "c400: config/studies/",
+                "has another drive of this name: {model: c400}. Give one of the two another name",
+            ],
+        ),
+        (
+            DRIVES,
+            "\nscratch:",
+            "\ntwins: {kind: twin, model: c400}\nscratch:",
+            ["twins: in config.yaml this word stands for all simulated drives", "Give the drive another name"],
         ),
         (STUDY, "direct: 1", "directt: 1", ["fio: unknown key 'directt'", "Did you mean 'direct'?"]),
         (STUDY, "direct: 1", "direct: yes", ["fio.direct: True is not valid", "O_DIRECT"]),
@@ -119,9 +141,13 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
         (STUDY, "noop, deadline", "noop, deadlin", ["vary.scheduler[2]: 'deadlin'", "Did you mean 'deadline'?"]),
         (
             STUDY,
-            "drives: [px05smb040]",
-            "drives: [px05smb]",
-            ["experiments.block-size.drives[0]", "'px05smb' is described in", "Did you mean 'px05smb040'?"],
+            "drives: [px02ssf020, px05smb040, c400]\n    runtime",
+            "drives: [px02ssf, px05smb040, c400]\n    runtime",
+            [
+                "experiments.initial.drives[0]: no drive 'px02ssf'",
+                "under twins in this file",
+                "Did you mean 'px02ssf020'?",
+            ],
         ),
         (STUDY, "bs: small_and_usual", "bs: [4k, 4k]", ["vary.bs", "twice"]),
         (STUDY, "randwrite]", "randwrit]", ["initial.vary.rw[3]: 'randwrit'", "Did you mean 'randwrite'?"]),
@@ -141,7 +167,7 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
             "direct: 1\n  read_iolog: config/config.yaml",
             ["experiments.initial: read_iolog: ", "config.yaml: line 1: the first line of a log must be one of"],
         ),
-        (STUDY, "experiments:", "drives: [px05smb]\nexperiments:", ["drives[0]", "Did you mean 'px05smb040'?"]),
+        (STUDY, "experiments:", "drives: [px05smb]\nexperiments:", [": drives[0]", "Did you mean 'px05smb040'?"]),
         (STUDY, "title:", "titlee:", ["unknown key 'titlee'", "Did you mean 'title'?"]),
         (STUDY, "ioengine: sync", "ioengine: sync\n  filename: /dev/sda", ["fio: unknown key 'filename'"]),
         (STUDY, "  direct: 1", "  direct: 1\n  direct: 0", ["line", "key 'direct' stands twice"]),
@@ -176,6 +202,87 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 
 def add_study(project: Project, name: str, text: str) -> None:
     (project.root / f"config/studies/{name}.yaml").write_text(text)
+
+
+def test_twins_are_the_simulated_drives_of_the_studies_in_the_order_of_each(project: Project) -> None:
+    text = "title: ''\nfio: {}\ndrives: [%s]\nexperiments: {e: {drives: [%s], vary: {rw: [read]}}}\n"
+    add_study(project, "one", text % ("c400, scratch", "pqi"))
+    add_study(project, "two", text % ("ocz, mine", "c400"))
+    add_study(project, "three", text % ("pqi, c400", "ocz"))
+    project.edit(DRIVES, mine={"kind": "twin", "model": "intel"})
+
+    def drives(*names: str, studies: list[str]) -> list[str]:
+        return list(config.load(project.root, {"drives": names, "studies": studies}).drives)
+
+    assert drives("twins", studies=["one"]) == ["c400", "pqi"]
+    assert drives("twins", studies=["one", "two"]) == ["ocz", "mine", "c400", "pqi"]
+    assert drives("pqi", "twins", "scratch", studies=["one"]) == ["pqi", "c400", "scratch"]
+    assert drives("scratch", "pqi", studies=["one"]) == ["scratch", "pqi"]
+    # where two studies contradict each other, the first decides
+    assert drives("twins", studies=["one", "three"]) == ["c400", "pqi", "ocz"]
+    assert drives("twins", studies=["three", "one"]) == ["pqi", "c400", "ocz"]
+
+
+def test_twins_of_studies_without_any_are_told(project: Project) -> None:
+    add_study(project, "one", "title: ''\nfio: {}\nexperiments: {e: {drives: [scratch], vary: {rw: [read]}}}\n")
+    with pytest.raises(
+        yaml_schema.ConfigError, match=f"^{MAIN}: drives: the configured studies name no simulated drive"
+    ):
+        config.load(project.root, {"drives": ["twins"], "studies": ["one"]})
+
+
+def test_the_order_of_the_shipped_drives_within_a_study_is_the_same_without_any_other_study() -> None:
+    conf = config.load(ROOT)
+
+    def of_study(study: str, drives: Iterable[str]) -> list[str]:
+        bodies = conf.studies[study]["experiments"].values()
+        return [drive for drive in drives if any(drive in body["drives"] for body in bodies)]
+
+    for removed in conf.studies:
+        others = [study for study in conf.studies if study != removed]
+        found = config.load(ROOT, {"studies": others}).drives
+        for study in others:
+            assert of_study(study, found) == of_study(study, conf.drives)
+
+
+def test_two_studies_may_define_a_drive_of_one_name_alike_alone(project: Project) -> None:
+    used = "twins: {used: {model: c400, set: {ftl.initial_state: random}}}"
+    add_study(project, "one", used)
+    add_study(project, "two", used)
+    assert drive_entries.read(project.root).entries["used"] == {
+        "kind": "twin",
+        "model": "c400",
+        "set": {"ftl.initial_state": "random"},
+    }
+    add_study(project, "two", used.replace("random", "fresh"))
+    with pytest.raises(yaml_schema.ConfigError) as caught:
+        config.load(project.root)
+    assert str(caught.value) == (
+        "config/studies/one.yaml: twins.used: config/studies/two.yaml has another drive of this name: {model: c400,"
+        " set: {ftl.initial_state: fresh}}. Give one of the two another name."
+    )
+
+
+def test_a_model_that_one_study_names_is_not_another_drive_in_a_second_study(project: Project) -> None:
+    add_study(project, "one", "twins: {c400: {model: c400, set: {ftl.initial_state: random}}}")
+    with pytest.raises(yaml_schema.ConfigError, match=r"c400.*has another drive of this name.*Give one of the two"):
+        config.load(project.root)
+
+
+def test_a_study_names_no_twin_that_another_study_defines(project: Project) -> None:
+    add_study(project, "one", "twins: {used: {model: c400}}")
+    project.edit(STUDY, drives=["used"])
+    with pytest.raises(
+        yaml_schema.ConfigError, match=rf"^{STUDY}: drives\[0\]: no drive 'used' is in .*under twins in this"
+    ):
+        config.load(project.root)
+
+
+@pytest.mark.parametrize("name", ["c400", "c400-steady", "wiscsim", "scratch"])
+def test_drives_of_the_user_and_of_studies_and_models_are_found_by_name(name: str) -> None:
+    known = drive_entries.read(ROOT)
+    assert kinds.is_simulated(known.resolved(name)) == (name != "scratch")
+    assert list(config.load(ROOT, {"drives": [name]}).drives) == [name]
 
 
 def test_drives_that_any_study_names_are_of_a_source_configured_or_not(project: Project) -> None:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from support import ROOT, lay_out_recorded
 
+from iopatterns.base.yaml_schema import ConfigError
 from iopatterns.configuration import config, default
 from iopatterns.judging import scorecard
 
@@ -24,13 +25,10 @@ def described(overrides: dict[str, Any] | None = None, *, study: str = STUDY) ->
 def judged(tmp_path: Path) -> Path:
     """A project with the recorded measurement, of which nothing that was found is expected."""
     root = lay_out_recorded(tmp_path / "project")
-    shutil.copy(ROOT / default.FILE, root / default.FILE)
     for entry in (content := scorecard.load(root))["studies"][STUDY]["claims"]:
         entry["finding"] = "deviates"
     content["studies"][STUDY]["configuration"] = described()
     scorecard.write(root, content["studies"])
-    (root / scorecard.EXPECTATIONS).mkdir()
-    shutil.copy(ROOT / scorecard.EXPECTATIONS / f"{STUDY}.yaml", root / scorecard.EXPECTATIONS)
     return root
 
 
@@ -43,7 +41,9 @@ def configure(root: Path, **changes: Any) -> None:
 
 @pytest.mark.parametrize("study", CONFIGURED.studies)
 def test_the_default_recorded_is_the_committed_configuration(study: str) -> None:
-    assert default.load(ROOT)[study] == described(study=study), "iopatterns scorecard --expect renews it"
+    expectations = default.load(ROOT, study)
+    assert expectations is not None
+    assert expectations.configured == described(study=study), "iopatterns scorecard --expect renews it"
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,21 @@ def test_a_run_of_other_values_is_not_judged_and_says_why(judged: Path) -> None:
 @pytest.mark.slow
 def test_what_is_made_the_default_is_judged_from_then_on(judged: Path) -> None:
     configure(judged, repetitions=2)
-    assert scorecard.expect(judged)[-1] == judged / default.FILE
+    assert scorecard.expect(judged) == [default.path_for(judged, STUDY)]
     assert scorecard.not_judged(judged) == []
-    kept = default.load(ROOT)
-    assert default.load(judged) == {**kept, STUDY: {**kept[STUDY], "repetitions": 2}}
+    expectations = default.load(judged, STUDY)
+    assert expectations is not None
+    assert expectations.configured == {**described(), "repetitions": 2}
+    assert set(expectations.expected.values()) >= {"deviates"}
+
+
+@pytest.mark.parametrize("text", ["", "expected: {a: reproduced}", "configured: {}\nexpected: [a]", "- a"])
+def test_a_file_that_holds_no_expectations_is_named_with_its_keys(tmp_path: Path, text: str) -> None:
+    path = default.path_for(tmp_path, STUDY)
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=rf"^data/published/{STUDY}/expectations\.yaml: needs the keys 'configured'"):
+        default.load(tmp_path, STUDY)
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ import yaml
 from support import ROOT, cell_on_a_file, script
 
 from iopatterns.cli import iopatterns_command
+from iopatterns.configuration import drive_entries
 from iopatterns.raw import cells
 from iopatterns.twin import running
 from iopatterns.twin.cli import twin_command
@@ -274,7 +275,7 @@ def test_every_target_and_key_given_to_snakemake_is_one(name: str) -> None:
     rules = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "Snakefile", *ROOT.glob("workflow/rules/*")])
     targets = set(re.findall(r"^rule (\w+):", rules, flags=re.MULTILINE))
     targets |= set(re.findall(r'^    name:\n        "([\w-]+)"$', rules, flags=re.MULTILINE))
-    targets |= {f"twin_of_{drive}" for drive in (*yaml.safe_load(page_of("config/drives.yaml")), "labdisk")}
+    targets |= {f"twin_of_{drive}" for drive in (*drive_entries.read(ROOT).entries, "labdisk")}
     # what a rule takes for itself is no key of the configuration
     keys = set(yaml.safe_load(page_of("config/config.yaml"))) | set(re.findall(r'config\.pop\("(\w+)"', rules))
     wrong = []
@@ -312,7 +313,7 @@ def test_commands_are_found_at_all() -> None:
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_table_of_studies_has_the_counts_of_the_data(study: str) -> None:
     folder = ROOT / "data/published" / study
-    expected = yaml.safe_load((ROOT / f"data/expectations/{study}.yaml").read_text(encoding="utf-8"))
+    expected = yaml.safe_load((folder / "expectations.yaml").read_text(encoding="utf-8"))["expected"]
     content = yaml.safe_load((folder / "claims.yaml").read_text(encoding="utf-8"))
     with open(folder / "values.csv", encoding="utf-8", newline="") as file:
         numbers = sum(1 for _ in csv.DictReader(file))

@@ -156,8 +156,8 @@ def test_at_least_twenty_claims_with_a_name_of_their_own_fit_the_schema() -> Non
         assert set(each["between"]) <= known
 
 
-def test_every_drive_of_the_values_is_one_of_config_drives() -> None:
-    drives = yaml_schema.read_yaml(ROOT, "config/drives.yaml")
+def test_every_drive_of_the_values_is_one_of_the_study() -> None:
+    drives = yaml_schema.read_yaml(ROOT, "config/studies/kapoor.yaml")["twins"]
     keys = set(published.load(FOLDER)["drive_key"]) - {""}
     assert keys <= set(published.load_drives(FOLDER)["drive_key"]) <= set(drives)
     coverages = published.load(FOLDER).query("quantity == 'coverage of the map cache'")["value"]

@@ -8,8 +8,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from support import ROOT
 
-from iopatterns.base.yaml_schema import read_yaml
-from iopatterns.configuration import config, kinds
+from iopatterns.configuration import kinds, schemas
 from iopatterns.measuring.drives import open_drive
 from iopatterns.twin import models
 
@@ -106,7 +105,7 @@ def test_needed_keys_stand_in_the_order_of_the_entry() -> None:
 
 
 def test_the_schema_has_a_property_for_each_key_of_each_kind_and_no_other() -> None:
-    properties = read_yaml(ROOT, f"{config.SCHEMAS_FOLDER}/drives.schema.yaml")["additionalProperties"]["properties"]
+    properties = schemas.load(ROOT, "drives")["additionalProperties"]["properties"]
     assert set(properties) == set().union(*(kind.allowed for kind in kinds.KINDS.values()))
 
 

@@ -1,6 +1,8 @@
 """A manifest is held against a run study by study, and what all of them make where all are as the manifest has them."""
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,7 +47,7 @@ def fill(project: Project) -> None:
 def test_the_same_run_agrees(run: Project) -> None:
     same, text = manifest.verdict(run.root, FIO)
     assert same
-    assert text == f"all {2 * 2 + 2 * 2 + 2} files are those of data/manifests/{FIO}.sha256, byte for byte"
+    assert text == f"all {2 * 2 + 2 * 2 + 2} files are those of data/manifests/{FIO}, byte for byte"
 
 
 def test_a_study_of_another_configuration_is_not_compared_and_the_other_is(run: Project) -> None:
@@ -82,6 +84,41 @@ def test_a_run_of_fewer_studies_is_compared_by_those(run: Project) -> None:
     assert text.startswith("all 4 files of two are those of")
 
 
+def test_after_a_study_and_its_manifest_are_removed_the_others_are_compared(run: Project) -> None:
+    manifest.path_for(run.root, FIO, "one").unlink()
+    (run.root / "config/studies/one.yaml").unlink()
+    run.edit("config/config.yaml", studies=["two"])
+    (run.root / SHARED[1]).write_text("another report, of one study")
+    same, text = manifest.verdict(run.root, FIO)
+    assert same
+    assert text == f"all 4 files of two are those of data/manifests/{FIO}, byte for byte"
+
+
+def test_a_study_without_a_manifest_is_not_compared_and_the_others_are(run: Project) -> None:
+    manifest.path_for(run.root, FIO, "one").unlink()
+    same, text = manifest.verdict(run.root, FIO)
+    assert same
+    assert text.startswith("all 4 files of two are those of")
+    assert text.endswith("not compared: one, of another configuration than the manifest")
+
+
+def test_a_report_of_the_studies_in_another_order_is_not_compared(run: Project) -> None:
+    run.edit("config/config.yaml", studies=STUDIES[::-1])
+    (run.root / SHARED[1]).write_text("the studies in another order")
+    same, text = manifest.verdict(run.root, FIO)
+    assert same
+    assert text.startswith("all 8 files of two, one are those of")
+
+
+def test_sha256sum_reads_each_file_of_the_manifest(run: Project) -> None:
+    for name, count in {"one": 4, "two": 4, manifest.REPORT: 2}.items():
+        path = manifest.path_for(run.root, FIO, name)
+        done = subprocess.run(
+            ["sha256sum", "--check", "--strict", path], cwd=run.root, check=True, capture_output=True, text=True
+        )
+        assert done.stdout.count(": OK\n") == len(done.stdout.splitlines()) == count
+
+
 def test_a_study_that_was_left_out_on_the_command_line_is_not_missed(run: Project) -> None:
     (run.root / "results/colophon.json").write_text(json.dumps({"order": ["one"], "drives": [{"name": "c400"}]}))
     same, text = manifest.verdict(run.root, FIO)
@@ -109,7 +146,7 @@ def test_with_another_fio_what_names_no_version_is_held_against_the_manifest_tha
     same, text = manifest.verdict(run.root, "fio-1")
     assert same
     assert text.startswith("none is committed for fio-1. Of 2 tables, figures and numbers, 2 are those of")
-    assert text.endswith(f"data/manifests/{FIO}.sha256, byte for byte")
+    assert text.endswith(f"data/manifests/{FIO}, byte for byte")
     for study in STUDIES:
         (run.root / f"results/tables/{study}/t.csv").write_text("of a later fio")
     manifest.write(run.root, "fio-2")
@@ -117,10 +154,10 @@ def test_with_another_fio_what_names_no_version_is_held_against_the_manifest_tha
     (run.root / "results/measurements/two.parquet").write_text("of this fio")
     same, text = manifest.verdict(run.root, "fio-1")
     assert same
-    assert "2 tables, figures and numbers, 1 are those of data/manifests/fio-2.sha256" in text
+    assert "2 tables, figures and numbers, 1 are those of data/manifests/fio-2," in text
     assert text.splitlines()[1:] == ["  results/tables/two/t.csv"]
 
 
 def test_where_no_manifest_is_committed_nothing_is_compared(run: Project) -> None:
-    manifest.path_for(run.root, FIO).unlink()
+    shutil.rmtree(run.root / manifest.FOLDER / FIO)
     assert manifest.verdict(run.root, FIO) == (True, f"not compared: none is committed, for {FIO} or any other")

@@ -231,9 +231,9 @@ def test_a_live_run_replays_what_it_records_by_what_that_is_made_of(project: Pro
     assert "results/traces/park2009/sequential-sandia-cth-mtron-7500.parquet" in first
     assert "results/traces/kapoor/mix.parquet" in first
     assert replays() == first
-    entry = yaml.safe_load((project.root / "config/drives.yaml").read_text())["mtron-7500"]
-    slower = {**entry, "set": {**entry.get("set", {}), "flash.read_time": "99 us"}}
-    project.edit("config/drives.yaml", **{"mtron-7500": slower})
+    twins = yaml.safe_load((project.root / "config/studies/park2009.yaml").read_text())["twins"]
+    twins["mtron-7500"]["set"]["flash.read_time"] = "99 us"
+    project.edit("config/studies/park2009.yaml", twins=twins)
     changed = {name for name, made_of in replays().items() if made_of != first[name]}
     assert changed == {name for name in first if name.endswith("mtron-7500.parquet")}
     kernel.write_bytes(b"another kernel")

@@ -228,8 +228,8 @@ def test_the_three_models_are_fitted_to_table_ii_alone() -> None:
         assert "predicted" not in fit
 
 
-def test_every_drive_of_the_values_is_one_of_config_drives() -> None:
-    drives = yaml_schema.read_yaml(ROOT, "config/drives.yaml")
+def test_every_drive_of_the_values_is_one_of_the_study() -> None:
+    drives = yaml_schema.read_yaml(ROOT, "config/studies/park2009.yaml")["twins"]
     assert set(published.load(FOLDER)["drive_key"]) - {""} == set(published.load_drives(FOLDER)["drive_key"])
     assert set(published.load_drives(FOLDER)["drive_key"]) <= set(drives)
 

@@ -7,7 +7,7 @@ import yaml
 from support import ROOT
 
 from iopatterns.analysis.published import conditions, load, load_drives
-from iopatterns.configuration import config
+from iopatterns.configuration import drive_entries
 from iopatterns.configuration.factors import get
 from iopatterns.configuration.sources import VALUE_COLUMNS, PublishedError
 
@@ -262,7 +262,7 @@ def test_each_value_that_is_measured_is_of_a_cell_of_the_study_s_grid(study: str
 def test_each_source_s_drives_are_those_that_its_study_names(study: str) -> None:
     grid = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text(encoding="utf-8"))
     named = {drive for body in (grid, *grid["experiments"].values()) for drive in body.get("drives", [])}
-    described = config.read_drives(ROOT)
+    described = drive_entries.read(ROOT).entries
     models = {str(described[name].get("model")) for name in named}  # one drive may be measured in several states
     listed = load_drives(SAIF2020.parent / study)["drive_key"]
     # an experiment may run on drives of other sources besides

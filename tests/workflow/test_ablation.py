@@ -11,7 +11,7 @@ from support import ROOT, Project, copy_project
 from iopatterns.configuration import config
 from iopatterns.workflow import ablation
 
-RECORD = "data/ablation.yaml"
+RECORD = "data/ablation/zhou.yaml"
 CLAIMS = "data/published/zhou/claims.yaml"
 # Of the claims about these experiments those that are told of what was fetched ahead; the first has two checks
 FLIPS = {"prefetch-not-used": ["read-ahead"], "sequential-reads-need-cache": ["read-ahead"]}
@@ -20,6 +20,9 @@ MECHANISMS = {
     "read-ahead": {"says": "The drive reads ahead", "set": [{"read_ahead.window": 0, "read_ahead.refill": 0}]},
     "seeks": {"says": "Heads move", "set": [{"disk.average_seek": 0}]},
 }
+
+# Which the file of the study declares
+OWN = {"codewords": {"says": "They are small", "set": [{"flash.codeword": "1 MiB"}], "models": ["intel"]}}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,7 @@ def ablated(module_disk_folder: Any) -> Project:
     # the levels of which the claims speak, and one beside them
     experiments["order"]["vary"] |= {"skip": ["4k", "60k"]}
     experiments["alignment"]["vary"] |= {"offset": [0, 512]}
-    project.edit("config/studies/zhou.yaml", experiments=experiments)
+    project.edit("config/studies/zhou.yaml", experiments=experiments, mechanisms=OWN)
     for target in ("ablate", "results/scorecard.json"):
         done = project.snakemake(target)
         assert done.returncode == 0, done.stdout
@@ -53,12 +56,18 @@ def study_of(project: Project) -> dict[str, Any]:
 
 
 def test_claims_on_what_is_fetched_ahead_rest_on_read_ahead_alone(ablated: Project) -> None:
-    assert record(ablated)["flips"] == {"zhou": FLIPS}
+    assert record(ablated)["flips"] == FLIPS
 
 
 def test_a_drive_without_the_mechanism_is_not_measured(ablated: Project) -> None:
-    assert record(ablated)["drives"] == {"read-ahead": ["intel"], "seeks": []}
+    assert record(ablated)["mechanisms"] == {"read-ahead": ["intel"], "codewords": ["intel"]}
     assert not list((ablated.root / "results/ablation/seeks").glob("*.parquet"))
+
+
+def test_a_mechanism_of_a_study_is_measured_under_the_name_of_the_study(ablated: Project) -> None:
+    assert [path.name for path in sorted((ablated.root / "results/ablation").glob("zhou.*/*.parquet"))] == [
+        "zhou.parquet"
+    ]
 
 
 def test_nothing_of_it_comes_into_the_raw_files_of_the_run(ablated: Project) -> None:
@@ -74,7 +83,10 @@ def test_nothing_of_it_comes_into_the_raw_files_of_the_run(ablated: Project) -> 
 
 def test_the_scorecard_has_what_was_found_and_what_each_mechanism_does(ablated: Project) -> None:
     assert study_of(ablated)["ablation"] == {
-        "mechanisms": [{"name": name, "says": body["says"], "by": "set"} for name, body in MECHANISMS.items()],
+        "mechanisms": [
+            {"name": "read-ahead", "says": "The drive reads ahead", "by": "set"},
+            {"name": "codewords", "says": "They are small", "by": "set"},
+        ],
         "flips": FLIPS,
         "stale": [],
     }
@@ -110,7 +122,7 @@ def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Pr
         told = ablated.iopatterns("scorecard", "--expect")
         assert told.returncode == 0, told.stdout
         told = ablated.iopatterns("scorecard")
-        assert "data/ablation.yaml is stale: data/twins/intel.yaml changed since it was made" in told.stdout
+        assert f"{RECORD} is stale: data/twins/intel.yaml changed since it was made" in told.stdout
         assert "snakemake --cores 2 ablate" in told.stdout
     finally:
         (ablated.root / RECORD).write_bytes(before)
@@ -121,7 +133,7 @@ def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Pr
     [
         (
             {"read-ahead": {"says": "It reads ahead", "set": [{"read_ahead.windw": 0}]}},
-            "config/ablations.yaml: read-ahead: twins have no parameter 'read_ahead.windw'. Did you mean"
+            "config/ablations.yaml: mechanisms.read-ahead: twins have no parameter 'read_ahead.windw'. Did you mean"
             " 'read_ahead.window'?",
         ),
         (
@@ -131,7 +143,7 @@ def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Pr
         ),
         (
             {"read-ahead": {"says": "It reads ahead", "set": [{"read_ahead.window": 0}], "models": ["c40"]}},
-            "config/ablations.yaml: read-ahead: models: there is no 'c40'. Did you mean 'c400'?",
+            "config/ablations.yaml: mechanisms.read-ahead: models: there is no 'c40'. Did you mean 'c400'?",
         ),
     ],
 )
@@ -150,20 +162,22 @@ def test_a_mechanism_that_cannot_be_switched_off_is_told_before_anything_runs(
 
 def test_what_a_drive_sets_stays_set_when_a_mechanism_is_off() -> None:
     drive = config.load(ROOT, {}).drives["wsl-ssd-cold"]
-    off: Any = ablation.Mechanism("frames", "It has frames", [{"link.frame_time": 0}]).off(drive)
+    off: Any = ablation.Mechanism("frames", "It has frames", switches=[{"link.frame_time": 0}]).off(drive)
     assert dict(drive).get("set") == {"read_cache.initial": "0"}
     assert off["set"] == {"read_cache.initial": "0", "link.frame_time": "0"}
 
 
 def test_a_mechanism_of_some_models_is_off_in_these_alone() -> None:
     drives = config.load(ROOT, {}).drives
-    smaller = ablation.Mechanism("map", "It maps", [{"flash.page": "8 KiB", "page_mapping.unit": "8 KiB"}], ["intel"])
+    smaller = ablation.Mechanism(
+        "map", "It maps", switches=[{"flash.page": "8 KiB", "page_mapping.unit": "8 KiB"}], models=["intel"]
+    )
     assert [name for name, drive in drives.items() if smaller.off(drive)] == ["intel"]
 
 
 def test_each_declared_mechanism_can_be_switched_off_and_a_drive_of_the_default_has_it() -> None:
     conf = config.load(ROOT, {})
-    for mechanism in ablation.mechanisms(ROOT):
+    for mechanism in ablation.mechanisms(conf):
         assert mechanism.without(conf).drives, mechanism.name
 
 

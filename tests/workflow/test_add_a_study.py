@@ -129,7 +129,7 @@ def test_the_scorecard_has_its_numbers_with_errors(card: dict[str, list[dict[str
 
 def test_what_the_section_says_is_seen_is_seen(said: dict[str, str]) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    (shown,) = re.findall(r"^```\n(data/expectations/.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    (shown,) = re.findall(r"^```\n(data/published/gap/expectations.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     assert output_of(said, "iopatterns scorecard") == [shown]
 
 

@@ -78,7 +78,7 @@ def test_nothing_but_reads_was_asked_of_the_drive(done: tuple[Project, Path, str
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("twin_of_c40", "config/drives.yaml has no drive of that name. Did you mean 'c400'?"),
+        ("twin_of_c40", "neither config/drives.yaml nor a study has a drive of that name. Did you mean 'c400'?"),
         ("twin_of_elsewhere", "'elsewhere' was measured elsewhere"),
     ],
 )

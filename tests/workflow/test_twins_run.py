@@ -76,8 +76,8 @@ def test_changed_model_measures_its_cells_anew(idle: Project, disk_folder: Path)
     model = project.root / "data/twins/own.yaml"
     text = (project.root / "data/twins/px05smb040.yaml").read_text()
     model.write_text(text.replace("page_time: {value: 100 ns", "page_time: {value: 200 ns"))
-    drives = project.root / "config/drives.yaml"
-    drives.write_text(drives.read_text().replace("model: px05smb040", "model: data/twins/own.yaml"))
+    project.edit("config/studies/saif2020.yaml", twins={"px05smb040": {"model": "data/twins/own.yaml"}})
+    (project.root / "config/studies/clarke2024.yaml").unlink()  # which names the drive of the shipped model
     dry = project.snakemake("-n")
     assert dry.returncode == 0, dry.stdout
     assert dry.stdout.count("Measuring saif2020 on px05smb040: ") == 8
@@ -85,9 +85,8 @@ def test_changed_model_measures_its_cells_anew(idle: Project, disk_folder: Path)
 
 
 def test_unknown_model_is_told_with_the_nearest(project: Project) -> None:
-    drives = project.root / "config/drives.yaml"
-    drives.write_text(drives.read_text().replace("model: px05smb040", "model: px05smb04"))
-    project.edit("config/config.yaml", drives=["px05smb040"])
+    project.edit("config/drives.yaml", mine={"kind": "twin", "model": "px05smb04"})
+    project.edit("config/config.yaml", drives=["mine"])
     wrong = project.snakemake("-n")
     assert wrong.returncode == 2
     assert "no such model. Did you mean 'px05smb040'?" in wrong.stdout

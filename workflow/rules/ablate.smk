@@ -1,9 +1,10 @@
 # Which claims rest on which mechanism of drives, kernel and file system: `snakemake --cores 2 ablate` measures what the
-# claims are computed of once as it is and once for each mechanism of config/ablations.yaml with that one off, and renews
-# data/ablation.yaml, which is committed. A default run reads that file and makes nothing of this.
+# claims are computed of once as it is and once for each mechanism of config/ablations.yaml and of the studies with that one
+# off, and writes a record for each study, data/ablation/<study>.yaml, which is committed. A default run reads the records
+# and makes nothing of this.
 rule ablate:
     input:
-        measured=expand("results/ablation/{run}", run=ablation.runs(ROOT)),
+        measured=expand("results/ablation/{run}", run=ablation.runs(CONF)),
         published=study_rules.claimed(CONF),
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate.py"),
     log:
@@ -18,7 +19,7 @@ rule ablate:
 
 rule ablate_mechanism:
     input:
-        declared="config/ablations.yaml",
+        declared=lambda wildcards: ablation.runs(CONF)[wildcards.run],
         twins=twin_models.files(CONF),
         traces=ablation.trace_files(CONF),
         claims=study_rules.claimed(CONF),

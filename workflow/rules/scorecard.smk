@@ -11,7 +11,7 @@ rule judge:
             *study_rules.published(CONF, *CELLS.studies),
         ],
         twins=twin_models.files(CONF),
-        ablation=ablation.record_files(CONF),
+        ablation=ablation.files_of(CONF),
         schema="workflow/schemas/claims.schema.yaml",
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/judge.py"),
     output:
@@ -37,6 +37,6 @@ rule scorecard:
     log:
         "results/logs/scorecard.log",
     message:
-        "The scorecard, held against data/expectations"
+        "The scorecard, compared with what is expected of each study"
     shell:
         "iopatterns scorecard 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}"

@@ -21,7 +21,7 @@ def command(drive: str, writing: bool) -> None:
     not be measured.
     """
     from iopatterns.base.yaml_schema import ConfigError
-    from iopatterns.configuration import config, kinds
+    from iopatterns.configuration import drive_entries, kinds
     from iopatterns.measuring.drives.gate import Gate
 
     entry = drive_entry(drive, complete=False)
@@ -30,7 +30,7 @@ def command(drive: str, writing: bool) -> None:
         click.echo(f"{drive}: a drive of kind '{entry['kind']}' touches no device, so there is nothing to check.")
         return
     if "path" not in entry:
-        raise ConfigError(f"{config.DRIVES_FILE}: {drive}: the entry has no path. Add one.")
+        raise ConfigError(f"{drive_entries.FILE}: {drive}: the entry has no path. Add one.")
     passed = True
     with Gate(entry) as gate:
         for each in gate.checks(writing=writing):

@@ -8,21 +8,23 @@ if TYPE_CHECKING:
 
 
 def drive_entry(name: str, *, complete: bool = True) -> "Entry":
-    """Return the entry of a drive in config/drives.yaml of the current folder.
+    """Return the entry of a drive of the project in the current folder.
 
     Args:
         name: The name of the drive.
         complete: Whether the entry must have all keys that its kind needs.
 
     Raises:
-        ConfigError: The file has no such drive, or has a mistake.
+        ConfigError: Neither config/drives.yaml nor a study has the drive, or a file has a mistake.
     """
     from iopatterns.base import yaml_schema
     from iopatterns.base.messages import printable
-    from iopatterns.configuration import config
+    from iopatterns.configuration import drive_entries
 
-    drives = config.read_drives(Path.cwd(), complete=complete)
+    drives = drive_entries.read(Path.cwd(), complete=complete).entries
     if name not in drives:
         near = yaml_schema.nearest(name, drives)
-        raise yaml_schema.ConfigError(f"{config.DRIVES_FILE} has no drive '{printable(name)}'.{near}")
+        raise yaml_schema.ConfigError(
+            f"neither {drive_entries.FILE} nor a study has a drive '{printable(name)}'.{near}"
+        )
     return drives[name]

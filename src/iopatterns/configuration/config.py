@@ -1,7 +1,6 @@
 """Reads config/: closed schemas, and messages that name the file, the key and the nearest valid choice."""
 
 import contextlib
-import errno
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,13 +11,12 @@ from typing import Any, NotRequired, TypedDict
 from iopatterns.base import units
 from iopatterns.base.messages import printable
 from iopatterns.base.yaml_schema import ConfigError, check, nearest, read_yaml
-from iopatterns.configuration import factors, iologs, kinds
+from iopatterns.configuration import drive_entries, factors, iologs, kinds, schemas
+from iopatterns.configuration.drive_entries import DriveEntries
 from iopatterns.configuration.iologs import LogOfCalls
 
 CONFIG_FILE = "config/config.yaml"
-DRIVES_FILE = "config/drives.yaml"
 STUDIES_FOLDER = "config/studies"
-SCHEMAS_FOLDER = "workflow/schemas"
 # In a study, in place of the levels of the factor `trace`: all traces of the user's own
 ALL_TRACES = "traces"
 # What `filled_in` raises for a text that names what is not varied
@@ -41,7 +39,10 @@ class Experiment(TypedDict):
 
 
 class Study(TypedDict):
-    """A file of config/studies: the fio options common to all cells, and the experiments by name."""
+    """A file of config/studies: the fio options common to all cells, and the experiments by name.
+
+    ``twins`` are simulated drives that it defines, ``mechanisms`` what its ablation switches off, each by name.
+    """
 
     title: str
     fio: dict[str, int | str]
@@ -53,6 +54,8 @@ class Study(TypedDict):
     figures: NotRequired[list[str]]
     iodepth_has_no_effect: NotRequired[bool]
     levels: NotRequired[dict[str, list[int | str]]]
+    twins: NotRequired[dict[str, dict[str, Any]]]
+    mechanisms: NotRequired[dict[str, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -106,28 +109,27 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     main = read_yaml(root, CONFIG_FILE)
     if isinstance(main, dict) and overrides:
         main = {**main, **overrides}
-    schema = _schema(root, "config")
-    check(CONFIG_FILE, main, schema)
+    check(CONFIG_FILE, main, schemas.load(root, "config"))
+    known = drive_entries.read(root)
+    where = f"in {drive_entries.FILE}, under twins in {STUDIES_FOLDER}/, or in data/twins"
+    _check_names(main["drives"], "drives", [*known.entries, drive_entries.TWINS], where)
+    _check_independent(main["independent_drives"], known, where)
 
-    drives = read_drives(root)
-    _check_names(main["drives"], "drives", drives, f"described in {DRIVES_FILE}")
-
-    _check_independent(main["independent_drives"], drives)
-
-    known = {path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml")}
-    _check_names(main["studies"], "studies", known, f"in {STUDIES_FOLDER}/")
-    study_schema = _schema(root, "study")
+    files = {path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml")}
+    _check_names(main["studies"], "studies", files, f"in {STUDIES_FOLDER}/")
+    study_schema = schemas.load(root, "study")
     studies: dict[str, Study] = {}
     for name in main["studies"]:
         file = f"{STUDIES_FOLDER}/{name}.yaml"
         study = studies[name] = _with_levels(file, read_yaml(root, file), main["traces"])
         check(file, study, study_schema)
         _check_traces(file, study, main["traces"])
-        where = f"described in {DRIVES_FILE}"
-        _check_names(study.get("drives", ()), "drives", drives, where, file=file)
+        valid = drive_entries.valid_in(study, known)
+        where = f"in {drive_entries.FILE}, under twins in this file, or in data/twins"
+        _check_names(study.get("drives", ()), "drives", valid, where, file=file)
         for experiment, body in study["experiments"].items():
             place = f"experiments.{experiment}."
-            _check_names(body.get("drives", ()), "drives", drives, where, file=file, place=place)
+            _check_names(body.get("drives", ()), "drives", valid, where, file=file, place=place)
             if overrides and "runtime" in overrides:
                 body.pop("runtime", None)  # what is asked for this run alone stands for every experiment
             if "runtime" in body:
@@ -135,11 +137,16 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
             if "drives" in study:
                 body.setdefault("drives", study["drives"])
 
+    drives: list[str] = []
+    for name in main["drives"]:
+        drives += drive_entries.twins_of(studies.values(), known) if name == drive_entries.TWINS else [name]
+    if not drives:
+        raise ConfigError(f"{CONFIG_FILE}: drives: the configured studies name no simulated drive. Name a drive here.")
     return Config(
         root=root,
-        drives={name: _resolved_drive(root, name, drives[name]) for name in main["drives"]},
-        independent_drives=[name for name in main["independent_drives"] if name in main["drives"]],
-        source_drives=frozenset(_source_drives(root, known, studies)),
+        drives={name: known.resolved(name) for name in drives},
+        independent_drives=[name for name in main["independent_drives"] if name in drives],
+        source_drives=known.of_studies,
         studies=studies,
         iologs=_iologs(root, studies),
         repetitions=main["repetitions"],
@@ -156,69 +163,17 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     )
 
 
-def read_drives(root: Path, *, complete: bool = True) -> dict[str, kinds.Entry]:
-    """Return the entries of config/drives.yaml, checked. Raises ConfigError.
-
-    Without ``complete`` an entry may lack what its kind needs: `iopatterns check` tells the serial number of a disk
-    whose entry has none yet.
-    """
-    drives: dict[str, kinds.Entry] = read_yaml(root, DRIVES_FILE)
-    check(DRIVES_FILE, drives, _schema(root, "drives"))
-    if complete:
-        _check_kinds(drives)
-    _check_paths(root, drives)
-    return drives
-
-
-def read_drive(root: Path, name: str) -> kinds.Resolved:
-    """Return an entry of config/drives.yaml as a run has it, whether or not any asks for it. Raises ConfigError."""
-    return _resolved_drive(root, name, read_drives(root)[name])
-
-
-def _source_drives(root: Path, known: Iterable[str], studies: Mapping[str, Study]) -> Iterator[str]:
-    """Yield the drives that study files name, whatever else is in them: a mistake in one that is not asked for is none.
-
-    ``studies`` are those that are, read and checked.
-    """
-    for study in known:
-        try:
-            content = studies[study] if study in studies else read_yaml(root, f"{STUDIES_FOLDER}/{study}.yaml")
-        except ConfigError:
-            continue
-        if not isinstance(content, dict):
-            continue
-        experiments = content.get("experiments")
-        bodies = experiments.values() if isinstance(experiments, dict) else ()
-        for place in (content, *bodies):
-            named = place.get("drives") if isinstance(place, dict) else None
-            yield from (drive for drive in named if isinstance(drive, str)) if isinstance(named, list) else ()
-
-
-def replayed(root: Path) -> dict[str, set[str]]:
-    """Return the paths of the traces that the experiments of each study in config/studies replay, configured or not.
-
-    A study with a mistake in it has none here: where it is asked for, whoever reads it tells the mistake.
-    """
-    schema = _schema(root, "study")
-    known = sorted(path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml"))
-    read: dict[str, Study] = {}
-    for name in known:
-        file = f"{STUDIES_FOLDER}/{name}.yaml"
-        try:
-            study = _with_levels(file, read_yaml(root, file), ())
-            check(file, study, schema)
-        except ConfigError:
-            continue
-        read[name] = study
-    own = read_drives(root).keys() - set(_source_drives(root, known, read))
+def replayed(conf: Config) -> dict[str, set[str]]:
+    """Return the paths of the traces that each configured study replays, on the drives that it names or yours."""
+    own = conf.drives.keys() - conf.source_drives
     return {
-        name: {
+        study: {
             trace
-            for body in study["experiments"].values()
+            for body in content["experiments"].values()
             if "replay" in body
-            for trace in _traces_of(body, body.get("drives", study.get("drives", ())), own)
+            for trace in _traces_of(body, body.get("drives", ()), own)
         }
-        for name, study in read.items()
+        for study, content in conf.studies.items()
     }
 
 
@@ -304,80 +259,16 @@ def _file_size(main: Mapping[str, Any]) -> int:
     return value
 
 
-def _schema(root: Path, name: str) -> dict[str, Any]:
-    """Return a schema, with what `factors` and `kinds` declare under its ``$defs``."""
-    schema: dict[str, Any] = read_yaml(root, f"{SCHEMAS_FOLDER}/{name}.schema.yaml")
-    return {**schema, "$defs": {**factors.definitions(), **kinds.definitions()}}
-
-
-def _check_kinds(drives: Mapping[str, kinds.Entry]) -> None:
-    """Raise ConfigError for a drive that lacks what its kind needs, or has what another kind needs."""
-    problems = []
-    for name, drive in drives.items():
-        kind = kinds.of(drive)
-        problems += [
-            f"{DRIVES_FILE}: {name}: a drive of kind '{kind.name}' needs the key '{key}'. Add it."
-            for key in kind.needed
-            if key not in drive
-        ]
-        problems += [
-            f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{kinds.with_key(key).name}', but this drive is a"
-            f" '{kind.name}'"
-            for key in sorted(set(drive) - kind.allowed)
-        ]
-    if problems:
-        raise ConfigError("\n".join(problems))
-
-
-def _check_paths(root: Path, drives: Mapping[str, kinds.Entry]) -> None:
-    """Raise ConfigError for a drive's path that the system cannot follow."""
-    for name, drive in drives.items():
-        if kinds.is_simulated(drive) or "path" not in drive:
-            continue
-        try:
-            os.stat(root / drive["path"])
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            if isinstance(error, ValueError) or error.errno in {errno.ELOOP, errno.ENAMETOOLONG}:
-                place = f"{DRIVES_FILE}: {name}.path: {printable(drive['path'])}"
-                raise ConfigError(f"{place}: {reason}. Correct the path, or remove the link.") from None
-
-
-def _check_independent(names: Iterable[str], drives: Mapping[str, kinds.Entry]) -> None:
+def _check_independent(names: Iterable[str], known: DriveEntries, where: str) -> None:
     """Raise ConfigError for an independent drive that is not described, or is no real one."""
-    _check_names(names, "independent_drives", drives, f"described in {DRIVES_FILE}")
+    _check_names(names, "independent_drives", known.entries, where)
     for index, name in enumerate(names):
-        kind = kinds.of(drives[name])
+        kind = kinds.of(known.entries[name])
         if not kind.is_real:
             raise ConfigError(
                 f"{CONFIG_FILE}: independent_drives[{index}]: '{name}' is of kind '{kind.name}', which disturbs no"
                 " other drive. Leave it out."
             )
-
-
-def _resolved_drive(root: Path, name: str, drive: kinds.Entry) -> kinds.Resolved:
-    """Return a drive's entry; a twin's with the digest of its model, and an archive's with its contents."""
-    if kinds.is_archived(drive):
-        from iopatterns.raw import archive  # only where there is one
-
-        try:
-            return {**drive, "contents": archive.read(root / drive["path"])}
-        except archive.ArchiveError as error:
-            raise ConfigError(f"{DRIVES_FILE}: {name}.path: {error}") from None
-    if not kinds.is_simulated(drive):
-        return drive
-    from iopatterns.twin import models  # only where there is a twin
-    from iopatterns.twin.error import TwinError
-
-    try:
-        model = models.load(drive["model"])
-        if "set" not in drive:
-            return {**drive, "model_digest": model.digest}
-        model = model.with_values(drive["set"], f"{DRIVES_FILE}: {name}.set:")
-        values = {parameter: models.format_value(parameter, model.values[parameter]) for parameter in drive["set"]}
-        return {**drive, "set": values, "model_digest": model.digest}
-    except TwinError as error:
-        raise ConfigError(str(error)) from None
 
 
 def _with_levels(file: str, content: Any, traces: Iterable[str]) -> Any:

@@ -1,20 +1,20 @@
-"""What a study was configured with, and in what that differs from the default run that expectations are of."""
+"""The committed expectations of a study: its verdicts in the default run, and the configuration of that run."""
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from iopatterns.base import files, yaml_schema
-from iopatterns.configuration import config, grid
+from iopatterns.configuration import config, grid, study_files
 from iopatterns.raw import cells
 
-FILE = "data/default.yaml"
-_HEAD = (
-    "# What each study was configured with in the run that data/expectations are of; `iopatterns scorecard --expect`\n"
-    "# renews it. A run of other values is not held against the expectations.\n"
-)
+_HEAD = """\
+# What the default run finds of each claim and number, and the configuration of that run: `snakemake scorecard` compares
+# a run of the same configuration with it. `iopatterns scorecard --expect` writes this file.
+"""
 _DIGITS = 8  # of the digest of an experiment's options and levels
 
 
@@ -42,10 +42,9 @@ def _digest(content: config.Study, body: config.Experiment) -> str:
 
 
 def differences(found: Mapping[str, Any], default: Mapping[str, Any]) -> list[str]:
-    """Return the names of what one configuration of a study has otherwise than another, as config/ has them.
+    """Return the keys of config/ in which two configurations of a study differ.
 
-    Both are as `described` returns them. An experiment that only one of them has makes no difference: of what was not
-    measured nothing is said.
+    Both are as `described` returns them. An experiment that only one of them has makes no difference.
     """
     names = []
     for key, value in default.items():
@@ -60,23 +59,46 @@ def differences(found: Mapping[str, Any], default: Mapping[str, Any]) -> list[st
     return names
 
 
-def load(root: Path) -> dict[str, dict[str, Any]]:
-    """Return the default's configuration of each study by name; nothing where none is recorded. Raises ConfigError."""
-    if not (root / FILE).exists():
-        return {}
-    content = yaml_schema.read_yaml(root, FILE)
-    if not (isinstance(content, dict) and all(isinstance(study, dict) for study in content.values())):
+@dataclass(frozen=True)
+class Expectations:
+    """What a run of a study is expected to find.
+
+    Attributes:
+        configured: The configuration of the run, as `described` returns it; empty where it is not known.
+        expected: The finding of each claim and published value, by id.
+    """
+
+    configured: Mapping[str, Any]
+    expected: Mapping[str, str]
+
+
+def path_for(root: Path, study: str) -> Path:
+    """Return the file with the expectations of a study."""
+    return root / study_files.PUBLISHED.format(study=study) / "expectations.yaml"
+
+
+def load(root: Path, study: str) -> Expectations | None:
+    """Return the expectations of a study, or None where there are none. Raises ConfigError."""
+    path = path_for(root, study)
+    if not path.exists():
+        return None
+    file = str(path.relative_to(root))
+    content = yaml_schema.read_yaml(root, file)
+    configured, expected = (
+        content.get(key) if isinstance(content, dict) else None for key in ("configured", "expected")
+    )
+    if not (isinstance(configured, dict) and isinstance(expected, dict)):
         raise yaml_schema.ConfigError(
-            f"{FILE}: no mapping from studies to what they were configured with. Restore it: git checkout -- {FILE}"
+            f"{file}: needs the keys 'configured' and 'expected', each with a mapping. Restore it, or write it again:"
+            " iopatterns scorecard --expect"
         )
-    return content
+    return Expectations(configured, expected)
 
 
-def record(root: Path, studies: Mapping[str, Mapping[str, Any]]) -> Path:
-    """Make what some studies were configured with the default; others keep theirs. Return the file's path."""
-    content = {**load(root), **{name: dict(found) for name, found in studies.items()}}
-    text = _HEAD + yaml.safe_dump(content, sort_keys=False)
-    path = root / FILE
+def record(root: Path, study: str, expectations: Expectations) -> Path:
+    """Write the expectations of a study, and return the file's path."""
+    path = path_for(root, study)
     path.parent.mkdir(parents=True, exist_ok=True)
+    text = _HEAD + yaml.safe_dump(asdict(expectations), sort_keys=False, allow_unicode=True)
     files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return path

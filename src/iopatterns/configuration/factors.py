@@ -128,7 +128,7 @@ _PERCENT: dict[str, Any] = {"kind": "percent", "least": 0, "most": 100}
 
 # The order is that in which messages list them.
 _TABLE = (
-    Factor("drive", Role.DRIVE, "text", phrase="{}", hint="a drive of config/drives.yaml"),
+    Factor("drive", Role.DRIVE, "text", phrase="{}", hint="a drive, by its name"),
     # ---- fio options
     Factor(
         "rw",

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from iopatterns.base import engines, files, units, yaml_schema
-from iopatterns.configuration import config, kinds, study_check
+from iopatterns.configuration import config, drive_entries, kinds, study_check
 from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
 from iopatterns.raw import cells, records
 
@@ -157,7 +157,7 @@ def _archived(conf: config.Config, study: str, drive: str, entry: kinds.Resolved
     contents, path = entry["contents"], entry["path"]
     held = {cell.name: cell.executions for cell in contents.cells if cell.study == study}
     wanted = repetitions(conf, study)
-    place = f"{config.DRIVES_FILE}: {drive}: the archive {path}"
+    place = f"{drive_entries.FILE}: {drive}: the archive {path}"
     found = list(_held(conf, study, drive, entry))
     if not any(True for each in conf.studies for _ in _held(conf, each, drive, entry)):
         holds = sorted({f"{cell.study}: {name}" for cell in contents.cells for name in cell.experiments})

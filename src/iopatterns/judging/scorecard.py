@@ -1,6 +1,5 @@
 """The scorecard: the verdict on every published number and claim, and comparison with the expected verdicts."""
 
-import functools
 import json
 import math
 from collections import Counter
@@ -9,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from iopatterns.analysis import published, quantities
-from iopatterns.base import files, yaml_schema
+from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import default, kinds
+from iopatterns.configuration import default, kinds, study_files
 from iopatterns.judging import classes
 from iopatterns.judging.check_statistics import ClaimsError
 from iopatterns.judging.claims import (
@@ -48,7 +46,6 @@ from iopatterns.judging.scorecard_types import (
 )
 
 FILE = "results/scorecard.json"
-EXPECTATIONS = "data/expectations"
 STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
 # The key of a claim that explains its status on the twins (simulated drives)
 _REASONS = {DEVIATES: "deviation", UNDECIDED: "undecided"}
@@ -405,33 +402,25 @@ def expect(root: Path) -> list[Path]:
 
     The configuration of its studies becomes the default configuration.
     """
-    written, studies = [], load(root)["studies"]
-    for name, study in studies.items():
-        path = root / EXPECTATIONS / f"{name}.yaml"
+    written = []
+    for name, study in load(root)["studies"].items():
+        before = default.load(root, name)
+        configured = study.get("configuration", before.configured if before else {})
         found = {entry["id"]: entry["finding"] for entry in _entries(study) if entry["finding"] != UNTESTABLE}
-        head = (
-            "# What a run on the twins finds of each claim and number: `snakemake scorecard` holds a run against it.\n"
-        )
-        text = head + yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
-        files.write(path, functools.partial(_fill, text))
-        written.append(path)
-    configured = {name: study["configuration"] for name, study in studies.items() if "configuration" in study}
-    return [*written, default.record(root, configured)] if configured else written
-
-
-def _fill(text: str, temporary: Path) -> None:
-    temporary.write_text(text, encoding="utf-8")
+        written.append(default.record(root, name, default.Expectations(configured, found)))
+    return written
 
 
 def not_default(root: Path) -> dict[str, list[str]]:
-    """Return the keys in which studies of the scorecard differ from the default configuration, by study.
+    """Return the keys of config/ in which studies of the scorecard differ from the default, by study.
 
-    Studies that do not differ are left out. A scorecard without configuration counts as one of the default.
+    A study without a difference is left out. A scorecard without a configuration is taken to be of the default.
     """
-    defaults, found = default.load(root), {}
+    found = {}
     for name, study in load(root)["studies"].items():
-        if "configuration" in study and name in defaults:
-            found[name] = default.differences(study["configuration"], defaults[name])
+        expectations = default.load(root, name)
+        if "configuration" in study and expectations:
+            found[name] = default.differences(study["configuration"], expectations.configured)
     return {name: names for name, names in found.items() if names}
 
 
@@ -450,20 +439,19 @@ def regressions(root: Path) -> list[str]:
     `not_default`.
 
     Raises:
-        ScorecardError: There is no scorecard, or a file of expectations is missing or cannot be read.
+        ScorecardError: There is no scorecard, or a study has no expectations.
+        ConfigError: A file of expectations cannot be read.
     """
     lines, others = [], not_default(root)
     for name, study in load(root)["studies"].items():
         if name in others:
             continue
-        path = root / EXPECTATIONS / f"{name}.yaml"
-        if not path.exists():
-            raise ScorecardError(f"{path.relative_to(root)}: not there. `iopatterns scorecard --expect` writes it.")
-        wanted = yaml_schema.read_yaml(root, f"{EXPECTATIONS}/{name}.yaml")
-        if not isinstance(wanted, dict):
-            raise ScorecardError(f"{path.relative_to(root)}: holds no expectations. Restore it, or write it anew.")
+        expectations = default.load(root, name)
+        if expectations is None:
+            path = default.path_for(root, name).relative_to(root)
+            raise ScorecardError(f"{path}: not there. `iopatterns scorecard --expect` writes it.")
         for entry in _entries(study):
-            before, now = wanted.get(entry["id"]), entry["finding"]
+            before, now = expectations.expected.get(entry["id"]), entry["finding"]
             if before in HOLDS and now not in {*HOLDS, UNTESTABLE}:
                 lines.append(
                     f"{name}: {entry['id']} ({entry['place']}): was {before}, now {now}. {_amount(entry)}".strip()
@@ -511,8 +499,9 @@ def overview(root: Path) -> str:
             if counts:
                 lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
         if stale := study["ablation"].get("stale"):
+            file = study_files.ABLATION.format(study=name)
             lines.append(
-                f"{name}: data/ablation.yaml is stale: {', '.join(stale)} changed since it was made. Make it anew:"
+                f"{name}: {file} is stale: {', '.join(stale)} changed since it was made. Make it again:"
                 " snakemake --cores 2 ablate"
             )
         for drive, own in study["own"].items():

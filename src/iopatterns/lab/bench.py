@@ -15,7 +15,7 @@ import yaml
 
 from iopatterns.base import children, files, messages, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, factors, grid, sources
+from iopatterns.configuration import config, drive_entries, factors, grid, schemas, sources
 from iopatterns.measuring import progress
 from iopatterns.measuring.cell import log_beside, measure_all
 
@@ -81,16 +81,20 @@ class Bench:
         }
         asked = hashlib.sha256(json.dumps([main, study], sort_keys=True).encode()).hexdigest()
         folder = root / FOLDER / f"{request.drive}-{asked[:_DIGITS]}"
-        drives = config.read_drives(root)
+        known = drive_entries.read(root)
+        entry = known.entries[request.drive]
+        of_user = {request.drive: entry} if request.drive in known.of_user else {}
+        if not of_user:
+            study["twins"] = {request.drive: {key: value for key, value in entry.items() if key != "kind"}}
         written = {
             config.CONFIG_FILE: main,
-            config.DRIVES_FILE: {request.drive: drives[request.drive]},
+            drive_entries.FILE: of_user,
             f"{config.STUDIES_FOLDER}/{STUDY}.yaml": study,
         }
         for file, content in written.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             _write(folder / file, content)
-        shutil.copytree(root / config.SCHEMAS_FOLDER, folder / config.SCHEMAS_FOLDER, dirs_exist_ok=True)
+        shutil.copytree(root / schemas.FOLDER, folder / schemas.FOLDER, dirs_exist_ok=True)
         try:
             conf = config.load(folder)
             return cls(root, folder, request, conf, list(grid.expand(conf, STUDY)))

@@ -1,9 +1,10 @@
 """Ablation: which claims change their outcome when one mechanism of drives, kernel or file system is switched off."""
 
 import dataclasses
+import functools
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,13 @@ import yaml
 from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.configuration import config, grid, kinds, sources
+from iopatterns.configuration import config, drive_entries, grid, kinds, schemas, sources, study_files
 from iopatterns.raw import cells
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 
-# What is switched off is declared in the first, and what came of it recorded in the second
+# The mechanisms of the drives of all studies; the file of a study has those of this study alone
 DECLARED = "config/ablations.yaml"
-RECORD = "data/ablation.yaml"
 FOLDER = "results/ablation"
 # Each cell is measured so often with a mechanism off. Claims are judged by the means alone: with so few executions
 # an interval would be wider than many a mechanism's effect
@@ -27,11 +27,12 @@ EXECUTIONS = 1
 _BY_THE_MEAN = 0.01
 # A bound missed by less is not missed: by as much the means of so few executions differ for chance alone
 _NOISE = 0.01
-# The name of the run in which nothing is off, which all others are held against
+# The name of the run in which nothing is off, with which all others are compared
 NOTHING = "nothing"
 _HEAD = """\
-# Which claims change their outcome when one mechanism of drives, kernel or file system is switched off, as found by
-# `snakemake --cores 2 ablate`, which makes this file. `made_from` has sums, by which a stale one is known.
+# Which claims of the study change their outcome when one mechanism of drives, kernel or file system is switched off, as
+# found by `snakemake --cores 2 ablate`, which makes this file. `made_from` has sums, by which a stale file is known;
+# `mechanisms` has the drives on which each was switched off.
 """
 
 
@@ -43,17 +44,25 @@ class AblationError(IoPatternsError):
 
 @dataclasses.dataclass(frozen=True)
 class Mechanism:
-    """What can be switched off: its name, what it does in a sentence, and what switches it off.
+    """Something that drives, kernel or file system do, and what switches it off.
 
-    That of a drive has ``switches``, values of parameters, each for the models that have all parameters in it, or for
-    those of ``models`` alone, if any; what a source itself fixes only where ``fixed_by_source``. That of the kernel or
-    its file system has ``traces``: by the path of a trace that is replayed that of the one, recorded with the mechanism
-    off, that is replayed in its place; on another ``drive`` of config/drives.yaml, if any, for which the programs
-    waited. It is ``assumed`` where the source does not say that its programs did so.
+    Attributes:
+        name: The name under which it is declared.
+        says: What it does, in a sentence.
+        study: The study in whose file it is declared and whose cells alone it is switched off in; None for all studies.
+        switches: Values of parameters that switch it off, each for the models that have all parameters in it.
+        models: The models that it is limited to; none for no limit.
+        traces: Of the kernel or its file system: by the path of a trace that is replayed, the trace that is replayed in
+            its place, recorded with the mechanism off.
+        drive: The simulated drive for which the programs waited, on which those traces are replayed; None for the
+            drive of the cell.
+        fixed_by_source: Whether all that ``switches`` change is of a data sheet or a source.
+        assumed: Whether the source does not say that its programs did so.
     """
 
     name: str
     says: str
+    study: str | None = None
     switches: Sequence[Mapping[str, Any]] = ()
     models: Sequence[str] = ()
     traces: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -73,28 +82,45 @@ class Mechanism:
 
     @property
     def slug(self) -> str:
-        """The name of its files."""
-        return "".join(letter if letter.isalnum() else "-" for letter in self.name.lower())
+        """The name of its run and files; that of a study's own mechanism begins with the study."""
+        name = "".join(letter if letter.isalnum() else "-" for letter in self.name.lower())
+        return name if self.study is None else f"{self.study}.{name}"
+
+    @property
+    def file(self) -> str:
+        """The file in which it is declared."""
+        return DECLARED if self.study is None else study_files.GRID.format(study=self.study)
+
+    @property
+    def place(self) -> str:
+        """Where it is declared, for messages."""
+        return f"{self.file}: mechanisms.{self.name}"
+
+    def concerns(self, study: str) -> bool:
+        """Return whether it may be switched off in cells of a study."""
+        return self.study in {None, study}
 
     def without(self, conf: config.Config) -> config.Config:
         """Return the configuration with the mechanism off, of the simulated drives that have it and no others.
 
-        That of the kernel or its file system those have on which a study with claims replays a trace that has another
-        in its place. Raises AblationError, GridError.
+        A mechanism of the kernel or its file system is had by the drives on which the study replays a trace that has
+        another in its place. Raises AblationError, ConfigError.
         """
         conf = simulated(conf)
+        concerned = {study: content for study, content in conf.studies.items() if self.concerns(study)}
+        conf = dataclasses.replace(conf, studies=concerned)
         if not self.traces:
             switched = {name: off for name, entry in conf.drives.items() if (off := self.off(entry))}
             return dataclasses.replace(conf, drives=switched)
         having = {
             cell.drive
-            for study in studies(conf.root, conf)
+            for study in studies(conf)
             for cell in grid.expand(conf, study)
             if "replay" in cell.specification and cell.specification["replay"]["trace"] in self.traces
         }
         drives = {name: entry for name, entry in conf.drives.items() if name in having}
         if self.drive is not None:
-            drives = dict.fromkeys(drives, config.read_drive(conf.root, self.drive))
+            drives = dict.fromkeys(drives, drive_entries.read(conf.root).resolved(self.drive))
         return dataclasses.replace(conf, drives=drives, instead=self.traces)
 
     def off(self, drive: kinds.Resolved) -> kinds.Resolved | None:
@@ -105,19 +131,18 @@ class Mechanism:
         """
         if not kinds.is_simulated(drive) or (self.models and drive["model"] not in self.models):
             return None
-        place = f"{DECLARED}: {self.name}: set:"
         try:
             model = models.load(drive["model"])
             present = model.overridden(f"{name}={value}" for name, value in drive.get("set", {}).items())
             changed: dict[str, Any] = {}
             for switch in self.switches:
                 if switch.keys() <= present.values.keys():
-                    switched = present.with_values(switch, place).values
+                    switched = present.with_values(switch, f"{self.place}: set:").values
                     changed |= {name: switched[name] for name in switch if switched[name] != present.values[name]}
             ours = [name for name in changed if model.sources[name][0] != "datasheet"]
             if ours and self.fixed_by_source:
                 raise AblationError(
-                    f"{DECLARED}: {self.name}: fixed_by_source: {ours[0]} of {drive['model']} is no data sheet's but"
+                    f"{self.place}: fixed_by_source: {ours[0]} of {drive['model']} is no data sheet's but"
                     f" {model.sources[ours[0]][0]}. Leave the key out."
                 )
             if not (changed if self.fixed_by_source else ours):
@@ -135,59 +160,63 @@ def simulated(conf: config.Config) -> config.Config:
     return dataclasses.replace(conf, drives=drives)
 
 
-def mechanisms(root: Path) -> list[Mechanism]:
-    """Return the mechanisms that are declared.
+def mechanisms(conf: config.Config) -> list[Mechanism]:
+    """Return the mechanisms of all studies, then those that the configured studies declare for themselves.
 
-    Raises ConfigError, or AblationError for an unknown model, parameter or trace.
+    Raises ConfigError, or AblationError for an unknown model, parameter, drive or trace, or a name that is declared
+    twice.
     """
-    content = yaml_schema.read_yaml(root, DECLARED)
-    yaml_schema.check(DECLARED, content, yaml_schema.read_yaml(root, "workflow/schemas/ablations.schema.yaml"))
-    found = [
-        Mechanism(
-            name,
-            body["says"],
-            body.get("set", ()),
-            body.get("models", ()),
-            body.get("traces", {}),
-            body.get("drive"),
-            body.get("fixed_by_source", False),
-            body.get("assumed", False),
-        )
-        for name, body in content["mechanisms"].items()
-    ]
+    content = yaml_schema.read_yaml(conf.root, DECLARED)
+    yaml_schema.check(DECLARED, content, schemas.load(conf.root, "ablations"))
+    found = [_mechanism(name, None, body) for name, body in content["mechanisms"].items()]
+    for study, of_study in conf.studies.items():
+        found += [_mechanism(name, study, body) for name, body in of_study.get("mechanisms", {}).items()]
     known, shipped = models.declared(), models.names()
     for mechanism in found:
+        if mechanism.study is None and mechanism.traces:
+            raise AblationError(
+                f"{mechanism.place}: traces: each trace belongs to a study. Declare the mechanism under `mechanisms` in"
+                f" {study_files.GRID.format(study='<study>')}."
+            )
+        if mechanism.study is not None and mechanism.name in content["mechanisms"]:
+            raise AblationError(f"{mechanism.place}: {DECLARED} has a mechanism of this name. Take another name.")
         for model in (model for model in mechanism.models if model not in shipped):
             near = yaml_schema.nearest(model, shipped)
-            raise AblationError(f"{DECLARED}: {mechanism.name}: models: there is no '{printable(model)}'.{near}")
+            raise AblationError(f"{mechanism.place}: models: there is no '{printable(model)}'.{near}")
         for name in (name for switch in mechanism.switches for name in switch):
             if name not in known:
                 near = yaml_schema.nearest(name, known)
-                raise AblationError(f"{DECLARED}: {mechanism.name}: twins have no parameter '{printable(name)}'.{near}")
-    _check_traces(root, found)
+                raise AblationError(f"{mechanism.place}: twins have no parameter '{printable(name)}'.{near}")
+    _check_traces(conf, found)
     return found
 
 
-def _check_traces(root: Path, declared: Sequence[Mechanism]) -> None:
-    """Raise AblationError where a trace stands in the place of one that nothing replays, or is not there."""
-    if not any(mechanism.traces for mechanism in declared):
-        return  # reading all studies takes longer than all else here
-    replayed = {trace for traces in config.replayed(root).values() for trace in traces}
-    drives = {name for name, entry in config.read_drives(root).items() if kinds.is_simulated(entry)}
+def _mechanism(name: str, study: str | None, body: Mapping[str, Any]) -> Mechanism:
+    more = {key: body[key] for key in ("models", "traces", "drive", "fixed_by_source", "assumed") if key in body}
+    return Mechanism(name, body["says"], study, body.get("set", ()), **more)
+
+
+def _check_traces(conf: config.Config, declared: Sequence[Mechanism]) -> None:
+    """Raise AblationError where a trace is to replace one that its study does not replay, or is not there."""
+    replayed = config.replayed(conf)
+    entries = drive_entries.read(conf.root).entries if any(mechanism.drive for mechanism in declared) else {}
+    drives = [name for name, entry in entries.items() if kinds.is_simulated(entry)]
     for mechanism in declared:
         if mechanism.drive is not None and mechanism.drive not in drives:
-            place = f"{DECLARED}: {mechanism.name}: drive:"
-            near = yaml_schema.nearest(mechanism.drive, drives)
-            raise AblationError(f"{place} config/drives.yaml has no twin '{printable(mechanism.drive)}'.{near}")
+            near, shown = yaml_schema.nearest(mechanism.drive, drives), printable(mechanism.drive)
+            raise AblationError(f"{mechanism.place}: drive: there is no simulated drive '{shown}'.{near}")
         for trace, other in mechanism.traces.items():
-            place = f"{DECLARED}: {mechanism.name}: traces:"
-            if trace not in replayed:
-                near = yaml_schema.nearest(trace, replayed)
-                raise AblationError(f"{place} no experiment of a study replays '{printable(trace)}'.{near}")
-            if not _is_file(root / other):
-                there = (str(Path(trace).with_name(path.name)) for path in (root / trace).parent.glob("*.parquet"))
+            of_study = replayed[str(mechanism.study)]
+            if trace not in of_study:
+                near = yaml_schema.nearest(trace, of_study)
+                raise AblationError(
+                    f"{mechanism.place}: traces: no experiment of the study replays '{printable(trace)}'.{near}"
+                )
+            if not _is_file(conf.root / other):
+                folder = (conf.root / trace).parent
+                there = (str(Path(trace).with_name(path.name)) for path in folder.glob("*.parquet"))
                 near = yaml_schema.nearest(other, there)
-                raise AblationError(f"{place} there is no file '{printable(other)}'.{near}")
+                raise AblationError(f"{mechanism.place}: traces: there is no file '{printable(other)}'.{near}")
 
 
 def _is_file(path: Path) -> bool:
@@ -197,14 +226,14 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def runs(root: Path) -> list[str]:
-    """Return the names of the files of all runs: that with nothing off, and one for each mechanism."""
-    return [NOTHING, *(each.slug for each in mechanisms(root))]
+def runs(conf: config.Config) -> dict[str, str]:
+    """Return the names of all runs, with nothing off and with each mechanism off, and the file that declares each."""
+    return {NOTHING: DECLARED, **{each.slug: each.file for each in mechanisms(conf)}}
 
 
-def studies(root: Path, conf: config.Config) -> list[str]:
-    """Return the studies whose source claims anything."""
-    return [study for study in conf.studies if claims(root, study)]
+def studies(conf: config.Config) -> list[str]:
+    """Return the configured studies whose source claims anything."""
+    return [study for study in conf.studies if claims(conf.root, study)]
 
 
 def claims(root: Path, study: str) -> list[dict[str, Any]]:
@@ -216,69 +245,65 @@ def claims(root: Path, study: str) -> list[dict[str, Any]]:
 
 
 def _claims_file(study: str) -> str:
-    return f"data/published/{study}/claims.yaml"
+    return f"{study_files.PUBLISHED.format(study=study)}/claims.yaml"
+
+
+def cells_of_claims(conf: config.Config, study: str) -> list[grid.Cell]:
+    """Return the cells of which the claims of a study are computed."""
+
+    def named(content: Any) -> Iterator[str]:
+        if isinstance(content, dict):
+            if isinstance(content.get("experiment"), str):
+                yield content["experiment"]
+            content = list(content.values())
+        if isinstance(content, list):
+            for each in content:
+                yield from named(each)
+
+    checks = [[claim.get("check"), claim.get("checks")] for claim in claims(conf.root, study)]
+    asked = set(named(checks))
+    return [cell for cell in grid.expand(conf, study) if asked & set(cell.experiments)]
 
 
 def record(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
-    """Judge what `ablation_runs.run` left in folders below ``measured``, write the record, and return it in words.
+    """Judge what `ablation_runs.run` left in folders below ``measured``, write the records, and return them in words.
 
-    What an earlier record has of studies that are not among these is kept where it is not stale.
+    There is a record for each configured study with claims. Records of other studies stay as they are.
     """
     conf = config.load(root, overrides)
-    declared = mechanisms(root)
-    flips: dict[str, dict[str, list[str]]] = {}
-    for study in studies(root, conf):
+    declared = mechanisms(conf)
+    without = [(mechanism, mechanism.without(conf)) for mechanism in declared]
+    lines, written = [], []
+    for study in studies(conf):
         before = _outcomes(root, study, [measured / NOTHING])
-        found: dict[str, list[str]] = {}
-        for mechanism in declared:
-            folder = measured / mechanism.slug
-            if not (folder / f"{study}.parquet").exists():
+        tried: dict[str, list[str]] = {}
+        flips: dict[str, list[str]] = {}
+        for mechanism, off in without:
+            drives = [cell.drive for cell in cells_of_claims(off, study)] if mechanism.concerns(study) else []
+            if not drives:
                 continue
-            after = _outcomes(root, study, [folder, measured / NOTHING])
+            tried[mechanism.name] = list(dict.fromkeys(drives))
+            after = _outcomes(root, study, [measured / mechanism.slug, measured / NOTHING])
             for claim in before:
                 if claim in after and before[claim] != after[claim]:
-                    found.setdefault(claim, []).append(mechanism.name)
-        flips[study] = dict(sorted(found.items()))
-    lines = [
-        f"{study}: {claim}: {', '.join(names)}" for study, found in flips.items() for claim, names in found.items()
-    ]
-    kept, left_out = _kept(root, overrides, flips)
-    if kept:
-        flips = {**kept, **flips}
-        usual = {name: value for name, value in overrides.items() if name != "studies"}
-        conf = config.load(root, {**usual, "studies": [*dict.fromkeys([*config.load(root, usual).studies, *flips])]})
-    content = {
-        "executions": EXECUTIONS,
-        "made_from": _sums(root, conf),
-        "drives": {mechanism.name: list(mechanism.without(conf).drives) for mechanism in declared},
-        "flips": flips,
-    }
-    text = _HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
-    files.write(root / RECORD, lambda temporary: _fill(temporary, text))
-    return "\n".join([*lines, *left_out, f"{RECORD}: written"])
+                    flips.setdefault(claim, []).append(mechanism.name)
+        flips = dict(sorted(flips.items()))
+        lines += [f"{study}: {claim}: {', '.join(names)}" for claim, names in flips.items()]
+        content = {
+            "executions": EXECUTIONS,
+            "made_from": _sums(conf, study, declared),
+            "mechanisms": tried,
+            "flips": flips,
+        }
+        text = _HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+        file = study_files.ABLATION.format(study=study)
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        files.write(root / file, functools.partial(_fill, text))
+        written.append(f"{file}: written")
+    return "\n".join([*lines, *written])
 
 
-def _kept(root: Path, overrides: Mapping[str, Any], made: Collection[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the flips of all studies of the present record, of which those not ``made`` now are to be kept.
-
-    Where what these rest on has changed, there are none, and a line says so.
-    """
-    try:
-        before = yaml_schema.read_yaml(root, RECORD) if (root / RECORD).exists() else {"flips": {}}
-        known = {study: flips for study, flips in before["flips"].items() if (root / _files_of(study)[0]).exists()}
-        others = [study for study in known if study not in made]
-        if not others:
-            return {}, []
-        present = _sums(root, config.load(root, {**overrides, "studies": others}))
-        changed = sorted(file for file, value in present.items() if before["made_from"].get(file) != value)
-    except (AttributeError, KeyError, TypeError):  # it is no record
-        return {}, []
-    if changed:
-        return {}, [f"{RECORD}: {', '.join(others)}: left out, since these have changed: {', '.join(changed)}"]
-    return known, []
-
-
-def _fill(path: Path, text: str) -> None:
+def _fill(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
@@ -322,57 +347,65 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
     return outcomes
 
 
-def traces(root: Path, of_studies: Iterable[str]) -> dict[str, list[str]]:
-    """Return for each of some studies the paths of the traces that the outcome of its claims rests on.
+def traces(conf: config.Config, of_studies: Iterable[str]) -> dict[str, list[str]]:
+    """Return the paths of the traces that the outcome of claims rests on, by study, as far as they are there.
 
-    They are those that it replays, and those in their place with a mechanism off, as far as they are there.
+    They are those that the study replays, and those in their place with a mechanism off.
     """
-    replayed, declared = config.replayed(root), mechanisms(root)
-    found = {}
-    for study in of_studies:
-        of_study = replayed.get(study, set())
-        others = {mechanism.traces[trace] for mechanism in declared for trace in of_study & mechanism.traces.keys()}
-        found[study] = sorted(path for path in of_study | others if _is_file(root / path))
-    return found
+    declared = mechanisms(conf)
+    return {study: _traces(conf, study, declared) for study in of_studies}
+
+
+def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> list[str]:
+    replayed = config.replayed(conf)[study]
+    of_study = (mechanism for mechanism in declared if mechanism.concerns(study))
+    others = {mechanism.traces[trace] for mechanism in of_study for trace in replayed & mechanism.traces.keys()}
+    return sorted(path for path in replayed | others if _is_file(conf.root / path))
 
 
 def trace_files(conf: config.Config) -> list[str]:
     """Return the traces that an ablation replays for the configured studies."""
-    return sorted({trace for found in traces(conf.root, conf.studies).values() for trace in found})
+    return sorted({trace for found in traces(conf, studies(conf)).values() for trace in found})
 
 
-def record_files(conf: config.Config) -> list[str]:
-    """Return the files that decide whether the record of an ablation is valid; none without a record."""
-    return [DECLARED, RECORD, *trace_files(conf)] if (conf.root / RECORD).exists() else []
+def files_of(conf: config.Config) -> list[str]:
+    """Return the files that say what an ablation found and whether that is stale; none before there has been one."""
+    records = [study_files.ABLATION.format(study=study) for study in studies(conf)]
+    there = [file for file in records if (conf.root / file).exists()]
+    if not there:
+        return []
+    declared = dict.fromkeys([DECLARED, *(mechanism.file for mechanism in mechanisms(conf))])
+    replayed = traces(conf, studies(conf))
+    return [*declared, *there, *(trace for found in replayed.values() for trace in found)]
 
 
-def _sums(root: Path, conf: config.Config) -> dict[str, str]:
-    """Return a sum of all that the outcome rests on, by file: of models what the drive does, of others the content.
+def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dict[str, str]:
+    """Return a sum of all that the outcome of a study's claims rests on, by file.
 
-    The traces of a study have one for all of them.
+    The sum of a model is of what the drive does, that of any other file of its content. All traces have one sum.
     """
-    of_models = {drive["model"] for drive in conf.drives.values() if kinds.is_simulated(drive)}
-    sums = {f"data/twins/{name}.yaml": models.load(name).digest[:16] for name in sorted(of_models)}
-    others_of = {each.drive for each in mechanisms(root) if each.drive is not None}
-    of_drives = {**conf.drives, **{name: config.read_drive(root, name) for name in sorted(others_of)}}
-    for name, drive in of_drives.items():
-        if kinds.is_simulated(drive) and drive.get("set"):
-            sums[f"drive {name}"] = _sum([drive["model"], drive["set"]])
-    others = [DECLARED, *(file for study in studies(root, conf) for file in _files_of(study))]
-    for file in others:
-        content = yaml_schema.read_yaml(root, file)
-        if file.endswith("claims.yaml"):  # what is said about a claim decides nothing
-            content = {claim["id"]: [claim.get("check"), claim.get("checks")] for claim in content["claims"]}
-        sums[file] = _sum(content)
-    for study, paths in traces(root, studies(root, conf)).items():
-        if paths:
-            sums[f"traces of {study}"] = _sum({path: files.sha256(root / path) for path in paths})
+    experiments = conf.studies[study]["experiments"]
+    named = {drive for experiment in experiments for drive in grid.drives_of(conf, study, experiment)}
+    drives = {name: conf.drives[name] for name in conf.drives if name in named}
+    if others := {each.drive for each in declared if each.drive is not None and each.concerns(study)}:
+        known = drive_entries.read(conf.root)
+        drives |= {name: known.resolved(name) for name in sorted(others)}
+    twins = {name: entry for name, entry in drives.items() if kinds.is_simulated(entry)}
+    sums = {
+        f"data/twins/{model}.yaml": models.load(model).digest[:16]
+        for model in sorted({entry["model"] for entry in twins.values()})
+    }
+    sums |= {f"drive {name}": _sum([entry["model"], entry["set"]]) for name, entry in twins.items() if entry.get("set")}
+    sums |= {
+        file: _sum(yaml_schema.read_yaml(conf.root, file)) for file in (DECLARED, study_files.GRID.format(study=study))
+    }
+    # what is said about a claim decides nothing
+    checks = {claim["id"]: [claim.get("check"), claim.get("checks")] for claim in claims(conf.root, study)}
+    sums[_claims_file(study)] = _sum(checks)
+    if paths := _traces(conf, study, declared):
+        sums["traces"] = _sum({path: files.sha256(conf.root / path) for path in paths})
     settings = {"runtime_ms": conf.runtime_ms, "file_size_bytes": conf.file_size_bytes, "seed": conf.seed}
     return {**sums, config.CONFIG_FILE: _sum(settings)}
-
-
-def _files_of(study: str) -> tuple[str, str]:
-    return f"{config.STUDIES_FOLDER}/{study}.yaml", _claims_file(study)
 
 
 def _sum(content: Any) -> str:
@@ -380,24 +413,32 @@ def _sum(content: Any) -> str:
 
 
 def load(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Return what the record says of each study: mechanisms (name, what they do, and by what they are switched off,
-    ``set``, ``source``, ``traces`` or ``assumed``), flips, and stale, a list of what has changed since it was
-    made. Nothing where there is no record. Raises AblationError, ConfigError.
+    """Return the records of the configured studies by study; a study without a record is left out.
+
+    Keys: mechanisms (name, says, and by, see `Mechanism.by`), flips (mechanisms by claim), and stale, a list of what
+    has changed since the record was made. Raises AblationError, ConfigError.
     """
-    if not (root / RECORD).exists():
-        return {}
-    content = yaml_schema.read_yaml(root, RECORD)
-    try:
-        made_from, flips = content["made_from"], content["flips"]
-        present = _sums(root, config.load(root, overrides))
-        stale = sorted(file for file, value in present.items() if made_from.get(file, value) != value)
-        told = [
-            {"name": each.name, "says": each.says, "by": each.by}
-            for each in mechanisms(root)
-            if each.name in content["drives"]
-        ]
-        return {study: {"mechanisms": told, "flips": found, "stale": stale} for study, found in flips.items()}
-    except (AttributeError, KeyError, TypeError):
-        raise AblationError(
-            f"{RECORD}: is no record of an ablation. Make it anew: snakemake --cores 2 ablate"
-        ) from None
+    conf = config.load(root, overrides)
+    declared = mechanisms(conf)
+    found = {}
+    for study in studies(conf):
+        file = study_files.ABLATION.format(study=study)
+        if not (root / file).exists():
+            continue
+        content = yaml_schema.read_yaml(root, file)
+        try:
+            made_from, tried, flips = content["made_from"], content["mechanisms"], content["flips"]
+            stale = sorted(
+                name for name, value in _sums(conf, study, declared).items() if made_from.get(name, value) != value
+            )
+            present = [
+                {"name": each.name, "says": each.says, "by": each.by}
+                for each in declared
+                if each.concerns(study) and each.name in tried
+            ]
+        except (AttributeError, KeyError, TypeError):
+            raise AblationError(
+                f"{file}: is no record of an ablation. Make it again: snakemake --cores 2 ablate"
+            ) from None
+        found[study] = {"mechanisms": present, "flips": flips, "stale": stale}
+    return found

@@ -5,7 +5,7 @@ They stand apart from what judges them: a scorecard reads the record of an ablat
 
 import functools
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,12 @@ def run(root: Path, name: str, overrides: Mapping[str, Any], output: Path) -> No
     """
     conf = ablation.simulated(config.load(root, overrides))
     if name != ablation.NOTHING:
-        mechanism = next(each for each in ablation.mechanisms(root) if each.slug == name)
+        mechanism = next(each for each in ablation.mechanisms(conf) if each.slug == name)
         conf = mechanism.without(conf)
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    for study in ablation.studies(root, conf):
-        asked = _experiments_of_claims(root, study)
-        wanted = [cell for cell in grid.expand(conf, study) if asked & set(cell.experiments)]
+    for study in ablation.studies(conf):
+        wanted = ablation.cells_of_claims(conf, study)
         if not wanted:
             continue
         raws: list[Path] = []
@@ -45,18 +44,3 @@ def run(root: Path, name: str, overrides: Mapping[str, Any], output: Path) -> No
         files.write(output / f"{study}.parquet", functools.partial(table.to_parquet, index=False))
         files.write_json(output / f"{study}.tuning.json", collect.tuned(raws, experiments))
     shutil.rmtree(output / "raw", ignore_errors=True)
-
-
-def _experiments_of_claims(root: Path, study: str) -> set[str]:
-    """Return the experiments of which the claims of a study are computed."""
-
-    def named(content: Any) -> Iterator[str]:
-        if isinstance(content, dict):
-            if isinstance(content.get("experiment"), str):
-                yield content["experiment"]
-            content = list(content.values())
-        if isinstance(content, list):
-            for each in content:
-                yield from named(each)
-
-    return {name for claim in ablation.claims(root, study) for name in named([claim.get("check"), claim.get("checks")])}

@@ -14,7 +14,7 @@ from typing import Any
 
 from iopatterns.base import children, files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, kinds
+from iopatterns.configuration import config, drive_entries, kinds
 from iopatterns.twin import linux, models, traces
 from iopatterns.twin.traces import parquet
 from iopatterns.workflow import process_replays
@@ -40,7 +40,7 @@ class CaptureError(IoPatternsError):
 
 @dataclass(frozen=True)
 class Recording:
-    """What is recorded under a ``name`` on a drive of config/drives.yaml.
+    """What is recorded under a ``name`` on a simulated drive.
 
     That is shell lines by phase, at one level, or processes of a trace that are replayed.
     """
@@ -115,7 +115,7 @@ def planned(root: Path, studies: Iterable[str]) -> dict[str, config.Recording]:
             " linux`, or set live to false: then the traces that are shipped are replayed."
         )
     kernel_sha256 = files.sha256(kernel)
-    drives = config.read_drives(root)
+    drives = drive_entries.read(root).entries
     found = {}
     for study in studies:
         folder = root / WORKLOADS / study
@@ -149,7 +149,7 @@ def workload_files(root: Path, study: str) -> list[str]:
 def record(root: Path, study: str, name: str, output: Path) -> None:
     """Record a trace to ``output``, Parquet of our own form with the phases in its metadata. Raises CaptureError."""
     recording = next(each for each in recordings(root, study) if each.name == name)
-    entry = config.read_drives(root)[recording.drive]
+    entry = drive_entries.read(root).entries[recording.drive]
     if not kinds.is_simulated(entry):
         raise CaptureError(f"{study}/{name}: {recording.drive} is no twin")
     with tempfile.TemporaryDirectory(prefix="capture-") as temporary:

@@ -14,7 +14,7 @@ from iopatterns.base import children, host_state, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.base.yaml_schema import ConfigError, nearest
-from iopatterns.configuration import config, kinds
+from iopatterns.configuration import drive_entries, kinds
 from iopatterns.measuring import fio, machine
 from iopatterns.measuring.drives.gate import Gate
 
@@ -118,7 +118,7 @@ def check_names(drives: Mapping[str, kinds.Resolved], hosts: Sequence[Host]) -> 
     """Raise ConfigError for a drive whose host is none of the cluster's."""
     names = [host.name for host in hosts]
     problems = [
-        f"{config.DRIVES_FILE}: {name}.host: the cluster has no host '{host}'.{nearest(host, names)}"
+        f"{drive_entries.FILE}: {name}.host: the cluster has no host '{host}'.{nearest(host, names)}"
         f" There: {', '.join(names)}."
         for name, entry in drives.items()
         if (host := kinds.host_of(entry)) and host not in names
@@ -148,7 +148,7 @@ def require(root: Path, drives: Mapping[str, kinds.Resolved], cluster: Submissio
     if cluster is None:
         elsewhere = {drive: kinds.host_of(entry) for drive, entry in drives.items() if not is_here(entry)}
         problems = [
-            f"{config.DRIVES_FILE}: {drive}.host: {host} has this drive, and this host is {machine.host_name()}."
+            f"{drive_entries.FILE}: {drive}.host: {host} has this drive, and this host is {machine.host_name()}."
             " Measure it through Slurm: snakemake --profile profiles/slurm"
             for drive, host in elsewhere.items()
         ]

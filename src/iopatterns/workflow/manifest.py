@@ -1,4 +1,4 @@
-"""The manifest: which SHA-256 sums a run on twins must give, and whether this one did."""
+"""The manifest: the SHA-256 sums that a default run on twins gives, a file for each study and one for the report."""
 
 import hashlib
 import json
@@ -13,23 +13,51 @@ from iopatterns.raw import cells
 from iopatterns.workflow import planned_cells, study_rules
 from iopatterns.workflow.planned_cells import Cells
 
+# Below it, a folder for each version of fio, which is written into every raw file
 FOLDER = "data/manifests"
-# What is made of all studies together
-_OF_ALL = ("results/scorecard.json", "results/report.pdf")
+# The manifest of the files that are made of all studies together
+REPORT = "report"
+_OF_REPORT = ("results/scorecard.json", "results/report.pdf")
 # Raw files, what is collected of them, and the report name the version of fio
 _OF_NO_VERSION = ("results/tables/", "results/figures/", "results/numbers/")
 _ALL = ("",)
 _NOT_CONFIGURED = "not compared: the configuration is not the one that the committed manifest is for"
 _SHOWN = 10
-_CONFIGURATION = "# configuration"
+_CONFIGURATION = "# configuration "
 
 
 class ManifestError(IoPatternsError):
-    """The sums of this run cannot be told, or are not the committed ones; the message names files."""
+    """A result is missing, so that the run cannot be compared; the message names the file."""
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """A manifest file: the digest of the configuration that it is for, and SHA-256 sums by path."""
+
+    configuration: str
+    sums: dict[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> "_Manifest":
+        """Return the content of a manifest file; of a missing file a manifest that fits no configuration."""
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        digests = [line.removeprefix(_CONFIGURATION) for line in lines if line.startswith(_CONFIGURATION)]
+        sums = (line.split("  ", 1) for line in lines if not line.startswith("#"))
+        return cls(digests[0] if digests else "", {name: digest for digest, name in sums})
+
+    def write(self, path: Path, fio_version: str) -> None:
+        """Write the manifest in the form that `sha256sum --check` reads."""
+        lines = [f"# A default run with {fio_version} gives these files; `sha256sum --check` reads this list.\n"]
+        lines.append(f"{_CONFIGURATION}{self.configuration}\n")
+        lines += [f"{digest}  {name}\n" for name, digest in self.sums.items()]
+        files.write(path, lambda temporary: temporary.write_text("".join(lines), encoding="utf-8"))
 
 
 def _files(root: Path, plan: Cells, study: str) -> list[str]:
-    """Return the raw files of a study, and what is derived from them alone; notebooks as executed hold times of day."""
+    """Return the raw files of a study and the results made of them alone.
+
+    Executed notebooks are left out: they hold times of day.
+    """
     derived = [
         *(root / "results/measurements").glob(f"{study}.*"),
         *(root / "results/numbers").glob(f"{study}.json"),
@@ -38,14 +66,6 @@ def _files(root: Path, plan: Cells, study: str) -> list[str]:
     ]
     paths = sorted(str(path.relative_to(root)) for path in derived if path.is_file())
     return plan.raw_files(plan.of_study(study)) + paths
-
-
-def _study_of(path: str) -> str | None:
-    """Return the study that a file of a manifest belongs to; None for what is made of all."""
-    if path in _OF_ALL:
-        return None
-    parts = path.split("/")
-    return parts[3] if path.startswith("data/raw/") else parts[2].partition(".")[0]
 
 
 def _sums(root: Path, paths: Iterable[str]) -> dict[str, str]:
@@ -67,64 +87,74 @@ def identity(plan: Cells, study: str) -> str:
     return asked.hexdigest()
 
 
-def path_for(root: Path, fio_version: str) -> Path:
-    """Return the committed manifest for a version of fio, which is written into every raw file."""
-    return root / FOLDER / f"{fio_version}.sha256"
+def identity_of_report(plan: Cells) -> str:
+    """Return a digest of the identities of all studies, in the order of the report."""
+    identities = "".join(f"{identity(plan, study)}\n" for study in plan.studies)
+    return hashlib.sha256(identities.encode()).hexdigest()
+
+
+def path_for(root: Path, fio_version: str, name: str) -> Path:
+    """Return the committed manifest of a study, or of `REPORT`, for a version of fio."""
+    return root / FOLDER / fio_version / f"{name}.sha256"
 
 
 def write(root: Path, fio_version: str) -> Path:
-    """Write the sums of the present results as the manifest for this version of fio. Raises ManifestError."""
+    """Write the sums of the present results as manifests, and return their folder. Raises ManifestError."""
     plan = planned_cells.load(root)
-    paths = [path for study in plan.studies for path in _files(root, plan, study)]
-    lines = [f"# A default run with {fio_version} gives these files; `sha256sum --check` reads this list.\n"]
-    lines += [f"{_CONFIGURATION} {study} {identity(plan, study)}\n" for study in plan.studies]
-    lines += [f"{digest}  {path}\n" for path, digest in _sums(root, [*paths, *_OF_ALL]).items()]
-    path = path_for(root, fio_version)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.write(path, lambda temporary: temporary.write_text("".join(lines), encoding="utf-8"))
-    return path
+    found = {study: _Manifest(identity(plan, study), _sums(root, _files(root, plan, study))) for study in plan.studies}
+    found[REPORT] = _Manifest(identity_of_report(plan), _sums(root, _OF_REPORT))
+    folder = root / FOLDER / fio_version
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, manifest in found.items():
+        manifest.write(path_for(root, fio_version, name), fio_version)
+    return folder
 
 
 def verdict(root: Path, fio_version: str) -> tuple[bool, str]:
     """Return whether the results are those of the committed manifest, and a sentence that says so.
 
-    Each study is held against the manifest by itself, where its configuration is the manifest's. Where there is none
-    for this fio, what holds nothing of fio's version is held against the manifest that it comes nearest to. True then,
-    and where nothing can be said: not twins alone are measured, or not here, or no study's configuration is the one
-    committed. Raises ManifestError when the run is not complete.
+    A study is compared where its configuration is that of its manifest, and the report where all studies are. For a
+    version of fio without a manifest, the results that do not name the version are compared with the nearest manifest.
+    The answer is True, too, where nothing can be compared: a real or archived drive is measured, or every study is
+    configured otherwise. Raises ManifestError when the run is not complete.
     """
     plan = planned_cells.load(root)
     if archived := planned_cells.archives(plan.config):
         return True, f"not compared: {', '.join(archived)} came out of archives"
     if any(kinds.is_real(entry) for entry in plan.config.drives.values()):
         return True, "not compared: a real drive never measures the same twice"
-    path = path_for(root, fio_version)
-    if path.exists():
-        held = _hold(root, plan, path, _ALL)
-        if not held.studies:
+    if (root / FOLDER / fio_version).exists():
+        compared = _compare(root, plan, fio_version, _ALL)
+        if not compared.studies:
             return True, _NOT_CONFIGURED
-        if not held.different:
-            return True, f"all {held.count} files{held.what} are those of {held.path}, byte for byte{held.rest}"
-        listed = f"{len(held.different)} of {held.count} files{held.what} are not those of {held.path}{held.rest}"
-        return False, f"{listed}:{held.names_of_different()}"
-    committed = sorted((root / FOLDER).glob("*.sha256"))
-    if not committed:
+        if not compared.different:
+            same = f"all {compared.count} files{compared.what} are those of {compared.folder}, byte for byte"
+            return True, f"{same}{compared.rest}"
+        of_all = f"{len(compared.different)} of {compared.count} files{compared.what}"
+        listed = f"{of_all} are not those of {compared.folder}{compared.rest}"
+        return False, f"{listed}:{compared.names_of_different()}"
+    versions = sorted({path.parent.name for path in (root / FOLDER).glob("*/*.sha256")})
+    if not versions:
         return True, f"not compared: none is committed, for {fio_version} or any other"
-    held = min((_hold(root, plan, each, _OF_NO_VERSION) for each in committed), key=lambda each: len(each.different))
-    if not held.studies:
+    of_versions = [_compare(root, plan, version, _OF_NO_VERSION) for version in versions]
+    compared = min(of_versions, key=lambda each: len(each.different))
+    if not compared.studies:
         return True, _NOT_CONFIGURED
-    told = (
-        f"none is committed for {fio_version}. Of {held.count} tables, figures and numbers{held.what},"
-        f" {held.count - len(held.different)} are those of {held.path}, byte for byte{held.rest}"
+    text = (
+        f"none is committed for {fio_version}. Of {compared.count} tables, figures and numbers{compared.what},"
+        f" {compared.count - len(compared.different)} are those of {compared.folder}, byte for byte{compared.rest}"
     )
-    return True, f"{told}; these are not:{held.names_of_different()}" if held.different else told
+    return True, f"{text}; these are not:{compared.names_of_different()}" if compared.different else text
 
 
 @dataclass(frozen=True)
-class _Held:
-    """Results held against a manifest, ``path``: of which studies, how many files, and which of them differ."""
+class _Compared:
+    """Results compared with the manifests in a folder: the studies, the number of files, and the files that differ.
 
-    path: str
+    ``what`` names the studies where the report is not compared, ``rest`` the studies that are not compared.
+    """
+
+    folder: str
     studies: Sequence[str]
     count: int
     different: Sequence[str]
@@ -138,28 +168,32 @@ class _Held:
         return shown + more
 
 
-def _hold(root: Path, plan: Cells, path: Path, folders: tuple[str, ...]) -> _Held:
-    """Hold the results below some folders against a manifest, those of the studies that are configured as in it."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    configured = [line.removeprefix(_CONFIGURATION).split() for line in lines if line.startswith(_CONFIGURATION)]
-    meant = {words[0]: words[-1] for words in configured}
-    was_run = [study for study in plan.studies if _was_run(root, plan, study)]
-    same = [study for study in was_run if identity(plan, study) == meant.get(study)]
+def _compare(root: Path, plan: Cells, fio_version: str, folders: tuple[str, ...]) -> _Compared:
+    """Compare results below ``folders`` with the manifests of a version of fio that are of the same configuration."""
+    expected: dict[str, str] = {}
+    paths: list[str] = []
+    same = []
+    for study in plan.studies:
+        manifest = _Manifest.read(path_for(root, fio_version, study))
+        if _was_run(root, plan, study) and identity(plan, study) == manifest.configuration:
+            same.append(study)
+            expected |= manifest.sums
+            paths += _files(root, plan, study)
     others = [study for study in plan.studies if study not in same]
-    # what all studies make together is the manifest's only where all of them are
-    whole = not others and list(meant) == same
-    sums = (line.split("  ", 1) for line in lines if not line.startswith("#"))
-    wanted = {*same, None} if whole else set(same)
-    expected = {name: digest for digest, name in sums if name.startswith(folders) and _study_of(name) in wanted}
-    paths = [name for study in same for name in _files(root, plan, study)]
-    found = _sums(root, [name for name in ([*paths, *_OF_ALL] if whole else paths) if name.startswith(folders)])
+    of_report = _Manifest.read(path_for(root, fio_version, REPORT))
+    with_report = not others and of_report.configuration == identity_of_report(plan)
+    if with_report:
+        expected |= of_report.sums
+        paths += _OF_REPORT
+    expected = {name: digest for name, digest in expected.items() if name.startswith(folders)}
+    found = _sums(root, [name for name in paths if name.startswith(folders)])
     names = sorted(expected.keys() | found.keys())
-    return _Held(
-        path=str(path.relative_to(root)),
+    return _Compared(
+        folder=f"{FOLDER}/{fio_version}",
         studies=same,
         count=len(names),
         different=[name for name in names if expected.get(name) != found.get(name)],
-        what="" if whole else f" of {', '.join(same)}",
+        what="" if with_report else f" of {', '.join(same)}",
         rest=f"; not compared: {', '.join(others)}, of another configuration than the manifest" if others else "",
     )
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from iopatterns.base import files, messages, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, kinds
+from iopatterns.configuration import drive_entries, kinds
 from iopatterns.lab.bench import STUDY, Bench, Request
 from iopatterns.raw.sidecars import is_measured, read_sidecar
 
@@ -87,11 +87,11 @@ class OfPoint(TypedDict):
 
 
 def drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
-    """Return the drives of which a twin can be made: all of config/drives.yaml that are not archives.
+    """Return the drives of which a twin can be made: all that are not archives.
 
     ``words`` are those of the command line: raises OwnTwinError for a target among them that names another drive.
     """
-    entries = config.read_drives(root, complete=False)
+    entries = drive_entries.read(root, complete=False).entries
     for word in sys.argv[1:] if words is None else words:
         found = re.fullmatch(rf"{TARGET}([^:]+)", word)
         if found:
@@ -104,8 +104,8 @@ def _check(drive: str, entries: Mapping[str, "Entry"]) -> None:
     if drive not in entries:
         near = yaml_schema.nearest(drive, entries)
         raise OwnTwinError(
-            f"{TARGET}{messages.printable(drive)}: {config.DRIVES_FILE} has no drive of that name.{near}"
-            " Describe yours there first."
+            f"{TARGET}{messages.printable(drive)}: neither {drive_entries.FILE} nor a study has a drive of that name."
+            f"{near} Describe yours in that file first."
         )
     if kinds.is_archived(entries[drive]):
         raise OwnTwinError(
@@ -128,7 +128,7 @@ def make(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
     from iopatterns.workflow import notebooks
     from iopatterns.workflow.report import compile_report
 
-    _check(drive, config.read_drives(root))
+    _check(drive, drive_entries.read(root).entries)
     values = {"repetitions": _REPETITIONS, **{key: overrides[key] for key in _OF_CONFIGURATION if key in overrides}}
     bench = Bench.lay_out(root, Request(drive, LEVELS, values))
     bench.measure()

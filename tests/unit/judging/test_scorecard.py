@@ -14,6 +14,7 @@ from support import ROOT, lay_out_recorded
 
 from iopatterns.analysis import published
 from iopatterns.base.units import size_bytes
+from iopatterns.configuration import default
 from iopatterns.judging import classes, scorecard
 from iopatterns.judging.claims import (
     CONTRADICTED,
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.slow  # each worker judges whole studies first
 STUDY = "saif2020"
 MEASUREMENT = f"results/measurements/{STUDY}.parquet"
 TUNING = f"results/measurements/{STUDY}.tuning.json"
-EXPECTATIONS = f"data/expectations/{STUDY}.yaml"
+EXPECTATIONS = f"data/published/{STUDY}/expectations.yaml"
 # The drive that most of the study is about
 PX05 = "px05smb040"
 
@@ -39,13 +40,17 @@ Scorecard = Mapping[str, Any]
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
+def expected_of(root: Path) -> Mapping[str, str]:
+    """Return what is expected of the study in a project."""
+    expectations = default.load(root, STUDY)
+    assert expectations is not None
+    return expectations.expected
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with the recorded measurement, its scorecard and the expectations; not to be written to."""
-    root = lay_out_recorded(tmp_path_factory.mktemp("recorded") / "project")
-    (root / EXPECTATIONS).parent.mkdir(parents=True)
-    shutil.copy(ROOT / EXPECTATIONS, root / EXPECTATIONS)
-    return root
+    return lay_out_recorded(tmp_path_factory.mktemp("recorded") / "project")
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +291,7 @@ def test_every_finding_of_the_recorded_measurement_is_expected(recorded: Path, c
     found = {
         entry["id"]: entry["finding"] for entry in [*card["claims"], *card["values"]] if entry["finding"] != UNTESTABLE
     }
-    assert yaml.safe_load((recorded / EXPECTATIONS).read_text(encoding="utf-8")) == found
+    assert expected_of(recorded) == found
 
 
 def test_a_claim_that_no_longer_holds_is_named_with_what_it_was_and_is(slow_reads: Path) -> None:
@@ -308,7 +313,7 @@ def test_a_value_that_no_longer_holds_is_named_with_what_it_was_and_is(slow_read
 
 
 def test_each_regression_is_of_a_finding_that_held_and_does_not_any_more(slow_reads: Path) -> None:
-    wanted = yaml.safe_load((slow_reads / EXPECTATIONS).read_text(encoding="utf-8"))
+    wanted = expected_of(slow_reads)
     study = study_of(slow_reads)
     broken = [
         entry["id"]
@@ -359,14 +364,13 @@ def test_expectations_of_the_recorded_measurement_are_those_of_the_project(copy:
 
 
 def test_what_has_come_to_hold_is_no_regression(copy: Path) -> None:
-    wanted = yaml.safe_load((copy / EXPECTATIONS).read_text(encoding="utf-8"))
-    (copy / EXPECTATIONS).write_text(yaml.safe_dump(dict.fromkeys(wanted, DEVIATES)), encoding="utf-8")
+    default.record(copy, STUDY, default.Expectations({}, dict.fromkeys(expected_of(copy), DEVIATES)))
     assert scorecard.regressions(copy) == []
 
 
 def test_what_nothing_is_expected_of_is_no_regression(slow_reads: Path, tmp_path: Path) -> None:
     root = Path(shutil.copytree(slow_reads, tmp_path / "project"))
-    (root / EXPECTATIONS).write_text("sensitive: deviates\n", encoding="utf-8")
+    default.record(root, STUDY, default.Expectations({}, {"sensitive": DEVIATES}))
     assert scorecard.regressions(root) == []
 
 
@@ -417,7 +421,7 @@ def test_an_own_drive_that_deviates_is_no_regression(own_drive: Path) -> None:
 def test_nothing_is_expected_of_an_own_drive(own_drive: Path, tmp_path: Path) -> None:
     root = Path(shutil.copytree(own_drive, tmp_path / "project"))
     scorecard.expect(root)
-    wanted = yaml.safe_load((root / EXPECTATIONS).read_text(encoding="utf-8"))
+    wanted = expected_of(root)
     study = study_of(root)
     of_the_source = [claim for claim in study["claims"] if claim["drive"] is None] + study["values"]
     assert set(wanted) == {entry["id"] for entry in of_the_source if entry["finding"] != UNTESTABLE}

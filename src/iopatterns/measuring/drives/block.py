@@ -23,9 +23,9 @@ from iopatterns.raw.records import Settings, Specification
 def _consent(root: Path, name: str) -> dict[str, Any]:
     """Return what config/drives.yaml says at this moment of writing to a drive: no measurement depends on it."""
     from iopatterns.base import yaml_schema  # which take time to load, and no other kind needs
-    from iopatterns.configuration import config
+    from iopatterns.configuration import drive_entries
 
-    entry = yaml_schema.read_yaml(root, config.DRIVES_FILE).get(name) or {}
+    entry = yaml_schema.read_yaml(root, drive_entries.FILE).get(name) or {}
     return {key: entry[key] for key in ("destroy", "expendable") if key in entry}
 
 

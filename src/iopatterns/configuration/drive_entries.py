@@ -1,0 +1,213 @@
+"""The drives that can be measured: the user's in config/drives.yaml, those that studies define, and models as such."""
+
+import errno
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from iopatterns.base.messages import printable
+from iopatterns.base.yaml_schema import ConfigError, check, read_yaml
+from iopatterns.configuration import kinds, schemas, study_files
+
+FILE = "config/drives.yaml"
+# In config.yaml, among the names of drives: all simulated drives that the configured studies name
+TWINS = "twins"
+
+
+@dataclass(frozen=True)
+class DriveEntries:
+    """All drives that can be measured.
+
+    Attributes:
+        root: The folder of the project.
+        entries: The entry of each drive, by name.
+        places: The file and key of each entry, for messages.
+        of_user: The names of drives in config/drives.yaml.
+        of_studies: The names of drives that any study names, configured or not. All others run in every experiment.
+    """
+
+    root: Path
+    entries: Mapping[str, kinds.Entry]
+    places: Mapping[str, str]
+    of_user: frozenset[str]
+    of_studies: frozenset[str]
+
+    def resolved(self, name: str) -> kinds.Resolved:
+        """Return the entry of a drive; a twin's with the digest of its model, an archive's with its contents.
+
+        Raises ConfigError where the model or the archive cannot be read.
+        """
+        entry = self.entries[name]
+        if kinds.is_archived(entry):
+            from iopatterns.raw import archive  # only where there is one
+
+            try:
+                return {**entry, "contents": archive.read(self.root / entry["path"])}
+            except archive.ArchiveError as error:
+                raise ConfigError(f"{self.places[name]}.path: {error}") from None
+        if not kinds.is_simulated(entry):
+            return entry
+        from iopatterns.twin import models  # only where there is a twin
+        from iopatterns.twin.error import TwinError
+
+        try:
+            model = models.load(entry["model"])
+            if "set" not in entry:
+                return {**entry, "model_digest": model.digest}
+            model = model.with_values(entry["set"], f"{self.places[name]}.set:")
+            values = {parameter: models.format_value(parameter, model.values[parameter]) for parameter in entry["set"]}
+            return {**entry, "set": values, "model_digest": model.digest}
+        except TwinError as error:
+            raise ConfigError(str(error)) from None
+
+
+def read(root: Path, *, complete: bool = True) -> DriveEntries:
+    """Return all drives: the user's, those that the files in config/studies define or name, and all models.
+
+    A study that cannot be read has none. Without ``complete`` an entry of config/drives.yaml may lack what its kind
+    needs. Raises ConfigError, also where two files have different drives of one name.
+    """
+    entries = _of_user(root, complete=complete)
+    places = {name: f"{FILE}: {name}" for name in entries}
+    of_user, of_studies = frozenset(entries), set[str]()
+    for file, content in _studies(root):
+        named = set(_all_names(content))
+        of_studies |= named
+        defined = _defined(content)
+        for name, twin in {**_models(named), **defined}.items():
+            if name not in entries:
+                entries[name] = twin
+                places[name] = f"{file}: {TWINS}.{name}" if name in defined else f"{file}: drives: {name}"
+            elif name in of_user or entries[name] != twin:
+                raise ConfigError(
+                    f"{places[name]}: {file} has another drive of this name: {_shown(twin)}. Give one of the two"
+                    " another name."
+                )
+    if TWINS in entries:
+        raise ConfigError(
+            f"{places[TWINS]}: in config.yaml this word stands for all simulated drives of the studies. Give the drive"
+            " another name."
+        )
+    for name, twin in _models().items():
+        if name not in entries:
+            entries[name], places[name] = twin, f"data/twins/{name}.yaml"
+    return DriveEntries(root, entries, places, of_user, frozenset(of_studies))
+
+
+def valid_in(study: Mapping[str, Any], known: DriveEntries) -> list[str]:
+    """Return the names that a study may give under ``drives``: the user's drives, its own twins, and models."""
+    return [*known.of_user, *_defined(study), *_models()]
+
+
+def twins_of(studies: Iterable[Mapping[str, Any]], known: DriveEntries) -> list[str]:
+    """Return the simulated drives that some studies name.
+
+    Each study's drives keep the order in which its file names them, so that the results of a study do not depend on
+    the other studies.
+    """
+    named = [dict.fromkeys(_all_names(study)) for study in studies]
+    return _merged([[name for name in names if kinds.is_simulated(known.entries[name])] for names in named])
+
+
+def _merged(sequences: Sequence[Sequence[str]]) -> list[str]:
+    """Merge sequences into one that keeps the order of each, as Python does with base classes.
+
+    Where two of them contradict each other, the first decides.
+    """
+    merged: list[str] = []
+    while sequences := [sequence for sequence in sequences if sequence]:
+        behind = {name for sequence in sequences for name in sequence[1:]}
+        first = [sequence[0] for sequence in sequences]
+        merged.append(next((name for name in first if name not in behind), first[0]))
+        sequences = [[name for name in sequence if name != merged[-1]] for sequence in sequences]
+    return merged
+
+
+def _of_user(root: Path, *, complete: bool) -> dict[str, kinds.Entry]:
+    """Return the entries of config/drives.yaml, checked. Raises ConfigError."""
+    drives: dict[str, kinds.Entry] = read_yaml(root, FILE)
+    check(FILE, drives, schemas.load(root, "drives"))
+    if complete:
+        _check_kinds(drives)
+    _check_paths(root, drives)
+    return drives
+
+
+def _studies(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the path and the content of each file in config/studies that is a mapping."""
+    for path in sorted(root.glob(study_files.GRID.format(study="*"))):
+        file = str(path.relative_to(root))
+        try:
+            content = read_yaml(root, file)
+        except ConfigError:  # whoever asks for the study reports it
+            continue
+        if isinstance(content, dict):
+            yield file, content
+
+
+def _all_names(study: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the drives that a study and its experiments name, whatever else is in the file."""
+    experiments = study.get("experiments")
+    bodies = experiments.values() if isinstance(experiments, dict) else ()
+    for place in (study, *bodies):
+        names = place.get("drives") if isinstance(place, dict) else None
+        yield from (name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+
+
+def _defined(study: Mapping[str, Any]) -> dict[str, kinds.TwinEntry]:
+    """Return the simulated drives that a study defines; what its schema refuses is left out."""
+    twins = study.get(TWINS)
+    found = twins.items() if isinstance(twins, dict) else ()
+    return {
+        str(name): cast(kinds.TwinEntry, {"kind": "twin", **body})
+        for name, body in found
+        if isinstance(body, dict) and isinstance(body.get("model"), str) and isinstance(body.get("set", {}), dict)
+    }
+
+
+def _models(among: Iterable[str] | None = None) -> dict[str, kinds.TwinEntry]:
+    """Return the simulated drive of each model in data/twins by the model's name, or of those ``among`` some names."""
+    from iopatterns.twin import models
+
+    names = models.names()
+    return {name: {"kind": "twin", "model": name} for name in names if among is None or name in among}
+
+
+def _shown(twin: kinds.TwinEntry) -> str:
+    """Return a twin as a study's file writes it, for a message."""
+    values = ", ".join(f"{name}: {value}" for name, value in twin.get("set", {}).items())
+    return printable(f"{{model: {twin['model']}{f', set: {{{values}}}' if values else ''}}}")
+
+
+def _check_kinds(drives: Mapping[str, kinds.Entry]) -> None:
+    """Raise ConfigError for a drive that lacks what its kind needs, or has what another kind needs."""
+    problems = []
+    for name, drive in drives.items():
+        kind = kinds.of(drive)
+        problems += [
+            f"{FILE}: {name}: a drive of kind '{kind.name}' needs the key '{key}'. Add it."
+            for key in kind.needed
+            if key not in drive
+        ]
+        problems += [
+            f"{FILE}: {name}.{key}: belongs to kind '{kinds.with_key(key).name}', but this drive is a '{kind.name}'"
+            for key in sorted(set(drive) - kind.allowed)
+        ]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _check_paths(root: Path, drives: Mapping[str, kinds.Entry]) -> None:
+    """Raise ConfigError for a drive's path that the system cannot follow."""
+    for name, drive in drives.items():
+        if kinds.is_simulated(drive) or "path" not in drive:
+            continue
+        try:
+            os.stat(root / drive["path"])
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            if isinstance(error, ValueError) or error.errno in {errno.ELOOP, errno.ENAMETOOLONG}:
+                place = f"{FILE}: {name}.path: {printable(drive['path'])}"
+                raise ConfigError(f"{place}: {reason}. Correct the path, or remove the link.") from None
