@@ -252,9 +252,9 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
     statement = {
         "type": "string",
         "pattern": r"^[a-z0-9][a-z0-9_-]*/[a-z0-9*][a-z0-9.*-]*$",
-        "x-hint": "study/id of a published claim or value, such as zhou/mix-pqi-real; * stands for any letters",
+        "x-hint": "study/id of a published claim or value, such as my-study/table-1; * stands for any letters",
     }
-    chosen = {"type": "array", "minItems": 1, "items": statement, "x-hint": "a list such as [zhou/mix-pqi-real]"}
+    chosen = {"type": "array", "minItems": 1, "items": statement, "x-hint": "a list such as [my-study/table-1]"}
     groups: dict[str, Any] = {}
     wanted = list(_twin.groups(kind, mapping))
     for name, parameter in declared().items():
