@@ -191,7 +191,7 @@ def _warm_up(drive: drives.Drive, specification: Specification, log: iologs.Log 
 def _discard(output: Path) -> None:
     """Delete what fio wrote, if anything."""
     output.unlink(missing_ok=True)
-    fio.log_of(output).unlink(missing_ok=True)
+    fio.histogram_log(output).unlink(missing_ok=True)
 
 
 def _run(
@@ -339,8 +339,8 @@ def _attempt(
             sidecar["write_cache"], sidecar["held_up"] = condition.write_cache, held_up
             sidecar["others_bytes"] = _bytes_of_others(traffic, moved_bytes)
             sidecar["doubts"] = _doubts(sidecar, moved_bytes)
-        if fio.log_of(temporary).exists():
-            files.commit(fio.log_of(temporary), log_beside(raw))
+        if fio.histogram_log(temporary).exists():
+            files.commit(fio.histogram_log(temporary), log_beside(raw))
         _keep(temporary, raw, sidecar)
     finally:
         _discard(temporary)

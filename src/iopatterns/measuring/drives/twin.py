@@ -50,7 +50,7 @@ class TwinDrive:
         self.target = "{drive}"
         self._settings: bytes | None = None
         self._environment: dict[str, str] | None = None
-        self._fio: fio.Loaded | None = None
+        self._fio: fio.FioForkServer | None = None
         self._verified: tuple[int, ...] = ()
 
     @contextlib.contextmanager
@@ -139,7 +139,7 @@ class TwinDrive:
         except TwinError as error:
             raise fio.FioError(f"{self._name}: {error}\n  Command: {' '.join(argv)}") from None
         if self._fio is None:
-            self._fio = fio.Loaded({**self._environment, "TWIN_TOTALS": str(self._totals)})
+            self._fio = fio.FioForkServer({**self._environment, "TWIN_TOTALS": str(self._totals)})
         self._totals.unlink(missing_ok=True)
         outcome = self._fio.run(words, expected_s, argv)
         return dataclasses.replace(outcome, counters=_read_totals(self._totals))
