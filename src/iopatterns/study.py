@@ -41,7 +41,7 @@ class Study:
     """
 
     executions: pd.DataFrame
-    steps: tuning_steps.OfCells
+    steps: tuning_steps.TuningRecords
     values: pd.DataFrame
     source_drives: pd.DataFrame
     confidence: float
@@ -115,7 +115,7 @@ class Study:
             f" {', '.join(first[:_MOST_NAMED])}{others}."
         )
 
-    def tuned(self, *experiments: str) -> list[tuning_steps.OfCell]:
+    def tuned(self, *experiments: str) -> list[tuning_steps.TuningRecord]:
         """Return what became of the settings that some experiments ask for."""
         wanted = set(experiments)
         return [step for step in self.steps if wanted & set(step["experiments"].split())]

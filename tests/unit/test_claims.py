@@ -31,7 +31,7 @@ from iopatterns.judging.checks.findings import (
 )
 from iopatterns.judging.checks.selections import Executions
 from iopatterns.judging.claims import UNTESTABLE, Judge, status_of
-from iopatterns.raw.tuning_steps import OfCell
+from iopatterns.raw.tuning_steps import TuningRecord
 
 FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
 VALUES = pd.DataFrame({"id": ["table1-read", "table1-limit"], "value": [100.0, 30.0], "unit": "MB/s"})
@@ -72,9 +72,9 @@ def reads_and_random_reads(sequential: list[float], random: list[float]) -> Judg
     return judge((sequential, {}), (random, {"rw": "randread"}))
 
 
-def step(outcome: str, drive: str = "d", setting: str = "DRA", wanted: Any = 1) -> OfCell:
+def step(outcome: str, drive: str = "d", setting: str = "DRA", wanted: Any = 1) -> TuningRecord:
     about: Any = {"setting": setting, "wanted": wanted, "drive": drive, "outcome": outcome}
-    return cast(OfCell, {**about, "experiments": "initial refusing"})
+    return cast(TuningRecord, {**about, "experiments": "initial refusing"})
 
 
 def statuses(parts: list[Part]) -> list[str]:
@@ -226,7 +226,7 @@ def test_each_outcome_that_came_out_is_a_part() -> None:
 @pytest.mark.parametrize(
     "other", [step("changed", drive="e"), step("changed", setting="RCD"), step("changed", wanted=0)]
 )
-def test_an_outcome_is_that_of_its_drive_setting_and_value(other: OfCell) -> None:
+def test_an_outcome_is_that_of_its_drive_setting_and_value(other: TuningRecord) -> None:
     judge_ = Judge(executions(([1.0], {})), [step("refused"), other])
     check = {"outcome": "DRA", "to": 1, "experiment": "initial", "where": {"drive": "d"}, "is": ["refused"]}
     assert values(parts_of(judge_, check)) == ["refused"]

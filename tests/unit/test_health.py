@@ -8,7 +8,7 @@ import pytest
 from iopatterns.analysis.collect import doubts_of
 from iopatterns.measuring import health
 from iopatterns.raw.records import Health, Unavailable
-from iopatterns.raw.tuning_steps import Answer
+from iopatterns.raw.tuning_steps import CommandResult
 
 NVME = {
     "smartctl": {"exit_status": 0},
@@ -58,7 +58,7 @@ BY_NVME = {
 }
 
 
-def answer(said: Any, stderr: str = "") -> Answer:
+def answer(said: Any, stderr: str = "") -> CommandResult:
     text = said if isinstance(said, str) else json.dumps(said)
     return {"command": ["smartctl"], "exit_status": 1, "stdout": text, "stderr": stderr}
 

@@ -43,5 +43,5 @@ def test_what_the_grid_makes_is_a_specification(study: str) -> None:
 
 def test_a_record_has_the_fields_of_a_step() -> None:
     fields = {field.name: field.type for field in dataclasses.fields(tuning_steps.Step)}
-    assert get_type_hints(tuning_steps.Record) == fields
-    assert_is(tuning_steps.Record, tuning_steps.not_applicable("DRA", 1, "there is none").record())
+    assert get_type_hints(tuning_steps.StepRecord) == fields
+    assert_is(tuning_steps.StepRecord, tuning_steps.not_applicable("DRA", 1, "there is none").record())

@@ -20,7 +20,7 @@ from iopatterns.measuring.steadiness import is_steady
 from iopatterns.raw import archive
 from iopatterns.raw.records import Identity, Machine, Sidecar
 from iopatterns.raw.sidecars import is_measured, read_sidecar
-from iopatterns.raw.tuning_steps import OfCell
+from iopatterns.raw.tuning_steps import TuningRecord
 
 # The libraries whose version can change a number or a figure, named in the report's colophon; Python's own cannot
 _SOFTWARE = ("snakemake", "papermill", "pandas", "numpy", "scipy", "matplotlib", "typst")
@@ -143,12 +143,12 @@ def _parsed(of_fio: Sequence[Path], replayed: Sequence[Path]) -> pd.DataFrame:
     return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
 
 
-def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[OfCell]:
+def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[TuningRecord]:
     """Return what became of each setting of each cell that asks for any: one record per cell and setting.
 
     Raises SidecarError.
     """
-    records: list[OfCell] = []
+    records: list[TuningRecord] = []
     seen = set()
     for raw in raw_files:
         cell = raw.parent

@@ -13,7 +13,7 @@ from iopatterns.judging import checks
 from iopatterns.judging.checks.criteria import How
 from iopatterns.judging.checks.findings import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, ClaimsError, Part
 from iopatterns.judging.checks.selections import Executions
-from iopatterns.raw.tuning_steps import OfCells
+from iopatterns.raw.tuning_steps import TuningRecords
 
 SCHEMA = "workflow/schemas/claims.schema.yaml"
 
@@ -31,7 +31,7 @@ class Judge:
     """
 
     executions: pd.DataFrame
-    tuned: OfCells
+    tuned: TuningRecords
     confidence: float = 0.95
     method: str = "t"
     seed: int = 1

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from iopatterns.measuring import machine
-from iopatterns.measuring.tuning import exchange
+from iopatterns.measuring.tuning import sg_commands
 from iopatterns.raw.records import Health, HealthOrNot
-from iopatterns.raw.tuning_steps import Answer
+from iopatterns.raw.tuning_steps import CommandResult
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -97,15 +97,15 @@ def _growth(key: _Amount, before: HealthOrNot, after: HealthOrNot) -> int:
 
 def _by_smartctl(disk: str) -> HealthOrNot:
     command = ["smartctl", "--json", "-a", "-l", "scttemp", f"/dev/{disk}"]
-    return from_smartctl(exchange.run(command, _TIMEOUT_S))
+    return from_smartctl(sg_commands.run(command, _TIMEOUT_S))
 
 
-def from_smartctl(answer: Answer) -> HealthOrNot:
+def from_smartctl(result: CommandResult) -> HealthOrNot:
     """Return the health in what ``smartctl --json -a`` printed; its exit status has a bit for each kind of trouble."""
     try:
-        said = json.loads(answer["stdout"])
+        said = json.loads(result["stdout"])
     except ValueError:
-        return {UNAVAILABLE: f"smartctl: {exchange.words(answer)}"}
+        return {UNAVAILABLE: f"smartctl: {sg_commands.words(result)}"}
     if "device" not in said or said["smartctl"]["exit_status"] & 0b11:  # wrong usage, or the device cannot be opened
         messages = [message["string"] for message in said["smartctl"].get("messages", ())]
         return {UNAVAILABLE: f"smartctl: {'; '.join(messages) or 'no answer from the drive'}"}
@@ -148,13 +148,13 @@ def _by_nvme(disk: str) -> HealthOrNot:
     if not disk.startswith("nvme"):
         return {UNAVAILABLE: "smartctl is not installed (apt-get install smartmontools); nvme knows NVMe disks alone"}
     firmware = machine.disk(Path("/dev") / disk)["firmware"]
-    return from_nvme(exchange.run(["nvme", "smart-log", f"/dev/{disk}", "-o", "json"], _TIMEOUT_S), firmware)
+    return from_nvme(sg_commands.run(["nvme", "smart-log", f"/dev/{disk}", "-o", "json"], _TIMEOUT_S), firmware)
 
 
-def from_nvme(answer: Answer, firmware: str | None) -> HealthOrNot:
+def from_nvme(result: CommandResult, firmware: str | None) -> HealthOrNot:
     """Return the health in what ``nvme smart-log -o json`` printed."""
     try:
-        said = json.loads(answer["stdout"])
+        said = json.loads(result["stdout"])
         return Health(
             program="nvme",
             temperature_c=said["temperature"] - _ZERO_C_IN_K,
@@ -167,7 +167,7 @@ def from_nvme(answer: Answer, firmware: str | None) -> HealthOrNot:
             firmware=firmware,
         )
     except (ValueError, KeyError, TypeError):
-        return {UNAVAILABLE: f"nvme: {exchange.words(answer)}"}
+        return {UNAVAILABLE: f"nvme: {sg_commands.words(result)}"}
 
 
 def _limits(disk: str) -> tuple[int | None, int | None]:

@@ -313,7 +313,7 @@ class _Reader:
             raise TypeError("sha256")
         raws = [Path(f"{number:02d}.json") for number in range(1, len(sums) // 2 + 1)]
         expected = {path.name for raw in raws for path in (raw, sidecar_path(raw))}
-        if not raws or sums.keys() != expected or not cells.names(name, specification):
+        if not raws or sums.keys() != expected or not cells.folder_matches(name, specification):
             raise ArchiveError(
                 f"{self._path}: {_MANIFEST} does not list the executions of the cell {study}/{name}, first to last, or"
                 f" not its specification. {_COPY_AGAIN}."

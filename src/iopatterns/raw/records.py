@@ -6,7 +6,7 @@ Types alone, for the type checker and for readers; `docs/raw-files.md` tells of 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
-from iopatterns.raw.tuning_steps import Record
+from iopatterns.raw.tuning_steps import StepRecord
 
 # ---- What a cell is
 
@@ -227,7 +227,7 @@ class Moment(TypedDict):
 # ---- How it came about
 
 
-class OfCell(TypedDict):
+class CellMetadata(TypedDict):
     """What the sidecars of all executions of a cell that are measured together share.
 
     ``drive`` is what the drive says of itself. ``fio_version`` is missing where the drive did not take the settings.
@@ -235,11 +235,11 @@ class OfCell(TypedDict):
 
     specification: Specification
     drive: Identity
-    tuning: Sequence[Record]
+    tuning: Sequence[StepRecord]
     fio_version: NotRequired[str]
 
 
-class OfExecution(OfCell):
+class RepetitionMetadata(CellMetadata):
     """What is known of one execution; ``execution`` alone where fio did not run."""
 
     execution: int
@@ -267,7 +267,7 @@ class RawFile(TypedDict):
     size_bytes: int
 
 
-class Sidecar(OfExecution):
+class Sidecar(RepetitionMetadata):
     """A whole sidecar. ``sha256`` is that of all its lines but its own; `sidecars.write_sidecar` adds it."""
 
     raw: RawFile

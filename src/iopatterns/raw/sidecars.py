@@ -8,7 +8,7 @@ from pathlib import Path
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw import cells
-from iopatterns.raw.records import OfExecution, Sidecar
+from iopatterns.raw.records import RepetitionMetadata, Sidecar
 from iopatterns.raw.tuning_steps import not_taken
 
 # Lies in the folder of a drive below data/raw whose raw files come from an archive (`archive.unpack` writes it)
@@ -52,7 +52,7 @@ def read_sidecar(raw: Path) -> Sidecar:
     try:
         content: Sidecar = json.loads(found)
         specification, execution = content["specification"], content["execution"]
-        is_of_cell = cells.names(raw.parent.name, specification)
+        is_of_cell = cells.folder_matches(raw.parent.name, specification)
         is_of_execution = raw.stem == f"{execution:02d}"
         # where nothing was measured fio drew nothing
         is_of_seed = content.get("randseed") in {None, cells.randseed(specification, execution)}
@@ -81,6 +81,6 @@ def write_sidecar(raw: Path, content: Sidecar) -> None:
     files.write(sidecar_path(raw), lambda temporary: temporary.write_bytes(with_sum.encode()))
 
 
-def is_measured(sidecar: OfExecution) -> bool:
+def is_measured(sidecar: RepetitionMetadata) -> bool:
     """Return whether fio ran for a raw file; it did not where the drive does not take the cell's settings."""
     return not not_taken(sidecar["tuning"])

@@ -14,7 +14,7 @@ NOT_APPLICABLE = "not applicable"  # there is no such setting
 _TAKEN = frozenset({ALREADY, CHANGED})
 
 
-class Answer(TypedDict):
+class CommandResult(TypedDict):
     """A command with its exit status and what it printed."""
 
     command: list[str]
@@ -23,7 +23,7 @@ class Answer(TypedDict):
     stderr: str
 
 
-class Record(TypedDict):
+class StepRecord(TypedDict):
     """A `Step` as JSON has it; a test holds the keys of the two together."""
 
     setting: str
@@ -33,10 +33,10 @@ class Record(TypedDict):
     changeable: bool | None
     outcome: str
     reason: str
-    exchange: list[Answer]
+    exchange: list[CommandResult]
 
 
-class OfCell(Record):
+class TuningRecord(StepRecord):
     """What became of a setting in one cell; ``measured`` says whether all settings of the cell were taken.
 
     ``experiments`` are the names of those that ask for the cell, with blanks between.
@@ -49,7 +49,7 @@ class OfCell(Record):
 
 
 # What became of the settings of a study's cells: what is analysed of them
-OfCells = Sequence[OfCell]
+TuningRecords = Sequence[TuningRecord]
 
 # A record, or one with more in it
 _Record = TypeVar("_Record", bound=Mapping[str, Any])
@@ -71,16 +71,16 @@ class Step:
     changeable: bool | None
     outcome: str
     reason: str
-    exchange: list[Answer] = field(default_factory=list)
+    exchange: list[CommandResult] = field(default_factory=list)
 
     @property
     def taken(self) -> bool:
         """Whether the value asked for is in effect."""
         return self.outcome in _TAKEN
 
-    def record(self) -> Record:
+    def record(self) -> StepRecord:
         """Return the step as JSON has it."""
-        return cast(Record, asdict(self))
+        return cast(StepRecord, asdict(self))
 
 
 def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:

@@ -12,7 +12,7 @@ from iopatterns.judging.checks.estimates import Estimate, Observed
 from iopatterns.judging.checks.findings import ClaimsError, Part
 from iopatterns.judging.checks.kinds import STATISTICS, Growth, Outcome, Ratio, Statistic, Value
 from iopatterns.judging.checks.selections import ALL, Executions, listed
-from iopatterns.raw.tuning_steps import OfCells
+from iopatterns.raw.tuning_steps import TuningRecords
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Check:
     statistic: Statistic
     expectation: Expectation
 
-    def parts(self, executions: Executions, steps: OfCells, how: How) -> Iterator[Part]:
+    def parts(self, executions: Executions, steps: TuningRecords, how: How) -> Iterator[Part]:
         """Yield the parts for which there are measurements.
 
         ``steps``: as ``collect.tuned`` returns it. Raises ClaimsError where the statistic does not exist, for it
@@ -34,7 +34,7 @@ class Check:
             except (ZeroDivisionError, StatisticsError) as error:
                 raise ClaimsError(f"{label or 'its statistic'}: {error}") from None
 
-    def observe(self, executions: Executions, steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
+    def observe(self, executions: Executions, steps: TuningRecords) -> Iterator[tuple[str, Estimate | Observed]]:
         """Yield (label, what was found) for each part for which there are measurements, see `parts`."""
         yield from self.statistic.observe(executions, steps)
 
@@ -97,13 +97,13 @@ class Checks:
     says: tuple[str, ...]
     each: tuple[Check, ...]
 
-    def parts(self, executions: Executions, steps: OfCells, how: How) -> Iterator[Part]:
+    def parts(self, executions: Executions, steps: TuningRecords, how: How) -> Iterator[Part]:
         """Yield the parts of each, see `Check.parts`."""
         for number, check in enumerate(self.each, 1):
             for part in check.parts(executions, steps, how):
                 yield replace(part, label=f"({number}) {part.label}".strip())
 
-    def observe(self, executions: Executions, steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
+    def observe(self, executions: Executions, steps: TuningRecords) -> Iterator[tuple[str, Estimate | Observed]]:
         """Yield what was found of each, see `Check.observe`."""
         for number, check in enumerate(self.each, 1):
             for label, found in check.observe(executions, steps):

@@ -28,7 +28,7 @@ from iopatterns.judging.checks.selections import (
     listed,
 )
 from iopatterns.judging.formulas import Formula, FormulaError
-from iopatterns.raw.tuning_steps import OfCells
+from iopatterns.raw.tuning_steps import TuningRecords
 
 Written = Mapping[str, Any]
 
@@ -117,7 +117,7 @@ class Statistic(ABC):
     def describe_own(self) -> str:
         """Return it in words without ``where``."""
 
-    def observe(self, executions: Executions, _steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
+    def observe(self, executions: Executions, _steps: TuningRecords) -> Iterator[tuple[str, Estimate | Observed]]:
         """Yield (label, what was found) for each part for which there are measurements.
 
         ``steps``: as ``collect.tuned`` returns it.
@@ -418,7 +418,7 @@ class Outcome(Statistic):
         """Return the setting and the value asked for."""
         return f"outcome of setting {self.setting} to {self.to}"
 
-    def observe(self, _executions: Executions, steps: OfCells) -> Iterator[tuple[str, Estimate | Observed]]:
+    def observe(self, _executions: Executions, steps: TuningRecords) -> Iterator[tuple[str, Estimate | Observed]]:
         """Yield each outcome that came out, once for each drive."""
         for levels in combinations({name: listed(level) for name, level in self.where.items()}):
             outcomes = {

@@ -150,7 +150,7 @@ class TwinDrive:
 
         return ["twin", "replay", self._drive["model"], asked["trace"]], *replays.measure(self.model(), path, asked)
 
-    def changed_settings(self, steps: Sequence[tuning_steps.Record]) -> list[str]:
+    def changed_settings(self, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
         """Return the file of the twin's settings where it is not as `tune` left it."""
         if self._stored() == self._settings:
             return []

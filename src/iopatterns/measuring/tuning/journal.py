@@ -88,55 +88,57 @@ def present_disk(device: str) -> Disk | None:
 
 
 @dataclass(frozen=True)
-class Author:
-    """Who changes settings: the name of a drive's entry in config/drives.yaml, and the checkout that it is in."""
+class Owner:
+    """The drive, by its name in config/drives.yaml, and the checkout for which settings are changed."""
 
     drive: str
     checkout: str
 
 
 @dataclass(frozen=True)
-class Noted:
-    """What a journal says; ``settings`` in the order in which they were changed, each with its first value."""
+class JournalEntry:
+    """The content of a journal; ``settings`` has original values, in the order in which the settings were changed."""
 
     disk: Disk
     boot: str
-    by: Author
+    owner: Owner
     process: int
     settings: Mapping[str, Value]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as `read` takes it."""
-        settings = [{"setting": setting, "value": value} for setting, value in self.settings.items()]
-        return {**asdict(self), "settings": settings}
+        """Return the content in the form that `read` accepts."""
+        content = asdict(self)
+        content["by"] = content.pop("owner")  # the key of earlier versions: their journals can still be restored
+        content["settings"] = [{"setting": setting, "value": value} for setting, value in self.settings.items()]
+        return content
 
 
 class Journal:
     """The settings of one disk as they were, for whoever holds the disk's lock; a file only while some are changed."""
 
-    def __init__(self, disk: Disk, by: Author) -> None:
+    def __init__(self, disk: Disk, owner: Owner) -> None:
         self.path = host_state.folder(_FOLDER) / disk.file_name()
-        self._noted = Noted(disk, _boot(), by, os.getpid(), {})
+        self._entry = JournalEntry(disk, _boot(), owner, os.getpid(), {})
 
     def record(self, setting: str, value: Value) -> None:
         """Note a setting before it is changed; the note is on the disk when this returns.
 
         The first value counts: what the user had set. Raises RestoreError for one that could not be put back.
         """
-        if setting in self._noted.settings:
+        if setting in self._entry.settings:
             return
         if problem := _fault(setting, value):
-            raise RestoreError(f"{self._noted.disk.node}: {setting} is left as it is, for {problem}: it is {value!r}.")
-        noted = replace(self._noted, settings={**self._noted.settings, setting: value})
-        host_state.write_json(self.path, noted.as_json())
-        self._noted = noted
+            raise RestoreError(f"{self._entry.disk.node}: {setting} is left as it is, for {problem}: it is {value!r}.")
+        entry = replace(self._entry, settings={**self._entry.settings, setting: value})
+        host_state.write_json(self.path, entry.as_json())
+        self._entry = entry
 
     def restore(self) -> list[str]:
         """Put back what this journal has noted; see `put_back`."""
-        if not self._noted.settings:
+        if not self._entry.settings:
             return []
-        told = put_back(self.path, self._noted, disk_of(self.path, self._noted))
-        self._noted = replace(self._noted, settings={})
+        told = put_back(self.path, self._entry, disk_of(self.path, self._entry))
+        self._entry = replace(self._entry, settings={})
         return told
 
 
@@ -159,11 +161,11 @@ def paths(of: Disk | None = None) -> list[Path]:
 
 def is_noted(drive: str, checkout: Path) -> bool:
     """Return whether a run for a drive's entry in a checkout has left settings changed."""
-    by = Author(drive, str(checkout.resolve()))
+    owner = Owner(drive, str(checkout.resolve()))
     for path in paths():
         with contextlib.suppress(RestoreError):  # what cannot be read is told where that disk is used
-            noted = read(path)
-            if noted is not None and noted.by == by:
+            entry = read(path)
+            if entry is not None and entry.owner == owner:
                 return True
     return False
 
@@ -183,7 +185,7 @@ def shown(text: object) -> str:
 # ---- What a journal may say
 
 
-def read(path: Path) -> Noted | None:
+def read(path: Path) -> JournalEntry | None:
     """Return what a journal says, None where there is none. Nothing in it is believed that is not of the known form.
 
     It names settings and a disk; the path of what is set is made of the disk that is found, never taken from here.
@@ -213,10 +215,11 @@ def read(path: Path) -> Noted | None:
     for name, text in by.items():
         _check(path, name, text)
     _check_number(path, "process", top["process"])
-    noted = Noted(Disk(**about), top["boot"], Author(**by), top["process"], _settings(path, top["settings"]))
-    if path.name != noted.disk.file_name():
+    settings = _settings(path, top["settings"])
+    found = JournalEntry(Disk(**about), top["boot"], Owner(**by), top["process"], settings)
+    if path.name != found.disk.file_name():
         raise _malformed(path, "its name is not that of the disk that it is about")
-    return noted
+    return found
 
 
 def _settings(path: Path, content: Any) -> dict[str, Value]:
@@ -277,28 +280,28 @@ def _malformed(path: Path, reason: str) -> RestoreError:
 # ---- Putting back
 
 
-def disk_of(path: Path, noted: Noted) -> Disk:
+def disk_of(path: Path, entry: JournalEntry) -> Disk:
     """Return the disk that a journal is about, under the name that the kernel has for it now. Raises RestoreError.
 
     Without a serial number it is known for as long as the machine runs, by all that the kernel says of it.
     """
-    same_name = present_disk(noted.disk.device)
-    if same_name == noted.disk and noted.boot == _boot():
+    same_name = present_disk(entry.disk.device)
+    if same_name == entry.disk and entry.boot == _boot():
         return same_name
     alike: list[Disk] = []
-    if noted.disk.serial is not None:
+    if entry.disk.serial is not None:
         names = sorted(entry.name for entry in _SYS_BLOCK.iterdir())
-        alike = [found for name in names if (found := present_disk(name)) is not None and _is(found, noted.disk)]
+        alike = [found for name in names if (found := present_disk(name)) is not None and _is(found, entry.disk)]
     if same_name in alike:
         alike = [same_name]
     if len(alike) == 1:
         return alike[0]
-    told = ", ".join(f"{setting} (it was {value})" for setting, value in noted.settings.items())
-    which = f"{noted.disk.node} is no longer the disk with the serial {noted.disk.serial!r}, and no other is"
+    told = ", ".join(f"{setting} (it was {value})" for setting, value in entry.settings.items())
+    which = f"{entry.disk.node} is no longer the disk with the serial {entry.disk.serial!r}, and no other is"
     if alike:
-        which = f"{len(alike)} disks have the serial {noted.disk.serial!r}: {', '.join(str(one.node) for one in alike)}"
-    elif noted.disk.serial is None:
-        which = f"{noted.disk.node}, which has no serial number, is not the disk that it was"
+        which = f"{len(alike)} disks have the serial {entry.disk.serial!r}: {', '.join(str(one.node) for one in alike)}"
+    elif entry.disk.serial is None:
+        which = f"{entry.disk.node}, which has no serial number, is not the disk that it was"
     raise RestoreError(
         f"{path}: {which}, of which was changed: {told}. Connect that disk, and run `iopatterns restore` again. If it"
         f" has been without power since, its settings are back: then delete {path}."
@@ -309,12 +312,12 @@ def _is(found: Disk, noted: Disk) -> bool:
     return (found.serial, found.model, found.size_bytes) == (noted.serial, noted.model, noted.size_bytes)
 
 
-def needs_no_disk(noted: Noted) -> bool:
+def needs_no_disk(entry: JournalEntry) -> bool:
     """Return whether a restart of the machine has undone all that is noted: the kernel's settings begin anew then."""
-    return noted.boot != _boot() and not set(noted.settings) & set(disk.SETTINGS)
+    return entry.boot != _boot() and not set(entry.settings) & set(disk.SETTINGS)
 
 
-def put_back(path: Path, noted: Noted, on: Disk) -> list[str]:
+def put_back(path: Path, entry: JournalEntry, on: Disk) -> list[str]:
     """Set on a disk, whose lock is held, what is noted, in the order in which it was changed; return what was done.
 
     In that order since a scheduler brings values of its own, and WCE the kernel's view, which are put right after
@@ -323,10 +326,10 @@ def put_back(path: Path, noted: Noted, on: Disk) -> list[str]:
     of power, and is put back. A signal to stop waits until all is done. Raises RestoreError once all is tried that can
     be; the journal stays then.
     """
-    anew = noted.boot != _boot() or on.device != noted.disk.device
+    anew = entry.boot != _boot() or on.device != entry.disk.device
     told, problems = [], []
-    with signals.held_back():
-        for setting, value in noted.settings.items():
+    with signals.stop_signals_blocked():
+        for setting, value in entry.settings.items():
             what = f"{setting} of {on.node}"
             if anew and setting in queue.SETTINGS:
                 told.append(f"the kernel has set {what} up anew since it was changed; left as it is")
