@@ -91,7 +91,9 @@ def test_a_sum_made_by_hand_fits(raw: Path) -> None:
         (lambda content: content.update(execution="1"), "not a sidecar of this package"),
         (lambda content: content.update(raw=None), "not a sidecar of this package"),
         (lambda content: content.pop("raw"), "not a sidecar of this package"),
-        (lambda content: content.update(specification=[]), "is of another cell"),
+        (lambda content: content.pop("tuning"), "missing required field `tuning`"),
+        (lambda content: content["drive"].update(model=3), "Expected `str | null`, got `int` - at `$.drive.model`"),
+        (lambda content: content.update(specification=[]), "not a sidecar of this package"),
         (lambda content: content["raw"].update(sha256="0" * 64), "changed since it was measured"),
     ],
 )

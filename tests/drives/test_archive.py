@@ -337,7 +337,7 @@ def test_a_member_that_leads_out_is_told_and_not_written(name: str, packed: Path
         lambda cell: cell.update(study="../.."),
         lambda cell: cell.update(study=""),
         lambda cell: cell.update(name=f"../{cell['name']}"),
-        lambda cell: cell["sha256"].update({"../../evil.json": "0"}),
+        lambda cell: cell["sha256"].update({"../../evil.json": "0" * 64}),
     ],
 )
 def test_a_manifest_that_leads_out_is_told(change: Callable[[Any], object], packed: Path, disk_folder: Path) -> None:

@@ -22,7 +22,7 @@ from iopatterns.measuring import drives, fio, machine, progress
 from iopatterns.raw import cells, tuning_steps
 from iopatterns.raw.records import (
     CellMetadata,
-    HealthOrNot,
+    Health,
     RawFile,
     RepetitionMetadata,
     Sidecar,
@@ -258,7 +258,7 @@ def _keep(temporary: Path, raw: Path, sidecar: RepetitionMetadata) -> None:
 class _Condition(NamedTuple):
     """What a real drive says of itself before its cell's first execution."""
 
-    health: HealthOrNot
+    health: Health
     write_cache: WriteCache
 
 

@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 import lzma
-import math
 import os
 import re
 import stat
@@ -13,7 +12,9 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Annotated, Any, TypedDict
+
+import msgspec
 
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
@@ -38,7 +39,6 @@ _SMALL_BYTES = 64 * 2**20  # so much may come out of a file of any size
 _MOST_MEMORY_BYTES = 128 * 2**20  # for decompression; preset 6 takes 9 MiB, preset 9 takes 65 MiB (xz(1))
 _LONGEST_NAME_BYTES = 255  # of a file or folder (limits.h, NAME_MAX)
 _RAW_NAME = re.compile(r"\d{2,}\.json")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _COPY_AGAIN = "Copy the archive anew from where it was made"
 
 
@@ -46,19 +46,23 @@ class ArchiveError(IoPatternsError):
     """An archive cannot be made or is not what it should be; the message names it, the member, and what to do."""
 
 
-@dataclass(frozen=True)
-class ArchivedCell:
-    """One cell of an archive.
+class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
+    """One cell of an archive, as the manifest lists it.
 
-    ``experiments``: those of the study that asked for it where it was measured, none for a cell left from an earlier
-    configuration. ``sums``: the SHA-256 of each raw file and each sidecar, by file name.
+    Attributes:
+        study: The study.
+        name: The name of the cell's folder.
+        specification: The specification, with keys of other versions of this package: they are part of its digest.
+        experiments: The experiments that asked for the cell where it was measured; none for a cell of an earlier
+            configuration.
+        sums: The SHA-256 of each raw file and each metadata file, by file name.
     """
 
     study: str
     name: str
     specification: Specification
     experiments: tuple[str, ...]
-    sums: Mapping[str, str]
+    sums: Mapping[str, Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]]
 
     @property
     def executions(self) -> int:
@@ -78,6 +82,15 @@ class Contents:
         """Return the SHA-256 of each member but the manifest, by path, in the archive's order."""
         found = {f"{cell.study}/{cell.name}/{file}": sum_ for cell in self.cells for file, sum_ in cell.sums.items()}
         return dict(sorted(found.items()))
+
+
+class _Manifest(msgspec.Struct):
+    """The first member of an archive."""
+
+    drive: str
+    cells: list[ArchivedCell]
+    format: str = _FORMAT
+    version: int = VERSION
 
 
 class Origin(TypedDict):
@@ -152,21 +165,7 @@ def _packed(raws: Sequence[Path], experiments: Sequence[str]) -> ArchivedCell:
 
 def _write(output: Path, raw: Path, contents: Contents) -> None:
     """Write the archive: no clock, no owner and no order of a folder goes into it."""
-    manifest = {
-        "format": _FORMAT,
-        "version": VERSION,
-        "drive": contents.drive,
-        "cells": [
-            {
-                "study": cell.study,
-                "name": cell.name,
-                "specification": cell.specification,
-                "experiments": list(cell.experiments),
-                "sha256": cell.sums,
-            }
-            for cell in contents.cells
-        ],
-    }
+    manifest = msgspec.to_builtins(_Manifest(contents.drive, list(contents.cells)))
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
     if len(text) > _MOST_MANIFEST_BYTES:
         raise ArchiveError(
@@ -269,9 +268,9 @@ class _Reader:
         except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError):
             name, content = "", b""
         try:
-            manifest: Any = _json(content) if name == _MANIFEST else None
-            is_archive = manifest["format"] == _FORMAT if isinstance(manifest, dict) else False
-        except (ValueError, KeyError, RecursionError):
+            manifest: Any = msgspec.json.decode(content) if name == _MANIFEST else None
+            is_archive = isinstance(manifest, dict) and manifest.get("format") == _FORMAT
+        except (ValueError, RecursionError):
             is_archive = False
         if not is_archive:
             raise ArchiveError(
@@ -285,40 +284,37 @@ class _Reader:
                 " Analyse it with the iopatterns that made it, or have it made anew with this one."
             )
         try:
-            found = [self._cell(entry) for entry in manifest["cells"]]
+            checked = msgspec.convert(manifest, _Manifest)
+            # `convert` leaves out keys that `Specification` does not declare
+            found = [
+                msgspec.structs.replace(cell, specification=entry["specification"])
+                for cell, entry in zip(checked.cells, manifest["cells"], strict=True)
+            ]
+            for cell in found:
+                self._check(cell)
             if len({(cell.study, cell.name) for cell in found}) < len(found):
                 raise ValueError("a cell twice")
-            if not isinstance(manifest["drive"], str) or not _is_name(manifest["drive"]):
+            if not _is_name(checked.drive):
                 raise ValueError("drive")
-            return Contents(sha256, manifest["drive"], found)
-        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            return Contents(sha256, checked.drive, found)
+        except (ValueError, RecursionError) as error:
             raise ArchiveError(
                 f"{self._path}: its {_MANIFEST} is not as version {VERSION} has it"
-                f" ({messages.printable(repr(error))}). {_COPY_AGAIN}."
+                f" ({messages.printable(error)}). {_COPY_AGAIN}."
             ) from None
 
-    def _cell(self, entry: Mapping[str, Any]) -> ArchivedCell:
-        study, name, sums = entry["study"], entry["name"], dict(sorted(entry["sha256"].items()))
-        experiments, specification = entry["experiments"], entry["specification"]
-        if not isinstance(experiments, list) or not all(isinstance(each, str) for each in experiments):
-            raise TypeError("experiments")
-        if not isinstance(specification, dict) or not all(
-            isinstance(specification[key], dict) for key in ("drive", "fio")
-        ):
-            raise TypeError("specification")
-        for part in (study, name, *sums):
+    def _check(self, cell: ArchivedCell) -> None:
+        """Raise ArchiveError unless the manifest lists a complete cell under names that are safe."""
+        for part in (cell.study, cell.name, *cell.sums):
             if not _is_name(part):
-                raise ArchiveError(self._escape(f"{study}/{name}/{part}"))
-        if not all(isinstance(sum_, str) and _SHA256.fullmatch(sum_) for sum_ in sums.values()):
-            raise TypeError("sha256")
-        raws = [Path(f"{number:02d}.json") for number in range(1, len(sums) // 2 + 1)]
+                raise ArchiveError(self._escape(f"{cell.study}/{cell.name}/{part}"))
+        raws = [Path(f"{number:02d}.json") for number in range(1, len(cell.sums) // 2 + 1)]
         expected = {path.name for raw in raws for path in (raw, sidecar_path(raw))}
-        if not raws or sums.keys() != expected or not cells.folder_matches(name, specification):
+        if not raws or cell.sums.keys() != expected or not cells.folder_matches(cell.name, cell.specification):
             raise ArchiveError(
-                f"{self._path}: {_MANIFEST} does not list the executions of the cell {study}/{name}, first to last, or"
-                f" not its specification. {_COPY_AGAIN}."
+                f"{self._path}: {_MANIFEST} does not list the executions of the cell {cell.study}/{cell.name}, first to"
+                f" last, or not its specification. {_COPY_AGAIN}."
             )
-        return ArchivedCell(study, name, cast(Specification, specification), tuple(experiments), sums)
 
     def _escape(self, name: str) -> str:
         return (
@@ -383,18 +379,6 @@ def _is_name(text: str) -> bool:
         and "/" not in text
         and len(text.encode()) <= _LONGEST_NAME_BYTES
     )
-
-
-def _json(content: bytes) -> Any:
-    """Return what a JSON text says. Raises ValueError also for a number that is none, or beyond what numbers hold."""
-
-    def finite(text: str) -> float:
-        value = float(text)
-        if not math.isfinite(value):
-            raise ValueError(text)
-        return value
-
-    return json.loads(content, parse_float=finite, parse_constant=finite)
 
 
 def _opened(path: Path) -> io.BufferedReader:
@@ -493,9 +477,8 @@ def _lay_out(path: Path, content: bytes) -> None:
 def origin(raw: Path) -> Origin | None:
     """Return where the raw files of a drive's folder come from; None where they were measured here."""
     try:
-        about: Origin = json.loads((raw / UNPACKED).read_text(encoding="utf-8"))
+        return files.decode_json((raw / UNPACKED).read_bytes(), Origin)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise ArchiveError(f"{raw / UNPACKED}: not readable ({error}). Delete it and {raw}; both come again.") from None
-    return about

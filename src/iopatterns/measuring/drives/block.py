@@ -39,7 +39,7 @@ class BlockDrive:
 
     def __init__(self, root: Path, specification: Specification) -> None:
         self.prefix: list[str] = []
-        self._drive = cast(records.Block, specification["drive"])
+        self._drive = cast(records.BlockSpecification, specification["drive"])
         self._writing = not fio.only_reads(specification["fio"])
         self._gate = Gate(cast(BlockEntry, {**self._drive, **_consent(root, self._drive["name"])}))
         self._folder = root / "data/raw" / self._drive["name"]

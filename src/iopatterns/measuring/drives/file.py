@@ -62,7 +62,8 @@ class FileDrive:
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
-        drive, options = cast(records.File, specification["drive"]), specification.get("fio", {"rw": "write"})
+        drive = cast(records.FileSpecification, specification["drive"])
+        options = specification.get("fio", {"rw": "write"})
         self.prefix: list[str] = []
         self._root = root.resolve()
         self._name = drive["name"]

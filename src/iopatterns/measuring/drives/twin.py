@@ -39,7 +39,7 @@ class TwinDrive:
 
     def __init__(self, root: Path, specification: Specification) -> None:
         self._root = root
-        self._drive = cast(records.Twin, specification["drive"])
+        self._drive = cast(records.TwinSpecification, specification["drive"])
         state = Path("data/raw/.twins") / cells.digest(specification)[:16]
         self._state = root / state
         self._totals = self._state.absolute() / "totals"

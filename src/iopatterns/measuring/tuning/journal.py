@@ -4,12 +4,12 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from iopatterns.base import host_state, signals
+import msgspec
+
+from iopatterns.base import host_state, messages, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.measuring import machine
 from iopatterns.measuring.tuning import disk, queue
@@ -20,14 +20,15 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9-]*-[0-9a-f]{12}\.[A-Za-z0-9!_-]+\.json")
 _BY_HAND = "Look at what it says, put that back by hand, then delete it."
 
 Value = int | str
+_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+_Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RestoreError(IoPatternsError):
     """A setting could not be put back; the message names it, and says how to do it by hand."""
 
 
-@dataclass(frozen=True)
-class Disk:
+class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole disk as the kernel knows it. None for what it does not say.
 
     ``device`` is the kernel's name (``sda``), ``number`` its device number (``8:0``), ``sequence`` what the kernel
@@ -35,12 +36,12 @@ class Disk:
     own. The path of the file behind a loop device stands for its serial number.
     """
 
-    device: str
-    number: str
-    sequence: int | None
-    serial: str | None
-    model: str | None
-    size_bytes: int | None
+    device: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9!_-]{1,64}\Z")]
+    number: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,10}:[0-9]{1,10}\Z")]
+    sequence: _Count | None
+    serial: _Text | None
+    model: _Text | None
+    size_bytes: _Count | None
 
     @property
     def node(self) -> Path:
@@ -87,30 +88,38 @@ def present_disk(device: str) -> Disk | None:
     return Disk(device, number, sequence, facts["serial"], facts["model"], facts["size_bytes"])
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The drive, by its name in config/drives.yaml, and the checkout for which settings are changed."""
 
-    drive: str
-    checkout: str
+    drive: _Text
+    checkout: _Text
 
 
-@dataclass(frozen=True)
-class JournalEntry:
-    """The content of a journal; ``settings`` has original values, in the order in which the settings were changed."""
+class ChangedSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A setting and its original value."""
+
+    setting: str
+    value: Value
+
+
+class JournalEntry(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"owner": "by", "changed": "settings"}
+):
+    """The content of a journal; ``changed`` is in the order in which the settings were changed.
+
+    The file has the keys of earlier versions, so that the settings of their interrupted runs can still be restored.
+    """
 
     disk: Disk
-    boot: str
+    boot: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f-]{0,36}\Z")]
     owner: Owner
-    process: int
-    settings: Mapping[str, Value]
+    process: _Count
+    changed: tuple[ChangedSetting, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the content in the form that `read` accepts."""
-        content = asdict(self)
-        content["by"] = content.pop("owner")  # the key of earlier versions: their journals can still be restored
-        content["settings"] = [{"setting": setting, "value": value} for setting, value in self.settings.items()]
-        return content
+    @property
+    def settings(self) -> dict[str, Value]:
+        """The original values by setting."""
+        return {each.setting: each.value for each in self.changed}
 
 
 class Journal:
@@ -118,7 +127,7 @@ class Journal:
 
     def __init__(self, disk: Disk, owner: Owner) -> None:
         self.path = host_state.folder(_FOLDER) / disk.file_name()
-        self._entry = JournalEntry(disk, _boot(), owner, os.getpid(), {})
+        self._entry = JournalEntry(disk, _boot(), owner, os.getpid(), ())
 
     def record(self, setting: str, value: Value) -> None:
         """Note a setting before it is changed; the note is on the disk when this returns.
@@ -129,16 +138,16 @@ class Journal:
             return
         if problem := _fault(setting, value):
             raise RestoreError(f"{self._entry.disk.node}: {setting} is left as it is, for {problem}: it is {value!r}.")
-        entry = replace(self._entry, settings={**self._entry.settings, setting: value})
-        host_state.write_json(self.path, entry.as_json())
+        entry = msgspec.structs.replace(self._entry, changed=(*self._entry.changed, ChangedSetting(setting, value)))
+        host_state.write_json(self.path, msgspec.to_builtins(entry))
         self._entry = entry
 
     def restore(self) -> list[str]:
         """Put back what this journal has noted; see `put_back`."""
-        if not self._entry.settings:
+        if not self._entry.changed:
             return []
         told = put_back(self.path, self._entry, disk_of(self.path, self._entry))
-        self._entry = replace(self._entry, settings={})
+        self._entry = msgspec.structs.replace(self._entry, changed=())
         return told
 
 
@@ -186,10 +195,12 @@ def shown(text: object) -> str:
 
 
 def read(path: Path) -> JournalEntry | None:
-    """Return what a journal says, None where there is none. Nothing in it is believed that is not of the known form.
+    """Return the content of a journal, None if there is none.
 
-    It names settings and a disk; the path of what is set is made of the disk that is found, never taken from here.
-    Raises RestoreError.
+    A journal names settings and a disk, never a path: the paths that are written follow from the disk that is found.
+
+    Raises:
+        RestoreError: Anything in the journal is not of the known form.
     """
     if _FILE_NAME.fullmatch(path.name) is None:
         raise _malformed(path, "its name is not that of a journal")
@@ -199,44 +210,18 @@ def read(path: Path) -> JournalEntry | None:
         raise RestoreError(str(error)) from None
     if content is None and not path.exists():  # else it says null
         return None
-    top = _members(path, content, "the journal", {"disk", "boot", "by", "process", "settings"})
-    disk_keys = {"device", "number", "sequence", "serial", "model", "size_bytes"}
-    about = _members(path, top["disk"], "disk", disk_keys)
-    by = _members(path, top["by"], "by", {"drive", "checkout"})
-    _check(path, "device", about["device"], r"[A-Za-z0-9!_-]{1,64}")
-    _check(path, "number", about["number"], r"\d{1,10}:\d{1,10}")
-    _check(path, "boot", top["boot"], r"[0-9a-f-]{0,36}")
-    for name, text in (("serial", about["serial"]), ("model", about["model"])):
-        if text is not None:
-            _check(path, name, text)
-    for name, number in (("sequence", about["sequence"]), ("size_bytes", about["size_bytes"])):
-        if number is not None:
-            _check_number(path, name, number)
-    for name, text in by.items():
-        _check(path, name, text)
-    _check_number(path, "process", top["process"])
-    settings = _settings(path, top["settings"])
-    found = JournalEntry(Disk(**about), top["boot"], Owner(**by), top["process"], settings)
-    if path.name != found.disk.file_name():
-        raise _malformed(path, "its name is not that of the disk that it is about")
-    return found
-
-
-def _settings(path: Path, content: Any) -> dict[str, Value]:
-    if not isinstance(content, list):
-        raise _malformed(path, "settings is no list")
-    settings: dict[str, Value] = {}
-    for entry in content:
-        each = _members(path, entry, "a setting", {"setting", "value"})
-        setting, value = each["setting"], each["value"]
-        if not isinstance(setting, str) or setting in settings:
-            raise _malformed(path, "a setting has no name, or is there twice")
+    try:
+        entry = msgspec.convert(content, JournalEntry)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(path, str(error)) from None
+    if not entry.changed or len(entry.settings) < len(entry.changed):
+        raise _malformed(path, "it has no setting, or a setting twice")
+    for setting, value in entry.settings.items():
         if problem := _fault(setting, value):
             raise _malformed(path, problem)
-        settings[setting] = value
-    if not settings:
-        raise _malformed(path, "it notes no setting")
-    return settings
+    if path.name != entry.disk.file_name():
+        raise _malformed(path, "its name is not that of the disk that it is about")
+    return entry
 
 
 def _fault(setting: str, value: Any) -> str:
@@ -248,33 +233,12 @@ def _fault(setting: str, value: Any) -> str:
         good = queue.is_of_the_form(setting, value)
         form = queue.form(setting)
     else:
-        return f"there is no setting {_cut(setting)}"
+        return f"there is no setting {setting!r}"
     return "" if good else f"the value of {setting} is not {form}"
 
 
-def _members(path: Path, content: Any, what: str, keys: set[str]) -> dict[str, Any]:
-    if not isinstance(content, dict) or set(content) != keys:
-        raise _malformed(path, f"{what} does not have the keys {', '.join(sorted(keys))}, and no others")
-    return content
-
-
-def _check(path: Path, name: str, text: Any, form: str = r"(?s:.{1,4096})") -> None:
-    if not isinstance(text, str) or re.fullmatch(form, text, re.ASCII) is None:
-        raise _malformed(path, f"{name} is not of its form: {_cut(text)}")
-
-
-def _check_number(path: Path, name: str, number: Any) -> None:
-    if type(number) is not int or not 0 <= number < 2**64:
-        raise _malformed(path, f"{name} is no number: {_cut(number)}")
-
-
-def _cut(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
-
-
 def _malformed(path: Path, reason: str) -> RestoreError:
-    return RestoreError(f"{shown(path)}: not a journal that can be carried out, for {reason}. {_BY_HAND}")
+    return RestoreError(f"{shown(path)}: not a valid journal: {messages.printable(reason)}. {_BY_HAND}")
 
 
 # ---- Putting back
