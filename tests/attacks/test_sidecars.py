@@ -148,10 +148,10 @@ def test_whoever_reads_one_notices(raw: Path) -> None:
     (root / "results").mkdir()
     (root / summary.COLOPHON).write_text(json.dumps(colophon))
     readers: list[Callable[[], object]] = [
-        lambda: collect.measurements([raw], {cell: "one"}),
-        lambda: collect.tuned([raw], {cell: "one"}),
+        lambda: collect.measurements([raw], {cell: ["one"]}),
+        lambda: collect.tuned([raw], {cell: ["one"]}),
         lambda: collect.provenance([raw]),
-        lambda: archive.pack(raw.parents[2], {cell: "one"}, root / "a.tar.xz"),
+        lambda: archive.pack(raw.parents[2], {cell: ["one"]}, root / "a.tar.xz"),
         lambda: summary.summarise(root, 0.0),
         lambda: measure(root, spec, [raw]),
     ]

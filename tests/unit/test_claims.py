@@ -74,7 +74,7 @@ def reads_and_random_reads(sequential: list[float], random: list[float]) -> Judg
 
 def step(outcome: str, drive: str = "d", setting: str = "DRA", wanted: Any = 1) -> TuningRecord:
     about: Any = {"setting": setting, "wanted": wanted, "drive": drive, "outcome": outcome}
-    return cast(TuningRecord, {**about, "experiments": "initial refusing"})
+    return cast(TuningRecord, {**about, "experiments": ["initial", "refusing"]})
 
 
 def statuses(parts: list[Part]) -> list[str]:

@@ -167,7 +167,7 @@ def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> Non
     plan = Plan(fresh.root, {**overrides, "runtime": "1 s"})
     for study in plan.studies:
         content = plan.config.studies[study]
-        asked = {name for names in plan.experiments(study).values() for name in names.split()}
+        asked = {name for names in plan.experiments(study).values() for name in names}
         assert asked == set(content["experiments"])
 
 

@@ -1,6 +1,5 @@
 """Facts about the tables of drives, schedulers, settings and refusals."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -25,12 +24,13 @@ from iopatterns.analysis.report_tables import (
 )
 from iopatterns.analysis.statistics import product_interval
 from iopatterns.analysis.tables import NOTHING, Table, TableError, printed
+from iopatterns.raw import tuning_steps
 from iopatterns.raw.tuning_steps import TuningRecord
 
 ROOT = Path(__file__).parents[2]
 DRIVES = load_drives(ROOT / "data/published/saif2020")
-RECORDED = json.loads((ROOT / "tests/notebooks/data/saif2020.tuning.json").read_text(encoding="utf-8"))
-REFUSING = [step for step in RECORDED if step["experiments"] == "refusing"]
+RECORDED = tuning_steps.read_records(ROOT / "tests/notebooks/data/saif2020.tuning.json")
+REFUSING = [step for step in RECORDED if step["experiments"] == ["refusing"]]
 EXACT = (0.99, 1.0, 1.01)  # executions that vary little …
 NOISY = (0.5, 1.0, 1.5)  # … and much
 WORKLOADS = ("read", "randread", "write", "randwrite")
@@ -38,7 +38,7 @@ WORKLOADS = ("read", "randread", "write", "randwrite")
 
 def record(drive: str = "d", setting: str = "DRA", wanted: int | str = 1, **changes: Any) -> TuningRecord:
     """Return a record, as `collect.tuned` has it, of a setting that the drive accepted and ignored, but for changes."""
-    step: Any = {"drive": drive, "cell": "c", "experiments": "refusing", "measured": False, "setting": setting}
+    step: Any = {"drive": drive, "cell": "c", "experiments": ["refusing"], "measured": False, "setting": setting}
     step |= {"wanted": wanted, "before": 0, "after": 0, "changeable": True, "outcome": "ignored"}
     step |= {"reason": f"accepted, but {setting} still reads back as 0", "exchange": [], **changes}
     return cast(TuningRecord, step)

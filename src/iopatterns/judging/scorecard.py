@@ -40,6 +40,7 @@ from iopatterns.judging.scorecard_types import (
     Reading,
     Verdict,
 )
+from iopatterns.raw import tuning_steps
 
 FILE = "results/scorecard.json"
 EXPECTATIONS = "data/expectations"
@@ -87,7 +88,7 @@ def judge(
     drive_kinds = claims.kinds(executions)
     values = classes.with_uses(published.load(folder), twins, study, executions)
     content = claims.load(root, f"data/published/{study}/claims.yaml", values)
-    tuned = json.loads((root / f"results/measurements/{study}.tuning.json").read_text(encoding="utf-8"))
+    tuned = tuning_steps.read_records(root / f"results/measurements/{study}.tuning.json")
     judge_ = claims.Judge(executions, tuned, confidence, method)
     listed = [(claim, checks.of_claim(claim, values)) for claim in content["claims"]]
     simulated = [drive for drive, kind in drive_kinds.items() if kind in kinds.SIMULATED]

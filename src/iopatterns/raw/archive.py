@@ -104,7 +104,7 @@ class Origin(TypedDict):
 # ---- Packing
 
 
-def pack(raw: Path, experiments: Mapping[str, str], output: Path) -> Contents:
+def pack(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> Contents:
     """Pack the raw files of a drive into the file ``output`` and return what it holds.
 
     ``raw`` is the drive's folder below data/raw. ``experiments`` has the names of the experiments that ask for each
@@ -130,7 +130,7 @@ def pack(raw: Path, experiments: Mapping[str, str], output: Path) -> Contents:
         )
     order = [folder for folder in experiments if folder in by_cell]
     order += [folder for folder in by_cell if folder not in experiments]
-    found = [_packed(by_cell[folder], experiments.get(folder, "").split()) for folder in order]
+    found = [_packed(by_cell[folder], experiments.get(folder, ())) for folder in order]
     contents = Contents("", raw.name, found)
     files.write(output, lambda temporary: _write(temporary, raw, contents))
     return Contents(files.sha256(output), raw.name, found)

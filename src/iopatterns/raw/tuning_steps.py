@@ -1,8 +1,12 @@
-"""What became of the settings that a cell asks for: the steps that sidecars record."""
+"""The outcomes of the settings that cells ask for: the steps that metadata files record."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, TypedDict, TypeVar, cast
+
+from iopatterns.base import files
 
 # What can become of a setting; the value asked for is in effect after the first two alone.
 ALREADY = "already so"
@@ -37,18 +41,20 @@ class StepRecord(TypedDict):
 
 
 class TuningRecord(StepRecord):
-    """What became of a setting in one cell; ``measured`` says whether all settings of the cell were taken.
+    """The outcome of a setting in one cell.
 
-    ``experiments`` are the names of those that ask for the cell, with blanks between.
+    Attributes:
+        experiments: The experiments that ask for the cell.
+        measured: Whether the drive took all settings of the cell.
     """
 
     drive: str
     cell: str
-    experiments: str
+    experiments: list[str]
     measured: bool
 
 
-# What became of the settings of a study's cells: what is analysed of them
+# The outcomes of all settings of a study's cells
 TuningRecords = Sequence[TuningRecord]
 
 # A record, or one with more in it
@@ -91,3 +97,14 @@ def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
 def not_taken(steps: Iterable[_Record]) -> list[_Record]:
     """Return those records of steps after which the value asked for is not in effect."""
     return [step for step in steps if step["outcome"] not in _TAKEN]
+
+
+def write_records(path: Path, records: TuningRecords) -> None:
+    """Write records as JSON; experiments are joined by blanks, as in the table of measurements."""
+    files.write_json(path, [{**record, "experiments": " ".join(record["experiments"])} for record in records])
+
+
+def read_records(path: Path) -> list[TuningRecord]:
+    """Read the records that `write_records` wrote."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return [record | {"experiments": record["experiments"].split()} for record in content]

@@ -227,9 +227,9 @@ class Plan:
         folders = dict.fromkeys(map(_folder, raw_files))
         return [self._cells[folder.split("/")[1]][folder] for folder in folders]
 
-    def experiments(self, study: str) -> dict[str, str]:
-        """Return which experiments ask for each cell of a study: their names, spaces between, by the cell's folder."""
-        return {folder: " ".join(cell.experiments) for folder, cell in self._cells[study].items()}
+    def experiments(self, study: str) -> dict[str, list[str]]:
+        """Return the experiments that ask for each cell of a study, by the cell's folder."""
+        return {folder: list(cell.experiments) for folder, cell in self._cells[study].items()}
 
     def _check_disks(self) -> None:
         """Raise ConfigError where two drives that are said to be independent lie on one disk."""

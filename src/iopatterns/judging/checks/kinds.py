@@ -426,7 +426,7 @@ class Outcome(Statistic):
                 for step in steps
                 if step["setting"] == self.setting
                 and step["wanted"] == self.to
-                and self.experiment in step["experiments"].split()
+                and self.experiment in step["experiments"]
                 and step["drive"] == levels.get("drive", step["drive"])
             }
             for outcome in sorted(outcomes):
