@@ -98,7 +98,7 @@ def shown(measurements: Path) -> pd.DataFrame:
 
 def of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
     """Return the replays of an experiment, by the number of jobs and then by that of writes between two fsync."""
-    rows = replays[replays["experiments"].map(lambda names: experiment in names.split())]
+    rows = quantities.of_experiment(replays, experiment)
     rows = rows.sort_values([name for name in ("numjobs", "fsync") if name in rows], kind="stable")
     return [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
 

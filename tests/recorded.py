@@ -1,6 +1,5 @@
 """The measurement of saif2020 that tests/notebooks/data records: as a study, and as the table that it comes from."""
 
-import json
 from dataclasses import replace
 from functools import cache
 
@@ -8,11 +7,12 @@ import numpy as np
 import pandas as pd
 from support import ROOT
 
+from iopatterns.raw import tuning_steps
 from iopatterns.study import Study
 
 RECORDED = ROOT / "tests/notebooks/data"
 RAW = pd.read_parquet(RECORDED / "saif2020.parquet").assign(mb=lambda rows: rows["bandwidth_bytes_per_s"] / 1e6)
-STEPS = json.loads((RECORDED / "saif2020.tuning.json").read_text(encoding="utf-8"))
+STEPS = tuning_steps.read_records(RECORDED / "saif2020.tuning.json")
 REFUSERS = ["mz7km240", "ssdsc2bb300g4", "ssdsc2kg480g7"]
 
 

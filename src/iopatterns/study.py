@@ -1,6 +1,5 @@
 """What a study's notebook works with: executions by experiment, summaries, published values, the report's numbers."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -39,7 +38,7 @@ class Study:
     """
 
     executions: pd.DataFrame
-    steps: tuning_steps.OfCells
+    steps: tuning_steps.TuningRecords
     values: pd.DataFrame
     source_drives: pd.DataFrame
     confidence: float
@@ -64,7 +63,7 @@ class Study:
         """
         executions = quantities.read_executions(measurements)
         values = _published_values(published, twins, executions)
-        steps = json.loads(tuning.read_text(encoding="utf-8"))
+        steps = tuning_steps.read_records(tuning)
         drives = load_drives(published)
         return cls(executions, steps, values, drives, confidence, cast("Method", method), seed)
 
@@ -76,8 +75,8 @@ class Study:
     @property
     def experiments(self) -> list[str]:
         """The experiments that were run, whether or not the drives took their settings, in the order of the study."""
-        names = [*self.executions["experiments"], *(step["experiments"] for step in self.steps)]
-        return list(dict.fromkeys(name for text in names for name in text.split()))
+        names = (name for step in self.steps for name in step["experiments"])
+        return list(dict.fromkeys([*quantities.experiments_of(self.executions), *names]))
 
     def overview(self) -> pd.DataFrame:
         """Return how many cells and executions each experiment has on each drive."""
@@ -89,10 +88,10 @@ class Study:
         """Return the executions of some experiments together, each once."""
         return quantities.of_experiment(self.executions, *experiments)
 
-    def tuned(self, *experiments: str) -> list[tuning_steps.OfCell]:
+    def tuned(self, *experiments: str) -> list[tuning_steps.TuningRecord]:
         """Return what became of the settings that some experiments ask for."""
         wanted = set(experiments)
-        return [step for step in self.steps if wanted & set(step["experiments"].split())]
+        return [step for step in self.steps if wanted.intersection(step["experiments"])]
 
     def drives(self, *experiments: str) -> list[str]:
         """Return the drives of some experiments, those that did not take their settings included."""

@@ -25,7 +25,14 @@ from iopatterns.raw.archive import ArchiveError
 _MOST_CPU_S = 20
 _LONGEST_WAIT_S = 120
 _MOST_MEMORY_BYTES = 2**30
-SPECIFICATION: dict[str, Any] = {"drive": {"kind": "file", "name": "x"}, "fio": {"rw": "read"}}
+SPECIFICATION: dict[str, Any] = {
+    "protocol": 2,
+    "runtime_ms": 100,
+    "warmup_ms": 0,
+    "seed": 0,
+    "drive": {"kind": "file", "name": "x", "file_size_bytes": 2**20},
+    "fio": {"rw": "read"},
+}
 
 
 def refusal(path: Path, folder: Path) -> str:
@@ -261,6 +268,7 @@ def test_anything_else_is_told_in_one_short_line(changes: dict[str, Any], path: 
         {"experiments": [["one"]]},
         {"experiments": [None]},
         {"specification": []},
+        {"specification": {**SPECIFICATION, "runtime_ms": "100"}},
         {"specification": {"fio": 3, "drive": {}}},
         {"sha256": {"01.json": 3, "01.sidecar.json": "0" * 64}},
         {"sha256": {"01.json": "\n" * 10**5, "01.sidecar.json": "0" * 64}},

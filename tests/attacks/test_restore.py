@@ -377,7 +377,7 @@ def test_restore_beside_a_running_measurement_leaves_its_settings(
     assert process.wait(timeout=60) == 0
     assert now == ASKED_FOR
     assert done.returncode == 0, done.stderr
-    assert f"disk: {loop.device} is being measured by process {process.pid}; " in done.stdout
+    assert f"disk: {loop.device} is being measured by process {process.pid}, which will restore " in done.stdout
     assert loop.present_scheduler() == FOUND
     assert here.raws(spec)[0].exists()
 
@@ -423,7 +423,7 @@ def test_an_execution_during_which_a_setting_changes_is_not_kept(
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1, said
     assert f"02.json: not kept, for settings changed while it was measured: scheduler of {loop.device.name}" in said
-    assert f"was set to {ASKED_FOR} and is {changed_to}" in said
+    assert f"was {ASKED_FOR} after tuning and is {changed_to} now" in said
     assert first.exists()
     assert not second.exists()
     assert not list(second.parent.glob(".*"))
@@ -494,20 +494,20 @@ def test_a_user_is_told_of_what_root_has_left_changed(
         os.chown(path, NOBODY, NOBODY)
     done = as_a_user(command, state.parent, there.root)
     assert done.returncode == 1, done.stderr
-    assert f"{loop.device}: settings of this disk are left changed" in done.stderr
+    assert f"{loop.device}: root has changed settings of this disk" in done.stderr
     assert "/var/lib/iopatterns/journal/" in done.stderr
     assert "sudo iopatterns restore" in done.stderr
     assert "Traceback" not in done.stderr
     done = as_a_user(there.command("restore"), state.parent, there.root)
     assert done.returncode == 1
-    assert "who alone can put it back: sudo iopatterns restore" in done.stderr
+    assert "only root can restore these settings: sudo iopatterns restore" in done.stderr
     assert loop.present_scheduler() == ASKED_FOR
     assert here.restore().returncode == 0
     done = as_a_user(command, state.parent, there.root)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("module", "name"), [(journal, "disk_of"), (signals, "held_back")])
+@pytest.mark.parametrize(("module", "name"), [(journal, "disk_of"), (signals, "stop_signals_blocked")])
 def test_a_signal_at_the_moment_that_settings_begin_to_be_put_back_waits_until_they_are(
     loop: Loop, state: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
 ) -> None:
@@ -524,7 +524,7 @@ def test_a_signal_at_the_moment_that_settings_begin_to_be_put_back_waits_until_t
     def measure() -> None:
         found = journal.present_disk(loop.device.name)
         assert found is not None
-        with interruptible(), restoring.kept(found, journal.Author("disk", "/here")) as noting:
+        with interruptible(), restoring.restored_on_exit(found, journal.Owner("disk", "/here")) as noting:
             queue.set_attribute(loop.device.name, "scheduler", ASKED_FOR, noting.record)
             assert loop.present_scheduler() == ASKED_FOR
             monkeypatch.setattr(module, name, disturbed)

@@ -91,7 +91,9 @@ def test_a_sum_made_by_hand_fits(raw: Path) -> None:
         (lambda content: content.update(execution="1"), "not a sidecar of this package"),
         (lambda content: content.update(raw=None), "not a sidecar of this package"),
         (lambda content: content.pop("raw"), "not a sidecar of this package"),
-        (lambda content: content.update(specification=[]), "is of another cell"),
+        (lambda content: content.pop("tuning"), "missing required field `tuning`"),
+        (lambda content: content["drive"].update(model=3), "Expected `str | null`, got `int` - at `$.drive.model`"),
+        (lambda content: content.update(specification=[]), "not a sidecar of this package"),
         (lambda content: content["raw"].update(sha256="0" * 64), "changed since it was measured"),
     ],
 )
@@ -146,10 +148,10 @@ def test_whoever_reads_one_notices(raw: Path) -> None:
     (root / "results").mkdir()
     (root / summary.COLOPHON).write_text(json.dumps(colophon))
     readers: list[Callable[[], object]] = [
-        lambda: collect.measurements([raw], {cell: "one"}),
-        lambda: collect.tuned([raw], {cell: "one"}),
+        lambda: collect.measurements([raw], {cell: ["one"]}),
+        lambda: collect.tuned([raw], {cell: ["one"]}),
         lambda: collect.provenance([raw]),
-        lambda: archive.pack(raw.parents[2], {cell: "one"}, root / "a.tar.xz"),
+        lambda: archive.pack(raw.parents[2], {cell: ["one"]}, root / "a.tar.xz"),
         lambda: summary.summarise(root, 0.0),
         lambda: measure(root, spec, [raw]),
     ]

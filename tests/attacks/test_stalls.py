@@ -269,7 +269,7 @@ def test_an_execution_that_ends_later_than_the_drive_explains_is_none(
 
 def test_fio_that_takes_long_beside_its_io_is_told(disk_folder: Path) -> None:
     output = written(disk_folder, 1000, 20_000)
-    with pytest.raises(fio.DisturbedError, match="fio took 59 s beside the 1000 ms of its I/O"):
+    with pytest.raises(fio.DisturbedError, match="fio took 59 s in addition to the 1000 ms of its I/O"):
         fio.check(output, of_depth(disk_folder, 1), None, fio.Outcome(0.0, 60.0, 60.0))
     buffered = of_depth(disk_folder, 1, direct=0)  # the page cache may have to be written first
     fio.check(output, buffered, None, fio.Outcome(0.0, 60.0, 60.0))

@@ -53,7 +53,7 @@ def main() -> None:
 
         def loaded(runtime: str) -> None:
             argv = running.on_drive(["fio", *JOB, f"--runtime={runtime}", "--output=out.json"], environment)
-            process = fio.Loaded(environment)
+            process = fio.FioForkServer(environment)
             for _ in range(EXECUTIONS):
                 process.run(argv, 1, argv)
             process.close()

@@ -54,7 +54,7 @@ def raw(measured: Path, disk_folder: Path) -> Path:
 
 
 def pack(raw: Path, output: Path) -> archive.Contents:
-    asked = {f"test/{cell.relative_to(raw)}": "one two" for cell in sorted(raw.glob("*/*"))}
+    asked = {f"test/{cell.relative_to(raw)}": ["one", "two"] for cell in sorted(raw.glob("*/*"))}
     return archive.pack(raw, asked, output)
 
 
@@ -111,14 +111,14 @@ def test_any_tar_reads_it_and_the_manifest_comes_first(raw: Path, packed: Path) 
 
 def test_cells_keep_the_order_in_which_they_were_asked_for(raw: Path, disk_folder: Path) -> None:
     folders = [f"test/{cell.relative_to(raw)}" for cell in sorted(raw.glob("*/*"))]
-    made = archive.pack(raw, {folders[1]: "one", folders[0]: "two"}, disk_folder / "a.tar.xz")
+    made = archive.pack(raw, {folders[1]: ["one"], folders[0]: ["two"]}, disk_folder / "a.tar.xz")
     assert [f"test/{cell.study}/{cell.name}" for cell in made.cells] == [folders[1], folders[0]]
     assert archive.read(disk_folder / "a.tar.xz") == made
 
 
 def test_a_cell_of_an_earlier_configuration_is_packed_with_no_experiment(raw: Path, disk_folder: Path) -> None:
     first, second = sorted(raw.glob("*/*"))
-    made = archive.pack(raw, {f"test/{second.relative_to(raw)}": "one"}, disk_folder / "a.tar.xz")
+    made = archive.pack(raw, {f"test/{second.relative_to(raw)}": ["one"]}, disk_folder / "a.tar.xz")
     assert [(cell.name, cell.experiments) for cell in made.cells] == [(second.name, ("one",)), (first.name, ())]
 
 
@@ -139,7 +139,7 @@ def test_a_drive_without_raw_files_is_told_with_those_that_have_some(raw: Path, 
 
 
 def test_raw_files_that_the_configuration_does_not_ask_for_are_told(raw: Path, disk_folder: Path) -> None:
-    said = refused(lambda: archive.pack(raw, {"test/study/another-12345678": "one"}, disk_folder / "a.tar.xz"))
+    said = refused(lambda: archive.pack(raw, {"test/study/another-12345678": ["one"]}, disk_folder / "a.tar.xz"))
     assert "none of the 2 cells" in said
     assert "Set runtime, warmup" in said
 
@@ -173,7 +173,7 @@ def test_another_file_is_not_replaced(there: str, raw: Path, packed: Path, disk_
     else:
         other = raw.with_name("other")
         shutil.copytree(raw, other)
-        archive.pack(other, {f"other/{cell.relative_to(other)}": "one" for cell in other.glob("*/*")}, output)
+        archive.pack(other, {f"other/{cell.relative_to(other)}": ["one"] for cell in other.glob("*/*")}, output)
     before = output.read_bytes()
     said = refused(lambda: pack(raw, output))
     assert "is there. Give another path with --output" in said
@@ -337,7 +337,7 @@ def test_a_member_that_leads_out_is_told_and_not_written(name: str, packed: Path
         lambda cell: cell.update(study="../.."),
         lambda cell: cell.update(study=""),
         lambda cell: cell.update(name=f"../{cell['name']}"),
-        lambda cell: cell["sha256"].update({"../../evil.json": "0"}),
+        lambda cell: cell["sha256"].update({"../../evil.json": "0" * 64}),
     ],
 )
 def test_a_manifest_that_leads_out_is_told(change: Callable[[Any], object], packed: Path, disk_folder: Path) -> None:

@@ -216,7 +216,7 @@ def test_a_stranger_under_fio_s_name_is_told(disk_folder: Path, monkeypatch: pyt
     stranger.chmod(0o755)
     monkeypatch.setenv("PATH", f"{stranger.parent}:{os.environ['PATH']}")
     specification = twin_cell()
-    with pytest.raises(fio.FioError, match=r"(?s)failed with exit status 3. It said:.*who is fio\?"):
+    with pytest.raises(fio.FioError, match=r"(?s)failed with exit status 3. It printed:.*who is fio\?"):
         measure(disk_folder, specification, raws(disk_folder, specification, 1))
 
 
@@ -238,7 +238,7 @@ def test_a_script_that_starts_fio_passes_on_what_it_is_given(
 def test_fio_that_makes_no_request_ends_with_a_message(disk_folder: Path) -> None:
     environment = running.prepare("px05smb040", str(disk_folder / "state"))
     job = ["fio", "--name=job", "--filename={drive}", "--size=4k", "--rw=write", "--create_only=1"]
-    loaded = fio.Loaded(environment)
+    loaded = fio.FioForkServer(environment)
     try:
         with pytest.raises(fio.FioError, match="made no request on the drive"):
             loaded.run(running.on_drive(job, environment), 1, job)

@@ -18,8 +18,8 @@ from support import ROOT
 from iopatterns.measuring.cell import measure
 from iopatterns.measuring.drives import open_drive, restoring
 from iopatterns.measuring.tuning import mode_page
-from iopatterns.measuring.tuning.journal import Author, Journal, RestoreError, paths, present_disk, put_back, read
 from iopatterns.measuring.tuning.journal import Disk as OnDisk
+from iopatterns.measuring.tuning.journal import Journal, Owner, RestoreError, paths, present_disk, put_back, read
 from iopatterns.measuring.tuning.queue import set_attribute
 from iopatterns.raw import cells
 from iopatterns.raw.sidecars import is_measured, read_sidecar
@@ -48,7 +48,7 @@ class Disk:
     def journal(self) -> Journal:
         found = present_disk(self.name)
         assert found is not None
-        return Journal(found, Author("loop", str(self.folder.parent)))
+        return Journal(found, Owner("loop", str(self.folder.parent)))
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_the_note_is_on_the_disk_before_the_change(disk: Disk, disk_folder: Path
         assert noted is not None
         assert list(noted.settings) == ["scheduler", "nr_requests"]
         assert noted.settings["scheduler"] == "none"
-        assert noted.by == Author("loop", str(disk_folder))
+        assert noted.owner == Owner("loop", str(disk_folder))
         assert path.stat().st_mode & 0o777 == 0o600
     assert disk.present() == "none"
     assert not path.exists()
@@ -174,9 +174,9 @@ _RESTORING = """
 import sys
 from iopatterns.measuring.drives import restoring
 from iopatterns.measuring.cell import Interrupted, interruptible
-from iopatterns.measuring.tuning.journal import Author, present_disk
+from iopatterns.measuring.tuning.journal import Owner, present_disk
 try:
-    with interruptible(), restoring.kept(present_disk(sys.argv[1]), Author("loop", "/")):
+    with interruptible(), restoring.restored_on_exit(present_disk(sys.argv[1]), Owner("loop", "/")):
         pass
 except Interrupted as interrupt:
     sys.exit(128 + interrupt.signal_number)
@@ -237,7 +237,7 @@ def test_the_kernel_s_read_ahead_is_set_and_put_back(disk: Disk) -> None:
     before = file.read_text()
     found = present_disk(disk.name)
     assert found is not None
-    with restoring.kept(found, Author("loop", "/")) as journal:
+    with restoring.restored_on_exit(found, Owner("loop", "/")) as journal:
         step = set_attribute(disk.name, "read_ahead_kb", 64, journal.record)
         assert (step.outcome, step.before, step.after) == ("changed", int(before), 64)
         assert file.read_text() == "64\n"
@@ -290,7 +290,7 @@ def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeyp
     monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
     monkeypatch.chdir(disk_folder)
     # the kernel knows nothing of a twin
-    notes = Journal(OnDisk("twin-refusing", "0:0", None, "TWIN", None, None), Author("twin", str(disk_folder)))
+    notes = Journal(OnDisk("twin-refusing", "0:0", None, "TWIN", None, None), Owner("twin", str(disk_folder)))
     assert mode_page.set_bit([], "/dev/twin-refusing", "DRA", 1, note=notes.record).outcome == "refused"
     assert notes.path.exists()
     noted = read(notes.path)

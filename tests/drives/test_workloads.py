@@ -255,7 +255,7 @@ def test_a_rare_direction_may_have_had_no_request_where_few_were_made(kind: str,
 def test_a_mix_is_a_row_for_each_direction_that_was_used(make: Make) -> None:
     made = make(rw="randrw", rwmixread=50, runtime_ms=300)
     folder = "/".join(made.raw.parts[-4:-1])
-    table = collect.measurements([made.raw], {folder: "one"})
+    table = collect.measurements([made.raw], {folder: ["one"]})
     assert list(table["direction"]) == ["read", "write"]
     assert set(table["rwmixread"]) == {50}
 

@@ -403,7 +403,7 @@ def test_a_drive_that_fails_is_told_in_one_message_and_what_was_measured_before_
     assert section.status == 1, section.output
     assert "Traceback" not in section.output
     assert section.output.count("iopatterns: error: ") == 1
-    assert "fio failed with exit status 1. It said:" in section.output
+    assert "fio failed with exit status 1. It printed:" in section.output
     assert re.search(words, section.output)
     assert re.search(r"/01\.json: OK$", section.output, re.MULTILINE)
     assert re.findall(r"RAW FILE: .*/(\d+)\.json", section.output) == ["01"]

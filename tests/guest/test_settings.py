@@ -232,7 +232,7 @@ def test_a_write_cache_that_something_else_changes_ends_the_run(said: dict[str, 
     assert states(section) == ["WCE 0, write through", "WCE 1, write back"]
     assert section.status == 1
     assert "01.json: not kept, for settings changed while it was measured: WCE of sd" in section.output
-    assert "was set to 0 and is 1" in section.output
+    assert "was 0 after tuning and is 1 now" in section.output
 
 
 def test_a_bit_that_cannot_change_is_told_so(said: dict[str, Section], share: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from iopatterns.analysis.collect import doubts_of
 from iopatterns.measuring import health
-from iopatterns.raw.records import Health, Unavailable
-from iopatterns.raw.tuning_steps import Answer
+from iopatterns.raw.records import Health
+from iopatterns.raw.tuning_steps import CommandResult
 
 NVME = {
     "smartctl": {"exit_status": 0},
@@ -58,7 +58,7 @@ BY_NVME = {
 }
 
 
-def answer(said: Any, stderr: str = "") -> Answer:
+def answer(said: Any, stderr: str = "") -> CommandResult:
     text = said if isinstance(said, str) else json.dumps(said)
     return {"command": ["smartctl"], "exit_status": 1, "stdout": text, "stderr": stderr}
 
@@ -78,7 +78,7 @@ def test_each_transport_has_its_own_words(said: dict[str, Any], expected: dict[s
 
 
 def test_nvme_tells_kelvin() -> None:
-    found = cast(Health, health.from_nvme(answer(BY_NVME), "2B4QGXA7"))
+    found = health.from_nvme(answer(BY_NVME), "2B4QGXA7")
     assert (found["temperature_c"], found["overheated"], found["firmware"]) == (50, 8, "2B4QGXA7")
     assert found["passed"] is None
 
@@ -137,7 +137,7 @@ def test_doubts_are_those_of_the_words(before: dict[str, Any], after: dict[str, 
 
 
 def test_health_that_is_had_only_afterwards_is_still_judged() -> None:
-    unknown: Unavailable = {"not available": "no answer within 30 s"}
+    unknown: Health = {"not available": "no answer within 30 s"}
     hot = cast(Health, {**HEALTHY, "temperature_c": 71})
     assert health.doubts(unknown, hot) == ["drive at its warning temperature"]
     assert health.doubts(hot, unknown) == []

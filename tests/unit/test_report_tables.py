@@ -1,6 +1,5 @@
 """Facts about the tables of drives, schedulers, settings and refusals."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -25,23 +24,24 @@ from iopatterns.analysis.report_tables import (
 )
 from iopatterns.analysis.statistics import product_interval
 from iopatterns.analysis.tables import NOTHING, Table, TableError, printed
-from iopatterns.raw.tuning_steps import OfCell
+from iopatterns.raw import tuning_steps
+from iopatterns.raw.tuning_steps import TuningRecord
 
 ROOT = Path(__file__).parents[2]
 DRIVES = load_drives(ROOT / "data/published/saif2020")
-RECORDED = json.loads((ROOT / "tests/notebooks/data/saif2020.tuning.json").read_text(encoding="utf-8"))
-REFUSING = [step for step in RECORDED if step["experiments"] == "refusing"]
+RECORDED = tuning_steps.read_records(ROOT / "tests/notebooks/data/saif2020.tuning.json")
+REFUSING = [step for step in RECORDED if step["experiments"] == ["refusing"]]
 EXACT = (0.99, 1.0, 1.01)  # executions that vary little …
 NOISY = (0.5, 1.0, 1.5)  # … and much
 WORKLOADS = ("read", "randread", "write", "randwrite")
 
 
-def record(drive: str = "d", setting: str = "DRA", wanted: int | str = 1, **changes: Any) -> OfCell:
+def record(drive: str = "d", setting: str = "DRA", wanted: int | str = 1, **changes: Any) -> TuningRecord:
     """Return a record, as `collect.tuned` has it, of a setting that the drive accepted and ignored, but for changes."""
-    step: Any = {"drive": drive, "cell": "c", "experiments": "refusing", "measured": False, "setting": setting}
+    step: Any = {"drive": drive, "cell": "c", "experiments": ["refusing"], "measured": False, "setting": setting}
     step |= {"wanted": wanted, "before": 0, "after": 0, "changeable": True, "outcome": "ignored"}
     step |= {"reason": f"accepted, but {setting} still reads back as 0", "exchange": [], **changes}
-    return cast(OfCell, step)
+    return cast(TuningRecord, step)
 
 
 def said(action: str, exit_status: int = 0) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def reads(sequential: float, random: float) -> dict[str, float]:
     return {"read": sequential, "randread": random}
 
 
-def settings(*parts: pd.DataFrame, tuned: list[OfCell] | None = None) -> pd.DataFrame:
+def settings(*parts: pd.DataFrame, tuned: list[TuningRecord] | None = None) -> pd.DataFrame:
     return settings_table(pd.concat(parts), tuned or [], "mb", 0.95, "t").data
 
 
@@ -93,7 +93,7 @@ def scheduled(
     return pd.DataFrame(rows)
 
 
-def schedulers(*parts: pd.DataFrame, tuned: list[OfCell] | None = None) -> pd.DataFrame:
+def schedulers(*parts: pd.DataFrame, tuned: list[TuningRecord] | None = None) -> pd.DataFrame:
     return scheduler_table(pd.concat(parts), tuned or [], "mb").data
 
 

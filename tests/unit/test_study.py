@@ -31,7 +31,7 @@ def test_experiments_begin_with_the_initial_one() -> None:
 
 
 def test_an_experiment_whose_settings_no_drive_took_was_run_all_the_same() -> None:
-    steps = [step | {"experiments": "forbidden"} for step in STEPS if not step["measured"]]
+    steps = [step | {"experiments": ["forbidden"]} for step in STEPS if not step["measured"]]
     assert replace(study(), steps=steps).experiments[-1] == "forbidden"
 
 

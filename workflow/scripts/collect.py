@@ -7,6 +7,7 @@ from fio_parser_json import FioParseError
 from iopatterns.analysis import collect
 from iopatterns.base import command_line, files
 from iopatterns.measuring import progress
+from iopatterns.raw import tuning_steps
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
@@ -16,7 +17,8 @@ try:
         raw_files = [Path(raw) for raw in snakemake.params.raw_files]
         table = collect.measurements(raw_files, snakemake.params.experiments)
         files.write(Path(snakemake.output.table), lambda temporary: table.to_parquet(temporary, index=False))
-        files.write_json(Path(snakemake.output.tuning), collect.tuned(raw_files, snakemake.params.experiments))
+        records = collect.tuned(raw_files, snakemake.params.experiments)
+        tuning_steps.write_records(Path(snakemake.output.tuning), records)
         files.write_json(Path(snakemake.output.provenance), collect.provenance(raw_files))
 except FioParseError as error:
     command_line.end("iopatterns", str(error), 1)

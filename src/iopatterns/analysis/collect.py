@@ -20,7 +20,7 @@ from iopatterns.measuring.steadiness import is_steady
 from iopatterns.raw import archive
 from iopatterns.raw.records import Identity, Machine, Sidecar
 from iopatterns.raw.sidecars import is_measured, read_sidecar
-from iopatterns.raw.tuning_steps import OfCell
+from iopatterns.raw.tuning_steps import TuningRecord
 
 # The libraries whose version can change a number or a figure, named in the report's colophon; Python's own cannot
 _SOFTWARE = ("snakemake", "papermill", "pandas", "numpy", "scipy", "matplotlib", "typst")
@@ -83,7 +83,7 @@ class CollectError(IoPatternsError):
     """The raw files of a study hold no measurement at all."""
 
 
-def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> pd.DataFrame:
+def measurements(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Return one row per execution x job x direction.
 
     ``experiments`` has the names of each cell's experiments by its folder, ``<drive>/<study>/<cell>``. Columns: study,
@@ -113,7 +113,8 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> p
         options |= {factors.setting_column(setting): value for setting, value in settings.items()}
         keys = {"study": cell.parent.name, "drive": cell.parent.parent.name, "cell": cell.name}
         asked_by = experiments["/".join((keys["drive"], keys["study"], keys["cell"]))]
-        about = {**keys, "execution": sidecar["execution"], "experiments": asked_by}
+        # a column of Parquet files that other programs read: text, joined by blanks
+        about = {**keys, "execution": sidecar["execution"], "experiments": " ".join(asked_by)}
         rows.append({"source": str(raw), **about, **options})
         counters = sidecar.get("counters", {})
         counted.append(
@@ -143,12 +144,12 @@ def _parsed(of_fio: Sequence[Path], replayed: Sequence[Path]) -> pd.DataFrame:
     return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
 
 
-def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[OfCell]:
+def tuned(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> list[TuningRecord]:
     """Return what became of each setting of each cell that asks for any: one record per cell and setting.
 
     Raises SidecarError.
     """
-    records: list[OfCell] = []
+    records: list[TuningRecord] = []
     seen = set()
     for raw in raw_files:
         cell = raw.parent
@@ -158,7 +159,7 @@ def tuned(raw_files: Sequence[Path], experiments: Mapping[str, str]) -> list[OfC
         sidecar = read_sidecar(raw)
         for step in sidecar["tuning"]:
             drive = cell.parent.parent.name
-            asked_by = experiments["/".join((drive, cell.parent.name, cell.name))]
+            asked_by = list(experiments["/".join((drive, cell.parent.name, cell.name))])
             measured = is_measured(sidecar)
             records.append({"drive": drive, "cell": cell.name, "experiments": asked_by, "measured": measured, **step})
     return records

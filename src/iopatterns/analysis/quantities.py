@@ -245,8 +245,13 @@ def _mean(total: pd.Series, count: pd.Series) -> pd.Series:
     return (total / count.where(count > 0)).astype("float64")
 
 
+def experiments_of(executions: pd.DataFrame) -> list[str]:
+    """Return the experiments of a table, in its order. The column joins the experiments of a cell by blanks."""
+    return list(dict.fromkeys(name for names in executions["experiments"].unique() for name in names.split()))
+
+
 def of_experiment(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
-    """Return the executions that any of some experiments asks for, each once; a cell may serve several."""
+    """Return the executions of all cells that any of the experiments asks for."""
     wanted = set(experiments)
     served = executions["experiments"]
     asked = {names: bool(wanted & set(names.split())) for names in served.unique()}

@@ -285,7 +285,7 @@ def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str,
     return Table(data, columns, group)
 
 
-def scheduler_table(executions: pd.DataFrame, tuned: tuning_steps.OfCells, value: str) -> Table:
+def scheduler_table(executions: pd.DataFrame, tuned: tuning_steps.TuningRecords, value: str) -> Table:
     """Return how far each I/O scheduler's bandwidth lies from CFQ's, over all block sizes of a workload.
 
     ``executions``: one row per execution, columns drive, rw, bs_bytes, set_scheduler and ``value``. ``tuned``: as
@@ -330,7 +330,7 @@ def _largest_difference(low: float, high: float) -> str:
 
 
 def settings_table(
-    executions: pd.DataFrame, tuned: tuning_steps.OfCells, value: str, confidence: float, method: str
+    executions: pd.DataFrame, tuned: tuning_steps.TuningRecords, value: str, confidence: float, method: str
 ) -> Table:
     """Return what each bit of the caching mode page does to the gap between random and sequential access.
 
@@ -379,7 +379,7 @@ def settings_table(
     return Table(data, columns, "setting")
 
 
-def refusal_table(tuned: tuning_steps.OfCells) -> Table:
+def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
     """Return what became of each attempt to change a setting, from the recorded exchanges.
 
     ``tuned``: records as ``collect.tuned`` returns them. One row per drive, value asked for and outcome; without those
@@ -419,13 +419,13 @@ def refusal_table(tuned: tuning_steps.OfCells) -> Table:
     return Table(data, columns, "setting")
 
 
-def reasons(tuned: tuning_steps.OfCells, drive: str) -> str:
+def reasons(tuned: tuning_steps.TuningRecords, drive: str) -> str:
     """Return outcome and reason, a line each, of the first setting that a drive did not take; empty without any."""
     found = [step for step in tuning_steps.not_taken(tuned) if step["drive"] == drive]
     return f"{found[0]['outcome']}:\n{found[0]['reason']}" if found else ""
 
 
-def _left_out(tuned: tuning_steps.OfCells, settings: set[str]) -> list[tuple[str, str, int | str, str]]:
+def _left_out(tuned: tuning_steps.TuningRecords, settings: set[str]) -> list[tuple[str, str, int | str, str]]:
     """Return (drive, setting, wanted, outcome) of each value that was not taken, once."""
     steps = [step for step in tuning_steps.not_taken(tuned) if step["setting"] in settings]
     steps.sort(key=lambda step: _BITS.index(step["setting"]) if step["setting"] in _BITS else 0)

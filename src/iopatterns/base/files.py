@@ -8,12 +8,16 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from iopatterns.base.errors import IoPatternsError
 
 # With less than that nothing of ours can be written: raw files are some 100 kB
 _ROOM_BYTES = 2**20
+
+Decoded = TypeVar("Decoded")
 
 
 class NoRoomError(IoPatternsError):
@@ -129,6 +133,18 @@ def write_json(path: Path, content: Any) -> None:
 def json_text(content: Any) -> str:
     """Return what `write_json` writes."""
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def decode_json(content: bytes, expected: type[Decoded]) -> Decoded:
+    """Return the value of a JSON text, with keys that `expected` does not declare.
+
+    Raises:
+        ValueError: The text is not JSON, or the value is not of the expected type; the message names the key.
+        RecursionError: The value is nested too deeply.
+    """
+    value: Decoded = msgspec.json.decode(content)
+    msgspec.convert(value, expected)
+    return value
 
 
 def sha256(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The signals that ask a measurement to stop, and holding them back while it must not be disturbed."""
+"""The signals that ask a measurement to stop."""
 
 import signal
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
-    """Let those signals wait, for this process and those that it starts, until the context ends."""
+def stop_signals_blocked() -> Iterator[None]:
+    """Keep `STOPPING` signals pending in this process and in processes started meanwhile."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        # where a signal came just before, its handler may raise from here
+        # the handler of a signal that arrived just before may raise here
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         yield
     finally:

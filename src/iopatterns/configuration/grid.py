@@ -100,7 +100,7 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
 
 def _measured(
     conf: config.Config, name: str, entry: kinds.Resolved, file_size_bytes: int, *, is_set: bool
-) -> records.Drive:
+) -> records.DriveSpecification:
     """Return a drive as a specification has it; ``is_set``: whether the cell sets anything on it."""
     about: dict[str, Any] = {key: value for key, value in entry.items() if key not in _ABOUT_A_DRIVE}
     about |= {"name": name, "file_size_bytes": file_size_bytes}
@@ -108,7 +108,7 @@ def _measured(
         about["precondition"] = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
     if is_set and kinds.is_real(entry) and "tune" in entry:
         about["tune"] = entry["tune"]
-    return cast(records.Drive, about)
+    return cast(records.DriveSpecification, about)
 
 
 def repetitions(conf: config.Config, study: str) -> int:

@@ -32,7 +32,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.yaml_schema import nearest
 from iopatterns.configuration import factors
 from iopatterns.judging.formulas import Formula, FormulaError
-from iopatterns.raw.tuning_steps import OfCells
+from iopatterns.raw.tuning_steps import TuningRecords
 
 ALL = "all"
 # Keys of a selection that are no factors: its quantity, and its experiment if that is not the experiment of the check
@@ -319,7 +319,7 @@ class Statistic(ABC):
         """Return the statistic as text without ``where``."""
 
     def observe(
-        self, executions: CachedExecutions, _steps: OfCells
+        self, executions: CachedExecutions, _steps: TuningRecords
     ) -> Iterator[tuple[str, Estimate | ObservedOutcome]]:
         """Yield a label and the statistic for each combination of levels that was measured.
 
@@ -645,7 +645,7 @@ class SettingOutcome(Statistic):
         return f"outcome of setting {self.setting} to {self.to}"
 
     def observe(
-        self, _executions: CachedExecutions, steps: OfCells
+        self, _executions: CachedExecutions, steps: TuningRecords
     ) -> Iterator[tuple[str, Estimate | ObservedOutcome]]:
         """Yield each observed outcome once per drive, see `Statistic.observe`."""
         for levels in _combinations({name: listed_levels(level) for name, level in self.where.items()}):
@@ -654,7 +654,7 @@ class SettingOutcome(Statistic):
                 for step in steps
                 if step["setting"] == self.setting
                 and step["wanted"] == self.to
-                and self.experiment in step["experiments"].split()
+                and self.experiment in step["experiments"]
                 and step["drive"] == levels.get("drive", step["drive"])
             }
             for outcome in sorted(outcomes):

@@ -36,7 +36,7 @@ from iopatterns.judging.check_statistics import (
     Statistic,
     listed_levels,
 )
-from iopatterns.raw.tuning_steps import OfCells
+from iopatterns.raw.tuning_steps import TuningRecords
 
 SCHEMA = "workflow/schemas/claims.schema.yaml"
 
@@ -144,7 +144,7 @@ class Judge:
     """
 
     executions: pd.DataFrame
-    tuned: OfCells
+    tuned: TuningRecords
     confidence: float = 0.95
     method: str = "t"
     seed: int = 1
@@ -202,7 +202,9 @@ class ClaimChecks:
         parsed = tuple(ClaimCheck.parse(one["check"], published) for one in claim["checks"])
         return cls(parsed, tuple(one["says"] for one in claim["checks"]))
 
-    def results(self, executions: CachedExecutions, steps: OfCells, method: IntervalMethod) -> Iterator[PartResult]:
+    def results(
+        self, executions: CachedExecutions, steps: TuningRecords, method: IntervalMethod
+    ) -> Iterator[PartResult]:
         """Yield a result for each combination of levels that was measured, see `Judge.results`."""
         for number, check in enumerate(self.each, 1):
             for result in check.results(executions, steps, method):
@@ -303,7 +305,9 @@ class ClaimCheck:
         statistic = kind.parse(check)
         return cls(statistic, criterion.parse(check, statistic.quantity, published))
 
-    def results(self, executions: CachedExecutions, steps: OfCells, method: IntervalMethod) -> Iterator[PartResult]:
+    def results(
+        self, executions: CachedExecutions, steps: TuningRecords, method: IntervalMethod
+    ) -> Iterator[PartResult]:
         """Yield a result for each combination of levels that was measured, see `Judge.results`."""
         for label, observed in self.statistic.observe(executions, steps):
             try:

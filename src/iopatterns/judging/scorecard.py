@@ -44,6 +44,7 @@ from iopatterns.judging.scorecard_types import (
     Reading,
     Verdict,
 )
+from iopatterns.raw import tuning_steps
 
 FILE = "results/scorecard.json"
 STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
@@ -96,7 +97,7 @@ def judge(
     drive_kinds = quantities.drive_kinds(executions)
     values = classes.with_uses(published.load(folder), twins, study, executions)
     content = load_claims(root, f"data/published/{study}/claims.yaml", values)
-    tuned = json.loads((root / f"results/measurements/{study}.tuning.json").read_text(encoding="utf-8"))
+    tuned = tuning_steps.read_records(root / f"results/measurements/{study}.tuning.json")
     judge_ = Judge(executions, tuned, confidence, method)
     listed = [(claim, ClaimChecks.parse(claim, values)) for claim in content["claims"]]
     simulated = [drive for drive, kind in drive_kinds.items() if kind in kinds.SIMULATED]

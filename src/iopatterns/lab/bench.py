@@ -18,6 +18,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, drive_entries, factors, grid, schemas, sources
 from iopatterns.measuring import progress
 from iopatterns.measuring.cell import log_beside, measure_all
+from iopatterns.raw import tuning_steps
 
 if TYPE_CHECKING:
     from iopatterns.study import Study
@@ -122,12 +123,12 @@ class Bench:
         from iopatterns import study
         from iopatterns.analysis import collect, plots, report_tables, tables
 
-        experiments = {cell.folder: STUDY for cell in self.cells}
+        experiments = {cell.folder: [STUDY] for cell in self.cells}
         raws = [self.root / raw for raw in self.raw_files()]
         place = self.folder / "measurements" / STUDY
         table = collect.measurements(raws, experiments)
         files.write(place.with_suffix(".parquet"), lambda temporary: table.to_parquet(temporary, index=False))
-        files.write_json(place.with_suffix(".tuning.json"), collect.tuned(raws, experiments))
+        tuning_steps.write_records(place.with_suffix(".tuning.json"), collect.tuned(raws, experiments))
         found = study.Study.load(
             measurements=place.with_suffix(".parquet"),
             tuning=place.with_suffix(".tuning.json"),

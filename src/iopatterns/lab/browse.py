@@ -47,7 +47,7 @@ class Executions:
     @property
     def experiments(self) -> list[str]:
         """The experiments that were run, in their order."""
-        return list(dict.fromkeys(name for text in self.rows["experiments"] for name in text.split()))
+        return quantities.experiments_of(self.rows)
 
     def levels(self, experiment: str) -> dict[str, list[Any]]:
         """Return the columns of an experiment's executions that have several levels, each with these in order."""

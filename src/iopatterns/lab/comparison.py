@@ -136,8 +136,7 @@ class Comparison:
             theirs = self.second.executions.get(study)
             if theirs is None or column not in mine or column not in theirs:
                 continue
-            names = list(dict.fromkeys(name for text in mine["experiments"] for name in text.split()))
-            for experiment in names:
+            for experiment in quantities.experiments_of(mine):
                 parts = (quantities.of_experiment(mine, experiment), quantities.of_experiment(theirs, experiment))
                 parts = (parts[0][parts[0][column].notna()], parts[1][parts[1][column].notna()])
                 if parts[0].empty or parts[1].empty:

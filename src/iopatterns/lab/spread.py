@@ -145,8 +145,7 @@ class Spread:
         column = quantities.get(self.of).column
         first = self.drives[0].executions
         for study, mine in first.items():
-            names = list(dict.fromkeys(name for text in mine["experiments"] for name in text.split()))
-            for experiment in names:
+            for experiment in quantities.experiments_of(mine):
                 tables = [side.executions.get(study, mine.iloc[:0]) for side in self.drives]
                 parts = [quantities.of_experiment(table, experiment) for table in tables]
                 parts = [rows[rows[column].notna()] if column in rows else rows.iloc[:0] for rows in parts]

@@ -20,7 +20,15 @@ from iopatterns.base.signals import STOPPING
 from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import drives, fio, machine, progress
 from iopatterns.raw import cells, tuning_steps
-from iopatterns.raw.records import HealthOrNot, OfCell, OfExecution, RawFile, Sidecar, Specification, WriteCache
+from iopatterns.raw.records import (
+    CellMetadata,
+    Health,
+    RawFile,
+    RepetitionMetadata,
+    Sidecar,
+    Specification,
+    WriteCache,
+)
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, write_sidecar
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
@@ -69,7 +77,7 @@ def measure_all(root: Path, specifications: Sequence[Specification], raw_files: 
         of_cells.setdefault(raw.parent, []).append(raw)
     measured = 0
     for folder, raws in of_cells.items():
-        specification = next((each for each in specifications if cells.names(folder.name, each)), None)
+        specification = next((each for each in specifications if cells.folder_matches(folder.name, each)), None)
         if specification is None:
             raise MeasureError(f"{folder}: the folder's name is not that of a specification given")
         measured += measure(root, specification, raws)
@@ -94,7 +102,7 @@ def measure(root: Path, specification: Specification, raw_files: Sequence[Path])
 def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
     cell = raw_files[0].parent
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
-    if not cells.names(cell.name, specification):
+    if not cells.folder_matches(cell.name, specification):
         raise MeasureError(f"{cell}: the folder's name is not that of the specification given")
     if (cell.parent.parent / UNPACKED).exists():
         raise MeasureError(
@@ -120,7 +128,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
         drive.guard()
         drive.prepare()
         steps = [step.record() for step in drive.tune(specification.get("settings", {}))]
-        about: OfCell = {"specification": specification, "drive": drive.identify(), "tuning": steps}
+        about: CellMetadata = {"specification": specification, "drive": drive.identify(), "tuning": steps}
         if tuning_steps.not_taken(steps):
             for raw in missing:
                 _leave_out(raw, about)
@@ -191,7 +199,7 @@ def _warm_up(drive: drives.Drive, specification: Specification, log: iologs.Log 
 def _discard(output: Path) -> None:
     """Delete what fio wrote, if anything."""
     output.unlink(missing_ok=True)
-    fio.log_of(output).unlink(missing_ok=True)
+    fio.histogram_log(output).unlink(missing_ok=True)
 
 
 def _run(
@@ -221,7 +229,7 @@ def _run(
         iolog.unlink(missing_ok=True)
 
 
-def _leave_out(raw: Path, about: OfCell) -> None:
+def _leave_out(raw: Path, about: CellMetadata) -> None:
     """Write a raw file that says which settings the drive did not take, and its sidecar."""
     temporary = files.partial(raw)
     left_out = [
@@ -235,12 +243,12 @@ def _leave_out(raw: Path, about: OfCell) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _of_execution(about: OfCell, raw: Path) -> OfExecution:
+def _of_execution(about: CellMetadata, raw: Path) -> RepetitionMetadata:
     """Return what a sidecar says of an execution before it has begun."""
-    return cast(OfExecution, {**about, "execution": int(raw.stem)})
+    return cast(RepetitionMetadata, {**about, "execution": int(raw.stem)})
 
 
-def _keep(temporary: Path, raw: Path, sidecar: OfExecution) -> None:
+def _keep(temporary: Path, raw: Path, sidecar: RepetitionMetadata) -> None:
     """Give a raw file its name. The sidecar first: a raw file under its own name always has one."""
     measured: RawFile = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
     write_sidecar(raw, cast(Sidecar, {**sidecar, "raw": measured}))
@@ -250,7 +258,7 @@ def _keep(temporary: Path, raw: Path, sidecar: OfExecution) -> None:
 class _Condition(NamedTuple):
     """What a real drive says of itself before its cell's first execution."""
 
-    health: HealthOrNot
+    health: Health
     write_cache: WriteCache
 
 
@@ -263,7 +271,7 @@ def _condition(device: str | None) -> _Condition:
 
 
 def _execute(
-    drive: drives.Drive, raw: Path, about: OfCell, log: iologs.Log | None, condition: _Condition | None
+    drive: drives.Drive, raw: Path, about: CellMetadata, log: iologs.Log | None, condition: _Condition | None
 ) -> None:
     """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share.
 
@@ -288,7 +296,7 @@ def _execute(
 def _attempt(
     drive: drives.Drive,
     raw: Path,
-    about: OfCell,
+    about: CellMetadata,
     log: iologs.Log | None,
     condition: _Condition | None,
     *,
@@ -339,8 +347,8 @@ def _attempt(
             sidecar["write_cache"], sidecar["held_up"] = condition.write_cache, held_up
             sidecar["others_bytes"] = _bytes_of_others(traffic, moved_bytes)
             sidecar["doubts"] = _doubts(sidecar, moved_bytes)
-        if fio.log_of(temporary).exists():
-            files.commit(fio.log_of(temporary), log_beside(raw))
+        if fio.histogram_log(temporary).exists():
+            files.commit(fio.histogram_log(temporary), log_beside(raw))
         _keep(temporary, raw, sidecar)
     finally:
         _discard(temporary)
@@ -362,7 +370,7 @@ def _replaying(drive: drives.Drive, specification: Specification) -> drives.Repl
     )
 
 
-def _replay(root: Path, drive: drives.Replaying, raw: Path, about: OfCell) -> None:
+def _replay(root: Path, drive: drives.Replaying, raw: Path, about: CellMetadata) -> None:
     """Replay a phase of a trace into a raw file and its sidecar, on a drive of the cell's model."""
     specification = about["specification"]
     asked = specification["replay"]
@@ -389,7 +397,7 @@ def _bytes_of_others(traffic: tuple[int | None, int | None], moved_bytes: int) -
     return None if before is None or after is None else max(0, after - before - moved_bytes)
 
 
-def _doubts(sidecar: OfExecution, moved_bytes: int) -> list[str]:
+def _doubts(sidecar: RepetitionMetadata, moved_bytes: int) -> list[str]:
     """Return what makes an execution on a real drive doubtful, by its sidecar."""
     from iopatterns.measuring import health
     from iopatterns.measuring.tuning import disk

@@ -5,15 +5,12 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from iopatterns.measuring import machine
-from iopatterns.measuring.tuning import exchange
-from iopatterns.raw.records import Health, HealthOrNot
-from iopatterns.raw.tuning_steps import Answer
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
+from iopatterns.measuring.tuning import sg_commands
+from iopatterns.raw.records import Health
+from iopatterns.raw.tuning_steps import CommandResult
 
 # From such a rise on, a drive is not as it was when the cell began: its own throttling may not be far
 _RISE_C = 10
@@ -29,7 +26,7 @@ UNAVAILABLE: Final = "not available"
 _Amount = Literal["temperature_c", "media_errors", "overheated"]
 
 
-def read(device: str | None) -> HealthOrNot:
+def read(device: str | None) -> Health:
     """Return what the disk under a device (by the kernel's name of it) says of its health, through smartctl or nvme.
 
     Keys: program, temperature_c, warning_c and critical_c (from which on the drive is too hot), passed (SMART's own
@@ -44,7 +41,7 @@ def read(device: str | None) -> HealthOrNot:
     if tool() is None:
         return {UNAVAILABLE: "neither smartctl nor nvme is installed (apt-get install smartmontools)"}
     found = _by_smartctl(disk) if tool() == "smartctl" else _by_nvme(disk)
-    if not _is_known(found):
+    if UNAVAILABLE in found:
         return found
     warning_c, critical_c = _limits(disk)
     found["warning_c"] = found["warning_c"] if warning_c is None else warning_c
@@ -57,12 +54,12 @@ def tool() -> str | None:
     return next((program for program in ("smartctl", "nvme") if shutil.which(program)), None)
 
 
-def doubts(before: HealthOrNot, after: HealthOrNot) -> list[str]:
+def doubts(before: Health, after: Health) -> list[str]:
     """Return in words what makes an execution doubtful, by the health before its cell's first one and after itself."""
-    if not _is_known(after):
+    if UNAVAILABLE in after:
         return []
     found = []
-    hottest = max((degrees for each in (before, after) if (degrees := _amount("temperature_c", each))), default=None)
+    hottest = max((degrees for each in (before, after) if (degrees := each.get("temperature_c"))), default=None)
     for limit, name in ((after["critical_c"], "critical"), (after["warning_c"], "warning")):
         if hottest is not None and limit is not None and hottest >= limit:
             found.append(f"drive at its {name} temperature")
@@ -77,35 +74,27 @@ def doubts(before: HealthOrNot, after: HealthOrNot) -> list[str]:
         found.append("drive with a critical warning")
     if _growth("media_errors", before, after) > 0:
         found.append("media errors on the drive meanwhile")
-    if _is_known(before) and None not in {first := before["firmware"], after["firmware"]} != {first}:
+    if None not in {first := before.get("firmware"), after["firmware"]} != {first}:
         found.append("other firmware than when the cell began")
     return found
 
 
-def _is_known(health: HealthOrNot) -> "TypeIs[Health]":
-    return UNAVAILABLE not in health
-
-
-def _amount(key: _Amount, health: HealthOrNot) -> int | None:
-    return health[key] if _is_known(health) else None
-
-
-def _growth(key: _Amount, before: HealthOrNot, after: HealthOrNot) -> int:
-    first, last = _amount(key, before), _amount(key, after)
+def _growth(key: _Amount, before: Health, after: Health) -> int:
+    first, last = before.get(key), after.get(key)
     return 0 if first is None or last is None else last - first
 
 
-def _by_smartctl(disk: str) -> HealthOrNot:
+def _by_smartctl(disk: str) -> Health:
     command = ["smartctl", "--json", "-a", "-l", "scttemp", f"/dev/{disk}"]
-    return from_smartctl(exchange.run(command, _TIMEOUT_S))
+    return from_smartctl(sg_commands.run(command, _TIMEOUT_S))
 
 
-def from_smartctl(answer: Answer) -> HealthOrNot:
+def from_smartctl(result: CommandResult) -> Health:
     """Return the health in what ``smartctl --json -a`` printed; its exit status has a bit for each kind of trouble."""
     try:
-        said = json.loads(answer["stdout"])
+        said = json.loads(result["stdout"])
     except ValueError:
-        return {UNAVAILABLE: f"smartctl: {exchange.words(answer)}"}
+        return {UNAVAILABLE: f"smartctl: {sg_commands.words(result)}"}
     if "device" not in said or said["smartctl"]["exit_status"] & 0b11:  # wrong usage, or the device cannot be opened
         messages = [message["string"] for message in said["smartctl"].get("messages", ())]
         return {UNAVAILABLE: f"smartctl: {'; '.join(messages) or 'no answer from the drive'}"}
@@ -144,17 +133,17 @@ def _media_errors(said: Mapping[str, Any]) -> int | None:
     return sum(known) if known else None
 
 
-def _by_nvme(disk: str) -> HealthOrNot:
+def _by_nvme(disk: str) -> Health:
     if not disk.startswith("nvme"):
         return {UNAVAILABLE: "smartctl is not installed (apt-get install smartmontools); nvme knows NVMe disks alone"}
     firmware = machine.disk(Path("/dev") / disk)["firmware"]
-    return from_nvme(exchange.run(["nvme", "smart-log", f"/dev/{disk}", "-o", "json"], _TIMEOUT_S), firmware)
+    return from_nvme(sg_commands.run(["nvme", "smart-log", f"/dev/{disk}", "-o", "json"], _TIMEOUT_S), firmware)
 
 
-def from_nvme(answer: Answer, firmware: str | None) -> HealthOrNot:
+def from_nvme(result: CommandResult, firmware: str | None) -> Health:
     """Return the health in what ``nvme smart-log -o json`` printed."""
     try:
-        said = json.loads(answer["stdout"])
+        said = json.loads(result["stdout"])
         return Health(
             program="nvme",
             temperature_c=said["temperature"] - _ZERO_C_IN_K,
@@ -167,7 +156,7 @@ def from_nvme(answer: Answer, firmware: str | None) -> HealthOrNot:
             firmware=firmware,
         )
     except (ValueError, KeyError, TypeError):
-        return {UNAVAILABLE: f"nvme: {exchange.words(answer)}"}
+        return {UNAVAILABLE: f"nvme: {sg_commands.words(result)}"}
 
 
 def _limits(disk: str) -> tuple[int | None, int | None]:

@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Annotated, TypedDict
+
+import msgspec
 
 from iopatterns.base import files, messages, sealed_tar
 from iopatterns.base.errors import IoPatternsError
@@ -21,7 +23,6 @@ from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
 VERSION = 2
 _SIDECAR = ".sidecar.json"
 _RAW_NAME = re.compile(r"\d{2,}\.json")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class ArchiveError(IoPatternsError):
@@ -31,19 +32,23 @@ class ArchiveError(IoPatternsError):
 _FORMAT = sealed_tar.Format("iopatterns archive", VERSION, "archive", "iopatterns archive DRIVE", ArchiveError)
 
 
-@dataclass(frozen=True)
-class ArchivedCell:
-    """One cell of an archive.
+class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
+    """One cell of an archive, as the manifest lists it.
 
-    ``experiments``: those of the study that asked for it where it was measured, none for a cell left from an earlier
-    configuration. ``sums``: the SHA-256 of each raw file and each sidecar, by file name.
+    Attributes:
+        study: The study.
+        name: The name of the cell's folder.
+        specification: The specification, with keys of other versions of this package: they are part of its digest.
+        experiments: The experiments that asked for the cell where it was measured; none for a cell of an earlier
+            configuration.
+        sums: The SHA-256 of each raw file and each metadata file, by file name.
     """
 
     study: str
     name: str
     specification: Specification
     experiments: tuple[str, ...]
-    sums: Mapping[str, str]
+    sums: Mapping[str, Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]]
 
     @property
     def executions(self) -> int:
@@ -65,6 +70,15 @@ class Contents:
         return dict(sorted(found.items()))
 
 
+class _Manifest(msgspec.Struct):
+    """The first member of an archive."""
+
+    drive: str
+    cells: list[ArchivedCell]
+    format: str = _FORMAT.name
+    version: int = VERSION
+
+
 class Origin(TypedDict):
     """Where the raw files of a drive come from: the archive's file name and sum, and the drive's name in it."""
 
@@ -76,7 +90,7 @@ class Origin(TypedDict):
 # ---- Packing
 
 
-def pack(raw: Path, experiments: Mapping[str, str], output: Path) -> Contents:
+def pack(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> Contents:
     """Pack the raw files of a drive into the file ``output`` and return what it holds.
 
     ``raw`` is the drive's folder below data/raw. ``experiments`` has the names of the experiments that ask for each
@@ -102,7 +116,7 @@ def pack(raw: Path, experiments: Mapping[str, str], output: Path) -> Contents:
         )
     order = [folder for folder in experiments if folder in by_cell]
     order += [folder for folder in by_cell if folder not in experiments]
-    found = [_packed(by_cell[folder], experiments.get(folder, "").split()) for folder in order]
+    found = [_packed(by_cell[folder], experiments.get(folder, ())) for folder in order]
     contents = Contents("", raw.name, found)
     files.write(output, lambda temporary: _write(temporary, raw, contents))
     return Contents(files.sha256(output), raw.name, found)
@@ -137,21 +151,7 @@ def _packed(raws: Sequence[Path], experiments: Sequence[str]) -> ArchivedCell:
 
 def _write(output: Path, raw: Path, contents: Contents) -> None:
     """Write the archive: no clock, no owner and no order of a folder goes into it."""
-    manifest = {
-        "format": _FORMAT.name,
-        "version": VERSION,
-        "drive": contents.drive,
-        "cells": [
-            {
-                "study": cell.study,
-                "name": cell.name,
-                "specification": cell.specification,
-                "experiments": list(cell.experiments),
-                "sha256": cell.sums,
-            }
-            for cell in contents.cells
-        ],
-    }
+    manifest = msgspec.to_builtins(_Manifest(contents.drive, list(contents.cells)))
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
     if len(text) > sealed_tar.MOST_MANIFEST_BYTES:
         raise ArchiveError(
@@ -184,36 +184,35 @@ def _contents(path: Path, reader: sealed_tar.Reader, sha256: str) -> Contents:
     """Return what the manifest of an archive lists. Raises ArchiveError."""
     manifest = reader.manifest()
     try:
-        found = [_cell(path, reader, entry) for entry in manifest["cells"]]
+        checked = msgspec.convert(manifest, _Manifest)
+        # `convert` leaves out keys that `Specification` does not declare
+        found = [
+            msgspec.structs.replace(cell, specification=entry["specification"], sums=dict(sorted(cell.sums.items())))
+            for cell, entry in zip(checked.cells, manifest["cells"], strict=True)
+        ]
+        for cell in found:
+            _check(path, reader, cell)
         if len({(cell.study, cell.name) for cell in found}) < len(found):
             raise ValueError("a cell twice")
-        if not isinstance(manifest["drive"], str) or not sealed_tar.is_name(manifest["drive"]):
+        if not sealed_tar.is_name(checked.drive):
             raise ValueError("drive")
-        return Contents(sha256, manifest["drive"], found)
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise reader.malformed(repr(error)) from None
+        return Contents(sha256, checked.drive, found)
+    except (ValueError, RecursionError) as error:
+        raise reader.malformed(error) from None
 
 
-def _cell(path: Path, reader: sealed_tar.Reader, entry: Mapping[str, Any]) -> ArchivedCell:
-    study, name, sums = entry["study"], entry["name"], dict(sorted(entry["sha256"].items()))
-    experiments, specification = entry["experiments"], entry["specification"]
-    if not isinstance(experiments, list) or not all(isinstance(each, str) for each in experiments):
-        raise TypeError("experiments")
-    if not isinstance(specification, dict) or not all(isinstance(specification[key], dict) for key in ("drive", "fio")):
-        raise TypeError("specification")
-    for part in (study, name, *sums):
+def _check(path: Path, reader: sealed_tar.Reader, cell: ArchivedCell) -> None:
+    """Raise ArchiveError unless the manifest lists a complete cell under names that are safe."""
+    for part in (cell.study, cell.name, *cell.sums):
         if not sealed_tar.is_name(part):
-            raise reader.escape(f"{study}/{name}/{part}")
-    if not all(isinstance(sum_, str) and _SHA256.fullmatch(sum_) for sum_ in sums.values()):
-        raise TypeError("sha256")
-    raws = [Path(f"{number:02d}.json") for number in range(1, len(sums) // 2 + 1)]
+            raise reader.escape(f"{cell.study}/{cell.name}/{part}")
+    raws = [Path(f"{number:02d}.json") for number in range(1, len(cell.sums) // 2 + 1)]
     expected = {path.name for raw in raws for path in (raw, sidecar_path(raw))}
-    if not raws or sums.keys() != expected or not cells.names(name, specification):
+    if not raws or cell.sums.keys() != expected or not cells.folder_matches(cell.name, cell.specification):
         raise ArchiveError(
-            f"{path}: {sealed_tar.MANIFEST} does not list the executions of the cell {study}/{name}, first to last, or"
-            f" not its specification. {_FORMAT.copy_again}."
+            f"{path}: {sealed_tar.MANIFEST} does not list the executions of the cell {cell.study}/{cell.name}, first to"
+            f" last, or not its specification. {_FORMAT.copy_again}."
         )
-    return ArchivedCell(study, name, cast(Specification, specification), tuple(experiments), sums)
 
 
 def read(path: Path) -> Contents:
@@ -284,9 +283,8 @@ def _lay_out(path: Path, content: bytes) -> None:
 def origin(raw: Path) -> Origin | None:
     """Return where the raw files of a drive's folder come from; None where they were measured here."""
     try:
-        about: Origin = json.loads((raw / UNPACKED).read_text(encoding="utf-8"))
+        return files.decode_json((raw / UNPACKED).read_bytes(), Origin)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise ArchiveError(f"{raw / UNPACKED}: not readable ({error}). Delete it and {raw}; both come again.") from None
-    return about

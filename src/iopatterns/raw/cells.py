@@ -16,8 +16,8 @@ def digest(specification: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(specification).encode()).hexdigest()
 
 
-def names(folder: str, specification: Mapping[str, Any]) -> bool:
-    """Return whether a cell's folder of that name is a specification's: it ends with the first digits of its digest."""
+def folder_matches(folder: str, specification: Mapping[str, Any]) -> bool:
+    """Return whether the name of a cell's folder ends with the first digits of the specification's digest."""
     return folder.endswith(f"-{digest(specification)[:8]}")
 
 

@@ -1,12 +1,13 @@
-"""What raw files' sidecars are made of: a cell's specification, and how an execution of it came about.
+"""The types of metadata files (sidecars): the specification of a cell, and the course of a repetition.
 
-Types alone, for the type checker and for readers; `docs/raw-files.md` tells of each key.
+The types are dictionaries, not classes: a specification is hashed as the JSON text that it was read from, with keys of
+other versions of this package. `files.decode_json` checks them at runtime. `docs/raw-files.md` describes each key.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
-from iopatterns.raw.tuning_steps import Record
+from iopatterns.raw.tuning_steps import StepRecord
 
 # ---- What a cell is
 
@@ -16,24 +17,25 @@ Options = Mapping[str, Any]
 Settings = Mapping[str, int | str]
 
 
-class _Drive(TypedDict):
+class DriveSpecification(TypedDict):
+    """A drive. ``kind`` names one of the types below, or a kind that an archive brings."""
+
     name: str
+    kind: str
     file_size_bytes: int
 
 
-class Twin(_Drive):
-    """A simulated drive, by its model file, other values of its parameters, and the digest of both together."""
+class TwinSpecification(DriveSpecification):
+    """A simulated drive: its model file, the parameters that are set, and the digest of both together."""
 
-    kind: Literal["twin"]
     model: str
     model_digest: str
     set: NotRequired[Mapping[str, str]]
 
 
-class File(_Drive):
-    """A file on a mounted disk; ``tune`` names the settings of that disk that may be set, where the cell sets any."""
+class FileSpecification(DriveSpecification):
+    """A file on a mounted disk; ``tune`` names the settings of the disk that may be set, if the cell sets any."""
 
-    kind: Literal["file"]
     path: str
     tune: NotRequired[Sequence[str]]
 
@@ -45,19 +47,15 @@ class Precondition(TypedDict):
     round_ms: int
 
 
-class Block(_Drive):
-    """A whole disk, by its path and what it says of itself; ``tune`` as that of a file."""
+class BlockSpecification(DriveSpecification):
+    """A disk: its path and its identity; ``tune`` as in `FileSpecification`."""
 
-    kind: Literal["block"]
     path: str
     serial: str
     model: NotRequired[str]
     size: NotRequired[str | int]
     precondition: NotRequired[Precondition]
     tune: NotRequired[Sequence[str]]
-
-
-Drive = Twin | File | Block
 
 
 class Iolog(TypedDict):
@@ -105,7 +103,7 @@ class Specification(TypedDict):
     runtime_ms: int
     warmup_ms: int
     seed: int
-    drive: Drive
+    drive: DriveSpecification
     fio: Options
     iolog: NotRequired[Iolog]
     calls: NotRequired[Calls]
@@ -174,8 +172,14 @@ class Identity(Facts):
     preconditioned: NotRequired[Preconditioned | None]
 
 
-class Health(TypedDict):
-    """What a real drive says of its health; None for what it does not say. `measuring.health` tells of each key."""
+_NoHealth = TypedDict("_NoHealth", {"not available": str}, total=False)
+
+
+class Health(_NoHealth, total=False):
+    """The health of a real drive, None for what it does not report; or the reason why it is not available.
+
+    `measuring.health` describes each key.
+    """
 
     program: str
     temperature_c: int | None
@@ -188,16 +192,11 @@ class Health(TypedDict):
     firmware: str | None
 
 
-# Why a drive's health cannot be had
-Unavailable = TypedDict("Unavailable", {"not available": str})
-HealthOrNot = Health | Unavailable
-
-
 class HealthAround(TypedDict):
     """A drive's health before its cell's first execution, and after this one."""
 
-    before: HealthOrNot
-    after: HealthOrNot
+    before: Health
+    after: Health
 
 
 class WriteCache(TypedDict):
@@ -227,7 +226,7 @@ class Moment(TypedDict):
 # ---- How it came about
 
 
-class OfCell(TypedDict):
+class CellMetadata(TypedDict):
     """What the sidecars of all executions of a cell that are measured together share.
 
     ``drive`` is what the drive says of itself. ``fio_version`` is missing where the drive did not take the settings.
@@ -235,11 +234,11 @@ class OfCell(TypedDict):
 
     specification: Specification
     drive: Identity
-    tuning: Sequence[Record]
+    tuning: Sequence[StepRecord]
     fio_version: NotRequired[str]
 
 
-class OfExecution(OfCell):
+class RepetitionMetadata(CellMetadata):
     """What is known of one execution; ``execution`` alone where fio did not run."""
 
     execution: int
@@ -267,7 +266,7 @@ class RawFile(TypedDict):
     size_bytes: int
 
 
-class Sidecar(OfExecution):
+class Sidecar(RepetitionMetadata):
     """A whole sidecar. ``sha256`` is that of all its lines but its own; `sidecars.write_sidecar` adds it."""
 
     raw: RawFile

@@ -1,14 +1,13 @@
 """Sidecars: beside each raw file how it came about, with sums that show whether either has changed since."""
 
 import hashlib
-import json
 import re
 from pathlib import Path
 
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw import cells
-from iopatterns.raw.records import OfExecution, Sidecar
+from iopatterns.raw.records import RepetitionMetadata, Sidecar
 from iopatterns.raw.tuning_steps import not_taken
 
 # Lies in the folder of a drive below data/raw whose raw files come from an archive (`archive.unpack` writes it)
@@ -50,22 +49,21 @@ def read_sidecar(raw: Path) -> Sidecar:
     if lines[0].decode() != hashlib.sha256(_OWN_SUM.sub(b"", found)).hexdigest():
         raise SidecarError(f"{sidecar}: changed since it was written (by the SHA-256 that it holds). {remedy}")
     try:
-        content: Sidecar = json.loads(found)
+        content = files.decode_json(found, Sidecar)
         specification, execution = content["specification"], content["execution"]
-        is_of_cell = cells.names(raw.parent.name, specification)
+        is_of_cell = cells.folder_matches(raw.parent.name, specification)
         is_of_execution = raw.stem == f"{execution:02d}"
         # where nothing was measured fio drew nothing
         is_of_seed = content.get("randseed") in {None, cells.randseed(specification, execution)}
-        measured = content["raw"]["sha256"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise SidecarError(
-            f"{sidecar}: not a sidecar of this package ({messages.printable(repr(error))}). {remedy}"
+            f"{sidecar}: not a sidecar of this package ({messages.printable(error)}). {remedy}"
         ) from None
     if not (is_of_cell and is_of_execution and is_of_seed):
         raise SidecarError(
             f"{sidecar}: is of another {'execution' if is_of_cell else 'cell'} than its name says. {remedy}"
         )
-    if measured != files.sha256(raw):
+    if content["raw"]["sha256"] != files.sha256(raw):
         raise SidecarError(
             f"{raw}: changed since it was measured (its SHA-256 is not the one in {sidecar.name})."
             f" Put the original back, or delete it; it is {comes_again} again."
@@ -81,6 +79,6 @@ def write_sidecar(raw: Path, content: Sidecar) -> None:
     files.write(sidecar_path(raw), lambda temporary: temporary.write_bytes(with_sum.encode()))
 
 
-def is_measured(sidecar: OfExecution) -> bool:
+def is_measured(sidecar: RepetitionMetadata) -> bool:
     """Return whether fio ran for a raw file; it did not where the drive does not take the cell's settings."""
     return not not_taken(sidecar["tuning"])

@@ -1,8 +1,12 @@
-"""What became of the settings that a cell asks for: the steps that sidecars record."""
+"""The outcomes of the settings that cells ask for: the steps that metadata files record."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, TypedDict, TypeVar, cast
+
+from iopatterns.base import files
 
 # What can become of a setting; the value asked for is in effect after the first two alone.
 ALREADY = "already so"
@@ -14,7 +18,7 @@ NOT_APPLICABLE = "not applicable"  # there is no such setting
 _TAKEN = frozenset({ALREADY, CHANGED})
 
 
-class Answer(TypedDict):
+class CommandResult(TypedDict):
     """A command with its exit status and what it printed."""
 
     command: list[str]
@@ -23,7 +27,7 @@ class Answer(TypedDict):
     stderr: str
 
 
-class Record(TypedDict):
+class StepRecord(TypedDict):
     """A `Step` as JSON has it; a test holds the keys of the two together."""
 
     setting: str
@@ -33,23 +37,25 @@ class Record(TypedDict):
     changeable: bool | None
     outcome: str
     reason: str
-    exchange: list[Answer]
+    exchange: list[CommandResult]
 
 
-class OfCell(Record):
-    """What became of a setting in one cell; ``measured`` says whether all settings of the cell were taken.
+class TuningRecord(StepRecord):
+    """The outcome of a setting in one cell.
 
-    ``experiments`` are the names of those that ask for the cell, with blanks between.
+    Attributes:
+        experiments: The experiments that ask for the cell.
+        measured: Whether the drive took all settings of the cell.
     """
 
     drive: str
     cell: str
-    experiments: str
+    experiments: list[str]
     measured: bool
 
 
-# What became of the settings of a study's cells: what is analysed of them
-OfCells = Sequence[OfCell]
+# The outcomes of all settings of a study's cells
+TuningRecords = Sequence[TuningRecord]
 
 # A record, or one with more in it
 _Record = TypeVar("_Record", bound=Mapping[str, Any])
@@ -71,16 +77,16 @@ class Step:
     changeable: bool | None
     outcome: str
     reason: str
-    exchange: list[Answer] = field(default_factory=list)
+    exchange: list[CommandResult] = field(default_factory=list)
 
     @property
     def taken(self) -> bool:
         """Whether the value asked for is in effect."""
         return self.outcome in _TAKEN
 
-    def record(self) -> Record:
+    def record(self) -> StepRecord:
         """Return the step as JSON has it."""
-        return cast(Record, asdict(self))
+        return cast(StepRecord, asdict(self))
 
 
 def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
@@ -91,3 +97,14 @@ def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
 def not_taken(steps: Iterable[_Record]) -> list[_Record]:
     """Return those records of steps after which the value asked for is not in effect."""
     return [step for step in steps if step["outcome"] not in _TAKEN]
+
+
+def write_records(path: Path, records: TuningRecords) -> None:
+    """Write records as JSON; experiments are joined by blanks, as in the table of measurements."""
+    files.write_json(path, [{**record, "experiments": " ".join(record["experiments"])} for record in records])
+
+
+def read_records(path: Path) -> list[TuningRecord]:
+    """Read the records that `write_records` wrote."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return [record | {"experiments": record["experiments"].split()} for record in content]

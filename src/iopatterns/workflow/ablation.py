@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.configuration import config, drive_entries, grid, kinds, schemas, sources, study_files
-from iopatterns.raw import cells
+from iopatterns.raw import cells, tuning_steps
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 
@@ -324,7 +323,7 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
     known: set[str] = set()
     for folder in folders:
         table = quantities.read_executions(folder / f"{study}.parquet")
-        tuned = json.loads((folder / f"{study}.tuning.json").read_text(encoding="utf-8"))
+        tuned = tuning_steps.read_records(folder / f"{study}.tuning.json")
         tables.append(table[~table["drive"].isin(known)])
         steps += [step for step in tuned if step["drive"] not in known]
         known |= {*table["drive"], *(step["drive"] for step in tuned)}

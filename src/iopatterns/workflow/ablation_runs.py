@@ -13,6 +13,7 @@ from iopatterns.analysis import collect
 from iopatterns.base import files
 from iopatterns.configuration import config, grid
 from iopatterns.measuring.cell import interruptible, measure
+from iopatterns.raw import tuning_steps
 from iopatterns.workflow import ablation
 
 
@@ -39,8 +40,8 @@ def run(root: Path, name: str, overrides: Mapping[str, Any], output: Path) -> No
                 of_cell = [folder / f"{execution}.json" for execution in grid.execution_names(ablation.EXECUTIONS)]
                 measure(root, cell.specification, of_cell)
                 raws += of_cell
-        experiments = {cell.folder: " ".join(cell.experiments) for cell in wanted}
+        experiments = {cell.folder: cell.experiments for cell in wanted}
         table = collect.measurements(raws, experiments)
         files.write(output / f"{study}.parquet", functools.partial(table.to_parquet, index=False))
-        files.write_json(output / f"{study}.tuning.json", collect.tuned(raws, experiments))
+        tuning_steps.write_records(output / f"{study}.tuning.json", collect.tuned(raws, experiments))
     shutil.rmtree(output / "raw", ignore_errors=True)

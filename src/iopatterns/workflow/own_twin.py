@@ -157,7 +157,7 @@ def _points(bench: Bench) -> "dict[Point, OfPoint]":
     from iopatterns.twin.fitting import Point
 
     raws = [bench.root / raw for raw in bench.raw_files()]
-    table = collect.measurements(raws, {cell.folder: STUDY for cell in bench.cells})
+    table = collect.measurements(raws, {cell.folder: [STUDY] for cell in bench.cells})
     conf = bench.conf
     rows = summarise(table, ["rw", "bs_bytes", "iodepth"], "iops", confidence=conf.confidence, method=conf.interval)
     means = {(row["rw"], row["bs_bytes"], row["iodepth"]): row for row in rows.to_dict("records")}

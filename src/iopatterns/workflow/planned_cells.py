@@ -110,9 +110,9 @@ class Cells:
             found += [f"{RAW}/{cell.folder}/{name}" for name in (*newer, last)]
         return found
 
-    def experiments(self, study: str) -> dict[str, str]:
-        """Return the names of the experiments of each cell of a study, separated by spaces, by folder."""
-        return {folder: " ".join(cell.experiments) for folder, cell in self.by_study[study].items()}
+    def experiments(self, study: str) -> dict[str, list[str]]:
+        """Return the names of the experiments of each cell of a study, by folder."""
+        return {folder: list(cell.experiments) for folder, cell in self.by_study[study].items()}
 
     def own_repetitions(self) -> dict[str, int]:
         """Return the repetitions of each study whose file sets their number."""

@@ -98,10 +98,7 @@ class Drive::Implementation final : public CompletionSink {
   }
 
   void record_state(Nanoseconds now) {
-    std::uint32_t index = 0;
-    visit_counters(counters_, [&](const char*, std::uint64_t value) {
-      recorder_->record(now, Series::kCounter, index++, static_cast<double>(value));
-    });
+    record_counters(counters_, now, *recorder_);
     if (ftl_ != nullptr) ftl_->record(now, *recorder_);
   }
 

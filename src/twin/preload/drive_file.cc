@@ -256,10 +256,7 @@ void write_totals() {
 void finish_recording() {
   write_totals();
   if (!recorder) return;
-  std::uint32_t index = 0;
-  visit_counters(the_drive->counters(), [&](const char*, std::uint64_t value) {
-    recorder->record(self->now(), Series::kCounter, index++, static_cast<double>(value));
-  });
+  record_counters(the_drive->counters(), self->now(), *recorder);
   if (!recorder->flush()) fail("the counters could not be written in full: is the disk full?");
 }
 

@@ -24,12 +24,12 @@ from scipy import stats
 
 from iopatterns.analysis.statistics import interval
 from iopatterns.judging.claims import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, Judge
-from iopatterns.raw.tuning_steps import OfCell
+from iopatterns.raw.tuning_steps import TuningRecord
 
 
-def step(outcome: str, drive: str = "d", setting: str = "DRA", wanted: Any = 1) -> OfCell:
+def step(outcome: str, drive: str = "d", setting: str = "DRA", wanted: Any = 1) -> TuningRecord:
     about: Any = {"setting": setting, "wanted": wanted, "drive": drive, "outcome": outcome}
-    return cast(OfCell, {**about, "experiments": "initial refusing"})
+    return cast(TuningRecord, {**about, "experiments": ["initial", "refusing"]})
 
 
 # ---- Statistics
@@ -165,7 +165,7 @@ def test_each_outcome_that_came_out_is_a_part() -> None:
 @pytest.mark.parametrize(
     "other", [step("changed", drive="e"), step("changed", setting="RCD"), step("changed", wanted=0)]
 )
-def test_an_outcome_is_that_of_its_drive_setting_and_value(other: OfCell) -> None:
+def test_an_outcome_is_that_of_its_drive_setting_and_value(other: TuningRecord) -> None:
     judge_ = Judge(executions(([1.0], {})), [step("refused"), other])
     check = {"outcome": "DRA", "to": 1, "experiment": "initial", "where": {"drive": "d"}, "is": ["refused"]}
     assert values(parts_of(judge_, check)) == ["refused"]

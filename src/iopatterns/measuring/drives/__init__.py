@@ -10,7 +10,7 @@ from iopatterns.configuration import kinds
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.fio import Outcome
 from iopatterns.raw.records import Identity, Replay, Settings, Specification
-from iopatterns.raw.tuning_steps import Record, Step
+from iopatterns.raw.tuning_steps import Step, StepRecord
 
 __all__ = ["Drive", "DriveError", "Replaying", "open_drive"]
 
@@ -47,7 +47,7 @@ class Drive(Protocol):
     def run(self, argv: list[str], expected_s: float) -> Outcome:
         """Run fio, as `fio.run` does, by a command line that begins with ``prefix``."""
 
-    def changed_settings(self, steps: Sequence[Record]) -> list[str]:
+    def changed_settings(self, steps: Sequence[StepRecord]) -> list[str]:
         """Return which settings are not as `tune` read them back: each with its name, that value and the present one.
 
         ``steps`` are the records of what `tune` returned.

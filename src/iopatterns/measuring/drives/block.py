@@ -15,7 +15,7 @@ from iopatterns.measuring.drives.gate import Gate
 from iopatterns.measuring.drives.lock import locked
 from iopatterns.measuring.drives.precondition import precondition
 from iopatterns.measuring.tuning import disk, queue
-from iopatterns.measuring.tuning.journal import Author, present_disk
+from iopatterns.measuring.tuning.journal import Owner, present_disk
 from iopatterns.raw import records, tuning_steps
 from iopatterns.raw.records import Settings, Specification
 
@@ -39,12 +39,12 @@ class BlockDrive:
 
     def __init__(self, root: Path, specification: Specification) -> None:
         self.prefix: list[str] = []
-        self._drive = cast(records.Block, specification["drive"])
+        self._drive = cast(records.BlockSpecification, specification["drive"])
         self._writing = not fio.only_reads(specification["fio"])
         self._gate = Gate(cast(BlockEntry, {**self._drive, **_consent(root, self._drive["name"])}))
         self._folder = root / "data/raw" / self._drive["name"]
         self._note = self._folder / ".preconditioned.json"
-        self._author = Author(self._drive["name"], str(root.resolve()))
+        self._owner = Owner(self._drive["name"], str(root.resolve()))
         self._held = contextlib.ExitStack()
         self._claimed = False
 
@@ -67,7 +67,7 @@ class BlockDrive:
             found = present_disk(self._gate.name)
             if found is None or found.device_number != self._gate.number:
                 raise DriveError(f"drive '{self._drive['name']}': {self._gate.node} is gone. Is it still connected?")
-            with restoring.kept(found, self._author) as self._journal:
+            with restoring.restored_on_exit(found, self._owner) as self._journal:
                 yield
 
     def _say_that_it_waits(self, owner: str) -> None:
@@ -162,7 +162,7 @@ class BlockDrive:
                 return tuning_steps.not_applicable(setting, wanted, reason)
         return queue.set_attribute(self._gate.name, setting, wanted, self._journal.record)
 
-    def changed_settings(self, steps: Sequence[tuning_steps.Record]) -> list[str]:
+    def changed_settings(self, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
         """Return what is not as it was set; see `restoring.changed_settings`."""
         return restoring.changed_settings(self._gate.name, steps)
 

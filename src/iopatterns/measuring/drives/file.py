@@ -18,7 +18,7 @@ from iopatterns.measuring.drives import lock, opened, restoring, signatures, use
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.own_folder import NAME, NotOursError, OwnFolder
 from iopatterns.measuring.tuning import queue
-from iopatterns.measuring.tuning.journal import Author, Journal, present_disk
+from iopatterns.measuring.tuning.journal import Journal, Owner, present_disk
 from iopatterns.raw import records, tuning_steps
 from iopatterns.raw.records import Settings, Specification
 
@@ -62,7 +62,8 @@ class FileDrive:
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
-        drive, options = cast(records.File, specification["drive"]), specification.get("fio", {"rw": "write"})
+        drive = cast(records.FileSpecification, specification["drive"])
+        options = specification.get("fio", {"rw": "write"})
         self.prefix: list[str] = []
         self._root = root.resolve()
         self._name = drive["name"]
@@ -125,12 +126,13 @@ class FileDrive:
         if not disks:
             yield
             return
-        author = Author(self._name, str(self._root))
+        owner = Owner(self._name, str(self._root))
 
-        def waiting(owner: str) -> None:
-            messages.say(f"the disk under drive '{self._name}' is being measured by {owner}; waiting for it")
+        def say_busy(holder: str) -> None:
+            messages.say(f"the disk under drive '{self._name}' is being measured by {holder}; waiting for it")
 
-        with restoring.held(disks, author, changing=bool(self._tunable), waiting=waiting) as self._journal:
+        exclusive = bool(self._tunable)
+        with restoring.locked_disks(disks, owner, exclusive=exclusive, on_wait=say_busy) as self._journal:
             yield
 
     def _open_folder(self) -> None:
@@ -480,7 +482,7 @@ class FileDrive:
             return tuning_steps.not_applicable(setting, wanted, reason)
         return queue.set_attribute(disk, setting, wanted, self._journal.record)
 
-    def changed_settings(self, steps: Sequence[tuning_steps.Record]) -> list[str]:
+    def changed_settings(self, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
         """Return which settings of the disk are not as they were set; see `restoring.changed_settings`."""
         disk = machine.disk_under(self._path.parent)["device"]
         return restoring.changed_settings(disk, steps) if disk else []

@@ -1,4 +1,4 @@
-"""Puts back what interrupted runs have left changed on disks: before each measurement of a disk, and when asked to."""
+"""Restore the disk settings that a run changed, also after a run that was killed."""
 
 import contextlib
 import os
@@ -9,132 +9,175 @@ from iopatterns.base import messages, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.lock import DiskBusyError, locked
-from iopatterns.measuring.tuning import disk, journal, queue
-from iopatterns.measuring.tuning.journal import Author, Disk, Journal
+from iopatterns.measuring.tuning import disk as disk_settings
+from iopatterns.measuring.tuning import journal
+from iopatterns.measuring.tuning import queue as queue_settings
+from iopatterns.measuring.tuning.journal import Disk, Journal, Owner
 from iopatterns.raw import tuning_steps
 
 
 @contextlib.contextmanager
-def kept(of: Disk, by: Author) -> Iterator[Journal]:
-    """Put back what others have left changed on a disk whose lock is held, and at the end what is changed meanwhile.
+def restored_on_exit(disk: Disk, owner: Owner) -> Iterator[Journal]:
+    """Yield a journal for `disk`; restore the settings recorded in it on exit.
 
-    Yields the journal in which the latter is noted. Raises DriveError where settings are left changed that this user
-    may not put back, and RestoreError where they cannot be.
+    Settings that an earlier, interrupted run left changed are restored first.
+
+    Args:
+        disk: The disk to tune. The caller holds its lock, unless this user may not open the disk.
+        owner: The drive and the checkout that the changes are made for.
+
+    Yields:
+        The journal in which every setting is to be recorded before it is changed.
+
+    Raises:
+        DriveError: Root left settings of the disk changed, and this user may not restore them.
+        RestoreError: A setting could not be restored.
     """
-    _put_back_noted(of)
-    noting = Journal(of, by)
+    _restore_leftovers(disk)
+    own_journal = Journal(disk, owner)
     try:
-        yield noting
+        yield own_journal
     finally:
-        _restore_whatever_comes(noting)
+        _restore_despite_stop_signal(own_journal)
 
 
-def _restore_whatever_comes(noting: Journal) -> None:
-    """Put back what a journal has noted, also where a signal to stop comes at the very moment that this begins.
+def _restore_despite_stop_signal(own_journal: Journal) -> None:
+    """Restore the settings in a journal, even if a stop signal arrives meanwhile.
 
-    The first such signal is the only one that raises (`measuring.cell.interruptible`): from then on nothing disturbs.
+    A stop signal can still raise until the signals are blocked. Its handler ignores all further stop signals
+    (`measuring.cell.interruptible`), so nothing interrupts the second attempt.
     """
     try:
-        with signals.held_back():
-            noting.restore()
+        with signals.stop_signals_blocked():
+            own_journal.restore()
     except Exception:
         raise
     except BaseException:
-        noting.restore()
+        own_journal.restore()
         raise
 
 
 @contextlib.contextmanager
-def held(disks: Sequence[Disk], by: Author, *, changing: bool, waiting: Callable[[str], object]) -> Iterator[Journal]:
-    """Hold the locks of the disks under a file, with `kept` of each; settings of the first are what may be changed.
+def locked_disks(
+    disks: Sequence[Disk], owner: Owner, *, exclusive: bool, on_wait: Callable[[str], object]
+) -> Iterator[Journal]:
+    """Lock the disks under a file; yield a journal for the settings of the first.
 
-    Measurements that change no settings hold them together, any other alone. A user who may not open a disk cannot lock
-    it either, nor change its settings; what others have noted of it he is told of all the same.
+    Settings that interrupted runs left changed on any of the disks are restored first. The settings recorded in the
+    journal are restored on exit.
+
+    A disk that this user may not open is not locked. This user cannot change its settings either.
+
+    Args:
+        disks: The disks, at least one.
+        owner: The drive and the checkout that the changes are made for.
+        exclusive: Whether to lock out all other measurements, as required for changing settings. Measurements that
+            change no settings share the lock of a disk, unless settings of the disk are still to be restored.
+        on_wait: Called with the holder of a lock, such as ``process 123``, before this function waits for the lock.
+
+    Raises:
+        DriveError: A disk is gone, or root left its settings changed.
+        RestoreError: A setting could not be restored.
     """
     with contextlib.ExitStack() as locks:
-        for each in sorted(disks, key=lambda found: found.device_number):
-            _lock(locks, each, waiting, shared=not changing)
-        for each in disks[1:]:
-            _put_back_noted(each)
-        with kept(disks[0], by) as noting:
-            yield noting
+        # one order for all processes, so that no two wait for each other
+        for disk in sorted(disks, key=lambda each: each.device_number):
+            _add_lock(locks, disk, on_wait, shared=not exclusive)
+        for disk in disks[1:]:
+            _restore_leftovers(disk)
+        with restored_on_exit(disks[0], owner) as own_journal:
+            yield own_journal
 
 
-def _lock(locks: contextlib.ExitStack, of: Disk, waiting: Callable[[str], object], *, shared: bool) -> None:
+def _add_lock(locks: contextlib.ExitStack, disk: Disk, on_wait: Callable[[str], object], *, shared: bool) -> None:
+    """Add the lock of `disk` to `locks`, unless this process may not open the disk."""
     try:
-        os.close(os.open(of.node, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-    except PermissionError:  # of a user's, or of root's in a container to which the disk is not given
+        os.close(os.open(disk.node, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except PermissionError:  # raised for root, too, in a container without access to the device
         return
     while True:
-        alone = not shared or bool(journal.paths(of))  # what a killed run has left is put back by one alone
+        exclusive = not shared or bool(journal.paths(disk))  # restoring leftovers requires an exclusive lock
         with contextlib.ExitStack() as attempt:
-            attempt.enter_context(locked(of.device_number, waiting=waiting, shared=not alone))
-            if alone or not journal.paths(of):  # else whoever noted something was killed before this one had the lock
+            attempt.enter_context(locked(disk.device_number, waiting=on_wait, shared=not exclusive))
+            # a run that was killed between the two look-ups has left a journal: lock again, exclusively
+            if exclusive or not journal.paths(disk):
                 locks.push(attempt.pop_all())
                 return
 
 
-def _put_back_noted(of: Disk) -> None:
-    for path in journal.paths(of):
+def _restore_leftovers(disk: Disk) -> None:
+    """Restore the settings of a locked disk that interrupted runs left changed."""
+    for path in journal.paths(disk):
         if journal.is_another_user_s(path):
             raise DriveError(
-                f"{of.node}: settings of this disk are left changed, or are just being changed, by root: {path}."
-                " Put them back before you measure: sudo iopatterns restore"
+                f"{disk.node}: root has changed settings of this disk and not restored them: {path}."
+                " Restore them before you measure: sudo iopatterns restore"
             )
-        noted = journal.read(path)
-        if noted is not None and journal.disk_of(path, noted) == of:
-            for line in journal.put_back(path, noted, of):
-                messages.say(f"after an interrupted run for {journal.shown(noted.by.drive)}: {line}")
+        entry = journal.read(path)
+        if entry is not None and journal.disk_of(path, entry) == disk:
+            for line in journal.put_back(path, entry, disk):
+                messages.say(f"after an interrupted run for {journal.shown(entry.owner.drive)}: {line}")
 
 
 def restore_all() -> tuple[list[str], list[str]]:
-    """Put back what is left changed on all disks of this host; return what was done, and what is in the way.
+    """Restore all settings left changed on this host; return results and errors.
 
-    A disk that is being measured is left alone: that measurement puts its settings back.
+    The settings of a disk that is being measured are not touched: the measurement restores them.
+
+    Returns:
+        The lines that report what was restored or skipped, and one error message per journal that failed.
     """
-    told: list[str] = []
-    problems: list[str] = []
+    results: list[str] = []
+    errors: list[str] = []
     for path in journal.paths():
         try:
-            told += _restore(path)
+            results += _restore_journal(path)
         except IoPatternsError as error:
-            problems.append(str(error))
+            errors.append(str(error))
         except OSError as error:
-            problems.append(f"{journal.shown(path)}: {error.strerror}")
-    return told, problems
+            errors.append(f"{journal.shown(path)}: {error.strerror}")
+    return results, errors
 
 
-def _restore(path: Path) -> list[str]:
+def _restore_journal(path: Path) -> list[str]:
+    """Restore the settings in one journal; return the lines that report it."""
     if journal.is_another_user_s(path):
-        raise DriveError(f"{path}: noted by root, who alone can put it back: sudo iopatterns restore")
-    noted = journal.read(path)
-    if noted is None:  # put back meanwhile
+        raise DriveError(f"{path}: only root can restore these settings: sudo iopatterns restore")
+    entry = journal.read(path)
+    if entry is None:  # restored by another process since the folder was listed
         return []
-    drive = journal.shown(noted.by.drive)
-    if journal.needs_no_disk(noted):
-        return [f"{drive}: {line}" for line in journal.put_back(path, noted, noted.disk)]
-    of = journal.disk_of(path, noted)
+    drive = journal.shown(entry.owner.drive)
+    if journal.needs_no_disk(entry):
+        return [f"{drive}: {line}" for line in journal.put_back(path, entry, entry.disk)]
+    disk = journal.disk_of(path, entry)
     try:
-        with locked(of.device_number, waiting=None):
-            if (still := journal.read(path)) is None:
+        with locked(disk.device_number, waiting=None):
+            if (locked_entry := journal.read(path)) is None:
                 return []
-            return [f"{drive}: {line}" for line in journal.put_back(path, still, of)]
+            return [f"{drive}: {line}" for line in journal.put_back(path, locked_entry, disk)]
     except DiskBusyError as busy:
-        changed = ", ".join(noted.settings)
-        return [f"{drive}: {of.node} is being measured by {busy.owner}; {changed}: put back when that ends"]
+        changed = ", ".join(entry.settings)
+        return [f"{drive}: {disk.node} is being measured by {busy.owner}, which will restore {changed} at its end"]
 
 
-def changed_settings(device: str, steps: Sequence[tuning_steps.Record]) -> list[str]:
-    """Return which settings of a disk are not as they were read back when they were set: name, that, what they are."""
-    found = []
+def changed_settings(device: str, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
+    """Return a message for each setting that no longer has its value after tuning.
+
+    Settings that the disk did not report after tuning are skipped.
+
+    Args:
+        device: The kernel's name of the disk, such as ``sda``.
+        steps: The tuning steps as recorded; ``after`` is the value that was read back.
+    """
+    changed = []
     for step in steps:
-        setting, wanted = step["setting"], step["after"]
-        if wanted is None:
+        setting, tuned = step["setting"], step["after"]
+        if tuned is None:
             continue
-        if setting in queue.SETTINGS:
-            now = queue.present(queue.file(device, setting))
+        if setting in queue_settings.SETTINGS:
+            current = queue_settings.present(queue_settings.file(device, setting))
         else:
-            now = disk.present(Path("/dev") / device, setting)
-        if now != wanted:
-            found.append(f"{setting} of {device} was set to {wanted} and is {now}")
-    return found
+            current = disk_settings.present(Path("/dev") / device, setting)
+        if current != tuned:
+            changed.append(f"{setting} of {device} was {tuned} after tuning and is {current} now")
+    return changed

@@ -39,7 +39,7 @@ class TwinDrive:
 
     def __init__(self, root: Path, specification: Specification) -> None:
         self._root = root
-        self._drive = cast(records.Twin, specification["drive"])
+        self._drive = cast(records.TwinSpecification, specification["drive"])
         state = Path("data/raw/.twins") / cells.digest(specification)[:16]
         self._state = root / state
         self._totals = self._state.absolute() / "totals"
@@ -50,7 +50,7 @@ class TwinDrive:
         self.target = "{drive}"
         self._settings: bytes | None = None
         self._environment: dict[str, str] | None = None
-        self._fio: fio.Loaded | None = None
+        self._fio: fio.FioForkServer | None = None
         self._verified: tuple[int, ...] = ()
 
     @contextlib.contextmanager
@@ -139,7 +139,7 @@ class TwinDrive:
         except TwinError as error:
             raise fio.FioError(f"{self._name}: {error}\n  Command: {' '.join(argv)}") from None
         if self._fio is None:
-            self._fio = fio.Loaded({**self._environment, "TWIN_TOTALS": str(self._totals)})
+            self._fio = fio.FioForkServer({**self._environment, "TWIN_TOTALS": str(self._totals)})
         self._totals.unlink(missing_ok=True)
         outcome = self._fio.run(words, expected_s, argv)
         return dataclasses.replace(outcome, counters=_read_totals(self._totals))
@@ -150,7 +150,7 @@ class TwinDrive:
 
         return ["twin", "replay", self._drive["model"], asked["trace"]], *replays.measure(self.model(), path, asked)
 
-    def changed_settings(self, steps: Sequence[tuning_steps.Record]) -> list[str]:
+    def changed_settings(self, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
         """Return the file of the twin's settings where it is not as `tune` left it."""
         if self._stored() == self._settings:
             return []

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from iopatterns.configuration import factors
-from iopatterns.measuring.tuning import exchange, mode_page, queue
+from iopatterns.measuring.tuning import mode_page, queue, sg_commands
 from iopatterns.raw.records import WriteCache
-from iopatterns.raw.tuning_steps import CHANGED, Answer, Step, not_applicable
+from iopatterns.raw.tuning_steps import CHANGED, CommandResult, Step, not_applicable
 
 LOOK_AHEAD = "look_ahead"
 SETTINGS = factors.names(factors.Role.MODE_PAGE, factors.Role.LOOK_AHEAD)
@@ -37,13 +37,13 @@ def set_on_disk(device: Path, setting: str, wanted: int, note: Note | None = Non
         return not_applicable(setting, wanted, access)
     if setting == _WRITE_CACHE:
         return _set_write_cache(device, access, wanted, note)
-    return exchange.set_value(access, setting, wanted, note)
+    return sg_commands.set_value(access, setting, wanted, note)
 
 
 def present(device: Path, setting: str) -> int | None:
     """Return what a disk reports of one of `SETTINGS`, None where it reports no such setting."""
     access = _access(device, setting)
-    return None if isinstance(access, str) else exchange.value(access)
+    return None if isinstance(access, str) else sg_commands.value(access)
 
 
 def by_hand(device: Path, setting: str, value: int) -> str:
@@ -59,7 +59,7 @@ def write_cache(disk: str) -> WriteCache:
     """
     device = Path("/dev") / disk
     access = _access(device, _WRITE_CACHE) if disk.startswith(("sd", "nvme")) else "neither SCSI nor NVMe"
-    found = None if isinstance(access, str) else exchange.value(access)
+    found = None if isinstance(access, str) else sg_commands.value(access)
     return {"drive": found, "kernel": _of_queue(device, "write_cache")}
 
 
@@ -72,7 +72,7 @@ def _of_queue(device: Path, setting: str) -> int | str | None:
     return queue.present(queue.file(device.name, setting))
 
 
-def _access(device: Path, setting: str) -> exchange.Access | str:
+def _access(device: Path, setting: str) -> sg_commands.Access | str:
     """Return how a setting of a disk is read and set, or why there is none."""
     nvme = device.name.startswith("nvme")
     if setting == LOOK_AHEAD:
@@ -92,20 +92,20 @@ def _vendor(device: Path) -> str:
     return ""
 
 
-def _look_ahead(device: Path) -> exchange.Access:
-    def find(ask: exchange.Ask) -> tuple[int, bool | None] | None:
+def _look_ahead(device: Path) -> sg_commands.Access:
+    def find(ask: sg_commands.Ask) -> tuple[int, bool | None] | None:
         said = re.search(r"^\s*look-ahead\s*=\s*([01])\b", ask(["hdparm", "-A", str(device)])["stdout"], re.MULTILINE)
         return (int(said[1]), None) if said else None
 
-    return exchange.Access(
+    return sg_commands.Access(
         program="hdparm",
         find=find,
         order=lambda value: ["hdparm", f"-A{value}", str(device)],
-        rejected=lambda answer: bool(answer["exit_status"] or answer["stderr"]),  # it exits with 0 all the same
+        rejected=lambda result: bool(result["exit_status"] or result["stderr"]),  # it exits with 0 all the same
     )
 
 
-def _volatile_write_cache(device: Path) -> exchange.Access | str:
+def _volatile_write_cache(device: Path) -> sg_commands.Access | str:
     """Return how the volatile write cache of a controller is set, for which this disk must be all that it has."""
     above = (_SYS_BLOCK / device.name / "device").resolve()
     controllers = [path for path in (above, *above.glob("*")) if re.fullmatch(r"nvme\d+", path.name)]
@@ -119,19 +119,21 @@ def _volatile_write_cache(device: Path) -> exchange.Access | str:
     def command(verb: str, *options: str) -> Sequence[str]:
         return ["nvme", verb, node, f"--feature-id={_VOLATILE_WRITE_CACHE}", *options]
 
-    def value(answer: Answer) -> int | None:
-        said = re.search(r"value:\s*(?:0x)?([0-9a-fA-F]+)", answer["stdout"])
-        return int(said[1], 16) if said and not answer["exit_status"] else None
+    def value(result: CommandResult) -> int | None:
+        said = re.search(r"value:\s*(?:0x)?([0-9a-fA-F]+)", result["stdout"])
+        return int(said[1], 16) if said and not result["exit_status"] else None
 
-    def find(ask: exchange.Ask) -> tuple[int, bool | None] | None:
+    def find(ask: sg_commands.Ask) -> tuple[int, bool | None] | None:
         can = value(ask(command("get-feature", "--sel=3")))
         now = value(ask(command("get-feature")))
         return None if now is None else (now & 1, None if can is None else bool(can & _CHANGEABLE))
 
-    return exchange.Access(program="nvme", find=find, order=lambda wanted: command("set-feature", f"--value={wanted}"))
+    return sg_commands.Access(
+        program="nvme", find=find, order=lambda wanted: command("set-feature", f"--value={wanted}")
+    )
 
 
-def _set_write_cache(device: Path, access: exchange.Access, wanted: int, note: Note | None) -> Step:
+def _set_write_cache(device: Path, access: sg_commands.Access, wanted: int, note: Note | None) -> Step:
     """Set the write cache; the kernel must not think for long that there is none: it would send no flushes to it."""
     # the read-ahead, too, some kernels set anew when they ask a disk anew
     seen = {name: value for name in ("write_cache", "read_ahead_kb") if (value := _of_queue(device, name)) is not None}
@@ -141,14 +143,14 @@ def _set_write_cache(device: Path, access: exchange.Access, wanted: int, note: N
             note(setting, value)
             for name, found in seen.items():
                 note(name, found)
-        _tell(queue.file(device.name, "write_cache"), _BACK)
+        _write_sysfs(queue.file(device.name, "write_cache"), _BACK)
 
-    step = exchange.set_value(access, _WRITE_CACHE, wanted, noting)
+    step = sg_commands.set_value(access, _WRITE_CACHE, wanted, noting)
     if "write_cache" in seen and step.outcome == CHANGED:
-        _have_asked_anew(device)
+        _rescan(device)
         for name, found in {**seen, "write_cache": _BACK if step.after else _THROUGH}.items():
             if _of_queue(device, name) != found:
-                _tell(queue.file(device.name, name), str(found))
+                _write_sysfs(queue.file(device.name, name), str(found))
     return step
 
 
@@ -156,18 +158,18 @@ def make_kernel_agree(device: Path) -> None:
     """Have the kernel's view of a disk's write cache be what the disk says, where something has set the disk alone."""
     seen = write_cache(device.name)
     if disagree(seen):
-        _have_asked_anew(device)
+        _rescan(device)
         if disagree(write_cache(device.name)):
-            _tell(queue.file(device.name, "write_cache"), _BACK if seen["drive"] else _THROUGH)
+            _write_sysfs(queue.file(device.name, "write_cache"), _BACK if seen["drive"] else _THROUGH)
 
 
-def _have_asked_anew(device: Path) -> None:
+def _rescan(device: Path) -> None:
     # SCSI's disks, SATA among them, are asked anew; an NVMe disk's view is what its controller could do. A disk that
     # said at that time that it has no write cache has the kernel refuse `write back` until it is asked again.
-    _tell(_SYS_BLOCK / device.name / "device/rescan", "1")
+    _write_sysfs(_SYS_BLOCK / device.name / "device/rescan", "1")
 
 
-def _tell(file: Path, text: str) -> None:
+def _write_sysfs(file: Path, text: str) -> None:
     """Write to a file of the kernel that it may lack or refuse: what it then says is read back by who wants to know."""
     with contextlib.suppress(OSError):
         file.write_text(text, encoding="ascii")

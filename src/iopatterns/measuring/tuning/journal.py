@@ -4,12 +4,12 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from iopatterns.base import host_state, signals
+import msgspec
+
+from iopatterns.base import host_state, messages, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.measuring import machine
 from iopatterns.measuring.tuning import disk, queue
@@ -20,14 +20,15 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9-]*-[0-9a-f]{12}\.[A-Za-z0-9!_-]+\.json")
 _BY_HAND = "Look at what it says, put that back by hand, then delete it."
 
 Value = int | str
+_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+_Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RestoreError(IoPatternsError):
     """A setting could not be put back; the message names it, and says how to do it by hand."""
 
 
-@dataclass(frozen=True)
-class Disk:
+class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole disk as the kernel knows it. None for what it does not say.
 
     ``device`` is the kernel's name (``sda``), ``number`` its device number (``8:0``), ``sequence`` what the kernel
@@ -35,12 +36,12 @@ class Disk:
     own. The path of the file behind a loop device stands for its serial number.
     """
 
-    device: str
-    number: str
-    sequence: int | None
-    serial: str | None
-    model: str | None
-    size_bytes: int | None
+    device: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9!_-]{1,64}\Z")]
+    number: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,10}:[0-9]{1,10}\Z")]
+    sequence: _Count | None
+    serial: _Text | None
+    model: _Text | None
+    size_bytes: _Count | None
 
     @property
     def node(self) -> Path:
@@ -87,56 +88,66 @@ def present_disk(device: str) -> Disk | None:
     return Disk(device, number, sequence, facts["serial"], facts["model"], facts["size_bytes"])
 
 
-@dataclass(frozen=True)
-class Author:
-    """Who changes settings: the name of a drive's entry in config/drives.yaml, and the checkout that it is in."""
+class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The drive, by its name in config/drives.yaml, and the checkout for which settings are changed."""
 
-    drive: str
-    checkout: str
+    drive: _Text
+    checkout: _Text
 
 
-@dataclass(frozen=True)
-class Noted:
-    """What a journal says; ``settings`` in the order in which they were changed, each with its first value."""
+class ChangedSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A setting and its original value."""
+
+    setting: str
+    value: Value
+
+
+class JournalEntry(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"owner": "by", "changed": "settings"}
+):
+    """The content of a journal; ``changed`` is in the order in which the settings were changed.
+
+    The file has the keys of earlier versions, so that the settings of their interrupted runs can still be restored.
+    """
 
     disk: Disk
-    boot: str
-    by: Author
-    process: int
-    settings: Mapping[str, Value]
+    boot: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f-]{0,36}\Z")]
+    owner: Owner
+    process: _Count
+    changed: tuple[ChangedSetting, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it as `read` takes it."""
-        settings = [{"setting": setting, "value": value} for setting, value in self.settings.items()]
-        return {**asdict(self), "settings": settings}
+    @property
+    def settings(self) -> dict[str, Value]:
+        """The original values by setting."""
+        return {each.setting: each.value for each in self.changed}
 
 
 class Journal:
     """The settings of one disk as they were, for whoever holds the disk's lock; a file only while some are changed."""
 
-    def __init__(self, disk: Disk, by: Author) -> None:
+    def __init__(self, disk: Disk, owner: Owner) -> None:
         self.path = host_state.folder(_FOLDER) / disk.file_name()
-        self._noted = Noted(disk, _boot(), by, os.getpid(), {})
+        self._entry = JournalEntry(disk, _boot(), owner, os.getpid(), ())
 
     def record(self, setting: str, value: Value) -> None:
         """Note a setting before it is changed; the note is on the disk when this returns.
 
         The first value counts: what the user had set. Raises RestoreError for one that could not be put back.
         """
-        if setting in self._noted.settings:
+        if setting in self._entry.settings:
             return
         if problem := _fault(setting, value):
-            raise RestoreError(f"{self._noted.disk.node}: {setting} is left as it is, for {problem}: it is {value!r}.")
-        noted = replace(self._noted, settings={**self._noted.settings, setting: value})
-        host_state.write_json(self.path, noted.as_json())
-        self._noted = noted
+            raise RestoreError(f"{self._entry.disk.node}: {setting} is left as it is, for {problem}: it is {value!r}.")
+        entry = msgspec.structs.replace(self._entry, changed=(*self._entry.changed, ChangedSetting(setting, value)))
+        host_state.write_json(self.path, msgspec.to_builtins(entry))
+        self._entry = entry
 
     def restore(self) -> list[str]:
         """Put back what this journal has noted; see `put_back`."""
-        if not self._noted.settings:
+        if not self._entry.changed:
             return []
-        told = put_back(self.path, self._noted, disk_of(self.path, self._noted))
-        self._noted = replace(self._noted, settings={})
+        told = put_back(self.path, self._entry, disk_of(self.path, self._entry))
+        self._entry = msgspec.structs.replace(self._entry, changed=())
         return told
 
 
@@ -159,11 +170,11 @@ def paths(of: Disk | None = None) -> list[Path]:
 
 def is_noted(drive: str, checkout: Path) -> bool:
     """Return whether a run for a drive's entry in a checkout has left settings changed."""
-    by = Author(drive, str(checkout.resolve()))
+    owner = Owner(drive, str(checkout.resolve()))
     for path in paths():
         with contextlib.suppress(RestoreError):  # what cannot be read is told where that disk is used
-            noted = read(path)
-            if noted is not None and noted.by == by:
+            entry = read(path)
+            if entry is not None and entry.owner == owner:
                 return True
     return False
 
@@ -183,11 +194,13 @@ def shown(text: object) -> str:
 # ---- What a journal may say
 
 
-def read(path: Path) -> Noted | None:
-    """Return what a journal says, None where there is none. Nothing in it is believed that is not of the known form.
+def read(path: Path) -> JournalEntry | None:
+    """Return the content of a journal, None if there is none.
 
-    It names settings and a disk; the path of what is set is made of the disk that is found, never taken from here.
-    Raises RestoreError.
+    A journal names settings and a disk, never a path: the paths that are written follow from the disk that is found.
+
+    Raises:
+        RestoreError: Anything in the journal is not of the known form.
     """
     if _FILE_NAME.fullmatch(path.name) is None:
         raise _malformed(path, "its name is not that of a journal")
@@ -197,43 +210,18 @@ def read(path: Path) -> Noted | None:
         raise RestoreError(str(error)) from None
     if content is None and not path.exists():  # else it says null
         return None
-    top = _members(path, content, "the journal", {"disk", "boot", "by", "process", "settings"})
-    disk_keys = {"device", "number", "sequence", "serial", "model", "size_bytes"}
-    about = _members(path, top["disk"], "disk", disk_keys)
-    by = _members(path, top["by"], "by", {"drive", "checkout"})
-    _check(path, "device", about["device"], r"[A-Za-z0-9!_-]{1,64}")
-    _check(path, "number", about["number"], r"\d{1,10}:\d{1,10}")
-    _check(path, "boot", top["boot"], r"[0-9a-f-]{0,36}")
-    for name, text in (("serial", about["serial"]), ("model", about["model"])):
-        if text is not None:
-            _check(path, name, text)
-    for name, number in (("sequence", about["sequence"]), ("size_bytes", about["size_bytes"])):
-        if number is not None:
-            _check_number(path, name, number)
-    for name, text in by.items():
-        _check(path, name, text)
-    _check_number(path, "process", top["process"])
-    noted = Noted(Disk(**about), top["boot"], Author(**by), top["process"], _settings(path, top["settings"]))
-    if path.name != noted.disk.file_name():
-        raise _malformed(path, "its name is not that of the disk that it is about")
-    return noted
-
-
-def _settings(path: Path, content: Any) -> dict[str, Value]:
-    if not isinstance(content, list):
-        raise _malformed(path, "settings is no list")
-    settings: dict[str, Value] = {}
-    for entry in content:
-        each = _members(path, entry, "a setting", {"setting", "value"})
-        setting, value = each["setting"], each["value"]
-        if not isinstance(setting, str) or setting in settings:
-            raise _malformed(path, "a setting has no name, or is there twice")
+    try:
+        entry = msgspec.convert(content, JournalEntry)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(path, str(error)) from None
+    if not entry.changed or len(entry.settings) < len(entry.changed):
+        raise _malformed(path, "it has no setting, or a setting twice")
+    for setting, value in entry.settings.items():
         if problem := _fault(setting, value):
             raise _malformed(path, problem)
-        settings[setting] = value
-    if not settings:
-        raise _malformed(path, "it notes no setting")
-    return settings
+    if path.name != entry.disk.file_name():
+        raise _malformed(path, "its name is not that of the disk that it is about")
+    return entry
 
 
 def _fault(setting: str, value: Any) -> str:
@@ -245,60 +233,39 @@ def _fault(setting: str, value: Any) -> str:
         good = queue.is_of_the_form(setting, value)
         form = queue.form(setting)
     else:
-        return f"there is no setting {_cut(setting)}"
+        return f"there is no setting {setting!r}"
     return "" if good else f"the value of {setting} is not {form}"
 
 
-def _members(path: Path, content: Any, what: str, keys: set[str]) -> dict[str, Any]:
-    if not isinstance(content, dict) or set(content) != keys:
-        raise _malformed(path, f"{what} does not have the keys {', '.join(sorted(keys))}, and no others")
-    return content
-
-
-def _check(path: Path, name: str, text: Any, form: str = r"(?s:.{1,4096})") -> None:
-    if not isinstance(text, str) or re.fullmatch(form, text, re.ASCII) is None:
-        raise _malformed(path, f"{name} is not of its form: {_cut(text)}")
-
-
-def _check_number(path: Path, name: str, number: Any) -> None:
-    if type(number) is not int or not 0 <= number < 2**64:
-        raise _malformed(path, f"{name} is no number: {_cut(number)}")
-
-
-def _cut(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
-
-
 def _malformed(path: Path, reason: str) -> RestoreError:
-    return RestoreError(f"{shown(path)}: not a journal that can be carried out, for {reason}. {_BY_HAND}")
+    return RestoreError(f"{shown(path)}: not a valid journal: {messages.printable(reason)}. {_BY_HAND}")
 
 
 # ---- Putting back
 
 
-def disk_of(path: Path, noted: Noted) -> Disk:
+def disk_of(path: Path, entry: JournalEntry) -> Disk:
     """Return the disk that a journal is about, under the name that the kernel has for it now. Raises RestoreError.
 
     Without a serial number it is known for as long as the machine runs, by all that the kernel says of it.
     """
-    same_name = present_disk(noted.disk.device)
-    if same_name == noted.disk and noted.boot == _boot():
+    same_name = present_disk(entry.disk.device)
+    if same_name == entry.disk and entry.boot == _boot():
         return same_name
     alike: list[Disk] = []
-    if noted.disk.serial is not None:
+    if entry.disk.serial is not None:
         names = sorted(entry.name for entry in _SYS_BLOCK.iterdir())
-        alike = [found for name in names if (found := present_disk(name)) is not None and _is(found, noted.disk)]
+        alike = [found for name in names if (found := present_disk(name)) is not None and _is(found, entry.disk)]
     if same_name in alike:
         alike = [same_name]
     if len(alike) == 1:
         return alike[0]
-    told = ", ".join(f"{setting} (it was {value})" for setting, value in noted.settings.items())
-    which = f"{noted.disk.node} is no longer the disk with the serial {noted.disk.serial!r}, and no other is"
+    told = ", ".join(f"{setting} (it was {value})" for setting, value in entry.settings.items())
+    which = f"{entry.disk.node} is no longer the disk with the serial {entry.disk.serial!r}, and no other is"
     if alike:
-        which = f"{len(alike)} disks have the serial {noted.disk.serial!r}: {', '.join(str(one.node) for one in alike)}"
-    elif noted.disk.serial is None:
-        which = f"{noted.disk.node}, which has no serial number, is not the disk that it was"
+        which = f"{len(alike)} disks have the serial {entry.disk.serial!r}: {', '.join(str(one.node) for one in alike)}"
+    elif entry.disk.serial is None:
+        which = f"{entry.disk.node}, which has no serial number, is not the disk that it was"
     raise RestoreError(
         f"{path}: {which}, of which was changed: {told}. Connect that disk, and run `iopatterns restore` again. If it"
         f" has been without power since, its settings are back: then delete {path}."
@@ -309,12 +276,12 @@ def _is(found: Disk, noted: Disk) -> bool:
     return (found.serial, found.model, found.size_bytes) == (noted.serial, noted.model, noted.size_bytes)
 
 
-def needs_no_disk(noted: Noted) -> bool:
+def needs_no_disk(entry: JournalEntry) -> bool:
     """Return whether a restart of the machine has undone all that is noted: the kernel's settings begin anew then."""
-    return noted.boot != _boot() and not set(noted.settings) & set(disk.SETTINGS)
+    return entry.boot != _boot() and not set(entry.settings) & set(disk.SETTINGS)
 
 
-def put_back(path: Path, noted: Noted, on: Disk) -> list[str]:
+def put_back(path: Path, entry: JournalEntry, on: Disk) -> list[str]:
     """Set on a disk, whose lock is held, what is noted, in the order in which it was changed; return what was done.
 
     In that order since a scheduler brings values of its own, and WCE the kernel's view, which are put right after
@@ -323,10 +290,10 @@ def put_back(path: Path, noted: Noted, on: Disk) -> list[str]:
     of power, and is put back. A signal to stop waits until all is done. Raises RestoreError once all is tried that can
     be; the journal stays then.
     """
-    anew = noted.boot != _boot() or on.device != noted.disk.device
+    anew = entry.boot != _boot() or on.device != entry.disk.device
     told, problems = [], []
-    with signals.held_back():
-        for setting, value in noted.settings.items():
+    with signals.stop_signals_blocked():
+        for setting, value in entry.settings.items():
             what = f"{setting} of {on.node}"
             if anew and setting in queue.SETTINGS:
                 told.append(f"the kernel has set {what} up anew since it was changed; left as it is")

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from iopatterns.configuration import factors
-from iopatterns.measuring.tuning import exchange
-from iopatterns.raw.tuning_steps import Answer, Step
+from iopatterns.measuring.tuning import sg_commands
+from iopatterns.raw.tuning_steps import CommandResult, Step
 
 # SBC-4, 6.5.6, by the names that sdparm gives them
 BITS = factors.names(factors.Role.MODE_PAGE)
@@ -13,12 +13,12 @@ BITS = factors.names(factors.Role.MODE_PAGE)
 _UNIT_ATTENTION = 6  # sdparm's exit status; a drive reports it once after a change, and answers when asked again
 
 
-def access(prefix: Sequence[str], target: str, setting: str) -> exchange.Access:
+def access(prefix: Sequence[str], target: str, setting: str) -> sg_commands.Access:
     """Return how sdparm reads and sets a bit until the drive's next power cycle.
 
     ``prefix`` stands before sdparm on the command line, ``target`` is the drive's path.
     """
-    return exchange.Access(
+    return sg_commands.Access(
         program="sdparm",
         find=lambda ask: _bit(ask([*prefix, "sdparm", f"--get={setting}", target]), setting),
         order=lambda value: [*prefix, "sdparm", f"--set={setting}={value}", target],
@@ -30,13 +30,13 @@ def set_bit(
     prefix: Sequence[str], target: str, setting: str, wanted: int, *, note: Callable[[str, int], None] | None = None
 ) -> Step:
     """Set a bit with sdparm: read with the mask of what can change, set where that allows it, read back."""
-    return exchange.set_value(access(prefix, target, setting), setting, wanted, note)
+    return sg_commands.set_value(access(prefix, target, setting), setting, wanted, note)
 
 
-def _bit(answer: Answer, setting: str) -> tuple[int, bool] | None:
+def _bit(result: CommandResult, setting: str) -> tuple[int, bool] | None:
     """Return value and changeability from what ``sdparm --get`` printed: ``DRA   0  [cha: y, def:  0, sav:  0]``.
 
     Its exit status is not asked: it is 5 on drives that save no values, although the value was printed.
     """
-    found = re.search(rf"^{setting}\s+([01])\s+\[cha: ([yn])", answer["stdout"], re.MULTILINE)
+    found = re.search(rf"^{setting}\s+([01])\s+\[cha: ([yn])", result["stdout"], re.MULTILINE)
     return (int(found[1]), found[2] == "y") if found else None

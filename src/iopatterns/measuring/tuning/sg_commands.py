@@ -1,4 +1,4 @@
-"""A setting that a drive keeps itself, through a program: read, set, read back, and what became of it."""
+"""Settings stored in the drive, read and set by a program such as sdparm, and read back."""
 
 import subprocess
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from iopatterns.raw.tuning_steps import (
     NOT_APPLICABLE,
     NOT_CHANGEABLE,
     REFUSED,
-    Answer,
+    CommandResult,
     Step,
 )
 
-Ask = Callable[[Sequence[str]], Answer]
+Ask = Callable[[Sequence[str]], CommandResult]
 
 _TIMEOUT_S = 60.0
 _NOT_FOUND = 127  # as a shell says it
@@ -25,23 +25,26 @@ _PACKAGES = {"nvme": "nvme-cli", "smartctl": "smartmontools"}  # those that do n
 
 @dataclass(frozen=True)
 class Access:
-    """How a program reads and sets one setting of one drive.
+    """The commands by which a program reads and sets one setting of one drive.
 
-    ``find`` asks, and returns the value with whether it can change (None where the drive does not say), or None where
-    the drive reports no such setting. ``order`` returns the command that sets a value, ``rejected`` whether its answer
-    says that the drive did not take it: exit statuses alone say too little.
+    Attributes:
+        program: The program.
+        find: Reads the value and whether it is changeable (None: unknown). None if there is no such setting.
+        order: Returns the command that sets a value.
+        rejected: Whether the result of `order`'s command is a refusal. An exit status alone is no evidence.
+        again_after: The exit statuses after which the drive replies to a second attempt.
     """
 
     program: str
     find: Callable[[Ask], tuple[int, bool | None] | None]
     order: Callable[[int], Sequence[str]]
-    rejected: Callable[[Answer], bool] = lambda answer: bool(answer["exit_status"])
-    again_after: frozenset[int] = frozenset()  # exit statuses after which a drive answers when it is asked once more
+    rejected: Callable[[CommandResult], bool] = lambda result: bool(result["exit_status"])
+    again_after: frozenset[int] = frozenset()
 
 
 def set_value(access: Access, setting: str, wanted: int, note: Callable[[str, int], object] | None = None) -> Step:
-    """Set a value where it differs and can change, and read it back. ``note`` gets name and value before it is set."""
-    exchange: list[Answer] = []
+    """Set a value if it differs and is changeable, and read it back; call ``note`` with name and old value before."""
+    exchange: list[CommandResult] = []
 
     ask = _asking(access, exchange)
 
@@ -62,27 +65,27 @@ def set_value(access: Access, setting: str, wanted: int, note: Callable[[str, in
         return step(before, before, changeable, NOT_CHANGEABLE, f"the drive's mask says that {setting} cannot change")
     if note is not None:
         note(setting, before)
-    answer = ask(access.order(wanted))
+    result = ask(access.order(wanted))
     read_back = access.find(ask)
     after = None if read_back is None else read_back[0]
     if after == wanted:
         return step(before, after, changeable, CHANGED, f"{setting} reads back as {wanted}")
-    if not access.rejected(answer):
+    if not access.rejected(result):
         return step(before, after, changeable, IGNORED, f"accepted, but {setting} still reads back as {after}")
-    reason = f"{access.program} exits with {answer['exit_status']}: {words(answer)}"
+    reason = f"{access.program} exits with {result['exit_status']}: {words(result)}"
     return step(before, after, changeable, REFUSED, reason)
 
 
 def value(access: Access) -> int | None:
-    """Return the value that a drive reports at present, None where it reports no such setting."""
+    """Return the current value, None if the drive reports no such setting."""
     found = access.find(_asking(access, []))
     return None if found is None else found[0]
 
 
-def _asking(access: Access, exchange: list[Answer]) -> Ask:
-    """Return what runs a command, once more where the drive wants to be asked again; each answer goes to a list."""
+def _asking(access: Access, exchange: list[CommandResult]) -> Ask:
+    """Return a function that runs a command, repeats it if required, and appends each result to ``exchange``."""
 
-    def ask(command: Sequence[str]) -> Answer:
+    def ask(command: Sequence[str]) -> CommandResult:
         for _ in range(2):
             exchange.append(run(command))
             if exchange[-1]["exit_status"] not in access.again_after:
@@ -92,8 +95,8 @@ def _asking(access: Access, exchange: list[Answer]) -> Ask:
     return ask
 
 
-def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Answer:
-    """Run a command, and return it with its exit status and what it printed; 127 where it is not installed."""
+def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> CommandResult:
+    """Run a command; return it with its exit status (127 if it is not installed) and its output."""
     try:
         done = subprocess.run(
             command,
@@ -114,7 +117,7 @@ def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Answer:
     return {"command": list(command), "exit_status": status, "stdout": stdout.strip(), "stderr": stderr.strip()}
 
 
-def words(answer: Answer) -> str:
-    """Return the last line that a command printed: its error, where it has one."""
-    lines = (answer["stderr"] or answer["stdout"]).splitlines()
-    return lines[-1].strip() if lines else f"exit status {answer['exit_status']}"
+def words(result: CommandResult) -> str:
+    """Return the last line of a command's output: its error, if there is one."""
+    lines = (result["stderr"] or result["stdout"]).splitlines()
+    return lines[-1].strip() if lines else f"exit status {result['exit_status']}"

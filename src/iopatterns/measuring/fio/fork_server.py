@@ -1,0 +1,93 @@
+"""A fio process that stays loaded and forks once per repetition on a simulated drive."""
+
+import contextlib
+import os
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import IO
+
+from iopatterns.measuring.fio.process import (
+    Outcome,
+    child_signals_blocked,
+    require_success,
+    spawned,
+    timeout_as_error,
+    timeout_s,
+)
+
+_STATUS = struct.Struct("i")  # the wait status of wait(2)
+
+
+class FioForkServer:
+    """A fio process that forks a child for each repetition.
+
+    Loading fio and its libraries takes longer than a repetition in virtual time. ``src/twin/preload/executions.cc``
+    implements the other side of the protocol. All fio processes die with this process. They end when a repetition
+    fails; the next repetition starts a new server.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """Store the environment for programs on the simulated drive (`iopatterns.twin.running.prepare`)."""
+        self._environment = environment
+        self._resources = contextlib.ExitStack()  # the process and everything that it needs
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket
+        self._output: IO[bytes]
+
+    def run(self, argv: list[str], expected_s: float, displayed: list[str]) -> Outcome:
+        """Run one repetition and wait for its end. Disturbances are not detected: virtual time does not notice them.
+
+        Args:
+            argv: The command line, made by `iopatterns.twin.running.on_drive`.
+            expected_s: The expected duration.
+            displayed: The command line by which a user gets the same result, for messages.
+
+        Raises:
+            FioError: fio failed; the message contains its output.
+        """
+        started_s, clock = time.time(), time.monotonic()
+        if self._process is None:
+            self._process = self._start(argv[0])
+        try:
+            self._channel.settimeout(timeout_s(expected_s))
+            with timeout_as_error(displayed, expected_s):
+                status = self._execute(argv, self._process)
+            require_success(status, self._output, displayed)
+            self._output.seek(0)
+            self._output.truncate()
+        except BaseException:
+            self.close()
+            raise
+        return Outcome(started_s, time.time(), time.monotonic() - clock)
+
+    def _execute(self, argv: list[str], process: subprocess.Popen[bytes]) -> int:
+        """Return the exit status of a repetition, negative after a signal. Raises TimeoutError."""
+        try:
+            self._channel.send(b"".join(os.fsencode(argument) + b"\0" for argument in argv[1:]))
+            reply = self._channel.recv(_STATUS.size)
+        except ConnectionError:
+            reply = b""
+        if not reply:  # the server itself has failed, was killed, or does not load the preload library
+            return process.wait() or 1
+        return os.waitstatus_to_exitcode(*_STATUS.unpack(reply))
+
+    def _start(self, program: str) -> subprocess.Popen[bytes]:
+        with contextlib.ExitStack() as resources:
+            self._output = resources.enter_context(tempfile.TemporaryFile())
+            self._channel, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            resources.enter_context(self._channel)
+            environment = {**self._environment, "TWIN_EXECUTIONS": str(server_end.fileno())}
+            with server_end, child_signals_blocked() as mask:
+                server = spawned([program], self._output, mask, environment, [server_end.fileno()])
+                process = resources.enter_context(server)
+            self._resources = resources.pop_all()
+        return process
+
+    def close(self) -> None:
+        """Kill fio, also during a repetition."""
+        self._process = None
+        self._resources.close()

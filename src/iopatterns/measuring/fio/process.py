@@ -1,0 +1,253 @@
+"""The fio process: started, watched for disturbances, and killed with this process."""
+
+import contextlib
+import ctypes
+import functools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from iopatterns.base import children
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.signals import STOPPING
+
+_MIN_SUSPENDED_S = 0.001  # the two clocks of `_suspended_s` are not read at the same moment
+# fio that has not ended this long after its expected end hangs (dead disk, stuck kernel)
+_PATIENCE_S = 120.0
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_PARENT_STOPPED = "ran while the measuring process itself was stopped"
+_CHILD_SIGNALS = (signal.SIGCHLD, signal.SIGCONT)
+
+
+class FioError(IoPatternsError):
+    """fio failed, or its result is no valid measurement; the message contains fio's output."""
+
+
+class DisturbedError(FioError):
+    """fio succeeded, but was held up or its clock was wrong: the result does not describe the drive."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The course of one fio process.
+
+    Attributes:
+        started_s: Seconds since the epoch.
+        ended_s: Seconds since the epoch.
+        wall_s: The duration.
+        disturbed: What held fio up or may have, as a predicate: "was stopped by a signal for a while".
+        counters: The counters of a simulated drive at the end, by name.
+    """
+
+    started_s: float
+    ended_s: float
+    wall_s: float
+    disturbed: str | None = None
+    counters: Mapping[str, int] | None = None
+
+
+def version() -> str:
+    """Return the output of ``fio --version``, such as ``fio-3.33``. Raises FioError without fio."""
+    path = shutil.which("fio")
+    if path is None:
+        raise FioError("fio is not installed. Run ./reproduce.sh, which installs it.")
+    state = os.stat(path)
+    return _version(path, state.st_ino, state.st_mtime_ns)
+
+
+@functools.cache
+def _version(path: str, *_state: int) -> str:
+    """Return the version of the fio at `path`; `_state` identifies the file in the cache."""
+    try:
+        result = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, check=True, env=children.environment()
+        )
+        return result.stdout.strip()
+    except OSError as error:
+        raise FioError(f"{path}: {error.strerror}. Is it a program of this machine?") from None
+    except subprocess.CalledProcessError as error:
+        raise FioError(f"fio --version failed: {error.stderr.strip()}") from None
+
+
+def run(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> Outcome:
+    """Run fio in its own process group and wait for its end.
+
+    An interrupt or an error kills the process group at once. If this process is killed, the kernel kills fio.
+
+    Args:
+        argv: The command line.
+        expected_s: The expected duration.
+        descriptors: The file descriptors that fio inherits.
+
+    Raises:
+        FioError: fio failed; the message contains its output.
+    """
+    started_s, clock, suspended_s = time.time(), time.monotonic(), _suspended_s()
+    with tempfile.TemporaryFile() as output, child_signals_blocked() as mask:
+        with spawned(argv, output, mask, os.environ, descriptors) as process, timeout_as_error(argv, expected_s):
+            status, disturbed = _wait(process, timeout_s(expected_s))
+        require_success(status, output, argv)
+    suspended_s = _suspended_s() - suspended_s
+    if suspended_s > _MIN_SUSPENDED_S:
+        disturbed = f"ran while the machine was suspended for {suspended_s:.1f} s"
+    return Outcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+
+
+@contextlib.contextmanager
+def spawned(
+    argv: list[str],
+    output: IO[bytes],
+    mask: set[int | signal.Signals],
+    environment: Mapping[str, str],
+    descriptors: Collection[int],
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield the process of a program; kill and reap its process group on exit.
+
+    Args:
+        argv: The command line.
+        output: The file that receives stdout and stderr.
+        mask: The signals that the program has blocked, from `child_signals_blocked`.
+        environment: The environment, which is made uniform (`children.environment`).
+        descriptors: The file descriptors that the program inherits.
+
+    Raises:
+        FioError: There is no such program.
+    """
+    # a stop signal that arrives meanwhile stays pending until fio can be killed
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+            env=children.environment(environment),
+            pass_fds=tuple(descriptors),
+            preexec_fn=functools.partial(_preexec, os.getpid(), mask),  # noqa: PLW1509 - no threads here
+        )
+    except FileNotFoundError:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise FioError(f"{argv[0]} is not installed. Run ./reproduce.sh, which installs it.") from None
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield process
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)  # not yet reaped, so the number of the group is still fio's
+            process.wait()
+
+
+def _preexec(parent: int, mask: set[int | signal.Signals]) -> None:
+    """preexec_fn: set PR_SET_PDEATHSIG, restore the caller's signal mask."""
+    die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:  # the parent was killed before prctl(2)
+        os._exit(1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Have the kernel send a signal to this process when the thread that started it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+@contextlib.contextmanager
+def child_signals_blocked() -> Iterator[set[int | signal.Signals]]:
+    """Keep SIGCHLD and SIGCONT pending, so that `_wait` can receive them.
+
+    SIGCHLD gets its default action: if it is inherited as ignored, the kernel discards exit statuses of children.
+
+    Yields:
+        The signal mask from before, which is to be the mask of the child.
+    """
+    action = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _CHILD_SIGNALS)
+    try:
+        while signal.sigtimedwait(_CHILD_SIGNALS, 0):  # discard older signals
+            pass
+        yield set(mask)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGCHLD, action)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | None]:
+    """Return the exit status of a process as soon as it ends, and what stopped it meanwhile. Raises TimeoutError.
+
+    Requires `child_signals_blocked`. `Popen.wait` with a timeout polls every 50 ms, which is as long as fio takes on a
+    simulated drive.
+    """
+    disturbed = None
+    deadline_s = time.monotonic() + timeout
+    stops = os.WSTOPPED | os.WCONTINUED | os.WNOHANG
+    while True:
+        change = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | stops)
+        if change is not None and change.si_code not in {os.CLD_STOPPED, os.CLD_CONTINUED}:
+            # if the child stopped, continued and ended while this process was stopped, only its end is reported
+            if signal.SIGCONT in signal.sigpending():
+                disturbed = disturbed or _PARENT_STOPPED
+            return process.wait(), disturbed
+        if change is not None:
+            disturbed = "was stopped by a signal for a while"
+            with contextlib.suppress(ChildProcessError):  # the child has ended since
+                os.waitid(os.P_PID, process.pid, stops)
+            continue
+        received = signal.sigtimedwait(_CHILD_SIGNALS, max(0.0, deadline_s - time.monotonic()))
+        if received is None:
+            raise TimeoutError
+        if received.si_signo == signal.SIGCONT:
+            disturbed = disturbed or _PARENT_STOPPED
+
+
+def timeout_s(expected_s: float) -> float:
+    """Return after how many seconds fio is taken to hang, given its expected duration."""
+    return 10 * expected_s + _PATIENCE_S
+
+
+@contextlib.contextmanager
+def timeout_as_error(argv: list[str], expected_s: float) -> Iterator[None]:
+    """Turn TimeoutError into FioError, with the command line and its expected duration."""
+    clock = time.monotonic()
+    try:
+        yield
+    except TimeoutError:
+        raise FioError(
+            f"fio did not end: it was to take {expected_s:.1f} s and was stopped after"
+            f" {time.monotonic() - clock:.0f} s. Does the drive still answer? Command: {' '.join(argv)}"
+        ) from None
+
+
+def require_success(status: int, output: IO[bytes], argv: list[str]) -> None:
+    """Raise FioError with fio's output unless its exit status is 0."""
+    if status:
+        output.seek(0)
+        printed = output.read().decode(errors="replace").strip() or _preamble(argv) or "(nothing)"
+        how = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
+        raise FioError(f"fio {how}. It printed:\n{indented(printed)}\n  Command: {' '.join(argv)}")
+
+
+def indented(text: str) -> str:
+    """Return the last twelve lines of fio's output, indented for a message."""
+    return "\n".join(f"    {line}" for line in text.strip().splitlines()[-12:])
+
+
+def _preamble(argv: list[str]) -> str:
+    """Return what fio wrote before the JSON in its output file: some errors end up there."""
+    for argument in argv:
+        if argument.startswith("--output="):
+            with contextlib.suppress(OSError):
+                text = Path(argument.removeprefix("--output=")).read_text(errors="replace")
+                return text[: text.find("{")].strip() if "{" in text else text.strip()
+    return ""
+
+
+def _suspended_s() -> float:
+    """Return for how long the machine has been suspended since boot (clock_gettime(2), CLOCK_BOOTTIME)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
