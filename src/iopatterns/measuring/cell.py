@@ -19,16 +19,8 @@ from iopatterns.base.messages import printable
 from iopatterns.base.signals import STOPPING
 from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import drives, fio, machine, progress
-from iopatterns.raw import cells, tuning_steps
-from iopatterns.raw.records import (
-    CellMetadata,
-    Health,
-    RawFile,
-    RepetitionMetadata,
-    Sidecar,
-    Specification,
-    WriteCache,
-)
+from iopatterns.raw import cells, records, tuning_steps
+from iopatterns.raw.records import Specification
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, write_sidecar
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
@@ -128,7 +120,7 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
         drive.guard()
         drive.prepare()
         steps = [step.record() for step in drive.tune(specification.get("settings", {}))]
-        about: CellMetadata = {"specification": specification, "drive": drive.identify(), "tuning": steps}
+        about: records.CellMetadata = {"specification": specification, "drive": drive.identify(), "tuning": steps}
         if tuning_steps.not_taken(steps):
             for raw in missing:
                 _leave_out(raw, about)
@@ -229,7 +221,7 @@ def _run(
         iolog.unlink(missing_ok=True)
 
 
-def _leave_out(raw: Path, about: CellMetadata) -> None:
+def _leave_out(raw: Path, about: records.CellMetadata) -> None:
     """Write a raw file that says which settings the drive did not take, and its sidecar."""
     temporary = files.partial(raw)
     left_out = [
@@ -243,35 +235,35 @@ def _leave_out(raw: Path, about: CellMetadata) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _of_execution(about: CellMetadata, raw: Path) -> RepetitionMetadata:
+def _of_execution(about: records.CellMetadata, raw: Path) -> records.RepetitionMetadata:
     """Return what a sidecar says of an execution before it has begun."""
-    return cast(RepetitionMetadata, {**about, "execution": int(raw.stem)})
+    return cast(records.RepetitionMetadata, {**about, "execution": int(raw.stem)})
 
 
-def _keep(temporary: Path, raw: Path, sidecar: RepetitionMetadata) -> None:
+def _keep(temporary: Path, raw: Path, sidecar: records.RepetitionMetadata) -> None:
     """Give a raw file its name. The sidecar first: a raw file under its own name always has one."""
-    measured: RawFile = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
-    write_sidecar(raw, cast(Sidecar, {**sidecar, "raw": measured}))
+    measured: records.RawFile = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
+    write_sidecar(raw, cast(records.Sidecar, {**sidecar, "raw": measured}))
     files.commit(temporary, raw)
 
 
 class _Condition(NamedTuple):
     """What a real drive says of itself before its cell's first execution."""
 
-    health: Health
-    write_cache: WriteCache
+    health: records.Health
+    write_cache: records.WriteCache
 
 
 def _condition(device: str | None) -> _Condition:
     from iopatterns.measuring import health
     from iopatterns.measuring.tuning import disk
 
-    unknown: WriteCache = {"drive": None, "kernel": None}
+    unknown: records.WriteCache = {"drive": None, "kernel": None}
     return _Condition(health.read(device), disk.write_cache(device) if device else unknown)
 
 
 def _execute(
-    drive: drives.Drive, raw: Path, about: CellMetadata, log: iologs.Log | None, condition: _Condition | None
+    drive: drives.Drive, raw: Path, about: records.CellMetadata, log: iologs.Log | None, condition: _Condition | None
 ) -> None:
     """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share.
 
@@ -296,7 +288,7 @@ def _execute(
 def _attempt(
     drive: drives.Drive,
     raw: Path,
-    about: CellMetadata,
+    about: records.CellMetadata,
     log: iologs.Log | None,
     condition: _Condition | None,
     *,
@@ -370,7 +362,7 @@ def _replaying(drive: drives.Drive, specification: Specification) -> drives.Repl
     )
 
 
-def _replay(root: Path, drive: drives.Replaying, raw: Path, about: CellMetadata) -> None:
+def _replay(root: Path, drive: drives.Replaying, raw: Path, about: records.CellMetadata) -> None:
     """Replay a phase of a trace into a raw file and its sidecar, on a drive of the cell's model."""
     specification = about["specification"]
     asked = specification["replay"]
@@ -397,7 +389,7 @@ def _bytes_of_others(traffic: tuple[int | None, int | None], moved_bytes: int) -
     return None if before is None or after is None else max(0, after - before - moved_bytes)
 
 
-def _doubts(sidecar: RepetitionMetadata, moved_bytes: int) -> list[str]:
+def _doubts(sidecar: records.RepetitionMetadata, moved_bytes: int) -> list[str]:
     """Return what makes an execution on a real drive doubtful, by its sidecar."""
     from iopatterns.measuring import health
     from iopatterns.measuring.tuning import disk
