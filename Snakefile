@@ -23,11 +23,11 @@ with entry.errors_as_messages():
 
 rule all:
     input:
-        "results/report.pdf",
+        f"{RESULTS}/report.pdf",
         # asked for by name, so that one that was deleted is measured again
         raw=CELLS.declared_outputs(CELLS),
     message:
-        "The report lies in results/report.pdf"
+        f"The report lies in {RESULTS}/report.pdf"
 
 
 onstart:

@@ -10,7 +10,7 @@ usage() {
 usage: ./reproduce.sh [COMMAND]
 
   (nothing)       set up, run `snakemake --cores 1`, say what was measured and where the report lies
-  quick           set up, measure one study with two executions a cell, and make its report in quick/: two minutes
+  quick           set up, measure one study with two repetitions a cell, and make its report in results/quick: two minutes
   test [ARGS]     set up, run the tests, some at once (ARGS go to pytest)
   test --quick [ARGS]   of them the unit tests and those of simulated drives, but for slow ones: two minutes
   test --all [ARGS]     first install what some tests need besides (envs/apt-tests.txt), then run all of them
@@ -126,27 +126,13 @@ set_up() { # with what these lists of packages name besides
     export PATH="$PWD/.venv/bin:$PATH" VIRTUAL_ENV="$PWD/.venv"
 }
 
-lay_out_quick() { # quick/: this project again, with results of its own, and with the raw files of this one
-    mkdir -p quick/data data/raw
-    local name
-    for name in Snakefile config envs notebooks paper profiles pyproject.toml workflow data/*; do
-        case $name in data/raw | data/scratch | data/archives) continue ;; esac
-        rm -rf "quick/$name"
-        cp -a "$name" "quick/$name"
-    done
-    ln -sfn ../src quick/src
-    ln -sfn ../../data/raw quick/data/raw
-}
-
 case "${1:-run}" in
 quick)
     set_up
-    lay_out_quick
-    cd quick
     started=$(date +%s)
     IOPATTERNS_COMMAND='./reproduce.sh quick' snakemake --cores "$(nproc)" --configfile config/quick.yaml
-    iopatterns summary --since "$started"
-    say "All of it lies in quick/results; what was measured is used again by the whole report: ./reproduce.sh"
+    iopatterns summary --since "$started" --results results/quick
+    say "The complete report, ./reproduce.sh, measures none of this again."
     ;;
 run)
     set_up

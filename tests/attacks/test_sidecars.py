@@ -146,7 +146,7 @@ def test_whoever_reads_one_notices(raw: Path) -> None:
     cell = "/".join(raw.parts[-4:-1])
     colophon = {"executions": 2, "fio_versions": [], "drives": [], "studies": {}}
     (root / "results").mkdir()
-    (root / summary.COLOPHON).write_text(json.dumps(colophon))
+    (root / "results" / summary.COLOPHON).write_text(json.dumps(colophon))
     readers: list[Callable[[], object]] = [
         lambda: collect.measurements([raw], {cell: ["one"]}),
         lambda: collect.tuned([raw], {cell: ["one"]}),

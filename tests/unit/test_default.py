@@ -34,7 +34,7 @@ def judged(tmp_path: Path) -> Path:
 
 def configure(root: Path, **changes: Any) -> None:
     """Have the scorecard say that its study was configured otherwise."""
-    studies = json.loads((root / scorecard.FILE).read_text())["studies"]
+    studies = json.loads((root / f"results/{scorecard.NAME}").read_text())["studies"]
     studies[STUDY]["configuration"] |= changes
     scorecard.write(root, studies)
 

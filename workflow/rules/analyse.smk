@@ -9,11 +9,11 @@ for study in CELLS.studies:
             unpacked=[unpacked_marker(drive) for drive in archives(CONF)],
             code=rule_code.dependencies_of(ROOT, "workflow/scripts/collect.py"),
         output:
-            table=f"results/measurements/{study}.parquet",
-            tuning=f"results/measurements/{study}.tuning.json",
-            provenance=f"results/measurements/{study}.provenance.json",
+            table=f"{RESULTS}/measurements/{study}.parquet",
+            tuning=f"{RESULTS}/measurements/{study}.tuning.json",
+            provenance=f"{RESULTS}/measurements/{study}.provenance.json",
         log:
-            f"results/logs/collect/{study}.log",
+            f"{RESULTS}/logs/collect/{study}.log",
         params:
             experiments=CELLS.experiments(study),
             raw_files=lambda wildcards, input: CELLS.raw_files(
@@ -30,8 +30,8 @@ for study in CELLS.studies:
         input:
             # outputs and execution counts that JupyterLab saves are no reason to run again: see the parameter `source`
             notebook=ancient(f"notebooks/{study}.ipynb"),
-            measurements=f"results/measurements/{study}.parquet",
-            tuning=f"results/measurements/{study}.tuning.json",
+            measurements=f"{RESULTS}/measurements/{study}.parquet",
+            tuning=f"{RESULTS}/measurements/{study}.tuning.json",
             published=study_rules.published(CONF, study),
             twins=twin_models.files(CONF),
             traces=study_rules.traces(CONF, study),
@@ -41,11 +41,14 @@ for study in CELLS.studies:
         output:
             tables=study_rules.tables(CONF, study),
             figures=study_rules.figures(CONF, study),
-            numbers=f"results/numbers/{study}.json",
+            numbers=f"{RESULTS}/numbers/{study}.json",
         log:
-            notebook=f"results/notebooks/{study}.ipynb",
+            notebook=f"{RESULTS}/notebooks/{study}.ipynb",
         params:
-            parameters=study_rules.notebook_parameters(CONF, study),
+            parameters={
+                **study_rules.notebook_parameters(CONF, study),
+                **study_rules.notebook_paths(CONF, study),
+            },
             source=notebooks.source_sha256(f"notebooks/{study}.ipynb"),
         message:
             f"Executing notebooks/{study}.ipynb"

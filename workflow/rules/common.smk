@@ -17,7 +17,7 @@ from iopatterns.workflow.planned_cells import RAW, archives, unpacked_marker
 
 # Values given with --config or --configfile replace those of config/config.yaml.
 CELLS = entry.load(workflow, config)
-CONF, ROOT = CELLS.config, CELLS.root
+CONF, ROOT, RESULTS = CELLS.config, CELLS.root, CELLS.config.results
 
 # Real drives of a host are measured one at a time, whatever --cores and the profile say: two at once disturb each other,
 # unless the configuration says that they do not.
@@ -28,7 +28,7 @@ for resource in drive_resources.names(CONF):
 # `snakemake plan`: what a run would measure, how long that would take, and how much it would write.
 rule plan:
     log:
-        "results/logs/plan.log",
+        f"{RESULTS}/logs/plan.log",
     params:
         forecast=lambda wildcards: forecast.text(CELLS),
     message:

@@ -15,7 +15,7 @@ for study in CELLS.studies:
             output:
                 update(CELLS.declared_outputs(batch.cells)),
             log:
-                f"results/logs/measure/{batch.drive}/{batch.name}.log",
+                f"{RESULTS}/logs/measure/{batch.drive}/{batch.name}.log",
             resources:
                 **{
                     resource: drive_resources.taken(CONF, batch.drive, resource)
@@ -72,7 +72,7 @@ for drive, archive in archives(CONF).items():
                 ]
             ),
         log:
-            f"results/logs/unpack/{drive}.log",
+            f"{RESULTS}/logs/unpack/{drive}.log",
         params:
             sha256=archive.sha256,
             folder=f"{RAW}/{drive}",

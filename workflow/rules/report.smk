@@ -10,20 +10,22 @@ rule report:
         references="paper/references.yml",
         tables=study_rules.tables(CONF, *CELLS.studies),
         figures=study_rules.figures(CONF, *CELLS.studies),
-        numbers=expand("results/numbers/{study}.json", study=CELLS.studies),
-        scorecard="results/scorecard.json",
-        provenance=expand(
-            "results/measurements/{study}.provenance.json", study=CELLS.studies
-        ),
+        numbers=[f"{RESULTS}/numbers/{study}.json" for study in CELLS.studies],
+        scorecard=f"{RESULTS}/scorecard.json",
+        provenance=[
+            f"{RESULTS}/measurements/{study}.provenance.json"
+            for study in CELLS.studies
+        ],
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/report.py"),
     output:
-        pdf="results/report.pdf",
-        colophon="results/colophon.json",
+        pdf=f"{RESULTS}/report.pdf",
+        colophon=f"{RESULTS}/colophon.json",
     log:
-        "results/logs/report.log",
+        f"{RESULTS}/logs/report.log",
     params:
+        results=RESULTS,
         titles=study_rules.titles(CONF),
     message:
-        "Typesetting results/report.pdf"
+        f"Typesetting {RESULTS}/report.pdf"
     script:
         "../scripts/report.py"

@@ -2,7 +2,7 @@
 rule judge:
     input:
         measurements=expand(
-            "results/measurements/{study}.{kind}",
+            RESULTS + "/measurements/{study}.{kind}",
             study=study_rules.judged(CONF),
             kind=["parquet", "tuning.json"],
         ),
@@ -15,15 +15,16 @@ rule judge:
         schema="workflow/schemas/claims.schema.yaml",
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/judge.py"),
     output:
-        "results/scorecard.json",
+        f"{RESULTS}/scorecard.json",
     log:
-        "results/logs/judge.log",
+        f"{RESULTS}/logs/judge.log",
     params:
         studies=study_rules.judged(CONF),
         confidence=CONF.confidence,
         method=CONF.interval,
         models=twin_models.by_drive(CONF),
         config=config,
+        results=RESULTS,
     message:
         "Holding the sources' claims against what was measured"
     script:
@@ -33,10 +34,12 @@ rule judge:
 # `snakemake --cores 1 scorecard` fails when a claim or number that is expected to hold no longer does.
 rule scorecard:
     input:
-        "results/scorecard.json",
+        f"{RESULTS}/scorecard.json",
     log:
-        "results/logs/scorecard.log",
+        f"{RESULTS}/logs/scorecard.log",
+    params:
+        results=RESULTS,
     message:
         "The scorecard, compared with what is expected of each study"
     shell:
-        "iopatterns scorecard 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}"
+        "iopatterns scorecard --results {params.results:q} 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}"

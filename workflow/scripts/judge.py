@@ -24,9 +24,10 @@ with command_line.errors_reported("iopatterns"):
             method=parameters.method,
             models=parameters.models,
             ablation=ablated.get(study),
+            results=parameters.results,
         )
         | {"configuration": default.described(configured, study)}
         for study in parameters.studies
     }
-    scorecard.write(Path.cwd(), judged)
+    scorecard.write(Path.cwd(), judged, parameters.results)
 progress.took("analysis")

@@ -18,5 +18,6 @@ studies: dict[str, Any] = {
 }
 files.write_json(Path(snakemake.output.colophon), colophon(studies))
 with command_line.errors_reported("iopatterns"):
-    compile_report(snakemake.input.source, snakemake.output.pdf)
+    inputs = {"results": f"/{snakemake.params.results}"}
+    compile_report(snakemake.input.source, snakemake.output.pdf, inputs=inputs)
 progress.took("report")

@@ -8,19 +8,21 @@ import click
 
 @click.command()
 @click.option("--write", is_flag=True, help="Replace the manifest with the checksums of the results.")
-def command(write: bool) -> None:
+@click.option("--results", metavar="FOLDER", help="Results folder.  [default: that of config.yaml]")
+def command(write: bool, results: str | None) -> None:
     """Compare the checksums of the results with the manifest.
 
     The manifest, in data/manifests, has the SHA-256 sum of each file of a default run. The exit status is 1 if a file
     differs.
     """
+    from iopatterns.configuration import config
     from iopatterns.measuring import fio
     from iopatterns.workflow import manifest
 
     if write:
         click.echo(f"{manifest.write(Path.cwd(), fio.version())}: written")
         return
-    same, text = manifest.verdict(Path.cwd(), fio.version())
+    same, text = manifest.verdict(Path.cwd(), fio.version(), results or config.results_folder(Path.cwd()))
     click.echo(text)
     if not same:
         sys.exit(1)

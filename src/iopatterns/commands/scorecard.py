@@ -8,25 +8,28 @@ import click
 
 @click.command()
 @click.option("--expect", is_flag=True, help="Make the verdicts of this run the expected verdicts.")
-def command(expect: bool) -> None:
+@click.option("--results", metavar="FOLDER", help="Results folder.  [default: that of config.yaml]")
+def command(expect: bool, results: str | None) -> None:
     """Print the verdicts of all claims; fail on a regression.
 
     A regression is a claim or published value that was expected to be reproduced and is not. A study that ran with
     other values than the default is not checked for regressions.
     """
     from iopatterns.base import files
+    from iopatterns.configuration import config
     from iopatterns.judging import scorecard
 
     root = Path.cwd()
+    results = results or config.results_folder(root)
     if expect:
-        with files.of_this_version(scorecard.FILE):
-            written = scorecard.expect(root)
+        with files.of_this_version(f"{results}/{scorecard.NAME}"):
+            written = scorecard.expect(root, results)
         for path in written:
             click.echo(f"{path.relative_to(root)}: written")
         return
-    with files.of_this_version(scorecard.FILE):
-        overview, broken = scorecard.overview(root), scorecard.regressions(root)
-        others, studies = scorecard.not_judged(root), scorecard.load(root)["studies"]
+    with files.of_this_version(f"{results}/{scorecard.NAME}"):
+        overview, broken = scorecard.overview(root, results), scorecard.regressions(root, results)
+        others, studies = scorecard.not_judged(root, results), scorecard.load(root, results)["studies"]
     click.echo("\n".join(filter(None, (overview, *others))))
     if broken:
         click.echo("Expected to hold, and no longer does:\n" + "\n".join(f"  {line}" for line in broken))

@@ -8,15 +8,18 @@ import click
 
 @click.command()
 @click.option("--since", type=float, metavar="SECONDS", help="Start of the run, in seconds since the epoch.")
-def command(since: float | None) -> None:
+@click.option("--results", metavar="FOLDER", help="Results folder.  [default: that of config.yaml]")
+def command(since: float | None, results: str | None) -> None:
     """Summarise the results, and compare them with the manifest.
 
     The exit status is 1 if a result differs from the committed manifest.
     """
+    from iopatterns.configuration import config
     from iopatterns.workflow.summary import compare, summarise
 
-    click.echo(summarise(Path.cwd(), since))
-    same, text = compare(Path.cwd())
+    results = results or config.results_folder(Path.cwd())
+    click.echo(summarise(Path.cwd(), since, results))
+    same, text = compare(Path.cwd(), results)
     click.echo(text)
     if not same:
         sys.exit(1)

@@ -17,6 +17,23 @@ from iopatterns.configuration.iologs import LogOfCalls
 
 CONFIG_FILE = "config/config.yaml"
 STUDIES_FOLDER = "config/studies"
+RESULTS = "results"
+# Folders below `RESULTS` that other commands and the runs with the default folder write
+_TAKEN_RESULTS = frozenset(
+    (
+        "ablation",
+        "bench",
+        "calls",
+        "compare",
+        "figures",
+        "logs",
+        "measurements",
+        "notebooks",
+        "numbers",
+        "site",
+        "spread",
+    )
+) | {"tables", "traces", "twins", "working"}
 # In a study, in place of the levels of the factor `trace`: all traces of the user's own
 ALL_TRACES = "traces"
 # What `filled_in` raises for a text that names what is not varied
@@ -73,7 +90,8 @@ class Config:
     ``drives`` and ``studies`` hold the entries that the configuration names, in its order; each experiment of a study
     has the drives that it names, or else those that its study does. ``independent_drives`` are those of the drives that
     may be measured at the same time. ``source_drives`` are the drives that any study in config/studies names,
-    configured or not; all others are the user's own. ``iologs`` are the logs that studies have replayed, by path;
+    configured or not; all others are the user's own. ``results`` is the results folder, relative to ``root``.
+    ``iologs`` are the logs that studies have replayed, by path;
     ``traces`` what the user's own traces of calls ask of a drive, by name. ``live``: whether recordings are made anew;
     ``recordings`` are those that then stand in the place of shipped traces, by the paths of these. ``instead`` are the
     traces that an ablation replays in the place of others, by the paths of these.
@@ -94,6 +112,7 @@ class Config:
     seed: int
     interval: str
     confidence: float
+    results: str = RESULTS
     traces: Mapping[str, LogOfCalls] = field(default_factory=dict)
     live: bool = False
     recordings: Mapping[str, Recording] = field(default_factory=dict)
@@ -158,6 +177,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         seed=main["seed"],
         interval=main["interval"],
         confidence=main["confidence"],
+        results=_results(main["results"]),
         traces=_traces(root, main["traces"]),
         live=main["live"] in {True, "true"},
     )
@@ -250,6 +270,24 @@ def _milliseconds(
     if value_us % 1000 or value_us < at_least * 1000:
         raise ConfigError(f"{file}: {place}{key}: {content[key]!r} must be whole milliseconds, at least {at_least} ms")
     return value_us // 1000
+
+
+def results_folder(root: Path) -> str:
+    """Return the results folder of config.yaml. Raises ConfigError."""
+    main = read_yaml(root, CONFIG_FILE)
+    check(CONFIG_FILE, main, schemas.load(root, "config"))
+    return _results(main["results"])
+
+
+def _results(folder: str) -> str:
+    """Return a results folder. Raises ConfigError for a folder that other results are written to."""
+    name = folder.rpartition("/")[2]
+    if folder != RESULTS and (name in _TAKEN_RESULTS or name.startswith("twin_of_")):
+        raise ConfigError(
+            f"{CONFIG_FILE}: results: {folder}: other results are written there. Give another name, such as"
+            f" {RESULTS}/mine."
+        )
+    return folder
 
 
 def _file_size(main: Mapping[str, Any]) -> int:

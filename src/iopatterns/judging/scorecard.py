@@ -12,7 +12,7 @@ import pandas as pd
 from iopatterns.analysis import published, quantities
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import default, kinds, study_files
+from iopatterns.configuration import config, default, kinds, study_files
 from iopatterns.judging import classes
 from iopatterns.judging.check_statistics import ClaimsError
 from iopatterns.judging.claims import (
@@ -46,7 +46,7 @@ from iopatterns.judging.scorecard_types import (
 )
 from iopatterns.raw import tuning_steps
 
-FILE = "results/scorecard.json"
+NAME = "scorecard.json"  # in a results folder
 STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
 # The key of a claim that explains its status on the twins (simulated drives)
 _REASONS = {DEVIATES: "deviation", UNDECIDED: "undecided"}
@@ -69,6 +69,7 @@ def judge(
     method: str = "t",
     models: Mapping[str, str] | None = None,
     ablation: Mapping[str, Any] | None = None,
+    results: str = config.RESULTS,
 ) -> Judged:
     """Return the verdicts on the claims and published numbers of a study.
 
@@ -77,7 +78,7 @@ def judge(
     the source's drives; ``own`` has them for each drive of the user on which a claim can be checked.
 
     Args:
-        root: The folder with data/published/<study>, data/twins and results/measurements/<study>.*.
+        root: The folder of the project.
         study: The name of the study.
         confidence: Confidence level of intervals.
         method: ``t`` or ``bca``, see `statistics.interval`.
@@ -85,6 +86,7 @@ def judge(
         ablation: The mechanisms that were switched off, and under ``flips``, by claim, the names of those that change
             its outcome. Mechanisms of a real kernel and its file system do not make a claim built in, unless they were
             assumed.
+        results: The results folder below ``root``, with measurements/<study>.*.
 
     Raises:
         ClaimsError: A claim is wrong, or its statistic divides by a mean of zero.
@@ -92,12 +94,12 @@ def judge(
         ClassesError: A model names a statement that the study does not make.
     """
     folder, twins = root / "data/published" / study, root / "data/twins"
-    executions = quantities.read_executions(root / f"results/measurements/{study}.parquet")
+    executions = quantities.read_executions(root / f"{results}/measurements/{study}.parquet")
     classes.check_statements(twins, folder.parent, study)
     drive_kinds = quantities.drive_kinds(executions)
     values = classes.with_uses(published.load(folder), twins, study, executions)
     content = load_claims(root, f"data/published/{study}/claims.yaml", values)
-    tuned = tuning_steps.read_records(root / f"results/measurements/{study}.tuning.json")
+    tuned = tuning_steps.read_records(root / f"{results}/measurements/{study}.tuning.json")
     judge_ = Judge(executions, tuned, confidence, method)
     listed = [(claim, ClaimChecks.parse(claim, values)) for claim in content["claims"]]
     simulated = [drive for drive, kind in drive_kinds.items() if kind in kinds.SIMULATED]
@@ -378,17 +380,17 @@ def _measured(judge_: Judge, row: Mapping[Any, Any]) -> float | None:
     return float(values.mean()) / (measure.from_unit(row["unit"]) or 1.0) if len(values) else None
 
 
-def write(root: Path, studies: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the scorecard of all studies to results/scorecard.json."""
-    files.write_json(root / FILE, {"studies": studies})
+def write(root: Path, studies: Mapping[str, Mapping[str, Any]], results: str = config.RESULTS) -> None:
+    """Write the scorecard of all studies into a results folder."""
+    files.write_json(root / results / NAME, {"studies": studies})
 
 
-def load(root: Path) -> dict[str, Any]:
-    """Return the scorecard below ``root``. Raises ScorecardError if there is none."""
+def load(root: Path, results: str = config.RESULTS) -> dict[str, Any]:
+    """Return the scorecard in a results folder. Raises ScorecardError if there is none."""
     try:
-        content: dict[str, Any] = json.loads((root / FILE).read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads((root / results / NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ScorecardError(f"{FILE}: there is none yet. Run `snakemake --cores 1`.") from None
+        raise ScorecardError(f"{results}/{NAME}: there is none yet. Run `snakemake --cores 1`.") from None
     return content
 
 
@@ -398,13 +400,13 @@ def _entries(study: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from study["values"]
 
 
-def expect(root: Path) -> list[Path]:
+def expect(root: Path, results: str = config.RESULTS) -> list[Path]:
     """Write the verdicts of the present scorecard as the expected verdicts; return the written files.
 
     The configuration of its studies becomes the default configuration.
     """
     written = []
-    for name, study in load(root)["studies"].items():
+    for name, study in load(root, results)["studies"].items():
         before = default.load(root, name)
         configured = study.get("configuration", before.configured if before else {})
         found = {entry["id"]: entry["finding"] for entry in _entries(study) if entry["finding"] != UNTESTABLE}
@@ -412,28 +414,28 @@ def expect(root: Path) -> list[Path]:
     return written
 
 
-def not_default(root: Path) -> dict[str, list[str]]:
+def not_default(root: Path, results: str = config.RESULTS) -> dict[str, list[str]]:
     """Return the keys of config/ in which studies of the scorecard differ from the default, by study.
 
     A study without a difference is left out. A scorecard without a configuration is taken to be of the default.
     """
     found = {}
-    for name, study in load(root)["studies"].items():
+    for name, study in load(root, results)["studies"].items():
         expectations = default.load(root, name)
         if "configuration" in study and expectations:
             found[name] = default.differences(study["configuration"], expectations.configured)
     return {name: names for name, names in found.items() if names}
 
 
-def not_judged(root: Path) -> list[str]:
+def not_judged(root: Path, results: str = config.RESULTS) -> list[str]:
     """Return a sentence for each study that is not compared with expectations, because its configuration differs."""
     return [
         f"{name} differs from the default in {', '.join(names)}: expectations not judged."
-        for name, names in not_default(root).items()
+        for name, names in not_default(root, results).items()
     ]
 
 
-def regressions(root: Path) -> list[str]:
+def regressions(root: Path, results: str = config.RESULTS) -> list[str]:
     """Return a line for each claim or number that is expected to hold and does not.
 
     Claims and numbers that were not measured are skipped, as are studies whose configuration is not the default, see
@@ -443,8 +445,8 @@ def regressions(root: Path) -> list[str]:
         ScorecardError: There is no scorecard, or a study has no expectations.
         ConfigError: A file of expectations cannot be read.
     """
-    lines, others = [], not_default(root)
-    for name, study in load(root)["studies"].items():
+    lines, others = [], not_default(root, results)
+    for name, study in load(root, results)["studies"].items():
         if name in others:
             continue
         expectations = default.load(root, name)
@@ -488,10 +490,10 @@ def _of_values(name: str, study: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def overview(root: Path) -> str:
+def overview(root: Path, results: str = config.RESULTS) -> str:
     """Return the scorecard as a few lines for a terminal."""
     lines = []
-    for name, study in load(root)["studies"].items():
+    for name, study in load(root, results)["studies"].items():
         if study["claims"]:
             lines.append(_of_claims(name, study))
         lines += _of_values(name, study)

@@ -14,7 +14,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.study import varied
 
 # Where the commands put what they have measured: the whole report, the quick one, `iopatterns bench`
-_RESULTS = ("results", "quick/results", "results/bench/*")
+_RESULTS = ("results", "results/*", "results/bench/*")
 NOTHING = (
     "No run has finished yet, so there is nothing to look at: run `./reproduce.sh quick` or `snakemake --cores 1` in"
     " the project's folder, then this cell again."

@@ -122,7 +122,7 @@ def _io_s(cell: grid.Cell, repetitions: int) -> float:
 
 def _steps(cells: Cells) -> int:
     """Return the number of steps after measuring: two for each changed study, and two for the scorecard and report."""
-    results = cells.root / "results"
+    results = cells.root / cells.config.results
     changed = [
         study
         for study in cells.studies

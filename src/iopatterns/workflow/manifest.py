@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import default, grid, kinds
+from iopatterns.configuration import config, default, grid, kinds
 from iopatterns.raw import cells
 from iopatterns.workflow import planned_cells, study_rules
 from iopatterns.workflow.planned_cells import Cells
@@ -53,28 +53,34 @@ class _Manifest:
         files.write(path, lambda temporary: temporary.write_text("".join(lines), encoding="utf-8"))
 
 
-def _files(root: Path, plan: Cells, study: str) -> list[str]:
+def _files(folder: Path, plan: Cells, study: str) -> list[str]:
     """Return the raw files of a study and the results made of them alone.
 
     Executed notebooks are left out: they hold times of day.
     """
     derived = [
-        *(root / "results/measurements").glob(f"{study}.*"),
-        *(root / "results/numbers").glob(f"{study}.json"),
-        *(root / "results/tables" / study).rglob("*"),
-        *(root / "results/figures" / study).rglob("*"),
+        *folder.glob(f"measurements/{study}.*"),
+        *folder.glob(f"numbers/{study}.json"),
+        *(folder / "tables" / study).rglob("*"),
+        *(folder / "figures" / study).rglob("*"),
     ]
-    paths = sorted(str(path.relative_to(root)) for path in derived if path.is_file())
+    paths = sorted(f"{config.RESULTS}/{path.relative_to(folder)}" for path in derived if path.is_file())
     return plan.raw_files(plan.of_study(study)) + paths
 
 
-def _sums(root: Path, paths: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of files by path. Raises ManifestError when one is missing: the run is not complete."""
+def _sums(root: Path, paths: Iterable[str], results: str) -> dict[str, str]:
+    """Return the SHA-256 of files by the path that they have with the default results folder.
+
+    Raises:
+        ManifestError: A file is missing, because the run is not complete.
+    """
     found = {}
     for path in paths:
-        if not (root / path).exists():
-            raise ManifestError(f"{path}: not there; run `snakemake --cores 1` first")
-        found[path] = files.sha256(root / path)
+        begin, _, rest = path.partition("/")
+        file = f"{results}/{rest}" if begin == config.RESULTS else path
+        if not (root / file).exists():
+            raise ManifestError(f"{file}: not there; run `snakemake --cores 1` first")
+        found[path] = files.sha256(root / file)
     return found
 
 
@@ -101,8 +107,11 @@ def path_for(root: Path, fio_version: str, name: str) -> Path:
 def write(root: Path, fio_version: str) -> Path:
     """Write the sums of the present results as manifests, and return their folder. Raises ManifestError."""
     plan = planned_cells.load(root)
-    found = {study: _Manifest(identity(plan, study), _sums(root, _files(root, plan, study))) for study in plan.studies}
-    found[REPORT] = _Manifest(identity_of_report(plan), _sums(root, _OF_REPORT))
+    names = {study: _files(root / config.RESULTS, plan, study) for study in plan.studies}
+    found = {
+        study: _Manifest(identity(plan, study), _sums(root, paths, config.RESULTS)) for study, paths in names.items()
+    }
+    found[REPORT] = _Manifest(identity_of_report(plan), _sums(root, _OF_REPORT, config.RESULTS))
     folder = root / FOLDER / fio_version
     folder.mkdir(parents=True, exist_ok=True)
     for name, manifest in found.items():
@@ -110,7 +119,7 @@ def write(root: Path, fio_version: str) -> Path:
     return folder
 
 
-def verdict(root: Path, fio_version: str) -> tuple[bool, str]:
+def verdict(root: Path, fio_version: str, results: str = config.RESULTS) -> tuple[bool, str]:
     """Return whether the results are those of the committed manifest, and a sentence that says so.
 
     A study is compared where its configuration is that of its manifest, and the report where all studies are. For a
@@ -124,7 +133,7 @@ def verdict(root: Path, fio_version: str) -> tuple[bool, str]:
     if any(kinds.is_real(entry) for entry in plan.config.drives.values()):
         return True, "not compared: a real drive never measures the same twice"
     if (root / FOLDER / fio_version).exists():
-        compared = _compare(root, plan, fio_version, _ALL)
+        compared = _compare(root, plan, fio_version, _ALL, results)
         if not compared.studies:
             return True, _NOT_CONFIGURED
         if not compared.different:
@@ -136,7 +145,7 @@ def verdict(root: Path, fio_version: str) -> tuple[bool, str]:
     versions = sorted({path.parent.name for path in (root / FOLDER).glob("*/*.sha256")})
     if not versions:
         return True, f"not compared: none is committed, for {fio_version} or any other"
-    of_versions = [_compare(root, plan, version, _OF_NO_VERSION) for version in versions]
+    of_versions = [_compare(root, plan, version, _OF_NO_VERSION, results) for version in versions]
     compared = min(of_versions, key=lambda each: len(each.different))
     if not compared.studies:
         return True, _NOT_CONFIGURED
@@ -168,17 +177,17 @@ class _Compared:
         return shown + more
 
 
-def _compare(root: Path, plan: Cells, fio_version: str, folders: tuple[str, ...]) -> _Compared:
+def _compare(root: Path, plan: Cells, fio_version: str, folders: tuple[str, ...], results: str) -> _Compared:
     """Compare results below ``folders`` with the manifests of a version of fio that are of the same configuration."""
     expected: dict[str, str] = {}
     paths: list[str] = []
     same = []
     for study in plan.studies:
         manifest = _Manifest.read(path_for(root, fio_version, study))
-        if _was_run(root, plan, study) and identity(plan, study) == manifest.configuration:
+        if _was_run(root / results, plan, study) and identity(plan, study) == manifest.configuration:
             same.append(study)
             expected |= manifest.sums
-            paths += _files(root, plan, study)
+            paths += _files(root / results, plan, study)
     others = [study for study in plan.studies if study not in same]
     of_report = _Manifest.read(path_for(root, fio_version, REPORT))
     with_report = not others and of_report.configuration == identity_of_report(plan)
@@ -186,7 +195,7 @@ def _compare(root: Path, plan: Cells, fio_version: str, folders: tuple[str, ...]
         expected |= of_report.sums
         paths += _OF_REPORT
     expected = {name: digest for name, digest in expected.items() if name.startswith(folders)}
-    found = _sums(root, [name for name in paths if name.startswith(folders)])
+    found = _sums(root, [name for name in paths if name.startswith(folders)], results)
     names = sorted(expected.keys() | found.keys())
     return _Compared(
         folder=f"{FOLDER}/{fio_version}",
@@ -198,11 +207,11 @@ def _compare(root: Path, plan: Cells, fio_version: str, folders: tuple[str, ...]
     )
 
 
-def _was_run(root: Path, plan: Cells, study: str) -> bool:
+def _was_run(folder: Path, plan: Cells, study: str) -> bool:
     """Return whether the results are of the configuration in config/, as far as they tell: `--config` is not in it."""
     try:
-        colophon = json.loads((root / "results/colophon.json").read_text(encoding="utf-8"))
-        cards = json.loads((root / "results/scorecard.json").read_text(encoding="utf-8"))["studies"]
+        colophon = json.loads((folder / "colophon.json").read_text(encoding="utf-8"))
+        cards = json.loads((folder / "scorecard.json").read_text(encoding="utf-8"))["studies"]
     except FileNotFoundError:
         return True
     if study not in colophon["order"]:

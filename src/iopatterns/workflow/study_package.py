@@ -28,6 +28,8 @@ REFERENCES = "paper/references.yml"
 QUICK = "config/quick.yaml"
 _MODELS = "data/twins"
 _DRIVES = "config/drives.yaml"
+# Results that are about all studies of a run
+_OF_ALL_STUDIES = ("colophon.json", "report.pdf", "scorecard.json")
 _RAW = "data/raw"
 _RECORDINGS = "recordings.yaml"
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -543,13 +545,14 @@ def _count(path: Path) -> int:
 
 def _results(root: Path, study: str) -> list[Path]:
     """Return what runs have written for a study: tables, figures, numbers, measurements, notebooks and logs."""
-    own = [
-        *root.glob(f"results/*/{study}"),
-        *root.glob(f"results/*/{study}.*"),
-        *root.glob(f"results/logs/*/{study}.*"),
-    ]
-    logs = root.glob(f"results/logs/measure/*/measure_{study}_*.log")
-    own += [log for log in logs if re.fullmatch(rf"measure_{study}_\d+\.log", log.name)]
+    own: set[Path] = set()
+    for folder in (root / config.RESULTS, *(root / config.RESULTS).glob("*/")):
+        found = {*folder.glob(f"*/{study}"), *folder.glob(f"*/{study}.*"), *folder.glob(f"logs/*/{study}.*")}
+        logs = folder.glob(f"logs/measure/*/measure_{study}_*.log")
+        found |= {log for log in logs if re.fullmatch(rf"measure_{study}_\d+\.log", log.name)}
+        if found:  # the scorecard and the report of these results are about the study, too
+            found |= {path for name in _OF_ALL_STUDIES if (path := folder / name).exists()}
+        own |= found
     return sorted(_relative(root, own))
 
 

@@ -33,6 +33,17 @@ def notebook_parameters(conf: config.Config, study: str) -> dict[str, Any]:
     return {**given, "traces": shown} if shown else given
 
 
+def notebook_paths(conf: config.Config, study: str) -> dict[str, str]:
+    """Return the parameters of a study's notebook that are paths in the results folder."""
+    return {
+        "measurements": f"{conf.results}/measurements/{study}.parquet",
+        "tuning": f"{conf.results}/measurements/{study}.tuning.json",
+        "tables": f"{conf.results}/tables/{study}",
+        "figures": f"{conf.results}/figures/{study}",
+        "numbers": f"{conf.results}/numbers/{study}.json",
+    }
+
+
 def titles(conf: config.Config) -> dict[str, dict[str, str]]:
     """Return title and source of each study, for the report."""
     return {
@@ -67,4 +78,4 @@ def _outputs(conf: config.Config, study: str, kind: Literal["tables", "figures"]
     for experiment, body in content["experiments"].items():
         if grid.drives_of(conf, study, experiment):
             names += body.get(kind, [])
-    return [f"results/{kind}/{study}/{name}.{suffix}" for name in dict.fromkeys(names) for suffix in suffixes]
+    return [f"{conf.results}/{kind}/{study}/{name}.{suffix}" for name in dict.fromkeys(names) for suffix in suffixes]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from iopatterns.base import files, units
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import kinds
+from iopatterns.configuration import config, kinds
 from iopatterns.judging import scorecard
 from iopatterns.measuring import progress
 from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
@@ -17,29 +17,28 @@ from iopatterns.workflow.planned_cells import PROGRESS
 if TYPE_CHECKING:  # it imports pandas, which a summary needs not
     from iopatterns.analysis.collect import Colophon, Described, OfStudy
 
-COLOPHON = "results/colophon.json"
-REPORT = "results/report.pdf"
+COLOPHON = "colophon.json"  # in a results folder
 
 
 class SummaryError(IoPatternsError):
     """There are no results to sum up."""
 
 
-def summarise(root: Path, since_s: float | None) -> str:
-    """Return the summary of the results below ``root``.
+def summarise(root: Path, since_s: float | None, results: str = config.RESULTS) -> str:
+    """Return the summary of the results in a results folder.
 
     ``since_s`` (seconds since the epoch) is when the run began; with it the summary says how long the run took and
     how much of that was fio. Raises SummaryError where no report has been made.
     """
-    with files.of_this_version(COLOPHON):
-        colophon = _colophon(root)
+    with files.of_this_version(f"{results}/{COLOPHON}"):
+        colophon = _colophon(root, results)
         drives = ", ".join(_drive(drive) for drive in colophon["drives"])
         versions = ", ".join(colophon["fio_versions"])
         lines = [f"Measured: {colophon['executions']} executions with {versions} on {drives}"]
         lines += [f"  {name}: {study['cells']} cells, {study['title']}" for name, study in colophon["studies"].items()]
         lines += _left_out(colophon["studies"])
-    lines += _claims(root)
-    lines.append(f"Report:   {REPORT}")
+    lines += _claims(root, results)
+    lines.append(f"Report:   {results}/report.pdf")
     if since_s is not None:
         elapsed_s = time.time() - since_s
         fio_s = _fio_seconds_since(root, since_s)
@@ -60,15 +59,15 @@ def _left_out(studies: "Mapping[str, OfStudy]") -> list[str]:
     return [f"  not applicable: {of}, {executions} executions, for their drives do not take the settings asked for"]
 
 
-def _claims(root: Path) -> list[str]:
+def _claims(root: Path, results: str) -> list[str]:
     """Return a line that says how many claims hold, those first that hold although no twin was made so, and a line for
     each study that was not run as by default.
     """
     try:
-        studies = scorecard.load(root)["studies"].values()
+        studies = scorecard.load(root, results)["studies"].values()
     except scorecard.ScorecardError:
         return []
-    others = [f"          {line}" for line in scorecard.not_judged(root)]
+    others = [f"          {line}" for line in scorecard.not_judged(root, results)]
     if not any(study["claims"] for study in studies):
         return others
     found = [study["by_class"]["claims"]["independent"] for study in studies]
@@ -92,11 +91,11 @@ def _parts(root: Path, since_s: float, elapsed_s: float) -> list[str]:
     return [f"  {', '.join(told)}; Snakemake itself {units.format_duration(beside_s)}"]
 
 
-def _colophon(root: Path) -> "Colophon":
+def _colophon(root: Path, results: str) -> "Colophon":
     try:
-        content: Colophon = json.loads((root / COLOPHON).read_text(encoding="utf-8"))
+        content: Colophon = json.loads((root / results / COLOPHON).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SummaryError(f"{COLOPHON}: there are no results yet. Run `snakemake --cores 1`.") from None
+        raise SummaryError(f"{results}/{COLOPHON}: there are no results yet. Run `snakemake --cores 1`.") from None
     return content
 
 
@@ -120,14 +119,16 @@ def _fio_seconds_since(root: Path, since_s: float) -> float:
     return float(sum(read_sidecar(raw).get("wall_s", 0.0) for raw in recent))
 
 
-def compare(root: Path) -> tuple[bool, str]:
+def compare(root: Path, results: str = config.RESULTS) -> tuple[bool, str]:
     """Return whether the results are those of the committed manifest (True where there is none to hold them against),
     and a line that says so. Raises SummaryError or ManifestError where the run is not complete.
     """
     from iopatterns.workflow import manifest
 
-    versions = _colophon(root)["fio_versions"]
+    versions = _colophon(root, results)["fio_versions"]
     same, text = (
-        manifest.verdict(root, versions[0]) if len(versions) == 1 else (True, "not compared: several versions of fio")
+        manifest.verdict(root, versions[0], results)
+        if len(versions) == 1
+        else (True, "not compared: several versions of fio")
     )
     return same, f"Manifest: {text}"

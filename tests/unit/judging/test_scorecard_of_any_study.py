@@ -181,7 +181,7 @@ def test_a_claim_of_arithmetic_has_no_unit(own_card: Scorecard) -> None:
 
 def test_a_scorecard_with_zeros_is_json_that_others_can_read(own_card: Scorecard, tmp_path: Path) -> None:
     scorecard.write(tmp_path, {OWN: own_card})
-    text = (tmp_path / scorecard.FILE).read_text(encoding="utf-8")
+    text = (tmp_path / f"results/{scorecard.NAME}").read_text(encoding="utf-8")
     assert json.loads(text, parse_constant=pytest.fail)["studies"] == {OWN: own_card}
 
 
@@ -195,7 +195,7 @@ def test_a_claim_that_misses_a_published_zero_is_off_without_bound(tmp_path: Pat
     scorecard.write(tmp_path, {OWN: card_})
     (claim,) = card_["claims"]
     assert (claim["status"], claim["off_percent"]) == (DEVIATES, None)
-    assert "Infinity" not in (tmp_path / scorecard.FILE).read_text(encoding="utf-8")
+    assert "Infinity" not in (tmp_path / f"results/{scorecard.NAME}").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
