@@ -73,7 +73,7 @@ def test_a_changed_parameter_of_a_twin_is_named_and_not_the_digest_that_follows(
     project.edit("config/drives.yaml", mine=entry)
     store(project, load(project.root, {"drives": ["mine"]}).of_study("saif2020"))
     project.edit("config/drives.yaml", mine={**entry, "set": {"flash.channels": 2}})
-    assert "saif2020: 8 cells changed: drive.set" in reasons(project, drives=["mine"])
+    assert "saif2020: 8 cells changed: parameters under set of the twin" in reasons(project, drives=["mine"])
 
 
 def test_a_part_of_the_file_that_follows_from_its_size_is_no_reason(project: Project) -> None:

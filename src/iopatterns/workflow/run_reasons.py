@@ -23,6 +23,7 @@ _LABELS = {
     "warmup_ms": "warmup",
     "drive.file_size_bytes": "file_size",
     "drive.model_digest": "the model of the twin",
+    "drive.set": "parameters under set of the twin",
     "drive.precondition.mode": "precondition",
     "drive.precondition.round_ms": "precondition_round",
     "iolog.sha256": "the content of the log",
@@ -33,7 +34,7 @@ _LABELS = {
 }
 # Keys that follow from other keys: a change of the latter explains a change of the former
 _DERIVED = {
-    "the model of the twin": {"drive.model", "drive.set"},
+    "the model of the twin": {"drive.model", "parameters under set of the twin"},
     "size": {"file_size", "offset_increment"},
     "offset_increment": {"file_size"},
     "runtime": {"replay"},
