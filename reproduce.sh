@@ -15,7 +15,8 @@ usage: ./reproduce.sh [COMMAND]
   test --quick [ARGS]   of them the unit tests and those of simulated drives, but for slow ones: two minutes
   test --all [ARGS]     first install what some tests need besides (envs/apt-tests.txt), then run all of them
   setup           set up only; afterwards `source .venv/bin/activate` and plain `snakemake --cores 1`
-  lab [ARGS]      set up, open JupyterLab at notebooks/explore.ipynb (ARGS, such as --no-browser, go to it)
+  lab [ARGS]      set up, open JupyterLab at working copies of the notebooks (ARGS, such as --no-browser, go to it)
+  lab save [NAME...]   copy the edits of working copies back into the notebooks
   linux           set up, build the kernel of `twin linux`: once, from Debian's source package
   check           set up, run every formatter, linter and type check
   docs            set up, build the documentation as a site: results/site/index.html
@@ -162,7 +163,12 @@ setup) set_up ;;
 lab)
     shift
     set_up
-    options=(--ServerApp.root_dir="$PWD" --LabApp.default_url=/lab/tree/notebooks/explore.ipynb)
+    if [ "${1:-}" = save ]; then
+        shift
+        exec iopatterns lab save "$@"
+    fi
+    iopatterns lab copy
+    options=(--ServerApp.root_dir="$PWD" --LabApp.default_url=/lab/tree/notebooks/working/explore.ipynb)
     options+=(--LabApp.app_settings_dir="$PWD/envs/jupyterlab") # it asks no other host for news or newer versions
     [ "$(id -u)" -ne 0 ] || options+=(--allow-root)
     exec jupyter lab "${options[@]}" "$@"

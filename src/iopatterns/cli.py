@@ -15,6 +15,7 @@ COMMANDS = (
     "compare",
     "factors",
     "hosts",
+    "lab",
     "manifest",
     "measure",
     "restore",

@@ -129,7 +129,7 @@ def pictures(folder: Path) -> Path | None:
 
 
 def test_a_moved_slider_redraws_the_figure(page: Page, tmp_path: Path) -> None:
-    run_all(page, "notebooks/explore.ipynb")
+    run_all(page, "notebooks/working/explore.ipynb")
     page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0")
     before = page.wait_for(PICTURE)
     assert page.evaluate(DEPTH) == "1"
@@ -156,7 +156,7 @@ def test_the_menus_show_what_a_run_has_measured(page: Page, tmp_path: Path) -> N
 
 
 def test_a_study_s_notebook_shows_its_figures(page: Page, tmp_path: Path) -> None:
-    run_all(page, f"notebooks/{STUDY}.ipynb")
+    run_all(page, f"notebooks/working/{STUDY}.ipynb")
     committed = nbformat.read(ROOT / f"notebooks/{STUDY}.ipynb", as_version=4)
     wanted = sum("image/png" in out.get("data", {}) for cell in committed.cells for out in cell.get("outputs", ()))
     found = page.evaluate(f"{CELLS}.flatMap((cell) => cell.outputs).filter((out) => out.data?.['image/png']).length")

@@ -174,10 +174,10 @@ def test_executions_of_different_cells_are_not_averaged(executions: Executions) 
 
 def test_runs_are_found_wherever_a_command_puts_them(tmp_path: Path) -> None:
     assert browse.finished(tmp_path) == {}
-    for folder in ("results", "quick/results", "results/bench/c400-0123"):
+    for folder in ("results", "results/quick", "results/bench/c400-0123"):
         (tmp_path / folder / "measurements").mkdir(parents=True)
         (tmp_path / folder / "measurements/a.parquet").touch()
-    assert list(browse.finished(tmp_path)) == ["results/a", "quick/results/a", "results/bench/c400-0123/a"]
+    assert list(browse.finished(tmp_path)) == ["results/a", "results/quick/a", "results/bench/c400-0123/a"]
 
 
 # ---- The controls
