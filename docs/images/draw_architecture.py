@@ -29,18 +29,20 @@ PLACES = {
     # ---- the life of a cell
     "configuration": Place(f"{_PACKAGE}/configuration/config.py", "load", "tests/unit/test_config.py"),
     "grid": Place(f"{_PACKAGE}/configuration/grid.py", "expand", "tests/unit/test_grid.py"),
-    "job": Place(f"{_PACKAGE}/workflow/plan.py", "batches", "tests/unit/test_plan.py"),
+    "job": Place(f"{_PACKAGE}/workflow/batches.py", "of_study", "tests/unit/test_batches.py"),
     "pre-write checks": Place(f"{_PACKAGE}/measuring/drives/gate.py", "Gate", "tests/drives/test_block_drive.py"),
     "settings": Place(f"{_PACKAGE}/measuring/tuning/disk.py", "set_on_disk", "tests/guest/test_settings.py"),
-    "fio": Place(f"{_PACKAGE}/measuring/fio.py", "command", "tests/drives/test_measure.py"),
-    "restoring": Place(f"{_PACKAGE}/measuring/drives/restoring.py", "kept", "tests/attacks/test_restore.py"),
+    "fio": Place(f"{_PACKAGE}/measuring/fio/command_line.py", "command", "tests/drives/test_measure.py"),
+    "restoring": Place(
+        f"{_PACKAGE}/measuring/drives/restoring.py", "restored_on_exit", "tests/attacks/test_restore.py"
+    ),
     "raw file": Place(f"{_PACKAGE}/measuring/cell.py", "_keep", "tests/attacks/test_sidecars.py"),
     "tidy table": Place(f"{_PACKAGE}/analysis/collect.py", "measurements", "tests/unit/test_quantities.py"),
     "notebook": Place(f"{_PACKAGE}/workflow/notebooks.py", "execute", "tests/unit/test_notebook_parameters.py"),
     "outputs": Place(f"{_PACKAGE}/analysis/outputs.py", "Outputs", "tests/unit/test_tables.py"),
     "published": Place(f"{_PACKAGE}/analysis/published.py", "load", "tests/unit/test_published.py"),
-    "judging": Place(f"{_PACKAGE}/judging/claims.py", "Judge", "tests/unit/test_claims.py"),
-    "scorecard": Place(f"{_PACKAGE}/judging/scorecard.py", "judge", "tests/unit/test_scorecard.py"),
+    "judging": Place(f"{_PACKAGE}/judging/claims.py", "Judge", "tests/unit/judging/test_criteria.py"),
+    "scorecard": Place(f"{_PACKAGE}/judging/scorecard.py", "judge", "tests/unit/judging/test_scorecard.py"),
     "paper": Place(f"{_PACKAGE}/workflow/report.py", "compile_report", "tests/unit/test_report.py"),
     # ---- the life of a request
     "start": Place(f"{_PACKAGE}/twin/running.py", "run", "tests/twin/test_fio.py"),
@@ -56,7 +58,10 @@ PLACES = {
     # ---- named in the table alone
     "cell name": Place(f"{_PACKAGE}/raw/cells.py", "digest", "tests/unit/test_grid.py"),
     "options": Place(f"{_PACKAGE}/configuration/factors.py", "_TABLE", "tests/unit/test_factors.py"),
-    "criteria": Place(f"{_PACKAGE}/judging/checks/criteria.py", "Expectation", "tests/unit/test_claims.py"),
+    "statistics": Place(
+        f"{_PACKAGE}/judging/check_statistics.py", "Statistic", "tests/unit/judging/test_check_statistics.py"
+    ),
+    "study files": Place(f"{_PACKAGE}/configuration/study_files.py", "PLACES", "tests/workflow/test_study_commands.py"),
     "intervals": Place(f"{_PACKAGE}/analysis/statistics.py", "interval", "tests/unit/test_statistics.py"),
     "kinds": Place(f"{_PACKAGE}/measuring/drives/__init__.py", "open_drive", "tests/unit/test_kinds.py"),
     "journal": Place(f"{_PACKAGE}/measuring/tuning/journal.py", "Journal", "tests/attacks/test_restore.py"),
@@ -98,7 +103,7 @@ REQUEST: tuple[Box, ...] = (
 # Where is …: the question and the places that answer it
 WHERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("an I/O scheduler modelled?", ("scheduler",)),
-    ("a claim judged?", ("judging", "criteria")),
+    ("a claim judged?", ("judging", "statistics")),
     ("a setting of a drive restored?", ("restoring", "journal")),
     ("an fio option added?", ("options",)),
     ("virtual time advanced?", ("clock",)),
@@ -108,6 +113,7 @@ WHERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a kind of drive chosen?", ("kinds",)),
     ("fio's command line made?", ("fio",)),
     ("a cell named?", ("cell name",)),
+    ("the place of a study's files declared?", ("study files",)),
     ("a raw file given its name?", ("raw file",)),
     ("it decided what one job measures?", ("job",)),
     ("a confidence interval computed?", ("intervals",)),

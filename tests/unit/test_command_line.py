@@ -92,7 +92,10 @@ def run(program: str, *words: str, cwd: Path = ROOT) -> subprocess.CompletedProc
             "iopatterns manifest --rite",
             "No such option '--rite'. Did you mean '--write'?\nTry 'iopatterns manifest --help' for help.",
         ),
-        ("iopatterns check scratchh", "neither config/drives.yaml nor a study has a drive 'scratchh'. Did you mean 'scratch'?"),
+        (
+            "iopatterns check scratchh",
+            "neither config/drives.yaml nor a study has a drive 'scratchh'. Did you mean 'scratch'?",
+        ),
         ("twin fti", "No such command 'fti'. Did you mean 'fit'?\nTry 'twin --help' for help."),
         ("twin run c400", "needs a command after --.\nTry 'twin run --help' for help."),
         ("twin run c400 -- no-such-program", "no-such-program: No such file or directory"),

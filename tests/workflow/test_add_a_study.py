@@ -47,7 +47,7 @@ def said(module_disk_folder: Path) -> dict[str, str]:
     project = copy_project(module_disk_folder / "project")
     for file in AS_COMMITTED:
         shutil.copy(ROOT / file, project.root / file)
-    before = _but_for_records(files_of_the_user(project.root))
+    before = files_of_the_user(project.root)
     said = {"root": str(project.root), "before": repr(before)}
     return said | {block: typed(project.root, block) for block in _distinct(blocks())}
 
@@ -64,7 +64,7 @@ def root(said: dict[str, str]) -> Path:
 
 @pytest.fixture(scope="module")
 def card(root: Path) -> dict[str, object]:
-    content = json.loads((root / "results/scorecard.json").read_text(encoding="utf-8"))
+    content = json.loads((root / "results/mine/scorecard.json").read_text(encoding="utf-8"))
     assert list(content["studies"]) == [STUDY]
     return dict(content["studies"][STUDY])
 
@@ -97,7 +97,7 @@ def test_its_cells_alone_are_measured(root: Path) -> None:
 
 
 def test_the_report_has_its_section_and_the_claim_s_verdict(root: Path) -> None:
-    text = pdf_text(root / "results/report.pdf")
+    text = pdf_text(root / "results/mine/report.pdf")
     assert "Sequential and random reads of one drive" in text
     assert f"Study {STUDY} · A. Saif" in text
     assert "Experiment reads" in text
@@ -107,7 +107,7 @@ def test_the_report_has_its_section_and_the_claim_s_verdict(root: Path) -> None:
 
 
 def test_the_table_has_the_published_values_with_their_errors(root: Path) -> None:
-    lines = (root / f"results/tables/{STUDY}/reads.csv").read_text(encoding="utf-8").splitlines()
+    lines = (root / f"results/mine/tables/{STUDY}/reads.csv").read_text(encoding="utf-8").splitlines()
     head, rows = lines[0].split(","), [line.split(",") for line in lines[1:]]
     table = {(row[head.index("rw")], row[head.index("bs_bytes")]): dict(zip(head, row, strict=True)) for row in rows}
     for key, published in {("read", "4096"): "61.9", ("randread", "4096"): "25"}.items():
@@ -139,16 +139,11 @@ def test_a_second_run_has_nothing_to_do(said: dict[str, str]) -> None:
     assert "Nothing to be done" in second
 
 
-def _but_for_records(found: dict[str, bytes]) -> dict[str, bytes]:
-    """Return some files without the record of all studies' configurations, to which `scorecard --expect` adds one."""
-    return {name: content for name, content in found.items() if name != "data/default.yaml"}
-
-
 # It comes last, since the tests above look at what this removes
 def test_the_last_commands_undo_the_page(said: dict[str, str], root: Path) -> None:
     (undoing,) = re.findall(
         r"^## Undo it\n.*?^```sh\n(.*?)^```", PAGE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
     )
     typed(root, undoing)
-    assert repr(_but_for_records(files_of_the_user(root))) == said["before"]
+    assert repr(files_of_the_user(root)) == said["before"]
     assert not list(root.glob(f"results/*/{STUDY}*"))

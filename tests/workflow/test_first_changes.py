@@ -54,7 +54,7 @@ def said(module_disk_folder: Path) -> list[tuple[str, str]]:
         heard.append((block, typed(project.root, block)))
         if block == MEASURED:
             number = len(list(tables.iterdir()))
-            shutil.copy(project.root / "results/tables/first/sizes.csv", tables / f"run-{number}.csv")
+            shutil.copy(project.root / "results/mine/tables/first/sizes.csv", tables / f"run-{number}.csv")
     for block in blocks(UNDOING):
         typed(project.root, block)
     assert files_of_the_user(project.root) == before

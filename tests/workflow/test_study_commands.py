@@ -300,6 +300,9 @@ def test_results_and_raw_files_of_the_study_alone_are_removed(root: Path) -> Non
         "results/measurements/mine.tuning.json",
         "results/logs/collect/mine.log",
         "results/logs/measure/c400/measure_mine_1.log",
+        "results/quick/tables/mine/a.csv",
+        "results/quick/scorecard.json",
+        "results/report.pdf",
         "data/raw/c400/mine/cell/01.json",
     ]
     kept = [
@@ -307,7 +310,8 @@ def test_results_and_raw_files_of_the_study_alone_are_removed(root: Path) -> Non
         "results/numbers/mine-2.json",
         "results/logs/measure/c400/measure_mine_2_1.log",
         "data/raw/disk/mine2/cell/01.json",
-        "results/report.pdf",
+        "results/tables/other/mine.csv",
+        "results/mine2/report.pdf",
     ]
     for file in (*gone, *kept):
         write(root / file, file)

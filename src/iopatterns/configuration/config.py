@@ -279,10 +279,19 @@ def results_folder(root: Path) -> str:
     return _results(main["results"])
 
 
+def results_folders(root: Path) -> list[Path]:
+    """Return the default results folder, and the folders in it that runs may have as their results folder."""
+    inside = sorted((root / RESULTS).glob("*/"))
+    return [root / RESULTS, *(folder for folder in inside if not _is_taken(folder.name))]
+
+
+def _is_taken(name: str) -> bool:
+    return name in _TAKEN_RESULTS or name.startswith("twin_of_")
+
+
 def _results(folder: str) -> str:
     """Return a results folder. Raises ConfigError for a folder that other results are written to."""
-    name = folder.rpartition("/")[2]
-    if folder != RESULTS and (name in _TAKEN_RESULTS or name.startswith("twin_of_")):
+    if folder != RESULTS and _is_taken(folder.rpartition("/")[2]):
         raise ConfigError(
             f"{CONFIG_FILE}: results: {folder}: other results are written there. Give another name, such as"
             f" {RESULTS}/mine."

@@ -546,7 +546,7 @@ def _count(path: Path) -> int:
 def _results(root: Path, study: str) -> list[Path]:
     """Return what runs have written for a study: tables, figures, numbers, measurements, notebooks and logs."""
     own: set[Path] = set()
-    for folder in (root / config.RESULTS, *(root / config.RESULTS).glob("*/")):
+    for folder in config.results_folders(root):
         found = {*folder.glob(f"*/{study}"), *folder.glob(f"*/{study}.*"), *folder.glob(f"logs/*/{study}.*")}
         logs = folder.glob(f"logs/measure/*/measure_{study}_*.log")
         found |= {log for log in logs if re.fullmatch(rf"measure_{study}_\d+\.log", log.name)}
