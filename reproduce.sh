@@ -151,7 +151,7 @@ test)
     --quick)
         shift
         set_up
-        set -- -m "not slow" --hypothesis-profile=quick tests/unit tests/twin "$@"
+        set -- -m "not slow" --hypothesis-profile=quick tests/unit tests/twin tests/studies "$@"
         ;;
     *) set_up ;;
     esac

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 from nbval import plugin
-from support import ROOT, lay_out_recorded
+from support import lay_out_recorded, recorded_studies
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop() -> Generator[None, object, object]:
     """Start the kernels in a project whose measurement is the recorded one: they write there, and not to results/."""
-    studies = sorted(path.stem for path in (ROOT / "tests/notebooks/data").glob("*.parquet"))
     with tempfile.TemporaryDirectory(prefix="iopatterns-") as folder, pytest.MonkeyPatch.context() as patch:
-        project = lay_out_recorded(Path(folder) / "project", studies)
+        project = lay_out_recorded(Path(folder) / "project", recorded_studies())
         start = plugin.RunningKernel
 
         def started_there(name: str, **options: Any) -> Any:

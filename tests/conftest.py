@@ -31,7 +31,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 # Which tests take longest, the longest first: of several workers none then ends long after the others. Those of Slurm
 # wait for most of their time, and go beside those that want a processor.
-SLOWEST = ("workflow/test_slurm.py", "guest", "workflow", "native", "attacks", "notebooks", "drives")
+SLOWEST = ("workflow/test_slurm.py", "guest", "workflow", "studies", "native", "attacks", "notebooks", "drives")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,48 +1,66 @@
-"""The measurement of saif2020 that tests/notebooks/data records: as a study, and as the table that it comes from."""
+"""The recorded measurement of a study, as `Study` and as the table it comes from."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import pandas as pd
-from support import ROOT
+from support import FIXTURE, FIXTURE_STUDY, ROOT, recorded_file
 
 from iopatterns.raw import tuning_steps
 from iopatterns.study import Study
 
-RECORDED = ROOT / "tests/notebooks/data"
-RAW = pd.read_parquet(RECORDED / "saif2020.parquet").assign(mb=lambda rows: rows["bandwidth_bytes_per_s"] / 1e6)
-STEPS = tuning_steps.read_records(RECORDED / "saif2020.tuning.json")
-REFUSERS = ["mz7km240", "ssdsc2bb300g4", "ssdsc2kg480g7"]
+
+class Recorded:
+    """The recorded measurement of one study.
+
+    Attributes:
+        name: The name of the study.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @cached_property
+    def raw(self) -> pd.DataFrame:
+        """The table of repetitions, with the bandwidth in MB/s as ``mb``."""
+        table = pd.read_parquet(recorded_file(self.name, "parquet"))
+        return table.assign(mb=table["bandwidth_bytes_per_s"] / 1e6)
+
+    @cached_property
+    def steps(self) -> tuning_steps.TuningRecords:
+        """The settings that were asked for."""
+        return tuning_steps.read_records(recorded_file(self.name, "tuning.json"))
+
+    @cache  # noqa: B019 - there are as many as studies
+    def study(self, confidence: float = 0.95, method: str = "t") -> Study:
+        """Return the study as its notebook loads it."""
+        published = (FIXTURE if self.name == FIXTURE_STUDY else ROOT) / "data/published" / self.name
+        return Study.load(
+            measurements=recorded_file(self.name, "parquet"),
+            tuning=recorded_file(self.name, "tuning.json"),
+            published=published,
+            twins=ROOT / "data/twins",
+            confidence=confidence,
+            method=method,
+        )
+
+    def only(self, *drives: str) -> Study:
+        """Return the study with the repetitions on some drives alone."""
+        found = self.study()
+        return replace(found, executions=found.executions[found.executions["drive"].isin(drives)])
+
+    def asks(self, experiment: str) -> pd.DataFrame:
+        """Return the raw repetitions of an experiment."""
+        return self.raw[self.raw["experiments"].map(lambda names: experiment in names.split())]
+
+    def mean_of(self, experiment: str, **levels: object) -> float:
+        """Return the mean bandwidth (MB/s) of the only cell of an experiment at some levels."""
+        rows = self.asks(experiment)
+        for name, level in levels.items():
+            rows = rows[rows[name] == level]
+        assert rows["cell"].nunique() == 1
+        return float(np.mean(rows["mb"].to_list()))
 
 
-@cache
-def study(confidence: float = 0.95, method: str = "t") -> Study:
-    return Study.load(
-        measurements=RECORDED / "saif2020.parquet",
-        tuning=RECORDED / "saif2020.tuning.json",
-        published=ROOT / "data/published/saif2020",
-        twins=ROOT / "data/twins",
-        confidence=confidence,
-        method=method,
-    )
-
-
-def only(*drives: str) -> Study:
-    """Return the study with the executions of some drives alone."""
-    whole = study()
-    return replace(whole, executions=whole.executions[whole.executions["drive"].isin(drives)])
-
-
-def asks(experiment: str) -> pd.DataFrame:
-    """Return the raw executions of an experiment."""
-    return RAW[RAW["experiments"].map(lambda names: experiment in names.split())]
-
-
-def mean_of(experiment: str, **levels: object) -> float:
-    """Return the mean bandwidth (MB/s) of the raw executions of an experiment at some levels."""
-    rows = asks(experiment)
-    for name, level in levels.items():
-        rows = rows[rows[name] == level]
-    assert rows["cell"].nunique() == 1
-    return float(np.mean(rows["mb"].to_list()))
+TINY = Recorded(FIXTURE_STUDY)

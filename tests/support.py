@@ -1,15 +1,18 @@
 """What tests of several layers share: the checkout, a copy of the project to run, and a look at processes."""
 
+import atexit
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +23,11 @@ import yaml
 from patience import run as run_patiently
 
 ROOT = Path(__file__).resolve().parent.parent
+# The study of the tests, laid out as the project is: tests of the package need no other study
+FIXTURE = ROOT / "tests/fixture_study"
+FIXTURE_STUDY = "tiny"
+FIXTURE_GRID = f"config/studies/{FIXTURE_STUDY}.yaml"
+FIXTURE_DRIVES = ("c400", "ssdsc2kg480g7")
 
 # What makes a copy of the project: all that is in git and that the workflow reads.
 PROJECT = ("Snakefile", "config", "envs", "notebooks", "paper", "profiles", "pyproject.toml", "src", "workflow")
@@ -27,7 +35,7 @@ PROJECT = ("Snakefile", "config", "envs", "notebooks", "paper", "profiles", "pyp
 # Little of everything, on a real file: what tests of the workflow measure unless they are about twins.
 TINY = {
     "drives": ["scratch"],
-    "studies": ["saif2020"],
+    "studies": [FIXTURE_STUDY],
     "repetitions": 2,
     "runtime": "100 ms",
     "warmup": "0 s",
@@ -114,12 +122,13 @@ def copy_project(root: Path, without: Collection[str] = ()) -> Project:
             root.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, root / name)
     for data in sorted({"data/published", "data/traces", "data/twins", "data/workloads"} - {*without}):
-        shutil.copytree(ROOT / data, root / data)
+        if (ROOT / data).exists():  # no study of the checkout may have traces or workloads
+            shutil.copytree(ROOT / data, root / data)
     project = Project(root)
     project.edit("config/config.yaml", **TINY)
-    study = yaml.safe_load((root / "config/studies/saif2020.yaml").read_text())
-    experiments = {name: study["experiments"][name] for name in TINY_EXPERIMENTS}
-    project.edit("config/studies/saif2020.yaml", experiments=shortened(experiments))
+    shutil.copytree(FIXTURE, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    study = yaml.safe_load((root / FIXTURE_GRID).read_text())
+    project.edit(FIXTURE_GRID, experiments={name: study["experiments"][name] for name in TINY_EXPERIMENTS})
     return project
 
 
@@ -131,26 +140,61 @@ def files_of_the_user(root: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in relative.items() if not name.startswith("data/raw/")}
 
 
+@cache
+def fixture_root() -> Path:
+    """Return a project, not to be written to, whose only configured study is the whole fixture study."""
+    folder = Path(tempfile.mkdtemp(prefix="iopatterns-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    project = copy_project(folder / "project", without=("src", "data/traces", "data/workloads"))
+    shutil.copy(FIXTURE / FIXTURE_GRID, project.root / FIXTURE_GRID)
+    shutil.copy(ROOT / "config/config.yaml", project.root / "config/config.yaml")
+    project.edit("config/config.yaml", drives=list(FIXTURE_DRIVES), studies=[FIXTURE_STUDY])
+    return project.root
+
+
+def grid_file(study: str) -> Path:
+    """Return the path of the grid of a study, the fixture study included."""
+    return (FIXTURE if study == FIXTURE_STUDY else ROOT) / f"config/studies/{study}.yaml"
+
+
+# The files of a run's results/measurements that are recorded of a study
+RECORDED_KINDS = ("parquet", "tuning.json", "provenance.json")
+
+
+def recorded_file(study: str, kind: str) -> Path:
+    """Return the path of a recorded file of a study, by one of `RECORDED_KINDS`."""
+    return (FIXTURE if study == FIXTURE_STUDY else ROOT) / f"tests/studies/{study}/recorded.{kind}"
+
+
+def recorded_studies() -> list[str]:
+    """Return the names of the studies of the project that have a recorded measurement."""
+    return sorted(path.parent.name for path in ROOT.glob("tests/studies/*/recorded.parquet"))
+
+
 # What became of the recorded studies, judged once a process, for it takes seconds
 _judged: dict[str, Mapping[str, Any]] = {}
 
 
-def lay_out_recorded(project: Path, studies: Sequence[str] = ("saif2020",)) -> Path:
-    """Lay out in ``project`` what analysis and report of some studies need, as recorded in tests/notebooks/data."""
+def lay_out_recorded(project: Path, studies: Sequence[str] = (FIXTURE_STUDY,)) -> Path:
+    """Lay out in ``project`` what analysis and report of some studies need, with their recorded measurements."""
     for folder in ("notebooks", "paper", "data/published", "data/twins", "workflow/schemas"):
         ignored = shutil.ignore_patterns(".ipynb_checkpoints", "conftest.py")
         shutil.copytree(ROOT / folder, project / folder, ignore=ignored)
+        if (FIXTURE / folder).exists():
+            shutil.copytree(FIXTURE / folder, project / folder, dirs_exist_ok=True)
     (project / "Snakefile").touch()
-    recorded = ROOT / "tests/notebooks/data"
     (project / "results/measurements").mkdir(parents=True)
+    provenance = {}
     for study in studies:
-        for kind in ("parquet", "tuning.json"):
-            shutil.copy(recorded / f"{study}.{kind}", project / "results/measurements")
-    colophon = json.loads((recorded / "colophon.json").read_text(encoding="utf-8"))
-    colophon |= {"studies": {study: colophon["studies"][study] for study in studies}, "order": list(studies)}
-    (project / "results/colophon.json").write_text(json.dumps(colophon), encoding="utf-8")
-    from iopatterns.judging import scorecard  # pandas with it, which few tests need
+        for kind in RECORDED_KINDS:
+            shutil.copy(recorded_file(study, kind), project / f"results/measurements/{study}.{kind}")
+        grid = yaml.load((grid_file(study)).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        title = {"title": grid["title"], "source": grid.get("source", "")}
+        provenance[study] = title | json.loads(recorded_file(study, "provenance.json").read_text(encoding="utf-8"))
+    from iopatterns.analysis import collect  # pandas with it, which few tests need
+    from iopatterns.judging import scorecard
 
+    (project / "results/colophon.json").write_text(json.dumps(collect.colophon(provenance)), encoding="utf-8")
     for study in studies:
         if study not in _judged:
             _judged[study] = scorecard.judge(project, study)

@@ -7,11 +7,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import patience
+from support import ROOT
 
+from iopatterns import twin
 from iopatterns.twin import cli
+from iopatterns.twin.fitting import published_points, simulate
 
 TWIN = [sys.executable, "-m", "iopatterns.twin"]
 JOB = ["fio", "--name=job", "--filename={drive}", "--size=256m", "--bs=4k", "--randrepeat=0", "--randseed=7"]
@@ -59,3 +63,26 @@ def fio(
     text = raw.read_text()
     content: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]
     return content
+
+
+def a_second(state: Path, model: str, rw: str, *options: str) -> dict[str, Any]:
+    """Return what fio wrote of a second of 4 KiB requests, one at a time, in the first GiB of a drive."""
+    engine = ("--ioengine=psync", "--size=1g", f"--rw={rw}", "--time_based=1", "--runtime=1s")
+    (job,) = fio(state, *engine, *options, model=model)["jobs"]
+    assert job["error"] == 0
+    return dict(job)
+
+
+def iops(state: Path, model: str, rw: str, *options: str) -> float:
+    """Return the rate of `a_second`."""
+    job = a_second(state, model, rw, *options)
+    return float(job["read"]["iops"] + job["write"]["iops"])
+
+
+def mean_fit_errors(model: str) -> tuple[float, float]:
+    """Return the mean relative errors of a model: of the published values it was fitted to, and of the others."""
+    drive = twin.load(model)
+    errors: dict[bool, list[float]] = {False: [], True: []}
+    for point in published_points(ROOT, drive.fit):
+        errors[point.predicted].append(abs(simulate(drive, point) / point.value - 1))
+    return fmean(errors[False]), fmean(errors[True])

@@ -10,15 +10,15 @@ from iopatterns.base import files
 from iopatterns.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDED = ROOT / "tests/notebooks/data"
+RECORDED = ROOT / "tests/studies/saif2020"
 PICTURE = ROOT / "docs/images/saif2020-initial.png"
 
 
 def draw(path: Path) -> None:
     """Write the figure of tables 2 and 3 of RR-9319, drawn as the notebook of `saif2020` draws it."""
     study = Study.load(
-        measurements=RECORDED / "saif2020.parquet",
-        tuning=RECORDED / "saif2020.tuning.json",
+        measurements=RECORDED / "recorded.parquet",
+        tuning=RECORDED / "recorded.tuning.json",
         published=ROOT / "data/published/saif2020",
         twins=ROOT / "data/twins",
     )

@@ -4,14 +4,14 @@ import time
 from pathlib import Path
 
 import pytest
-from support import ROOT, Project, copy_project
+from support import FIXTURE, Project, copy_project
 
 from iopatterns.base.yaml_schema import ConfigError
 from iopatterns.workflow import entry
 from iopatterns.workflow.planned_cells import load
 
-NOTEBOOK, SECTION = "notebooks/saif2020.ipynb", "paper/studies/saif2020.typ"
-VALUES, CLAIMS = "data/published/saif2020/values.csv", "data/published/saif2020/claims.yaml"
+NOTEBOOK, SECTION = "notebooks/tiny.ipynb", "paper/studies/tiny.typ"
+VALUES, CLAIMS = "data/published/tiny/values.csv", "data/published/tiny/claims.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def refusal(root: Path, path: str) -> str:
 
 def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
     report = project.root / "results/report.pdf"
-    for path in (report, project.root / "results/scorecard.json", project.root / "results/numbers/saif2020.json"):
+    for path in (report, project.root / "results/scorecard.json", project.root / "results/numbers/tiny.json"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("of an earlier run")
     missing = [
@@ -44,7 +44,7 @@ def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
     lines = said.stdout.strip().splitlines()
     lines = lines[next(at for at, line in enumerate(lines) if line.startswith("Nothing is run")) :]
     assert sorted(line.split(":")[0] for line in lines[1:]) == sorted(missing)
-    assert "`iopatterns study new saif2020`" in said.stdout
+    assert "`iopatterns study new tiny`" in said.stdout
     assert "CONTRIBUTING.md" in said.stdout
     assert report.read_text() == "of an earlier run"
     assert project.raw_files() == {}
@@ -53,7 +53,7 @@ def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
 @pytest.mark.parametrize(
     ("path", "content", "expected"),
     [
-        (VALUES, (ROOT / VALUES).read_text().splitlines()[0] + "\n", "no value follows the head"),
+        (VALUES, (FIXTURE / VALUES).read_text().splitlines()[0] + "\n", "no value follows the head"),
         (VALUES, "a,b\n1,2\n", "line 1: the columns must be id,"),
         (VALUES, "", "line 1: the columns must be id,"),
         (CLAIMS, "", "holds no claim"),
@@ -80,7 +80,7 @@ def test_a_folder_in_place_of_a_source_is_told(checkout: Path) -> None:
 
 
 def test_the_check_takes_no_time(checkout: Path) -> None:
-    paths = [str(path.relative_to(checkout)) for path in (checkout / "data/published/saif2020").iterdir()]
+    paths = [str(path.relative_to(checkout)) for path in (checkout / "data/published/tiny").iterdir()]
     raw = [f"data/raw/{number}.json" for number in range(20_000)]
     began = time.process_time()
     entry.require_sources(checkout, [*paths, NOTEBOOK, SECTION, *raw])
@@ -90,7 +90,7 @@ def test_the_check_takes_no_time(checkout: Path) -> None:
 def test_the_cells_for_other_commands_need_no_notebook(checkout: Path) -> None:
     (checkout / NOTEBOOK).rename(checkout / "away")
     try:
-        assert load(checkout).of_study("saif2020")
+        assert load(checkout).of_study("tiny")
     finally:
         (checkout / "away").rename(checkout / NOTEBOOK)
 
@@ -98,7 +98,7 @@ def test_the_cells_for_other_commands_need_no_notebook(checkout: Path) -> None:
 def test_what_the_message_advises_makes_the_missing_file(project: Project) -> None:
     (project.root / NOTEBOOK).unlink()
     section = (project.root / SECTION).read_bytes()
-    said = project.iopatterns("study", "new", "saif2020")
+    said = project.iopatterns("study", "new", "tiny")
     assert said.returncode == 0
     assert (project.root / NOTEBOOK).is_file()
     assert (project.root / SECTION).read_bytes() == section

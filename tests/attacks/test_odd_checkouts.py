@@ -84,10 +84,10 @@ def test_a_notebook_is_executed_in_an_odd_folder(tmp_path: Path) -> None:
 
 def test_cells_are_measured_and_analysed_in_an_odd_folder(disk_folder: Path) -> None:
     project = copy_project(disk_folder / 'it\'s a: "b", 100 %s $HOME `id` ü\\*[x]?')
-    project.edit("config/config.yaml", repetitions=1, drives=["scratch", "px05smb040"])
-    said = project.snakemake("results/measurements/saif2020.parquet")
+    project.edit("config/config.yaml", repetitions=1, drives=["scratch", "c400"])
+    said = project.snakemake("results/measurements/tiny.parquet")
     assert said.returncode == 0, said.stdout[-2000:]
-    assert {path.split("/")[0] for path in project.raw_files()} == {"scratch", "px05smb040"}
+    assert {path.split("/")[0] for path in project.raw_files()} == {"scratch", "c400"}
 
 
 def on_a_twin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, str]]:

@@ -61,17 +61,17 @@ def sums() -> dict[str, str]:
     return {path: sum_ for sum_, path in lines}
 
 
-# Of each study: its first and its last cell; and one whose drive takes a setting, which sdparm sets
-CELLS = [("saif2020", 0), ("saif2020", -1), ("clarke2024", 0), ("clarke2024", -1), ("zhou", 0), ("zhou", -1)]
-TUNED = r"px05smb040/saif2020/randread-4k-j1-dra1-[0-9a-f]{8}"
+# A cell whose drive takes a setting, which sdparm sets
+TUNED = re.compile(r"-(dra1|wce0|rcd1|fsw1)-[0-9a-f]{8}$")
 
 
 def cells_of(found: dict[str, str]) -> list[str]:
-    """Return the folders of those cells, below data/raw."""
-    folders = [path.removeprefix("data/raw/").rpartition("/")[0] for path in found if path.endswith("/01.json")]
-    of_study = {study: [folder for folder in folders if folder.split("/")[1] == study] for study, _ in CELLS}
-    tuned = next(folder for folder in folders if re.fullmatch(TUNED, folder))
-    return [*(of_study[study][place] for study, place in CELLS), tuned]
+    """Return the folders of the first and the last cell of some studies, and of a tuned one, below data/raw."""
+    folders = [path.removeprefix("data/raw/").rpartition("/")[0] for path in found if path.endswith("/02.json")]
+    studies = dict.fromkeys(folder.split("/")[1] for folder in folders)
+    of_study = [[folder for folder in folders if folder.split("/")[1] == study] for study in studies]
+    tuned = [folder for folder in folders if TUNED.search(folder)][:1]
+    return [*(cells[place] for cells in of_study[:3] for place in (0, -1)), *tuned]
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_a_run_by_hand_gives_the_same_results_everywhere(disk_folder: Path, loca
     odd = {**ODD, "TZ": "Asia/Kathmandu", "LOCPATH": str(locales), **GERMAN}
     for name, variables, umask in (("here", {}, 0o022), ("there", odd, 0o077)):
         project = copy_project(disk_folder / name / "project")
-        project.edit("config/config.yaml", drives=["px05smb040"], runtime="20 ms", file_size="64 MiB")
+        project.edit("config/config.yaml", drives=["c400"], runtime="20 ms", file_size="64 MiB")
         ran = subprocess.run(
             SNAKEMAKE,
             cwd=project.root,

@@ -3,6 +3,7 @@
 Run it as ``python tests/benchmarks/bench_analysis.py``. Everything is of the measurement that the repository records.
 """
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,14 +14,17 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from recorded import TINY
+
 from iopatterns.analysis import plots
 from iopatterns.judging import scorecard
 from iopatterns.judging.check_statistics import CachedExecutions
-from iopatterns.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDED = ROOT / "tests/notebooks/data"
-STUDIES = sorted(path.stem for path in RECORDED.glob("*.parquet"))
+RECORDED = ROOT / "tests/studies"
+STUDIES = sorted(path.parent.name for path in RECORDED.glob("*/recorded.parquet"))
 ROUNDS = 3
 SHOWN_DPI = 100
 
@@ -53,13 +57,13 @@ def judging() -> None:
     keeping = CachedExecutions.__init__
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        (root / "results").mkdir()
-        for link, target in (
-            ("data", ROOT / "data"),
-            ("workflow", ROOT / "workflow"),
-            ("results/measurements", RECORDED),
-        ):
-            (root / link).symlink_to(target)
+        (root / "results/measurements").mkdir(parents=True)
+        for link in ("data", "workflow"):
+            (root / link).symlink_to(ROOT / link)
+        for study in STUDIES:
+            for kind in ("parquet", "tuning.json"):
+                link = f"results/measurements/{study}.{kind}"
+                (root / link).symlink_to(RECORDED / study / f"recorded.{kind}")
 
         def judge() -> None:
             for study in STUDIES:
@@ -91,13 +95,8 @@ def by_savefig(figure: Figure, folder: Path) -> None:
 
 
 def drawing() -> None:
-    """Print what it takes to write the files of the figure of RR-9319's tables 2 and 3."""
-    study = Study.load(
-        measurements=RECORDED / "saif2020.parquet",
-        tuning=RECORDED / "saif2020.tuning.json",
-        published=ROOT / "data/published/saif2020",
-        twins=ROOT / "data/twins",
-    )
+    """Print what it takes to write the files of a figure of the fixture study."""
+    study = TINY.study()
     summary, published = study.summary("initial"), study.published("initial")
     ways: dict[str, Callable[[Figure, Path], None]] = {"here": ours, "savefig": by_savefig}
     took: dict[str, list[float]] = {name: [] for name in ways}

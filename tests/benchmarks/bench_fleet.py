@@ -17,7 +17,7 @@ from iopatterns.workflow import batches
 from iopatterns.workflow.planned_cells import load
 
 MODEL = "px05smb040"
-STUDY = "saif2020"
+STUDY = "tiny"
 DRIVES = 10
 REPETITIONS = 10
 MILLION = 1_000_000

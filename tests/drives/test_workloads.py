@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from loops import loop_device
-from support import ROOT, cell_on_a_file
+from support import cell_on_a_file, fixture_root
 
 from iopatterns.analysis import collect
 from iopatterns.base import units
@@ -26,7 +26,7 @@ from iopatterns.raw.records import Specification
 from iopatterns.raw.sidecars import read_sidecar
 from iopatterns.twin import models
 
-BASE = config.load(ROOT, {"drives": ["scratch"], "studies": ["saif2020"]})
+BASE = config.load(fixture_root(), {"drives": ["scratch"]})
 MIB = 2**20
 FILE_BYTES = 8 * MIB
 

@@ -1,4 +1,4 @@
-"""The study saif2020 end to end on real block devices, in little: a loop device, and a SCSI disk of another kernel."""
+"""The fixture study end to end on real block devices: a loop device, and a SCSI disk of another kernel."""
 
 import json
 import os
@@ -15,11 +15,11 @@ import pytest
 import yaml
 from guest.guest import Disk, Guest
 from loops import Loop, loop_device
-from support import ROOT, Project, copy_project, pdf_text, shortened
+from support import FIXTURE, Project, copy_project, pdf_text
 
 from iopatterns.measuring.tuning import journal
 
-STUDY = "config/studies/saif2020.yaml"
+STUDY = "config/studies/tiny.yaml"
 DISK = Disk("a", "scsi", "T1", "GUEST SSD", 32)
 BYSTANDER = Disk("b", "scsi", "T2", "GUEST SSD", 8)
 BITS = ["RCD", "WCE", "FSW", "DRA"]
@@ -29,29 +29,28 @@ PATTERNS, READS = ["read", "randread", "write", "randwrite"], ["read", "randread
 def little(root: Path, entry: dict[str, Any], experiments: dict[str, dict[str, Any]]) -> Project:
     """Return a project that measures one drive, with all experiments of the study and few levels of each."""
     project = copy_project(root)
-    study = yaml.safe_load((ROOT / STUDY).read_text())
-    study["levels"] = {"patterns": PATTERNS, "reads": READS, "block_sizes": ["4k"], "small_and_usual": ["4k"]}
-    for name, vary in {
-        "schedulers": {"scheduler": ["none", "cfq"]},
-        "disk-schedulers": {"scheduler": ["none", "cfq"]},
-        "concurrency": {"numjobs": [1, 2], "bs": ["4k"]},
-    }.items():
+    study = yaml.safe_load((FIXTURE / STUDY).read_text())
+    study["levels"] = {"patterns": PATTERNS, "reads": READS, "sizes": ["4k"], "small": ["4k"]}
+    toggle = study["experiments"].pop("toggle-wce")
+    for bit in BITS:
+        study["experiments"][f"toggle-{bit.lower()}"] = {**toggle, "vary": {bit: [0, 1], "rw": PATTERNS, "bs": ["4k"]}}
+    for name, vary in {"schedulers": {"scheduler": ["none", "cfq"]}, "concurrency": {"numjobs": [1, 2]}}.items():
         study["experiments"][name]["vary"] |= vary
     for name, vary in experiments.items():
         study["experiments"][name]["vary"] |= vary
-    project.edit(STUDY, **study | {"experiments": shortened(study["experiments"])})
+    project.edit(STUDY, **study)
     project.edit("config/drives.yaml", labdisk=entry)
     project.edit("config/config.yaml", drives=["labdisk"], file_size="16 MiB")
     return project
 
 
 def outcomes(project: Project) -> dict[tuple[str, Any], str]:
-    steps = json.loads((project.root / "results/measurements/saif2020.tuning.json").read_text())
+    steps = json.loads((project.root / "results/measurements/tiny.tuning.json").read_text())
     return {(step["setting"], step["wanted"]): step["outcome"] for step in steps}
 
 
 def executions(project: Project) -> pd.DataFrame:
-    return pd.read_parquet(project.root / "results/measurements/saif2020.parquet")
+    return pd.read_parquet(project.root / "results/measurements/tiny.parquet")
 
 
 def report(project: Project) -> str:
@@ -59,13 +58,13 @@ def report(project: Project) -> str:
 
 
 def refusals(project: Project) -> dict[int, str]:
-    table = pd.read_csv(project.root / "results/tables/saif2020/refusals.csv")
+    table = pd.read_csv(project.root / "results/tables/tiny/refusals.csv")
     return {int(row["wanted"]): row["outcome"] for row in table.to_dict("records")}
 
 
 def settings(project: Project) -> dict[str, str]:
     """Return what the table of settings says of those that the drive did not take."""
-    table = pd.read_csv(project.root / "results/tables/saif2020/settings.csv")
+    table = pd.read_csv(project.root / "results/tables/tiny/settings.csv")
     return {row["setting"]: row["verdict"] for row in table.to_dict("records") if "=" in row["setting"]}
 
 
@@ -97,8 +96,8 @@ def test_a_loop_device_is_measured_through_to_report_and_scorecard(on_a_loop: Me
     scorecard = json.loads((project.root / "results/scorecard.json").read_text())
     assert scorecard
     assert "labdisk" in report(project)
-    made = {path.stem for path in (project.root / "results/figures/saif2020").glob("*.svg")}
-    assert made == {"initial", "figure2", "figure3", "figure3-all", "figure4", "figure5"}
+    made = {path.stem for path in (project.root / "results/figures/tiny").glob("*.svg")}
+    assert made == {"initial", "block-size", "concurrency"}
     found = executions(project)
     assert set(found["drive_kind"]) == {"block"}
     assert set(Counter(found["cell"]).values()) == {2}
@@ -132,7 +131,7 @@ state() {
   sdparm --get=WCE "$A" | awk "/^WCE/ {print \$1, \$2}"
 }
 state >/run/before
-"$PYTHON" -m snakemake --cores 1 measure_saif2020 || exit 1
+"$PYTHON" -m snakemake --cores 1 measure_tiny || exit 1
 state | diff - /run/before && echo SETTINGS AS BEFORE
 "$PYTHON" -m iopatterns archive labdisk --output "$SHARE/labdisk.tar.xz"
 """
@@ -160,7 +159,7 @@ def on_a_scsi_disk(guests: None, module_disk_folder: Path, tmp_path_factory: pyt
         "destroy": DISK.serial,
         "expendable": ["data"],
     }
-    varied = [*(f"toggle-{bit.lower()}" for bit in BITS), "schedulers", "read-ahead", "concurrency"]
+    varied = [*(f"toggle-{bit.lower()}" for bit in BITS), "schedulers", "refusing", "concurrency"]
     less = {name: {"rw": ["read"]} for name in varied}
     less["schedulers"]["scheduler"] = ["none", "cfq"]
     lab = little(guest.share / "project", {**entry, "tune": ["scheduler", *BITS]}, less)

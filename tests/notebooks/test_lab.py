@@ -15,10 +15,10 @@ import nbformat
 import pytest
 from browser import Page, opened_page
 from patience import Limit, wait_for
-from support import ROOT, lay_out_recorded, processes_with
+from support import FIXTURE, FIXTURE_STUDY, ROOT, lay_out_recorded, processes_with
 
 TOKEN = "a-token-of-this-test"
-STUDY = "clarke2024"
+STUDY = FIXTURE_STUDY
 # The picture of the first half of the notebook, as a digest of its bytes; nothing while there is none
 PICTURE = """(async () => {
   const image = document.querySelector('img.widget-image');
@@ -157,7 +157,7 @@ def test_the_menus_show_what_a_run_has_measured(page: Page, tmp_path: Path) -> N
 
 def test_a_study_s_notebook_shows_its_figures(page: Page, tmp_path: Path) -> None:
     run_all(page, f"notebooks/working/{STUDY}.ipynb")
-    committed = nbformat.read(ROOT / f"notebooks/{STUDY}.ipynb", as_version=4)
+    committed = nbformat.read(FIXTURE / f"notebooks/{STUDY}.ipynb", as_version=4)
     wanted = sum("image/png" in out.get("data", {}) for cell in committed.cells for out in cell.get("outputs", ()))
     found = page.evaluate(f"{CELLS}.flatMap((cell) => cell.outputs).filter((out) => out.data?.['image/png']).length")
     assert found == wanted > 0

@@ -15,15 +15,13 @@ import nbformat
 import pandas as pd
 import pypdfium2
 import pytest
-from support import ROOT, lay_out_recorded, pdf_text
+from reports import report
+from support import FIXTURE_STUDY, ROOT, lay_out_recorded, pdf_text, recorded_file
 
 from iopatterns.configuration import config
-from iopatterns.judging import scorecard
 from iopatterns.workflow import ablation
-from iopatterns.workflow.notebooks import execute
 from iopatterns.workflow.report import compile_report
 
-RECORDED = Path(__file__).with_name("data")
 CONTENTS = config.load(ROOT).studies  # without what needs traces of a reader's own
 STUDIES = list(CONTENTS)
 
@@ -43,22 +41,15 @@ OUTPUTS = {
     ]
     for study in STUDIES
 }
-FIGURES = {Path(name).stem for name in outputs("saif2020", "figures", (".svg",))}
 
 
 @pytest.fixture(scope="module")
 def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Return a function that lays out a project whose measurement is the recorded one, of saif2020 or other studies."""
+    """Return a function that lays out a project with recorded measurements, of the fixture study or of others."""
 
-    return lambda name, *studies: lay_out_recorded(tmp_path_factory.mktemp(name) / "project", studies or ["saif2020"])
-
-
-def report(project: Path, parameters: dict[str, Any] | None = None) -> Path:
-    """Execute the notebooks of the studies in ``project``, and typeset the report."""
-    for measurements in sorted((project / "results/measurements").glob("*.parquet")):
-        notebook = f"{measurements.stem}.ipynb"
-        execute(project / "notebooks" / notebook, project / "results/notebooks" / notebook, parameters)
-    return compile_report(project / "paper/report.typ", project / "results/report.pdf")
+    return lambda name, *studies: lay_out_recorded(
+        tmp_path_factory.mktemp(name) / "project", studies or [FIXTURE_STUDY]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +118,10 @@ def test_the_exploring_notebook_is_committed_executed_and_needs_no_run(make_proj
 
 
 def test_notebooks_pass_in_a_checkout_where_something_else_was_run() -> None:
-    measured = ROOT / "results/measurements/datasheets.parquet"
+    study = min(STUDIES, key=lambda study: recorded_file(study, "parquet").stat().st_size)
+    measured = ROOT / f"results/measurements/{study}.parquet"
     before = measured.stat().st_mtime_ns if measured.exists() else None
-    command = [sys.executable, "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider", "notebooks/datasheets.ipynb"]
+    command = [sys.executable, "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider", f"notebooks/{study}.ipynb"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout
     assert (measured.stat().st_mtime_ns if measured.exists() else None) == before
@@ -147,7 +139,7 @@ def test_papermill_by_itself_is_told_what_is_wrong(
     make_project: Callable[..., Path], folder: str, given: list[str], message: str
 ) -> None:
     project = make_project("papermill")
-    command = [str(Path(sys.executable).with_name("papermill")), str(project / "notebooks/saif2020.ipynb"), "out.ipynb"]
+    command = [str(Path(sys.executable).with_name("papermill")), str(project / "notebooks/tiny.ipynb"), "out.ipynb"]
     result = subprocess.run(
         [*command, "-p", *given, "--no-progress-bar"], cwd=project / folder, capture_output=True, text=True, check=False
     )
@@ -159,11 +151,11 @@ def test_papermill_by_itself_is_told_what_is_wrong(
 
 def test_committed_outputs_differ_from_those_of_another_measurement(make_project: Callable[..., Path]) -> None:
     project = make_project("other")
-    path = project / "results" / "measurements" / "saif2020.parquet"
+    path = project / "results" / "measurements" / "tiny.parquet"
     table = pd.read_parquet(path)
     table.loc[table["rw"] == "randread", "bandwidth_bytes_per_s"] //= 2
     table.to_parquet(path, index=False)
-    result = hold_against_fresh_execution(project, "saif2020")
+    result = hold_against_fresh_execution(project, FIXTURE_STUDY)
     assert result.returncode == 1
     assert "FAILED" in result.stdout
 
@@ -218,58 +210,6 @@ def test_papermill_makes_the_same_bytes(built: Path, make_project: Callable[...,
     assert [str(one) for one, other in beside if one.read_bytes() != other.read_bytes()] == []
 
 
-def test_numbers_are_those_of_the_measurement(built: Path) -> None:
-    executions = pd.read_parquet(RECORDED / "saif2020.parquet")
-    executions = executions[executions["experiments"].str.split().str[0] == "initial"]
-    mean = executions.groupby(["drive", "rw", "bs_bytes"])["bandwidth_bytes_per_s"].mean() / 1e6
-    numbers = json.loads((built / "results/numbers/saif2020.json").read_text())
-    assert [drive["name"] for drive in numbers["drives"]] == ["px02ssf020", "px05smb040", "c400"]
-    for drive in numbers["drives"]:
-        own = mean[drive["name"]]
-        found = drive["cells"]["randwrite_28k"]["bandwidth_mean_mb_per_s"]
-        assert found == pytest.approx(own["randwrite", 28672], rel=1e-5)
-        ratio = {(part["operation"], part["block_size"]): part["random_to_sequential"] for part in drive["ratios"]}
-        assert ratio["read", "4 KiB"] == pytest.approx(own["randread", 4096] / own["read", 4096], rel=1e-5)
-        gaps = [abs(own["write", size] - own["randwrite", size]) for size in (4096, 28672)]
-        assert drive["write_gap"]["difference_mb_per_s"] == pytest.approx(max(gaps), rel=1e-5)
-
-
-def test_errors_of_twins_are_told_apart_by_what_they_were_fitted_to(built: Path) -> None:
-    errors = json.loads((built / "results/scorecard.json").read_text())["studies"]["saif2020"]["by_class"]["values"]
-    assert errors["fitted"]["values"] + errors["built in"]["values"] + errors["independent"]["values"] == 27
-    assert errors["fitted"]["mean_absolute_percent"] <= 5
-    assert errors["independent"]["mean_absolute_percent"] <= 20
-
-
-def test_table_3_of_the_source_agrees_with_its_own_claim_about_writes(built: Path) -> None:
-    published = json.loads((built / "results/numbers/saif2020.json").read_text())["published"]
-    assert published["write_gap_limit_mb_per_s"] == 30
-    assert published["write_gap"] == {
-        "block_size": "28 KiB",
-        "difference_mb_per_s": 26.0,
-        "drive": "PX05SMB040",
-        "holds": True,
-    }
-
-
-def test_the_report_holds_the_numbers(built: Path) -> None:
-    text = pdf_text(built / "results/report.pdf")
-    numbers = json.loads((built / "results/numbers/saif2020.json").read_text())
-    colophon = json.loads((built / "results/colophon.json").read_text())
-    for drive in numbers["drives"]:
-        for cell in drive["cells"].values():
-            assert f"{cell['bandwidth_mean_mb_per_s']:.1f}" in text
-            assert f"{cell['bandwidth_low_mb_per_s']:.1f}–{cell['bandwidth_high_mb_per_s']:.1f}" in text
-        for part in drive["ratios"]:
-            low, high = part["random_to_sequential_low"], part["random_to_sequential_high"]
-            assert f"{part['random_to_sequential']:.2f} ({low:.2f}–{high:.2f})" in text
-    assert colophon["fio_versions"][0] in text
-    assert "simulated drives, in virtual time" in text
-    card = json.loads((built / "results/scorecard.json").read_text())["studies"]["saif2020"]
-    for part in card.get("by_class", {}).get("values", {}).values():
-        assert not part["values"] or f"{part['mean_absolute_percent']:.1f} %" in text
-
-
 def test_no_column_of_the_report_is_so_narrow_that_it_has_a_word_a_line(built: Path, tmp_path: Path) -> None:
     """With the shipped record of what rests on which mechanism, which has the most columns."""
     card_file = built / "results/scorecard.json"
@@ -301,75 +241,3 @@ def test_the_report_tells_what_became_of_every_claim_and_number(built: Path, stu
         assert re.sub(r"\W", "", claim["says"]) in letters
     for value in card["values"]:
         assert re.sub(r"\W", "", f"{value['printed']}{value['unit']}") in letters
-
-
-def measured_on(project: Path, drives: dict[str, str]) -> pd.DataFrame:
-    """Make the recorded measurement one of other drives: those of ``drives``, each under its new name, as files."""
-    measurements = project / "results/measurements"
-    table = pd.read_parquet(measurements / "saif2020.parquet")
-    table = table[table["drive"].isin(drives) & ~table["tuned"]]
-    table = table.assign(drive=table["drive"].map(drives), drive_kind="file")
-    table.to_parquet(measurements / "saif2020.parquet", index=False)
-    steps = json.loads((measurements / "saif2020.tuning.json").read_text())
-    refused: dict[str, Any] = {"before": None, "after": None, "changeable": None, "exchange": [], "measured": False}
-    refused |= {"outcome": "not applicable", "reason": "a file shares its disk with everything else"}
-    steps = [step | refused | {"drive": drives[step["drive"]]} for step in steps if step["drive"] in drives]
-    (measurements / "saif2020.tuning.json").write_text(json.dumps(steps))
-    scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020")})
-    return table
-
-
-def test_the_report_of_other_drives_says_that_they_cannot_be_compared(make_project: Callable[..., Path]) -> None:
-    project = make_project("other drive")
-    measured_on(project, {"c400": "scratch"})
-    text = pdf_text(report(project))
-    assert "not among the source’s, and neither is the machine" in text
-    assert "other drives, another machine" in text
-
-
-@pytest.mark.parametrize(
-    "drive_of", [{"kapoor": "kapoor-128m", "park2009": "x25-m-used"}, {"kapoor": "kapoor-1g", "park2009": "nvme"}]
-)
-def test_studies_of_one_of_their_drives_have_a_report(
-    make_project: Callable[..., Path], drive_of: dict[str, str]
-) -> None:
-    project = make_project("one-drive", *drive_of)
-    for study, drive in drive_of.items():
-        path = project / f"results/measurements/{study}.parquet"
-        table = pd.read_parquet(path)
-        table[table["drive"] == drive].reset_index(drop=True).to_parquet(path)
-    scorecard.write(project, {study: scorecard.judge(project, study) for study in drive_of})
-    text = pdf_text(report(project))
-    assert [drive for drive in drive_of.values() if drive not in text] == []
-
-
-def test_settings_that_an_own_drive_does_not_offer_are_not_applicable(make_project: Callable[..., Path]) -> None:
-    project = make_project("own drive")
-    measured_on(project, {"px05smb040": "mydisk"})
-    text = pdf_text(report(project))
-    assert {path.stem for path in (project / "results/figures").rglob("*.svg")} == FIGURES
-    for table in ("schedulers", "settings"):
-        data = pd.read_csv(project / f"results/tables/saif2020/{table}.csv")
-        assert set(data["drive"]) == {"mydisk"}
-        assert set(data["verdict"]) == {"not applicable"}
-    assert "not applicable" in text
-    judged = json.loads((project / "results/scorecard.json").read_text())["studies"]["saif2020"]["claims"]
-    own = {claim["id"]: claim["status"] for claim in judged if claim["drive"] == "mydisk"}
-    assert own["gap-4k-512k"] == "contradicted by the source itself"
-    assert own["writes-grow"] == "reproduced"
-    assert own["read-ahead-helps-sequential"] == "not testable here"
-
-
-def test_the_report_says_when_a_drive_bears_the_name_of_the_source_s(make_project: Callable[..., Path]) -> None:
-    project = make_project("many")
-    path = project / "results" / "measurements" / "saif2020.parquet"
-    table = pd.read_parquet(path)
-    table = table[table["drive"] == "px05smb040"]
-    scratch = table.assign(drive="scratch", drive_kind="file")
-    once = scratch[scratch["execution"] == 1].assign(drive="once")
-    pd.concat([scratch, table, once]).to_parquet(path, index=False)
-    scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020", confidence=0.9)})
-    text = pdf_text(report(project, {"confidence": 0.9, "interval": "bca"}))
-    assert "with 1 to 10 executions" in text
-    assert "px05smb040 bear the name of a drive of the source" in text
-    assert "90 % confidence interval (BCa bootstrap and no interval)" in text

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -16,7 +15,6 @@ import pandas as pd
 import patience
 import pytest
 from linux_kernel import FIO, SMALL, fio, let_others_in, linux, needs_kernel, rows, shell
-from support import ROOT
 from twins import TWIN
 
 from iopatterns.base import schedulers
@@ -442,19 +440,6 @@ def test_fios_engines(thread: str) -> None:
     assert list(jobs) == [" ".join(each) for each in ENGINES]
     assert [name for name, job in jobs.items() if job["error"]] == []
     assert all(job["read"]["io_bytes"] > 0 and job["write"]["io_bytes"] > 0 for job in jobs.values())
-
-
-def test_the_documentation_has_these_engines() -> None:
-    text = (ROOT / "docs/linux.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", text[text.index("## fio's engines") :], re.MULTILINE)
-    told = {
-        (engine, how)
-        for engines, *served in rows
-        for engine in re.findall(r"`(\w+)`", engines)
-        for how, result in zip(("buffered", "direct"), served, strict=True)
-        if result == "served, verified"
-    }
-    assert told == set(ENGINES)
 
 
 # With these a host costs nothing, as the guest's processor does: what is left is the drive

@@ -15,13 +15,13 @@ from support import ROOT
 from twins import command
 
 from iopatterns import twin
-from iopatterns.twin.fitting import published_points, read_points, run_of, simulate
+from iopatterns.twin.fitting import Point, published_points, read_points, run_of, simulate
 
 # without the read cache, so that every read is one of the flash
 MODEL = twin.load("px05smb040").overridden(["read_cache.enabled=off"])
 SMALL = MODEL.overridden(["capacity.size=1GiB", "flash.pages_per_block=16", "flash.dies_per_channel=1"])
-FITTED = ["px02ssf020", "px05smb040", "c400"]  # to RR-9319
-FITTED_TO_OTHERS = ["pqi", "intel", "wsl-ssd", "x25-m", "mtron-7500"]
+# The models whose published values are those of a study of the project
+FITTED = [name for name in twin.names() if (ROOT / twin.load(name).fit.get("points", "none")).exists()]
 
 
 def trace(count: int, operation: int = 0, seed: int = 1, span_bytes: int = 2**28, gap_ns: int = 0) -> pd.DataFrame:
@@ -155,35 +155,11 @@ def test_latencies_and_counters_are_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*FITTED, *FITTED_TO_OTHERS])
+@pytest.mark.parametrize("name", FITTED)
 def test_fitting_a_shipped_model_again_gives_its_values(name: str) -> None:
     model = twin.load(name)
     found = twin.fit(model, published_points(ROOT, model.fit), model.fit["moved"], run_of(model.fit))
     assert found.moved == {key: model.values[key] for key in model.fit["moved"]}
-
-
-def test_errors_of_the_fitted_and_the_predicted_values_of_tables_2_and_3_are_small() -> None:
-    errors: dict[bool, list[float]] = {False: [], True: []}
-    for name in FITTED:
-        model = twin.load(name)
-        for point in published_points(ROOT, model.fit):
-            if point.id.startswith("table"):
-                errors[point.predicted].append(abs(simulate(model, point) / point.value - 1))
-    assert (len(errors[False]), len(errors[True])) == (20, 4)
-    assert np.mean(errors[False]) <= 0.05
-    assert np.mean(errors[True]) <= 0.20
-
-
-@pytest.mark.parametrize(
-    ("name", "fitted", "predicted"), [("pqi", 0.01, 0.10), ("intel", 0.01, 0.10), ("wsl-ssd", 0.01, 0.05)]
-)
-def test_errors_of_the_other_sources_values_are_small(name: str, fitted: float, predicted: float) -> None:
-    model = twin.load(name)
-    errors: dict[bool, list[float]] = {False: [], True: []}
-    for point in published_points(ROOT, model.fit):
-        errors[point.predicted].append(abs(simulate(model, point) / point.value - 1))
-    assert np.mean(errors[False]) <= fitted
-    assert np.mean(errors[True]) <= predicted
 
 
 def test_a_point_may_count_one_direction_of_a_mix(tmp_path: Path) -> None:
@@ -217,7 +193,11 @@ def test_where_submitting_blocks_a_thread_has_one_request_in_flight() -> None:
 def test_a_fit_finds_the_parameters_that_made_the_points(tmp_path: Path) -> None:
     truth = MODEL.overridden(["flash.read_time=90 us", "link.rate=700 MB/s"])
     lines = ["id,rw,bs,value,unit"]
-    for point in published_points(ROOT, MODEL.fit)[:3]:
+    for point in (
+        Point("a", "read", 4096, 1, "MB/s"),
+        Point("b", "read", 28672, 1, "MB/s"),
+        Point("c", "randread", 4096, 1, "MB/s"),
+    ):
         lines.append(f"{point.id},{point.rw},{point.bs_bytes},{simulate(truth, point)},MB/s")
     (tmp_path / "points.csv").write_text("\n".join(lines) + "\n")
     fitted = tmp_path / "fitted.yaml"
@@ -225,7 +205,7 @@ def test_a_fit_finds_the_parameters_that_made_the_points(tmp_path: Path) -> None
     said = command("fit", "px05smb040", *words, "--output", str(fitted))
     assert said.returncode == 0, said.stderr
     model = twin.load(fitted)
-    assert model.number("flash.read_time") == pytest.approx(90_000, rel=0.02)
+    assert model.number("flash.read_time") == pytest.approx(90_000, rel=0.05)
     assert model.number("link.rate") == pytest.approx(700e6, rel=0.02)
     assert model.sources["flash.read_time"][0] == "fitted"
     assert not math.isnan(float(model.fit["fitted"][lines[1].split(",")[0]].split()[1]))

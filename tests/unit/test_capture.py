@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from linux_kernel import needs_kernel
 from support import ROOT
 
 from iopatterns.twin import traces
@@ -15,13 +14,6 @@ from iopatterns.twin.traces import parquet
 from iopatterns.workflow import capture
 
 SHIPPED = sorted((ROOT / capture.SHIPPED).glob("*/*.parquet"))
-
-
-def test_each_level_of_what_is_varied_is_a_recording() -> None:
-    found = {each.name: each for each in capture.recordings(ROOT, "kapoor")}
-    assert {"locality-read-512", "locality-read-64k", "mix", "zombies-small-20"} <= set(found)
-    assert "export CHUNK=512\n" in found["locality-read-512"].script()
-    assert "mount_options" in found["mix"].options
 
 
 @pytest.mark.parametrize("recording", capture.recordings(ROOT), ids=lambda each: each.name)
@@ -38,20 +30,6 @@ def test_phases_are_told_on_the_clock_of_the_trace(tmp_path: Path) -> None:
     assert parquet.phases(tmp_path / "out.parquet") == {"prepare": 0, "run": 3000, "end": 6000}
     (piece,) = traces.read_pieces(tmp_path / "out.parquet")
     assert list(piece["arrival_ns"]) == [0, 4000]
-
-
-@pytest.mark.slow
-@needs_kernel
-def test_what_a_guest_tells_of_its_phases_fits_its_trace(tmp_path: Path) -> None:
-    made, shipped = tmp_path / "trace.parquet", ROOT / capture.SHIPPED / "kapoor/zombies-large-1.parquet"
-    capture.record(ROOT, "kapoor", "zombies-large-1", made)
-    phases = parquet.phases(made)
-    assert phases == parquet.phases(shipped)
-    assert list(phases) == ["prepare", "run", "end"]
-    (piece,) = traces.read_pieces(made)
-    # the trace begins with mkfs; what comes after the end is written as the file system is unmounted
-    first, last = piece["arrival_ns"].iloc[0], piece["arrival_ns"].iloc[-1]
-    assert first < phases["prepare"] < phases["run"] < phases["end"] < last
 
 
 def made(**changes: Any) -> dict[str, Any]:

@@ -11,18 +11,15 @@ import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from urllib.parse import unquote
 
 import click
-import matplotlib.image
-import numpy as np
 import pytest
 import yaml
-from support import ROOT, cell_on_a_file, script
+from support import ROOT, cell_on_a_file
 
 from iopatterns.cli import iopatterns_command
-from iopatterns.configuration import drive_entries
+from iopatterns.configuration import drive_entries, study_files
 from iopatterns.raw import cells
 from iopatterns.twin import running
 from iopatterns.twin.cli import twin_command
@@ -38,9 +35,14 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 RAW_FILES = (ROOT / "docs/raw-files.md").read_text(encoding="utf-8")
 
 # What a page may name that is in no checkout: made by a run, or an example's
-MADE = ("quick", "data/raw", "data/scratch", "data/archives", "data/traces", "results", "data/twins/my-drive.yaml")
-EXAMPLE_STUDIES = {"gap", "first"}
+MADE = (
+    *("quick", "data/raw", "data/scratch", "data/archives", "data/expectations", "data/traces", "results"),
+    "data/twins/my-drive.yaml",
+)
+# Where the files of a study are; a page may name those of an example, and of a study that was removed
+PLACES_OF_STUDIES = tuple(place.partition("{study}")[0] for place in study_files.PLACES)
 OPTIONS_OF_SNAKEMAKE = {"-n", "--config", "--lint", "--cores", "--profile"}
+ALL_STUDIES = {path.stem for path in ROOT.glob("config/studies/*.yaml")}
 STUDIES = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))["studies"]
 
 
@@ -60,6 +62,14 @@ def links(text: str) -> list[str]:
     """Return where the links and images of a page lead, as far as that is no other host."""
     found = re.findall(r"\]\(([^)\s]+)\)", without_code(text))
     return [target for target in found if "://" not in target]
+
+
+def is_of_no_study(path: str) -> bool:
+    """Return whether a path is where a file of a study would be, and there is no such study."""
+    for place in PLACES_OF_STUDIES:
+        if f"{path}/".startswith(place) and "*" not in place:
+            return re.split(r"[/.]", f"{path}/".removeprefix(place))[0] not in ALL_STUDIES
+    return False
 
 
 def slug(heading: str) -> str:
@@ -180,6 +190,8 @@ def test_no_link_is_dead(name: str) -> None:
     for target in links(page_of(name)):
         file, _, anchor = target.partition("#")
         path = ((ROOT / name).parent / file).resolve() if file else ROOT / name
+        if path.is_relative_to(ROOT) and is_of_no_study(str(path.relative_to(ROOT))):
+            continue
         if not path.exists():
             dead.append(target)
         elif anchor and path.suffix == ".md":
@@ -197,9 +209,8 @@ def test_every_path_that_is_named_is_there(name: str) -> None:
     for span in code(page_of(name)):
         for path in re.findall(rf"(?:^|[\s=`'\[])((?:{folders})/[\w./-]*)", span):
             written = path.rstrip("./")
-            example = EXAMPLE_STUDIES & set(re.split(r"[/.]", written))
             template = re.search(re.escape(path) + r"[<{*…]", span)  # a name stands for another
-            if not (example or template or written.startswith(MADE) or (ROOT / written).exists()):
+            if not (template or is_of_no_study(written) or written.startswith(MADE) or (ROOT / written).exists()):
                 missing.append(path)
     assert missing == []
 
@@ -359,18 +370,3 @@ def test_the_example_of_a_sidecar_is_one() -> None:
     assert f"-{cells.digest(example['specification'])[:8]}`" in RAW_FILES
     assert example["randseed"] == cells.randseed(example["specification"], example["execution"])
     assert [key for key in described(example) if key != "…" and f"`{key}`" not in RAW_FILES] == []
-
-
-# ---- The picture
-
-
-@pytest.fixture(scope="module")
-def drawing() -> ModuleType:
-    return script(ROOT / "docs/images/draw.py")
-
-
-def test_the_picture_is_what_the_recorded_measurement_gives(drawing: ModuleType, tmp_path: Path) -> None:
-    drawing.draw(tmp_path / "picture.png")
-    committed, drawn = (matplotlib.image.imread(path) for path in (drawing.PICTURE, tmp_path / "picture.png"))
-    np.testing.assert_array_equal(committed, drawn, err_msg="python docs/images/draw.py draws it anew")
-    assert f"docs/images/{drawing.PICTURE.name}" in links(page_of("README.md"))

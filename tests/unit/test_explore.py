@@ -8,7 +8,7 @@ import ipywidgets as widgets
 import numpy as np
 import PIL.Image
 import pytest
-from support import ROOT, lay_out_recorded
+from support import FIXTURE_DRIVES, FIXTURE_STUDY, lay_out_recorded, recorded_file
 
 from iopatterns.lab import browse, controls, explore
 from iopatterns.lab.browse import BrowseError, Executions
@@ -19,7 +19,6 @@ from iopatterns.twin.error import TwinError
 pytestmark = pytest.mark.slow  # each test draws figures
 
 DRIVE = models.load("px05smb040")
-RECORDED = ROOT / "tests/notebooks/data"
 
 
 # ---- A workload on a twin
@@ -96,12 +95,6 @@ def test_every_twin_can_be_tried(name: str) -> None:
     assert explore.draw(found)
 
 
-def test_garbage_collection_ends_a_stream_before_it_takes_long() -> None:
-    worn = simulate(models.load("intel"), Workload("randwrite", 65536, requests=4000))
-    assert 0 < worn.requests < 4000
-    assert worn.counters["units_programmed"] < 30 * 4000
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -140,36 +133,38 @@ def test_levels_are_halves_and_doubles_within_the_range() -> None:
 
 @pytest.fixture(scope="module")
 def executions() -> Executions:
-    return Executions.read(RECORDED / "clarke2024.parquet")
+    return Executions.read(recorded_file(FIXTURE_STUDY, "parquet"))
 
 
 def test_what_varies_is_offered_and_what_was_told(executions: Executions) -> None:
-    assert executions.levels("other-drives").keys() == {"drive", "iodepth"}
-    assert "iops" in executions.quantities("queue-depth")
-    assert "miss ratio" not in executions.quantities("queue-depth")
+    assert executions.levels("depth").keys() == {"drive", "iodepth"}
+    assert "iops" in executions.quantities("concurrency")
+    assert "miss ratio" not in executions.quantities("concurrency")
 
 
 def test_any_factor_can_be_the_axis(executions: Executions) -> None:
-    over_depth = executions.figure("other-drives", "latency", "iodepth", curve="drive")
-    over_drive = executions.figure("other-drives", "latency", "drive", curve="iodepth")
+    over_depth = executions.figure("depth", "latency", "iodepth", curve="drive")
+    over_drive = executions.figure("depth", "latency", "drive", curve="iodepth")
     assert over_depth.axes[0].get_xlabel() == "I/O depth"
     assert over_drive.axes[0].get_xlabel() == "Drive"
-    panels = executions.figure("other-drives", "latency", "iodepth", panel="drive")
-    assert [axes.get_title(loc="left") for axes in panels.axes] == executions.levels("other-drives")["drive"]
+    panels = executions.figure("depth", "latency", "iodepth", panel="drive")
+    assert [axes.get_title(loc="left") for axes in panels.axes] == executions.levels("depth")["drive"]
 
 
 def test_points_are_means_of_the_cell_s_executions(executions: Executions) -> None:
-    figure = executions.figure("queue-depth", "iops", "iodepth")
-    rows = executions.rows[executions.rows["experiments"].str.split().map(lambda names: "queue-depth" in names)]
-    drawn = {line.get_label(): line.get_ydata() for line in figure.axes[0].get_lines()}["Rate"]
-    np.testing.assert_allclose(np.sort(drawn), np.sort(rows.groupby("iodepth")["iops"].mean()))
+    figure = executions.figure("depth", "iops", "iodepth", curve="drive")
+    rows = executions.rows[executions.rows["experiments"].str.split().map(lambda names: "depth" in names)]
+    drawn = np.concatenate(
+        [line.get_ydata() for line in figure.axes[0].get_lines() if line.get_label() in FIXTURE_DRIVES]
+    )
+    np.testing.assert_allclose(np.sort(drawn), np.sort(rows.groupby(["drive", "iodepth"])["iops"].mean()))
 
 
 def test_executions_of_different_cells_are_not_averaged(executions: Executions) -> None:
     with pytest.raises(BrowseError, match="give the level of drive, which vary"):
-        executions.figure("other-drives", "iops", "iodepth")
+        executions.figure("depth", "iops", "iodepth")
     with pytest.raises(BrowseError, match="'numjobs' does not vary; drive, iodepth do"):
-        executions.figure("other-drives", "iops", "iodepth", curve="numjobs")
+        executions.figure("depth", "iops", "iodepth", curve="numjobs")
 
 
 def test_runs_are_found_wherever_a_command_puts_them(tmp_path: Path) -> None:
@@ -257,8 +252,8 @@ def test_every_level_that_a_slider_offers_is_one_of_a_model_file(twin: str) -> N
 
 @pytest.mark.slow
 def test_menus_show_a_finished_run_and_each_choice_is_drawn(tmp_path: Path) -> None:
-    shown = controls.RunControls(lay_out_recorded(tmp_path / "project", ["clarke2024"]))
-    control(shown, "Experiment").value = "other-drives"
+    shown = controls.RunControls(lay_out_recorded(tmp_path / "project"))
+    control(shown, "Experiment").value = "depth"
     first = shown.png
     assert first.startswith(b"\x89PNG")
     control(shown, "Quantity").value = "latency"

@@ -22,7 +22,7 @@ def run(tmp_path: Path) -> Project:
     project = copy_project(tmp_path / "project")
     project.edit("config/config.yaml", studies=STUDIES, drives=["c400"], repetitions=1)
     for number, study in enumerate(STUDIES):
-        content = yaml.safe_load((project.root / "config/studies/saif2020.yaml").read_text())
+        content = yaml.safe_load((project.root / "config/studies/tiny.yaml").read_text())
         vary = {"rw": ["read"], "bs": ["4k", f"{8 << number}k"]}
         content["experiments"] = {"reads": {"vary": vary, "drives": ["c400"]}}
         (project.root / f"config/studies/{study}.yaml").write_text(yaml.safe_dump(content))

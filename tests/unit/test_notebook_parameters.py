@@ -8,6 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
+from support import FIXTURE
 
 from iopatterns.workflow.notebooks import (
     NotebookError,
@@ -82,7 +83,7 @@ def test_a_parameter_without_a_default_must_be_given(project: Path) -> None:
 
 
 def test_declared_parameters_are_those_of_the_cell() -> None:
-    declared = parameters_of(Path(__file__).parents[2] / "notebooks" / "saif2020.ipynb")
+    declared = parameters_of(FIXTURE / "notebooks/tiny.ipynb")
     assert list(declared) == [
         "measurements",
         "tuning",

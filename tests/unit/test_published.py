@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import ROOT
+from support import FIXTURE, ROOT
 
 from iopatterns.analysis.published import conditions, load, load_drives
 from iopatterns.configuration import drive_entries
 from iopatterns.configuration.factors import get
 from iopatterns.configuration.sources import VALUE_COLUMNS, PublishedError
 
-SAIF2020 = ROOT / "data" / "published" / "saif2020"
 GOOD = {
     "id": "table9-x-read-4k",
     "place": "Table 9",
@@ -33,23 +32,6 @@ def write(folder: Path, *rows: dict[str, str]) -> Path:
     lines = [",".join(VALUE_COLUMNS), *(",".join(row.values()) for row in rows)]
     (folder / "values.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
-
-
-def test_saif2020_has_the_24_cells_of_tables_2_and_3() -> None:
-    table = load(SAIF2020).query("experiment == 'initial'")
-    cells = table.groupby(["place", "drive_key"]).size().to_dict()
-    assert cells == {
-        (place, key): 4 for place in ("Table 2", "Table 3") for key in ("px02ssf020", "px05smb040", "c400")
-    }
-    assert set(table["bs_bytes"]) == {4096, 28672}
-    assert (table["quote"] == table["printed"] + " " + table["unit"]).all()
-
-
-def test_saif2020_random_reads_of_the_drive_most_affected_are_as_printed() -> None:
-    table = load(SAIF2020).set_index("id")
-    assert table.loc["table2-px05smb040-read-4k", "value"] == 136
-    assert table.loc["table2-px05smb040-randread-4k", "value"] == 40.1
-    assert table.loc["table3-c400-randwrite-28k", "value"] == 86
 
 
 def test_the_digits_stay_as_printed(tmp_path: Path) -> None:
@@ -92,19 +74,6 @@ def test_a_number_printed_as_a_word_is_found_in_its_quote(tmp_path: Path) -> Non
         load(write(tmp_path, row | {"value": "11"}))
 
 
-def test_saif2020_has_numbers_of_each_section_that_has_any() -> None:
-    places = set(load(SAIF2020)["place"])
-    sections = {f"Section {number}" for number in ("1", "2", "3", "4", "4.1", "4.2", "4.3", "4.5")}
-    assert places == sections | {f"Table {number}" for number in (1, 2, 3, 4)}
-
-
-def test_saif2020_has_the_six_drives_of_tables_1_and_4() -> None:
-    drives = load_drives(SAIF2020)
-    assert drives.groupby("table").size().to_dict() == {"1": 3, "4": 3}
-    capacities = load(SAIF2020).query("quantity == 'capacity'").set_index("drive")
-    assert (capacities["printed"] + " " + capacities["unit"]).to_dict() == drives.set_index("drive")["size"].to_dict()
-
-
 def test_an_id_given_twice_names_both_lines(tmp_path: Path) -> None:
     with pytest.raises(PublishedError, match=r"line 3: id 'table9-x-read-4k' is already that of line 2"):
         load(write(tmp_path, GOOD, GOOD))
@@ -129,7 +98,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_study_without_a_folder_has_published_nothing(tmp_path: Path) -> None:
     assert load(tmp_path / "none").empty
     assert load_drives(tmp_path / "none").empty
-    assert list(load(tmp_path / "none").columns) == list(load(ROOT / "data/published/saif2020").columns)
+    assert list(load(tmp_path / "none").columns) == list(load(FIXTURE / "data/published/tiny").columns)
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
@@ -247,7 +216,7 @@ STUDIES = sorted(path.stem for path in (ROOT / "config/studies").glob("*.yaml"))
 @pytest.mark.parametrize("study", STUDIES)
 def test_each_value_that_is_measured_is_of_a_cell_of_the_study_s_grid(study: str) -> None:
     grid = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text(encoding="utf-8"))
-    for row in load(SAIF2020.parent / study).query("experiment != ''").to_dict("records"):
+    for row in load(ROOT / "data/published" / study).query("experiment != ''").to_dict("records"):
         body = grid["experiments"][row["experiment"]]
         asked = {"rw": row["rw"], "bs": row["bs"], **conditions(row["conditions"])}
         assert row["drive_key"] in body.get("drives", grid.get("drives", [])), row["id"]
@@ -264,6 +233,6 @@ def test_each_source_s_drives_are_those_that_its_study_names(study: str) -> None
     named = {drive for body in (grid, *grid["experiments"].values()) for drive in body.get("drives", [])}
     described = drive_entries.read(ROOT).entries
     models = {str(described[name].get("model")) for name in named}  # one drive may be measured in several states
-    listed = load_drives(SAIF2020.parent / study)["drive_key"]
+    listed = load_drives(ROOT / "data/published" / study)["drive_key"]
     # an experiment may run on drives of other sources besides
     assert {str(described[name].get("model")) for name in listed} <= models

@@ -29,7 +29,7 @@ def test_a_specification_has_a_type_for_each_kind_of_drive_that_is_measured_here
     assert DRIVE_TYPES.keys() == {name for name, kind in kinds.KINDS.items() if not kind.is_archived}
 
 
-@pytest.mark.parametrize("study", ["saif2020", "clarke2024", "zhou", "datasheets", "kapoor", "park2009"])
+@pytest.mark.parametrize("study", sorted(path.stem for path in ROOT.glob("config/studies/*.yaml")))
 def test_what_the_grid_makes_is_a_specification(study: str) -> None:
     overrides = {"drives": ["scratch", *config.load(ROOT).source_drives], "studies": [study]}
     found = list(grid.expand(config.load(ROOT, overrides), study))

@@ -22,7 +22,3 @@ def test_every_promise_has_a_test() -> None:
     promises = re.split(r"^(?=\*\*)", promised, flags=re.MULTILINE)[1:]
     assert promises
     assert [promise for promise in promises if not re.search(r"^- `tests/", promise, flags=re.MULTILINE)] == []
-
-
-def test_it_is_two_pages_at_most() -> None:
-    assert len(TEXT.split()) < 1000

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from recorded import RAW, RECORDED, REFUSERS, STEPS, asks, mean_of, only, study
-from support import ROOT
+from recorded import TINY
+from support import FIXTURE, FIXTURE_GRID, ROOT, recorded_file
 
 from iopatterns.analysis.quantities import QuantityError, read_executions
 from iopatterns.analysis.statistics import Method, interval
@@ -18,11 +18,15 @@ from iopatterns.analysis.tables import write_numbers
 from iopatterns.configuration.sources import VALUE_COLUMNS
 from iopatterns.study import BANDWIDTH, AnalysisError, Study
 
+RAW, STEPS, REFUSERS = TINY.raw, TINY.steps, ["c400", "ssdsc2kg480g7"]
+study, only, asks, mean_of = TINY.study, TINY.only, TINY.asks, TINY.mean_of
+
+
 # ---- Experiments and drives
 
 
 def test_experiments_are_those_of_the_study_s_configuration() -> None:
-    content = yaml.safe_load((ROOT / "config/studies/saif2020.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((FIXTURE / FIXTURE_GRID).read_text(encoding="utf-8"))
     assert sorted(study().experiments) == sorted(content["experiments"])
 
 
@@ -36,8 +40,7 @@ def test_an_experiment_whose_settings_no_drive_took_was_run_all_the_same() -> No
 
 
 def test_kinds_tell_how_each_drive_was_measured() -> None:
-    of_claims = ["hard-disk", "px05smb040-one-die", "px05smb040-page-4k", "px05smb040-page-64k"]
-    assert study().kinds == dict.fromkeys(["px02ssf020", "px05smb040", "c400", *REFUSERS, *of_claims], "twin")
+    assert study().kinds == {"c400": "twin", "ssdsc2kg480g7": "twin"}
 
 
 def test_bandwidth_is_in_megabytes_per_second() -> None:
@@ -46,8 +49,8 @@ def test_bandwidth_is_in_megabytes_per_second() -> None:
 
 def test_overview_counts_cells_and_executions_of_each_experiment_and_drive() -> None:
     table = study().overview().set_index(["experiment", "drive"])
-    assert list(table.loc["schedulers"].loc["px05smb040"]) == [160, 1600]
-    assert list(table.loc["refusing"].loc["mz7km240"]) == [4, 40]
+    assert list(table.loc["schedulers"].loc["c400"]) == [32, 320]
+    assert list(table.loc["refusing"].loc["c400"]) == [4, 40]
 
 
 def test_overview_counts_a_cell_for_each_experiment_that_asks_for_it() -> None:
@@ -56,7 +59,7 @@ def test_overview_counts_a_cell_for_each_experiment_that_asks_for_it() -> None:
 
 
 def test_the_executions_of_an_experiment_are_all_that_it_asks_for() -> None:
-    assert list(study().rows("read-ahead").index) == list(asks("read-ahead").index)
+    assert list(study().rows("toggle-wce").index) == list(asks("toggle-wce").index)
 
 
 def test_an_experiment_is_not_taken_for_another_whose_name_holds_its_own() -> None:
@@ -64,21 +67,21 @@ def test_an_experiment_is_not_taken_for_another_whose_name_holds_its_own() -> No
 
 
 def test_executions_of_several_experiments_are_each_there_once() -> None:
-    both = study().rows("read-ahead", "toggle-dra")
-    assert len(both) == 480
+    both = study().rows("initial", "block-size")
+    assert len(both) == 200
     assert not both.index.duplicated().any()
 
 
 def test_steps_are_those_of_the_experiments_asked_for() -> None:
-    assert study().tuned("refusing") == [step for step in STEPS if step["drive"] in REFUSERS]
+    assert study().tuned("refusing") == [step for step in STEPS if step["setting"] == "DRA"]
 
 
 def test_initial_drives_are_those_of_the_source_s_first_table() -> None:
-    assert study().drives("initial") == ["px02ssf020", "px05smb040", "c400"]
+    assert study().drives("initial") == ["c400", "ssdsc2kg480g7"]
 
 
 def test_drives_of_an_experiment_are_each_there_once() -> None:
-    assert study().drives("initial", "schedulers", "toggle-dra") == ["px02ssf020", "px05smb040", "c400"]
+    assert study().drives("initial", "schedulers", "depth") == ["c400", "ssdsc2kg480g7"]
 
 
 def test_drives_that_refused_their_settings_belong_to_the_experiment() -> None:
@@ -86,7 +89,7 @@ def test_drives_that_refused_their_settings_belong_to_the_experiment() -> None:
 
 
 def test_drives_without_any_execution_belong_to_the_experiment_whose_settings_they_refused() -> None:
-    assert only("px05smb040").drives("refusing") == REFUSERS
+    assert only("hard-disk").drives("refusing") == REFUSERS
 
 
 def test_an_experiment_that_was_not_run_has_no_drives() -> None:
@@ -97,7 +100,7 @@ def test_an_experiment_that_was_not_run_has_no_drives() -> None:
 
 
 def test_a_drive_that_refused_says_why_it_was_not_measured() -> None:
-    assert study().why_not("refusing", "ssdsc2bb300g4") == "ignored:\naccepted, but DRA still reads back as 0"
+    assert study().why_not("refusing", "ssdsc2kg480g7") == "ignored:\naccepted, but DRA still reads back as 0"
 
 
 def test_a_drive_of_which_nothing_is_known_was_not_measured() -> None:
@@ -108,8 +111,8 @@ def test_a_drive_of_which_nothing_is_known_was_not_measured() -> None:
 
 
 def test_summary_has_one_row_per_cell() -> None:
-    assert len(study().summary("initial")) == 24
-    assert len(study().summary("schedulers", ["set_scheduler"])) == 160
+    assert len(study().summary("initial")) == 16
+    assert len(study().summary("schedulers", ["set_scheduler"])) == 32
 
 
 def test_summary_recomputed_from_the_raw_executions_is_the_same() -> None:
@@ -124,8 +127,8 @@ def test_summary_recomputed_from_the_raw_executions_is_the_same() -> None:
 LEVELS = [
     ("schedulers", "set_scheduler"),
     ("concurrency", "numjobs"),
-    ("read-ahead", "set_DRA"),
-    ("toggle-rcd", "set_RCD"),
+    ("depth", "iodepth"),
+    ("toggle-wce", "set_WCE"),
 ]
 
 
@@ -145,7 +148,7 @@ def test_summary_of_an_experiment_without_executions_is_empty() -> None:
 
 
 def test_an_empty_summary_has_the_columns_of_any_other() -> None:
-    full, empty = study().summary("read-ahead", ["set_DRA"]), study().summary("other", ["set_DRA"])
+    full, empty = study().summary("toggle-wce", ["set_WCE"]), study().summary("other", ["set_WCE"])
     assert list(empty) == list(full)
 
 
@@ -157,10 +160,10 @@ def test_summary_has_the_study_s_confidence_and_method() -> None:
 
 def test_ratios_are_random_over_sequential_of_each_drive_and_block_size() -> None:
     rows = study().ratios("initial").set_index(["drive", "operation", "bs_bytes"])
-    at = {"drive": "px05smb040", "bs_bytes": 4096}
+    at = {"drive": "c400", "bs_bytes": 4096}
     expected = mean_of("initial", rw="randread", **at) / mean_of("initial", rw="read", **at)
-    assert len(rows) == 12
-    assert rows.loc[("px05smb040", "read", 4096), "ratio"] == pytest.approx(expected)
+    assert len(rows) == 8
+    assert rows.loc[("c400", "read", 4096), "ratio"] == pytest.approx(expected)
 
 
 # ---- Published values
@@ -168,7 +171,7 @@ def test_ratios_are_random_over_sequential_of_each_drive_and_block_size() -> Non
 
 def test_published_values_of_an_experiment_are_those_marked_so() -> None:
     rows = study().published("initial")
-    assert len(rows) == 24
+    assert len(rows) == 16
     assert set(rows["experiment"]) == {"initial"}
 
 
@@ -180,13 +183,13 @@ def test_published_values_are_selected_by_drive() -> None:
 
 def test_published_values_are_selected_by_workload() -> None:
     rows = study().published("initial", rw=["write", "randwrite"])
-    assert len(rows) == 12
+    assert len(rows) == 8
     assert set(rows["rw"]) == {"write", "randwrite"}
 
 
 def test_published_values_are_selected_by_drive_and_workload_together() -> None:
-    rows = study().published("initial", "px05smb040", ["randread"])
-    assert rows["value"].to_list() == [40.1, 220]
+    rows = study().published("initial", "c400", ["randread"])
+    assert rows["value"].to_list() == [25.3, 75]
 
 
 def test_published_values_of_a_drive_that_the_source_does_not_have_are_none() -> None:
@@ -194,13 +197,7 @@ def test_published_values_of_a_drive_that_the_source_does_not_have_are_none() ->
 
 
 def test_published_values_over_jobs_have_the_number_of_jobs() -> None:
-    assert study().published("concurrency")["numjobs"].to_list() == [16, 16, 16]
-
-
-def test_a_value_that_a_twin_was_fitted_to_says_so() -> None:
-    uses = study().values.set_index("id")["use"]
-    assert uses["table2-px05smb040-read-4k"] == "fitted"
-    assert uses["section4.2-read"] == "independent"
+    assert study().published("concurrency")["numjobs"].to_list() == [16, 16]
 
 
 def test_values_of_no_experiment_have_no_class() -> None:
@@ -212,7 +209,7 @@ def test_values_of_a_drive_that_was_measured_as_a_file_have_no_class(
     tmp_path: Path,
 ) -> None:
     RAW.assign(drive_kind="file").drop(columns="mb").to_parquet(tmp_path / "m.parquet")
-    tuning, published = RECORDED / "saif2020.tuning.json", ROOT / "data/published/saif2020"
+    tuning, published = recorded_file("tiny", "tuning.json"), FIXTURE / "data/published/tiny"
     found = Study.load(
         measurements=tmp_path / "m.parquet", tuning=tuning, published=published, twins=ROOT / "data/twins"
     )
@@ -230,8 +227,7 @@ def test_each_setting_that_was_not_taken_is_left_out_once() -> None:
     keys = ("drive", "setting", "wanted", "outcome")
     found = [tuple(step[key] for key in keys) for step in study().facts()["left_out"]]
     assert found == [
-        ("mz7km240", "DRA", 1, "not changeable"),
-        ("ssdsc2bb300g4", "DRA", 1, "ignored"),
+        ("c400", "DRA", 1, "not changeable"),
         ("ssdsc2kg480g7", "DRA", 1, "ignored"),
     ]
 
@@ -263,7 +259,7 @@ def test_doubts_about_a_real_drive_are_counted_by_cell() -> None:
     rising = rows["cell"] == rows["cell"].iloc[0]
     rows.loc[rising, "bandwidth_mb_per_s"] *= 1 + 0.1 * rows.loc[rising, "execution"].astype(float)
     (found,) = [each for each in replace(study(), executions=rows).doubts() if each["doubt"] == "not in a steady state"]
-    assert found == {"drive": "mydisk", "doubt": "not in a steady state", "cells": 1, "of": 8}
+    assert found == {"drive": "mydisk", "doubt": "not in a steady state", "cells": 1, "of": rows["cell"].nunique()}
 
 
 def test_cells_are_steady_where_each_execution_was() -> None:
@@ -385,8 +381,8 @@ def test_a_grid_of_workloads_and_block_sizes_alone_has_no_factors() -> None:
 
 
 def test_the_factors_of_an_experiment_are_those_that_it_varies() -> None:
-    found = {name: study().factors(name) for name in ("schedulers", "concurrency", "read-ahead")}
-    assert found == {"schedulers": ["set_scheduler"], "concurrency": ["numjobs"], "read-ahead": ["set_DRA"]}
+    found = {name: study().factors(name) for name in ("schedulers", "concurrency", "toggle-wce")}
+    assert found == {"schedulers": ["set_scheduler"], "concurrency": ["numjobs"], "toggle-wce": ["set_WCE"]}
 
 
 TABLE = (

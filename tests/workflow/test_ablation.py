@@ -6,17 +6,17 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from support import ROOT, Project, copy_project
+from support import FIXTURE, FIXTURE_DRIVES, FIXTURE_GRID, FIXTURE_STUDY, ROOT, Project, copy_project, fixture_root
 
 from iopatterns.configuration import config
 from iopatterns.workflow import ablation
 
-RECORD = "data/ablation/zhou.yaml"
-CLAIMS = "data/published/zhou/claims.yaml"
-# Of the claims about these experiments those that are told of what was fetched ahead; the first has two checks
-FLIPS = {"prefetch-not-used": ["read-ahead"], "sequential-reads-need-cache": ["read-ahead"]}
-TINY = {"drives": ["intel"], "studies": ["zhou"], "file_size": "64 MiB", "runtime": "50 ms", "repetitions": 2}
-MECHANISMS = {
+RECORD = "data/ablation.yaml"
+CLAIMS = "data/published/tiny/claims.yaml"
+# The claims that need what is fetched ahead; the last has two checks
+FLIPS = {name: ["read-ahead"] for name in ("reads-affected", "writes-less-than-reads", "gap-with-one-job")}
+MEASURED = {"drives": list(FIXTURE_DRIVES), "file_size": "64 MiB", "runtime": "50 ms", "repetitions": 2}
+MECHANISMS: dict[str, Any] = {
     "read-ahead": {"says": "The drive reads ahead", "set": [{"read_ahead.window": 0, "read_ahead.refill": 0}]},
     "seeks": {"says": "Heads move", "set": [{"disk.average_seek": 0}]},
 }
@@ -29,14 +29,11 @@ OWN = {"codewords": {"says": "They are small", "set": [{"flash.codeword": "1 MiB
 def ablated(module_disk_folder: Any) -> Project:
     """A project with the record of an ablation of read-ahead and seeks on one SSD, and its scorecard."""
     project = copy_project(module_disk_folder / "ablated")
-    project.edit("config/config.yaml", **TINY)
+    project.edit("config/config.yaml", **MEASURED)
     project.edit("config/ablations.yaml", mechanisms=MECHANISMS)
-    study = yaml.safe_load((project.root / "config/studies/zhou.yaml").read_text())
-    experiments = {name: study["experiments"][name] for name in ("baseline", "order", "alignment")}
-    # the levels of which the claims speak, and one beside them
-    experiments["order"]["vary"] |= {"skip": ["4k", "60k"]}
-    experiments["alignment"]["vary"] |= {"offset": [0, 512]}
-    project.edit("config/studies/zhou.yaml", experiments=experiments, mechanisms=OWN)
+    study = yaml.safe_load((FIXTURE / FIXTURE_GRID).read_text())
+    experiments = {name: study["experiments"][name] for name in ("initial", "concurrency")}
+    project.edit(FIXTURE_GRID, experiments=experiments)
     for target in ("ablate", "results/scorecard.json"):
         done = project.snakemake(target)
         assert done.returncode == 0, done.stdout
@@ -51,16 +48,16 @@ def record(project: Project) -> dict[str, Any]:
 
 def study_of(project: Project) -> dict[str, Any]:
     card = json.loads((project.root / "results/scorecard.json").read_text())
-    study: dict[str, Any] = card["studies"]["zhou"]
+    study: dict[str, Any] = card["studies"][FIXTURE_STUDY]
     return study
 
 
 def test_claims_on_what_is_fetched_ahead_rest_on_read_ahead_alone(ablated: Project) -> None:
-    assert record(ablated)["flips"] == FLIPS
+    assert record(ablated)["flips"] == {FIXTURE_STUDY: FLIPS}
 
 
 def test_a_drive_without_the_mechanism_is_not_measured(ablated: Project) -> None:
-    assert record(ablated)["mechanisms"] == {"read-ahead": ["intel"], "codewords": ["intel"]}
+    assert record(ablated)["drives"] == {"read-ahead": list(FIXTURE_DRIVES), "seeks": []}
     assert not list((ablated.root / "results/ablation/seeks").glob("*.parquet"))
 
 
@@ -96,8 +93,8 @@ def test_a_record_is_stale_once_one_of_several_checks_of_a_claim_has_changed(abl
     path = ablated.root / CLAIMS
     before = path.read_text(encoding="utf-8")
     content = yaml.safe_load(before)
-    (claim,) = [each for each in content["claims"] if each["id"] == "prefetch-not-used"]
-    claim["checks"][1]["check"]["at_most"] = 0.2
+    (claim,) = [each for each in content["claims"] if each["id"] == "gap-with-one-job"]
+    claim["checks"][1]["check"]["at_most"] = 0.8
     try:
         path.write_text(yaml.safe_dump(content), encoding="utf-8")
         assert ablated.snakemake("results/scorecard.json").returncode == 0
@@ -107,22 +104,22 @@ def test_a_record_is_stale_once_one_of_several_checks_of_a_claim_has_changed(abl
 
 
 def test_what_several_checks_of_a_claim_need_is_measured(ablated: Project) -> None:
-    table = pd.read_parquet(ablated.root / "results/ablation/read-ahead/zhou.parquet")
-    assert {"alignment", "order"} <= {name for names in table["experiments"] for name in names.split()}
+    table = pd.read_parquet(ablated.root / "results/ablation/read-ahead/tiny.parquet")
+    assert {"initial", "concurrency"} <= {name for names in table["experiments"] for name in names.split()}
 
 
 def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Project) -> None:
     content = record(ablated)
-    content["made_from"]["data/twins/intel.yaml"] = "0" * 16
+    content["made_from"]["data/twins/c400.yaml"] = "0" * 16
     before = (ablated.root / RECORD).read_bytes()
     try:
         (ablated.root / RECORD).write_text(yaml.safe_dump(content))
         assert ablated.snakemake("results/scorecard.json").returncode == 0
-        assert study_of(ablated)["ablation"]["stale"] == ["data/twins/intel.yaml"]
+        assert study_of(ablated)["ablation"]["stale"] == ["data/twins/c400.yaml"]
         told = ablated.iopatterns("scorecard", "--expect")
         assert told.returncode == 0, told.stdout
         told = ablated.iopatterns("scorecard")
-        assert f"{RECORD} is stale: data/twins/intel.yaml changed since it was made" in told.stdout
+        assert "data/ablation.yaml is stale: data/twins/c400.yaml changed since it was made" in told.stdout
         assert "snakemake --cores 2 ablate" in told.stdout
     finally:
         (ablated.root / RECORD).write_bytes(before)
@@ -161,18 +158,17 @@ def test_a_mechanism_that_cannot_be_switched_off_is_told_before_anything_runs(
 
 
 def test_what_a_drive_sets_stays_set_when_a_mechanism_is_off() -> None:
-    drive = config.load(ROOT, {}).drives["wsl-ssd-cold"]
-    off: Any = ablation.Mechanism("frames", "It has frames", switches=[{"link.frame_time": 0}]).off(drive)
-    assert dict(drive).get("set") == {"read_cache.initial": "0"}
-    assert off["set"] == {"read_cache.initial": "0", "link.frame_time": "0"}
+    drive: Any = {**config.load(fixture_root()).drives["c400"], "set": {"ftl.initial_state": "random"}}
+    off: Any = ablation.Mechanism("read-ahead", "It reads ahead", switches=MECHANISMS["read-ahead"]["set"]).off(drive)
+    assert drive["set"] == {"ftl.initial_state": "random"}
+    assert off["set"] == {"ftl.initial_state": "random", "read_ahead.window": "0", "read_ahead.refill": "0"}
 
 
 def test_a_mechanism_of_some_models_is_off_in_these_alone() -> None:
-    drives = config.load(ROOT, {}).drives
-    smaller = ablation.Mechanism(
-        "map", "It maps", switches=[{"flash.page": "8 KiB", "page_mapping.unit": "8 KiB"}], models=["intel"]
-    )
-    assert [name for name, drive in drives.items() if smaller.off(drive)] == ["intel"]
+    drives = config.load(fixture_root()).drives
+    switches = MECHANISMS["read-ahead"]["set"]
+    off = ablation.Mechanism("read-ahead", "It reads ahead", switches=switches, models=["c400"])
+    assert [name for name, drive in drives.items() if off.off(drive)] == ["c400"]
 
 
 def test_each_declared_mechanism_can_be_switched_off_and_a_drive_of_the_default_has_it() -> None:

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import ROOT, Project, copy_project, pdf_text, shortened
+from support import FIXTURE, Project, copy_project, pdf_text
 
-STUDY = "config/studies/saif2020.yaml"
-DRIVES = ["px05smb040", "scratch"]
+STUDY = "config/studies/tiny.yaml"
+DRIVES = ["c400", "scratch"]
 TOOLS_OF_A_DRIVE = {"fio", "sdparm", "sg_modes"}
 
 
 def little(root: Path) -> Project:
     """Return a project with a twin and a real file, and cells whose settings the file does not take."""
     project = copy_project(root)
-    experiments = yaml.safe_load((ROOT / STUDY).read_text())["experiments"]
-    project.edit(STUDY, experiments=shortened({name: experiments[name] for name in ("initial", "refusing")}))
+    experiments = yaml.safe_load((FIXTURE / STUDY).read_text())["experiments"]
+    project.edit(STUDY, experiments={name: experiments[name] for name in ("initial", "refusing")})
     project.edit("config/config.yaml", drives=DRIVES, runtime="50 ms")
     return project
 
@@ -91,7 +91,7 @@ def test_tables_figures_and_numbers_are_those_of_the_measuring_machine(measured:
     assert len(results(analysed, "tables")) > 9
     scorecard = "results/scorecard.json"
     assert (analysed.root / scorecard).read_bytes() == (measured.root / scorecard).read_bytes()
-    table = "results/measurements/saif2020.parquet"
+    table = "results/measurements/tiny.parquet"
     assert (analysed.root / table).read_bytes() == (measured.root / table).read_bytes()
 
 
@@ -102,15 +102,15 @@ def test_raw_files_and_sidecars_are_those_that_were_measured(measured: Project, 
         return {str(path.relative_to(raw)): path.read_bytes() for path in paths}
 
     assert of(analysed) == of(measured)
-    assert len(of(analysed)) == 2 * 2 * (8 + 8 + 8)  # raw and sidecar; two executions; initial on both, refusing on one
+    assert len(of(analysed)) == 2 * 2 * 4 * 8  # raw and sidecar; two executions; two experiments on two drives
 
 
 def test_cells_that_the_drive_did_not_take_are_told_as_where_it_was_measured(
     measured: Project, analysed: Project
 ) -> None:
-    steps = "results/measurements/saif2020.tuning.json"
+    steps = "results/measurements/tiny.tuning.json"
     assert (analysed.root / steps).read_bytes() == (measured.root / steps).read_bytes()
-    assert json.loads((analysed.root / "results/colophon.json").read_text())["studies"]["saif2020"]["left_out"] == 8
+    assert json.loads((analysed.root / "results/colophon.json").read_text())["studies"]["tiny"]["left_out"] == 8 + 4
 
 
 def test_colophon_says_that_the_drives_were_measured_elsewhere(measured: Project, analysed: Project) -> None:
@@ -125,7 +125,7 @@ def test_colophon_says_that_the_drives_were_measured_elsewhere(measured: Project
     said = analysed.iopatterns("summary", "--since", "0")
     assert "scratch (archive of kind file: scratch.tar.xz)" in said.stdout
     assert "nothing had to be measured anew" in said.stdout
-    assert "not compared: px05smb040, scratch came out of archives" in said.stdout
+    assert "not compared: c400, scratch came out of archives" in said.stdout
 
 
 def test_a_second_run_does_nothing(analysed: Project) -> None:
@@ -147,13 +147,13 @@ def test_what_is_unpacked_packs_to_the_same_bytes(office: Project) -> None:
 
 
 def test_a_deleted_raw_file_comes_back_out_of_the_archive(office: Project) -> None:
-    gone = sorted(office.root.glob("data/raw/scratch/saif2020/*/01.json"))[0]
+    gone = sorted(office.root.glob("data/raw/scratch/tiny/*/01.json"))[0]
     before = gone.read_bytes()
     gone.unlink()
     done = office.snakemake(str(gone.relative_to(office.root)))
     assert done.returncode == 0, done.stdout
     assert "Unpacking scratch" in done.stdout
-    assert "Unpacking px05smb040" not in done.stdout
+    assert "Unpacking c400" not in done.stdout
     assert gone.read_bytes() == before
 
 
@@ -162,7 +162,7 @@ def measured_again(module_disk_folder: Path) -> Project:
     """Another measurement of the same cells of the file drive, packed."""
     project = little(module_disk_folder / "lab-again")
     project.edit("config/config.yaml", drives=["scratch"])
-    assert project.snakemake("collect_saif2020").returncode == 0
+    assert project.snakemake("collect_tiny").returncode == 0
     assert project.iopatterns("archive", "scratch").returncode == 0
     return project
 
@@ -173,12 +173,12 @@ def test_another_archive_in_its_place_is_unpacked_again(measured_again: Project,
     shutil.copy(measured_again.root / "data/archives/scratch.tar.xz", archive)
     if age == "older":
         os.utime(archive, (1e9, 1e9))
-    done = office.snakemake("collect_saif2020")
+    done = office.snakemake("collect_tiny")
     assert done.returncode == 0, done.stdout
-    name = "scratch/saif2020"
+    name = "scratch/tiny"
     unpacked = {path: content for path, content in office.raw_files().items() if path.startswith(name)}
     assert unpacked == measured_again.raw_files()
-    assert "Nothing to be done" in office.snakemake("-n", "collect_saif2020").stdout
+    assert "Nothing to be done" in office.snakemake("-n", "collect_tiny").stdout
 
 
 def test_fewer_repetitions_use_the_first(measured: Project, no_fio: str, disk_folder: Path) -> None:
@@ -186,17 +186,17 @@ def test_fewer_repetitions_use_the_first(measured: Project, no_fio: str, disk_fo
     project.edit("config/config.yaml", repetitions=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", no_fio)
-        done = project.snakemake("collect_saif2020")
+        done = project.snakemake("collect_tiny")
     assert done.returncode == 0, done.stdout
-    colophon = json.loads((project.root / "results/measurements/saif2020.provenance.json").read_text())
-    assert colophon["executions"] == 16
+    colophon = json.loads((project.root / "results/measurements/tiny.provenance.json").read_text())
+    assert colophon["executions"] == 16 + 4
 
 
 def test_more_repetitions_than_packed_are_told_with_cell_and_both_numbers(office: Project) -> None:
     office.edit("config/config.yaml", repetitions=5)
     wrong = office.snakemake("-n")
     assert wrong.returncode == 2
-    assert "px05smb040.tar.xz holds 2 executions of the cell saif2020/read-4k-j1-" in wrong.stdout
+    assert "c400.tar.xz holds 2 executions of the cell tiny/read-4k-j1-" in wrong.stdout
     assert "repetitions asks for 5" in wrong.stdout
     assert "Traceback" not in wrong.stdout
 
@@ -204,9 +204,9 @@ def test_more_repetitions_than_packed_are_told_with_cell_and_both_numbers(office
 def test_an_experiment_that_the_study_no_longer_has_is_left_out(office: Project) -> None:
     experiments = yaml.safe_load((office.root / STUDY).read_text())["experiments"]
     office.edit(STUDY, experiments={"initial": experiments["initial"]})
-    done = office.snakemake("collect_saif2020")
+    done = office.snakemake("collect_tiny")
     assert done.returncode == 0, done.stdout
-    provenance = json.loads((office.root / "results/measurements/saif2020.provenance.json").read_text())
+    provenance = json.loads((office.root / "results/measurements/tiny.provenance.json").read_text())
     assert (provenance["cells"], provenance["left_out"]) == (16, 0)
 
 
@@ -215,7 +215,7 @@ def test_an_archive_without_an_experiment_of_the_study_is_told(office: Project) 
     office.edit(STUDY, experiments={"other": experiments["initial"]})
     wrong = office.snakemake("-n")
     assert wrong.returncode == 2
-    assert "holds no cell of an experiment that saif2020 has. It holds saif2020: initial" in wrong.stdout
+    assert "holds no cell of an experiment that tiny has. It holds tiny: initial" in wrong.stdout
 
 
 def test_a_drive_by_another_name_is_analysed_under_it(measured: Project, no_fio: str, disk_folder: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_drive_by_another_name_is_analysed_under_it(measured: Project, no_fio:
     assert done.returncode == 0, done.stdout
     drive = json.loads((project.root / "results/colophon.json").read_text())["drives"][0]
     assert (drive["name"], drive["archive"]["drive"]) == ("lab.disk-1", "scratch")
-    assert "lab.disk-1" in (project.root / "results/tables/saif2020/ratios.csv").read_text()
+    assert "lab.disk-1" in (project.root / "results/tables/tiny/ratios.csv").read_text()
 
 
 def test_a_missing_archive_is_told_before_anything_runs(office: Project) -> None:
@@ -246,7 +246,7 @@ def test_a_truncated_archive_lays_out_nothing(measured: Project, no_fio: str, di
     archive.write_bytes(archive.read_bytes()[:-100])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", no_fio)
-        wrong = project.snakemake("collect_saif2020")
+        wrong = project.snakemake("collect_tiny")
     assert wrong.returncode == 1
     assert "data/archives/scratch.tar.xz: cut short, " in wrong.stdout
     assert "Traceback" not in wrong.stdout
@@ -259,7 +259,7 @@ def test_what_was_measured_here_is_not_replaced(measured: Project, disk_folder: 
     before = project.raw_files()
     archived = {"scratch": {"kind": "archive", "path": "data/archives/scratch.tar.xz"}}
     project.edit("config/drives.yaml", **archived)
-    refused = project.snakemake("collect_saif2020")
+    refused = project.snakemake("collect_tiny")
     assert refused.returncode == 1
     assert "data/raw/scratch: holds raw files that were measured here" in refused.stdout
     assert project.raw_files() == before
@@ -269,6 +269,6 @@ def test_what_was_unpacked_is_not_taken_for_measured_here(office: Project) -> No
     office.edit("config/drives.yaml", scratch={"kind": "file", "path": "data/scratch/scratch.bin"})
     office.edit("config/config.yaml", repetitions=3)
     office.edit("config/config.yaml", drives=["scratch"])
-    refused = office.snakemake("collect_saif2020")
+    refused = office.snakemake("collect_tiny")
     assert refused.returncode == 1
     assert "data/raw/scratch: holds what was measured elsewhere" in refused.stdout

@@ -23,7 +23,7 @@ def office(module_disk_folder: Path) -> Project:
         twin = {"kind": "twin", "model": "c400", **({"set": values} if values else {})}
         lab.edit("config/drives.yaml", **{name: twin})
         lab.edit("config/config.yaml", drives=[name], repetitions=3)
-        assert (done := lab.snakemake("measure_saif2020")).returncode == 0, done.stdout
+        assert (done := lab.snakemake("measure_tiny")).returncode == 0, done.stdout
         assert (packed := lab.iopatterns("archive", name)).returncode == 0, packed.stdout
         shutil.copy(lab.root / ARCHIVES[name]["path"], project.root / "data/archives")
     project.edit("config/drives.yaml", **ARCHIVES)
@@ -48,7 +48,7 @@ def test_their_spread_is_told_beside_that_within_each(office: Project) -> None:
     assert "bandwidth of 3 drives at 8 points: " in said.stdout
     assert "results/spread: the table, and a figure of each experiment" in said.stdout
     points = pd.read_csv(office.root / "results/spread/bandwidth.csv")
-    rows = pd.read_parquet(office.root / "results/measurements/saif2020.parquet")
+    rows = pd.read_parquet(office.root / "results/measurements/tiny.parquet")
     for point in points.to_dict("records"):
         size = int(str(point["point"]).rsplit(" ", 1)[1]) * 1024
         here = rows[(rows["rw"] == point["rw"]) & (rows["bs_bytes"] == size)]
@@ -59,7 +59,7 @@ def test_their_spread_is_told_beside_that_within_each(office: Project) -> None:
     random_reads = points[points["rw"] == "randread"]
     assert set(random_reads["verdict"]) == {"drives differ"}
     assert (random_reads["between"] > random_reads["within"]).all()
-    assert (office.root / "results/spread/saif2020-initial-bandwidth.svg").exists()
+    assert (office.root / "results/spread/tiny-initial-bandwidth.svg").exists()
 
 
 def test_a_drive_that_is_not_there_is_told(office: Project) -> None:

@@ -14,7 +14,7 @@ from support import ROOT, copy_project, files_of_the_user
 
 PAGE, _, UNDOING = (ROOT / "docs/first-changes.md").read_text(encoding="utf-8").partition("## Undo it\n")
 TABLES = ROOT / "docs/images/first-changes"
-AS_COMMITTED = ("config/config.yaml", "config/studies/saif2020.yaml")
+AS_COMMITTED = ("config/config.yaml",)
 MEASURED = "snakemake --cores 1 --configfile mine.yaml\n"
 
 

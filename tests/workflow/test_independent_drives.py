@@ -28,7 +28,7 @@ def project_on(loops: dict[str, Loop], root: Path, independent: list[str]) -> Pr
     project.edit("config/drives.yaml", **entries)
     project.edit("config/config.yaml", drives=list(loops), independent_drives=independent, runtime="500 ms")
     one = {"vary": {"rw": ["read", "randread"], "bs": ["4k"]}}
-    project.edit("config/studies/saif2020.yaml", experiments={"one": one})
+    project.edit("config/studies/tiny.yaml", experiments={"one": one})
     return project
 
 
@@ -50,7 +50,7 @@ def test_drives_overlap_only_where_they_are_declared_independent(
     loops: dict[str, Loop], disk_folder: Path, independent: list[str]
 ) -> None:
     project = project_on(loops, disk_folder / "project", independent)
-    done = project.snakemake("--cores", "3", "collect_saif2020")
+    done = project.snakemake("--cores", "3", "collect_tiny")
     assert done.returncode == 0, done.stdout
     ran = intervals(project)
     assert {name: len(runs) for name, runs in ran.items()} == dict.fromkeys(loops, 4)

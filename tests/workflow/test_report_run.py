@@ -32,11 +32,11 @@ def test_report_holds_what_was_measured(built: Project) -> None:
 
 def test_every_declared_result_is_there_and_not_empty(built: Project) -> None:
     results = built.root / "results"
-    for name in ("table2", "table3"):
+    for name in ("reads", "writes"):
         for suffix in ("csv", "tex", "typ"):
-            assert (results / f"tables/saif2020/{name}.{suffix}").stat().st_size > 0
-    assert (results / "figures/saif2020/initial.svg").stat().st_size > 0
-    assert (results / "notebooks/saif2020.ipynb").stat().st_size > 0
+            assert (results / f"tables/tiny/{name}.{suffix}").stat().st_size > 0
+    assert (results / "figures/tiny/initial.svg").stat().st_size > 0
+    assert (results / "notebooks/tiny.ipynb").stat().st_size > 0
 
 
 def test_second_run_does_nothing(built: Project) -> None:
@@ -50,7 +50,7 @@ def test_same_raw_files_give_the_same_bytes(built: Project) -> None:
         return {str(path): path.read_bytes() for path in [*files, built.root / "results/report.pdf"]}
 
     before = derived()
-    again = built.snakemake("--forcerun", "collect_saif2020")
+    again = built.snakemake("--forcerun", "collect_tiny")
     assert again.returncode == 0, again.stdout
     assert derived() == before
 
@@ -61,7 +61,7 @@ def test_report_of_a_single_execution_a_cell_is_typeset(built: Project, module_d
     done = single.snakemake("--config", "repetitions=1")
     assert done.returncode == 0, done.stdout
     assert json.loads((single.root / "results/colophon.json").read_text())["executions"] == 8
-    facts = json.loads((single.root / "results/numbers/saif2020.json").read_text())["facts"]
+    facts = json.loads((single.root / "results/numbers/tiny.json").read_text())["facts"]
     assert facts["executions"]["cv_largest_percent"] is None
 
 
@@ -81,20 +81,20 @@ def test_summary_without_results_says_what_to_do(project: Project) -> None:
 
 
 def test_changed_raw_file_is_named_and_gives_no_table(project: Project) -> None:
-    project.edit("config/studies/saif2020.yaml", experiments={"one": {"vary": {"rw": ["read"], "bs": ["4k"]}}})
-    assert project.snakemake("collect_saif2020").returncode == 0
+    project.edit("config/studies/tiny.yaml", experiments={"one": {"vary": {"rw": ["read"], "bs": ["4k"]}}})
+    assert project.snakemake("collect_tiny").returncode == 0
     raw = sorted((project.root / "data/raw").rglob("01.json"))[0]
     raw.write_bytes(raw.read_bytes().replace(b'"iops" : ', b'"iops" : 9'))
-    (project.root / "results/measurements/saif2020.parquet").unlink()
-    failed = project.snakemake("collect_saif2020")
+    (project.root / "results/measurements/tiny.parquet").unlink()
+    failed = project.snakemake("collect_tiny")
     assert failed.returncode == 1
     assert f"{raw.relative_to(project.root)}: changed since it was measured" in failed.stdout
-    assert not (project.root / "results/measurements/saif2020.parquet").exists()
+    assert not (project.root / "results/measurements/tiny.parquet").exists()
 
 
 def start(project: Project) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [*TAKES_CTRL_C, *SNAKEMAKE, "collect_saif2020"],
+        [*TAKES_CTRL_C, *SNAKEMAKE, "collect_tiny"],
         cwd=project.root,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -121,7 +121,7 @@ def scratch_processes(project: Project) -> list[int]:
 @pytest.mark.parametrize("how", ["Ctrl-C", "SIGKILL"])
 def test_interrupted_run_stops_at_once_and_goes_on_where_it_stopped(project: Project, how: str) -> None:
     project.edit("config/config.yaml", runtime="300 ms", repetitions=4)
-    project.edit("config/studies/saif2020.yaml", experiments={"one": {"vary": {"rw": ["read", "write"], "bs": ["4k"]}}})
+    project.edit("config/studies/tiny.yaml", experiments={"one": {"vary": {"rw": ["read", "write"], "bs": ["4k"]}}})
     run = start(project)
     wait_for_first_raw_file(project)
     if how == "Ctrl-C":
@@ -132,7 +132,7 @@ def test_interrupted_run_stops_at_once_and_goes_on_where_it_stopped(project: Pro
     wait_for(lambda: not scratch_processes(project), 3, otherwise="fio still runs")
     before = project.raw_files()
     assert 1 <= len(before) < 8
-    done = project.snakemake("collect_saif2020")
+    done = project.snakemake("collect_tiny")
     assert done.returncode == 0, done.stdout
     after = project.raw_files()
     assert len(after) == 8
@@ -141,11 +141,11 @@ def test_interrupted_run_stops_at_once_and_goes_on_where_it_stopped(project: Pro
 
 
 def test_failing_fio_is_heard_and_leaves_no_raw_file(project: Project) -> None:
-    study = "config/studies/saif2020.yaml"
+    study = "config/studies/tiny.yaml"
     project.edit(
         study, experiments={"one": {"vary": {"rw": ["randread"], "bs": ["4k"], "random_distribution": ["odd"]}}}
     )
-    failed = project.snakemake("collect_saif2020")
+    failed = project.snakemake("collect_tiny")
     assert failed.returncode == 1
     assert "fio: option <random_distribution" in failed.stdout or "random_distribution" in failed.stdout
     assert "odd" in failed.stdout
@@ -158,7 +158,7 @@ def test_second_run_in_the_same_folder_is_turned_away(project: Project) -> None:
     run = start(project)
     try:
         wait_for_first_raw_file(project)
-        second = project.snakemake("collect_saif2020")
+        second = project.snakemake("collect_tiny")
         assert second.returncode == 1
         assert f"Process {run.pid} is running this workflow already" in second.stdout
     finally:

@@ -18,68 +18,18 @@ def run(root: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> "subproces
     return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
 
 
-def test_help_names_the_two_commands() -> None:
-    said = run(ROOT, "--help")
-    assert said.returncode == 0
-    assert "snakemake --cores 1" in said.stdout
-    assert "run the tests" in said.stdout
-
-
-def test_help_names_the_two_ways_to_run_less_or_more_tests() -> None:
-    said = run(ROOT, "--help").stdout
-    assert "test --quick [ARGS]" in said
-    assert "test --all [ARGS]" in said
-
-
-def handed_to_python(folder: Path, *arguments: str) -> list[str]:
-    """Return the lists of packages that a command asks for, and then what it hands to python."""
-    text = (ROOT / "reproduce.sh").read_text(encoding="utf-8")
-    assert text.count("\nset_up() {") == 1
-    dispatch = text.replace("\nset_up() {", '\nset_up() { printf "%s\\n" "$@"; }\nunused() {')
-    (folder / "reproduce.sh").write_text(dispatch, encoding="utf-8")
-    (folder / "python").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
-    (folder / "python").chmod(0o755)
-    said = run(folder, *arguments, prefix=("env", f"PATH={folder}:{os.environ['PATH']}"))
-    assert said.returncode == 0, said.stderr
-    return [line for line in said.stdout.splitlines() if line]
-
-
-PYTEST = ["-m", "pytest", "--numprocesses=auto", "--dist=loadfile", "--no-loadscope-reorder"]
-
-
-def test_tests_take_what_pytest_takes(tmp_path: Path) -> None:
-    assert handed_to_python(tmp_path, "test") == PYTEST
-    assert handed_to_python(tmp_path, "test", "tests/attacks", "-x") == [*PYTEST, "tests/attacks", "-x"]
-
-
-def test_quick_tests_are_those_of_units_and_twins(tmp_path: Path) -> None:
-    assert handed_to_python(tmp_path, "test", "--quick", "-x") == [
-        *PYTEST,
-        "-m",
-        "not slow",
-        "--hypothesis-profile=quick",
-        "tests/unit",
-        "tests/twin",
-        "-x",
-    ]
-
-
-def test_all_tests_have_the_packages_that_some_need(tmp_path: Path) -> None:
-    assert handed_to_python(tmp_path, "test", "--all", "-x") == ["envs/apt-tests.txt", *PYTEST, "-x"]
-
-
 @pytest.fixture(scope="module")
 def quick(module_disk_folder: Path) -> Project:
     """A checkout with a little study, in which the quick report was made; nothing was installed."""
     project = copy_project(module_disk_folder / "project")
-    project.edit("config/config.yaml", drives=["c400", "px02ssf020"], runtime="20 ms")
-    project.edit("config/quick.yaml", drives=["c400"])
+    project.edit("config/config.yaml", drives=["c400", "ssdsc2kg480g7"], runtime="20 ms")
+    project.edit("config/quick.yaml", drives=["c400"], studies=["tiny"])
     text = (ROOT / "reproduce.sh").read_text(encoding="utf-8")
     set_up = f'\nset_up() {{ export PATH="{Path(sys.executable).parent}:$PATH"; }}\nunused() {{'
     (project.root / "reproduce.sh").write_text(text.replace("\nset_up() {", set_up), encoding="utf-8")
     said = run(project.root, "quick")
     assert said.returncode == 0, said.stderr
-    assert "saif2020 differs from the default in" not in said.stdout  # of this copy no default is recorded
+    assert "tiny differs from the default in" not in said.stdout  # of this copy no default is recorded
     assert "Measured: 16 executions" in said.stdout
     return project
 
@@ -94,8 +44,8 @@ def test_what_the_quick_report_measured_is_used_by_the_whole_one(quick: Project)
     assert {path.split("/")[0] for path in before} == {"c400"}
     dry = quick.snakemake("-n")
     assert dry.returncode == 0, dry.stdout
-    assert "Measuring saif2020 on px02ssf020: " in dry.stdout
-    assert "Measuring saif2020 on c400: " not in dry.stdout
+    assert "Measuring tiny on ssdsc2kg480g7: " in dry.stdout
+    assert "Measuring tiny on c400: " not in dry.stdout
 
 
 def test_the_quick_report_can_be_made_again_and_measures_nothing_twice(quick: Project) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import ROOT, Project, copy_project
+from support import Project, copy_project
 
 from iopatterns.configuration import config
 from iopatterns.workflow import rule_code, study_rules, twin_models
 
-STUDY = "config/studies/saif2020.yaml"
+STUDY = "config/studies/tiny.yaml"
 
 # Two experiments of two cells each, so that an option can change in one of them alone.
 EXPERIMENTS = {
@@ -29,15 +29,15 @@ def base(module_disk_folder: Path) -> Project:
     project = copy_project(module_disk_folder / "base")
     project.edit("config/config.yaml", runtime="20 ms", repetitions=3)
     project.edit(STUDY, experiments=EXPERIMENTS)
-    done = project.snakemake("collect_saif2020")
+    done = project.snakemake("collect_tiny")
     assert done.returncode == 0, done.stdout
     return project
 
 
 # What each rule of a default run that runs code of the package runs; those that measure go by what is asked for alone
 RUNS = {
-    "collect_saif2020": ["workflow/scripts/collect.py"],
-    "analyse_saif2020": ["workflow/scripts/analyse.py", "notebooks/saif2020.ipynb"],
+    "collect_tiny": ["workflow/scripts/collect.py"],
+    "analyse_tiny": ["workflow/scripts/analyse.py", "notebooks/tiny.ipynb"],
     "judge": ["workflow/scripts/judge.py"],
     "report": ["workflow/scripts/report.py"],
 }
@@ -49,10 +49,10 @@ def reported(base: Project, module_disk_folder: Path) -> Project:
     project = Project(module_disk_folder / "reported")
     shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
     conf = config.load(project.root)
-    results = ["numbers/saif2020.json", "scorecard.json", "report.pdf", "colophon.json"]
+    results = ["numbers/tiny.json", "scorecard.json", "report.pdf", "colophon.json"]
     for file in [
-        *study_rules.tables(conf, "saif2020"),
-        *study_rules.figures(conf, "saif2020"),
+        *study_rules.tables(conf, "tiny"),
+        *study_rules.figures(conf, "tiny"),
         *(f"results/{name}" for name in results),
     ]:
         path = project.root / file
@@ -108,11 +108,11 @@ def would_measure(project: Project) -> set[str]:
     """Return the readable names of the cells that a full run would measure."""
     dry = project.snakemake("-n")
     assert dry.returncode == 0, dry.stdout
-    return set(re.findall(r"Measuring saif2020 on scratch: (\S+)-[0-9a-f]{8}$", dry.stdout, flags=re.MULTILINE))
+    return set(re.findall(r"Measuring tiny on scratch: (\S+)-[0-9a-f]{8}$", dry.stdout, flags=re.MULTILINE))
 
 
 def test_without_a_change_nothing_runs(base: Project) -> None:
-    assert "Nothing to be done" in base.snakemake("-n", "collect_saif2020").stdout
+    assert "Nothing to be done" in base.snakemake("-n", "collect_tiny").stdout
 
 
 def test_without_a_change_nothing_is_measured(measured: Project) -> None:
@@ -129,7 +129,7 @@ def test_comments_and_descriptions_run_nothing(base: Project) -> None:
         base.edit("config/drives.yaml", **drives)
         for file in before:
             (base.root / file).write_text("# a comment\n" + (base.root / file).read_text())
-        assert "Nothing to be done" in base.snakemake("-n", "collect_saif2020").stdout
+        assert "Nothing to be done" in base.snakemake("-n", "collect_tiny").stdout
     finally:
         for file, text in before.items():
             (base.root / file).write_text(text)
@@ -138,10 +138,10 @@ def test_comments_and_descriptions_run_nothing(base: Project) -> None:
 @pytest.mark.parametrize(
     ("module", "some_that_run"),
     [
-        ("raw/tuning_steps.py", {"collect_saif2020", "judge"}),  # collect -> raw.sidecars -> raw.tuning_steps
+        ("raw/tuning_steps.py", {"collect_tiny", "judge"}),  # collect -> raw.sidecars -> raw.tuning_steps
         ("base/errors.py", RUNS.keys()),
         ("judging/formulas.py", {"judge"}),  # judge -> judging.scorecard -> … -> judging.formulas
-        ("analysis/prose.py", {"analyse_saif2020"}),  # which notebooks alone rest on
+        ("analysis/outputs.py", {"analyse_tiny"}),  # which notebooks alone rest on
         ("measuring/cell.py", set()),
     ],
 )
@@ -160,7 +160,8 @@ def test_a_changed_module_runs_exactly_what_rests_on_it_and_measures_nothing(
 
 def test_what_fits_and_what_converts_traces_run_again_when_their_code_changes(reported: Project) -> None:
     fits = [f"results/twins/{model}.yaml" for model in twin_models.fitted(reported.root)]
-    trace = shutil.copy(ROOT / "data/traces/park2009/calls/mpi-n-to-1.parquet", reported.root)
+    trace = reported.root / "mine.strace"
+    trace.write_text('7 1.0 open("/f", O_RDONLY) = 3\n7 1.2 read(3, "", 512) = 512\n')
     converted, own = "results/calls/mine.parquet", ["--config", f"traces={{mine: {{path: {trace}}}}}"]
     for result in (*fits, converted):
         (reported.root / result).parent.mkdir(exist_ok=True)
@@ -192,7 +193,7 @@ def test_more_repetitions_run_all_cells_and_keep_what_is_measured(measured: Proj
     measured.edit("config/config.yaml", repetitions=6)
     assert len(would_measure(measured)) == 4
     before = measured.raw_files()
-    done = measured.snakemake("collect_saif2020")
+    done = measured.snakemake("collect_tiny")
     assert done.returncode == 0, done.stdout
     after = measured.raw_files()
     assert len(after) == 2 * len(before)
@@ -203,7 +204,7 @@ def test_fewer_repetitions_measure_nothing(base: Project, disk_folder: Path) -> 
     project = Project(disk_folder / "copy")
     shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
     project.edit(STUDY, repetitions=4)
-    assert project.snakemake("collect_saif2020").returncode == 0
+    assert project.snakemake("collect_tiny").returncode == 0
     project.edit(STUDY, repetitions=2)
     assert would_measure(project) == set()
 
@@ -211,11 +212,11 @@ def test_fewer_repetitions_measure_nothing(base: Project, disk_folder: Path) -> 
 # Snakemake is told of the last execution alone, as long as all are there
 @pytest.mark.parametrize("execution", ["01", "03"])
 def test_deleted_raw_file_is_measured_again(measured: Project, execution: str) -> None:
-    cell = next((measured.root / "data/raw").glob("scratch/saif2020/randread-28k-*"))
+    cell = next((measured.root / "data/raw").glob("scratch/tiny/randread-28k-*"))
     before = {path.name: path.read_bytes() for path in cell.glob("*.json")}
     (cell / f"{execution}.json").unlink()
     assert would_measure(measured) == {"randread-28k-j1"}
-    targets = ("measure_saif2020", "collect_saif2020")
+    targets = ("measure_tiny", "collect_tiny")
     done = measured.snakemake(*targets)
     assert done.returncode == 0, done.stdout
     assert "Collecting the raw files" in done.stdout
@@ -229,10 +230,10 @@ def test_deleted_raw_file_is_measured_again(measured: Project, execution: str) -
 def test_a_raw_file_that_was_changed_is_refused(base: Project, disk_folder: Path, execution: str) -> None:
     project = Project(disk_folder / "copy")
     shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
-    assert "Nothing to be done" in project.snakemake("-n", "collect_saif2020").stdout
-    changed = next((project.root / "data/raw").glob(f"scratch/saif2020/randread-28k-*/{execution}.json"))
+    assert "Nothing to be done" in project.snakemake("-n", "collect_tiny").stdout
+    changed = next((project.root / "data/raw").glob(f"scratch/tiny/randread-28k-*/{execution}.json"))
     changed.write_text(f"{changed.read_text()} ")
-    refused = project.snakemake("collect_saif2020")
+    refused = project.snakemake("collect_tiny")
     assert refused.returncode != 0
     assert str(changed.relative_to(project.root)) in refused.stdout
     assert "Measuring" not in refused.stdout

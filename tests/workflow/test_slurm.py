@@ -23,10 +23,10 @@ from support import Project, copy_project
 from iopatterns.base import files
 
 A, B = slurm.NODES
-TWIN = "px05smb040"
+TWIN = "c400"
 # One of a name that no study has, so that any cell is measured on it
 MINE = {"kind": "twin", "model": TWIN}
-STUDY = "config/studies/saif2020.yaml"
+STUDY = "config/studies/tiny.yaml"
 # As a user calls it, but that the end of a job is seen sooner
 SNAKEMAKE = (sys.executable, "-m", "snakemake", "--profile", "profiles/slurm")
 SOONER = ("--slurm-init-seconds-before-status-checks", "2")
@@ -171,7 +171,7 @@ def test_twins_give_the_bytes_that_one_machine_gives(reported: tuple[Project, st
     local = copy_project(disk_folder / "local")
     local.edit("config/config.yaml", drives=[TWIN], runtime="100 ms")
     shutil.copy(project.root / STUDY, local.root / STUDY)
-    done = local.snakemake("measure_saif2020", "--config", "runtime=100 ms")
+    done = local.snakemake("measure_tiny", "--config", "runtime=100 ms")
     assert done.returncode == 0, done.stdout
     there = {path: content for path, content in project.raw_files().items() if path.startswith(f"{TWIN}/")}
     assert there == local.raw_files()
@@ -181,7 +181,7 @@ def test_a_drive_of_another_host_is_not_measured_here(reported: tuple[Project, s
     project = Project(disk_folder / "project")
     shutil.copytree(reported[0].root, project.root, ignore=shutil.ignore_patterns(".snakemake", "scratch.bin*"))
     shutil.rmtree(project.root / "data/raw")
-    refused = project.snakemake("measure_saif2020")
+    refused = project.snakemake("measure_tiny")
     assert refused.returncode == 2
     assert f"config/drives.yaml: scratch.host: {A} has this drive, and this host is" in refused.stdout
     assert "snakemake --profile profiles/slurm" in refused.stdout
@@ -203,11 +203,11 @@ def test_jobs_of_two_checkouts_and_somebody_logged_in_never_measure_one_drive_at
     first, second, logged_in = (
         little(disk_folder / name, {"disk": entry(disk, B)}, **values) for name in ("first", "second", "logged-in")
     )
-    with running(cluster, first, "measure_saif2020") as one, running(cluster, second, "measure_saif2020") as other:
+    with running(cluster, first, "measure_tiny") as one, running(cluster, second, "measure_tiny") as other:
         until(lambda: sidecars(first, "disk") or sidecars(second, "disk"), one, cluster)
         # on the node itself, whose name it bears there
         node = {**environment(), "SLURMD_NODENAME": B}
-        command = [sys.executable, "-m", "snakemake", "--cores", "1", "measure_saif2020"]
+        command = [sys.executable, "-m", "snakemake", "--cores", "1", "measure_tiny"]
         by_hand = run_patiently(command, 300, cwd=logged_in.root, env=node, stdout=subprocess.PIPE, text=True)
         assert by_hand.returncode == 0, by_hand.stdout
         for each in (one, other):
@@ -216,8 +216,8 @@ def test_jobs_of_two_checkouts_and_somebody_logged_in_never_measure_one_drive_at
     ran = intervals(first, second, logged_in)
     assert len(ran) == 3 * 12
     assert all(ended <= started for (_, ended), (started, _) in itertools.pairwise(ran))
-    told = (first.root / "results/logs/measure/disk/measure_saif2020_1.log").read_text()
-    told += (second.root / "results/logs/measure/disk/measure_saif2020_1.log").read_text()
+    told = (first.root / "results/logs/measure/disk/measure_tiny_1.log").read_text()
+    told += (second.root / "results/logs/measure/disk/measure_tiny_1.log").read_text()
     assert "drive 'disk' is being measured by " in told
 
 
@@ -292,7 +292,7 @@ def test_what_a_host_lacks_is_told_before_anything_is_queued(
         first, second = said.stdout.splitlines()
         assert first.startswith(f"{A} ready")
         assert second.startswith(f"{B} {told.format(**places)}")
-        refused = run(cluster, ready_made, "measure_saif2020")
+        refused = run(cluster, ready_made, "measure_tiny")
     assert refused.returncode == 1
     assert f"Nothing is queued: hosts lack what jobs need.\n{second}\n" in refused.stdout
     assert "Traceback" not in refused.stdout
@@ -304,7 +304,7 @@ def test_a_host_that_the_cluster_does_not_have_is_told_with_the_nearest(
     cluster: slurm.Cluster, ready_made: Project, disk: Loop
 ) -> None:
     ready_made.edit("config/drives.yaml", disk=entry(disk, "disk-bb"))
-    refused = run(cluster, ready_made, "measure_saif2020")
+    refused = run(cluster, ready_made, "measure_tiny")
     assert refused.returncode == 2
     assert (
         f"config/drives.yaml: disk.host: the cluster has no host 'disk-bb'. Did you mean '{B}'? There: {A}, {B}.\n"
@@ -336,7 +336,7 @@ def test_a_node_that_dies_loses_its_batch_which_is_measured_once_it_is_back(
     before, (level, wanted) = disk.present_scheduler(), other_scheduler(disk)
     few_cells(project, scheduler=[level])
     journals = Path(os.environ["IOPATTERNS_STATE"]) / "journal"
-    with running(cluster, project, "measure_saif2020") as process:
+    with running(cluster, project, "measure_tiny") as process:
         until(lambda: len(sidecars(project, "disk")) >= 2, process, cluster)
         cluster.kill_node(B)
         try:
@@ -366,7 +366,7 @@ def test_a_host_that_takes_no_jobs_holds_up_its_own_drives_alone(
     project = little(disk_folder / "project", {"disk": entry(disk, B), "mine": MINE})
     cluster.run("scontrol", "update", f"nodename={B}", "state=drain", "reason=tests")
     try:
-        with running(cluster, project, "measure_saif2020") as process:
+        with running(cluster, project, "measure_tiny") as process:
             until(lambda: len(sidecars(project, "mine")) == 2, process, cluster)
             assert sidecars(project, "disk") == []
             cluster.run("scontrol", "update", f"nodename={B}", "state=resume")
@@ -386,10 +386,10 @@ def test_a_job_at_its_time_limit_keeps_what_it_has_and_is_begun_again(
     project = little(disk_folder / "project", drives, repetitions=8, runtime="10 s")
     before = disk.present_scheduler()
     few_cells(project, scheduler=[other_scheduler(disk)[0]])
-    limit = "measure_saif2020_1:runtime=1 if attempt == 1 else 30"
-    done = run(cluster, project, "measure_saif2020", "--set-resources", limit)
+    limit = "measure_tiny_1:runtime=1 if attempt == 1 else 30"
+    done = run(cluster, project, "measure_tiny", "--set-resources", limit)
     assert done.returncode == 0, f"{done.stdout}\n{cluster.logs()}"
-    assert "Failed (it reached its time limit): Measuring saif2020 on disk: " in done.stdout
+    assert "Failed (it reached its time limit): Measuring tiny on disk: " in done.stdout
     assert "It is begun again." in done.stdout
     assert len(sidecars(project, "disk")) == 8
     assert every_raw_file_is_whole(project)
@@ -407,7 +407,7 @@ def test_a_full_shared_disk_loses_what_is_not_written_and_no_more(cluster: slurm
             cluster.kill_node(node)
             cluster.start_node(node)
             ready(cluster, node)
-        full = run(cluster, project, "measure_saif2020", "--retries", "0")
+        full = run(cluster, project, "measure_tiny", "--retries", "0")
         assert full.returncode == 1
         assert "No space left on device" in full.stdout + "".join(
             path.read_text() for path in (project.root / "results/logs/measure").rglob("*.log")
@@ -416,7 +416,7 @@ def test_a_full_shared_disk_loses_what_is_not_written_and_no_more(cluster: slurm
         kept = project.raw_files()
         assert every_raw_file_is_whole(project)
         subprocess.run(["mount", "-o", "remount,size=100m", str(raw)], check=True)
-        done = run(cluster, project, "measure_saif2020")
+        done = run(cluster, project, "measure_tiny")
         assert done.returncode == 0, done.stdout
         assert {path: content for path, content in project.raw_files().items() if path in kept} == kept
         assert len(project.raw_files()) == 32 * 5

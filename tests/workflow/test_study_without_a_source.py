@@ -75,10 +75,10 @@ def test_the_scorecard_leaves_it_out_and_nothing_fails(alone: Project) -> None:
 
 
 def test_beside_a_study_with_a_source_that_one_alone_is_judged(alone: Project) -> None:
-    overrides = ("studies=[saif2020,mine]", "drives=[c400]", "repetitions=2")
+    overrides = ("studies=[tiny,mine]", "drives=[c400]", "repetitions=2")
     done = alone.snakemake("--config", *overrides)
     assert done.returncode == 0, done.stdout
-    assert list(json.loads((alone.root / "results/scorecard.json").read_text())["studies"]) == ["saif2020"]
+    assert list(json.loads((alone.root / "results/scorecard.json").read_text())["studies"]) == ["tiny"]
     assert "What I wanted to know" in text_of(alone)
 
 

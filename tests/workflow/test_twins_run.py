@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support import Project, copy_project, loaded_machine
 
-TWINS = {"drives": ["px02ssf020", "px05smb040", "c400"], "file_size": "64 MiB", "runtime": "50 ms"}
+TWINS = {"drives": ["c400", "mine"], "file_size": "64 MiB", "runtime": "50 ms"}
 
 
 def results_of(project: Project) -> dict[str, bytes]:
@@ -18,24 +18,30 @@ def results_of(project: Project) -> dict[str, bytes]:
     return {**project.raw_files(), **derived}
 
 
+def on_twins(root: Path) -> Project:
+    """Return a copy of the project that measures two simulated drives, one of them under a name of its own."""
+    project = copy_project(root)
+    project.edit("config/config.yaml", **TWINS)
+    project.edit("config/drives.yaml", mine={"kind": "twin", "model": "ssdsc2kg480g7"})
+    return project
+
+
 @pytest.fixture(scope="module")
 def idle(module_disk_folder: Path) -> Project:
     """A tiny run on twins."""
-    project = copy_project(module_disk_folder / "idle")
-    project.edit("config/config.yaml", **TWINS)
+    project = on_twins(module_disk_folder / "idle")
     done = project.snakemake()
     assert done.returncode == 0, done.stdout
     return project
 
 
 def test_a_run_on_a_loaded_machine_gives_the_same_bytes(idle: Project, disk_folder: Path) -> None:
-    project = copy_project(disk_folder / "loaded")
-    project.edit("config/config.yaml", **TWINS)
+    project = on_twins(disk_folder / "loaded")
     with loaded_machine():
         done = project.snakemake("--cores", "2")
     assert done.returncode == 0, done.stdout
     expected, found = results_of(idle), results_of(project)
-    assert len(idle.raw_files()) == 48
+    assert len(idle.raw_files()) == 32
     assert found.keys() == expected.keys()
     assert [name for name in expected if found[name] != expected[name]] == []
 
@@ -53,11 +59,11 @@ def test_manifest_of_the_same_run_agrees_and_of_another_names_the_files(idle: Pr
     assert "byte for byte" in same.stdout
     other = Project(disk_folder / "other")
     shutil.copytree(idle.root, other.root)
-    table = other.root / "results/tables/saif2020/table2.csv"
-    table.write_text(table.read_text().replace("fitted", "guessed"))
+    table = other.root / "results/tables/tiny/reads.csv"
+    table.write_text(table.read_text().replace("independent", "guessed"))
     differs = other.iopatterns("manifest")
     assert differs.returncode == 1
-    assert "results/tables/saif2020/table2.csv" in differs.stdout
+    assert "results/tables/tiny/reads.csv" in differs.stdout
 
 
 def test_manifest_of_another_configuration_is_not_held_against(idle: Project, disk_folder: Path) -> None:
@@ -74,20 +80,19 @@ def test_changed_model_measures_its_cells_anew(idle: Project, disk_folder: Path)
     project = Project(disk_folder / "changed")
     shutil.copytree(idle.root, project.root)
     model = project.root / "data/twins/own.yaml"
-    text = (project.root / "data/twins/px05smb040.yaml").read_text()
+    text = (project.root / "data/twins/ssdsc2kg480g7.yaml").read_text()
     model.write_text(text.replace("page_time: {value: 100 ns", "page_time: {value: 200 ns"))
-    project.edit("config/studies/saif2020.yaml", twins={"px05smb040": {"model": "data/twins/own.yaml"}})
-    (project.root / "config/studies/clarke2024.yaml").unlink()  # which names the drive of the shipped model
+    project.edit("config/drives.yaml", mine={"kind": "twin", "model": "data/twins/own.yaml"})
     dry = project.snakemake("-n")
     assert dry.returncode == 0, dry.stdout
-    assert dry.stdout.count("Measuring saif2020 on px05smb040: ") == 8
-    assert "Measuring saif2020 on c400" not in dry.stdout
+    assert dry.stdout.count("Measuring tiny on mine: ") == 8
+    assert "Measuring tiny on c400" not in dry.stdout
 
 
 def test_unknown_model_is_told_with_the_nearest(project: Project) -> None:
-    project.edit("config/drives.yaml", mine={"kind": "twin", "model": "px05smb04"})
+    project.edit("config/drives.yaml", mine={"kind": "twin", "model": "c40"})
     project.edit("config/config.yaml", drives=["mine"])
     wrong = project.snakemake("-n")
     assert wrong.returncode == 2
-    assert "no such model. Did you mean 'px05smb040'?" in wrong.stdout
+    assert "no such model. Did you mean 'c400'?" in wrong.stdout
     assert "Traceback" not in wrong.stdout

@@ -1,41 +1,22 @@
-"""The twins of the drives of clarke2024 and zhou, through fio: published values, and what the sources say of them."""
+"""The twins of the drives of zhou through fio: the published values, and what the slides say of the drives."""
 
 import math
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import ROOT
-from twins import fio
+from twins import a_second, fio, iops, mean_fit_errors
 
 from iopatterns.analysis import published
+from iopatterns.lab import explore
+from iopatterns.twin import models
 
 pytestmark = pytest.mark.slow  # some hundred runs of fio together
 
-PUBLISHED = {
-    row["id"]: float(row["value"])
-    for study in ("clarke2024", "zhou")
-    for row in published.load(ROOT / "data/published" / study).to_dict("records")
-    if row["quantity"] in {"iops", "read iops", "latency"}
-}
+PUBLISHED = published.load(ROOT / "data/published/zhou").set_index("id")["value"]
 DIRECT = ["pqi", "ocz"]  # drives that write directly into flash
 SSDS = [*DIRECT, "intel"]
-
-
-def measured(state: Path, model: str, rw: str, *options: str) -> dict[str, Any]:
-    """Return the one job of a second of 4 KiB requests, one at a time, in the first GiB."""
-    content = fio(
-        state, "--ioengine=psync", "--size=1g", f"--rw={rw}", "--time_based=1", "--runtime=1s", *options, model=model
-    )
-    (job,) = content["jobs"]
-    assert job["error"] == 0
-    return dict(job)
-
-
-def iops(state: Path, model: str, rw: str, *options: str) -> float:
-    job = measured(state, model, rw, *options)
-    return float(job["read"]["iops"] + job["write"]["iops"])
 
 
 def mean_iops(state: Path, model: str, rw: str, *options: str) -> float:
@@ -43,49 +24,14 @@ def mean_iops(state: Path, model: str, rw: str, *options: str) -> float:
 
 
 def write_us(state: Path, model: str, rw: str, *options: str) -> float:
-    return float(measured(state, model, rw, *options)["write"]["lat_ns"]["mean"] / 1000)
+    return float(a_second(state, model, rw, *options)["write"]["lat_ns"]["mean"] / 1000)
 
 
-# ---- one serial server behind an asynchronous interface: clarke2024
-
-
-@pytest.mark.parametrize("depth", [1, 4, 16, 64, 256, 1024])
-def test_depth_raises_the_latency_and_not_the_rate_where_submitting_blocks(tmp_path: Path, depth: int) -> None:
-    job = measured(tmp_path, "wsl-ssd", "randread", "--ioengine=libaio", f"--iodepth={depth}", "--runtime=8s")
-    read = job["read"]
-    service_us = 1e6 / read["iops"]
-    assert read["iops"] == pytest.approx(PUBLISHED[f"depth-{depth}-iops"], rel=0.05)
-    assert read["lat_ns"]["mean"] / 1e6 == pytest.approx(PUBLISHED[f"depth-{depth}-latency"], rel=0.05)
-    # the time goes by inside io_submit(); what is over waits until the others have been submitted
-    assert read["slat_ns"]["mean"] / 1000 == pytest.approx(service_us, rel=0.03)
-    if depth > 1:
-        assert read["clat_ns"]["mean"] / 1000 == pytest.approx((depth - 1) * service_us, rel=0.03)
-
-
-@pytest.mark.parametrize("size", ["4k", "16k", "32k", "128k"])
-def test_a_large_request_goes_in_several_messages(tmp_path: Path, size: str) -> None:
-    mix = ["--ioengine=libaio", "--iodepth=32", f"--bs={size}", "--runtime=4s"]
-    job = measured(tmp_path, "wsl-ssd", "randrw", *mix)
-    assert job["read"]["iops"] == pytest.approx(PUBLISHED[f"size-{size}-iops"], rel=0.10)
-    assert job["read"]["lat_ns"]["mean"] / 1e6 == pytest.approx(PUBLISHED[f"size-{size}-latency"], rel=0.10)
-
-
-def test_jobs_that_submit_blocking_share_the_one_server(tmp_path: Path) -> None:
-    one = iops(tmp_path, "wsl-ssd", "randread", "--ioengine=libaio", "--iodepth=8")
-    four = iops(tmp_path, "wsl-ssd", "randread", "--ioengine=libaio", "--iodepth=8", "--numjobs=4", "--group_reporting")
-    assert one <= four < 1.1 * one
-
-
-# ---- SSDs of 2008 and a hard disk: zhou
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("model", "rw"), [(m, rw) for m in ("pqi", "intel") for rw in ("randread", "randwrite")])
 def test_the_rates_that_were_fitted_to_come_out_of_fio(tmp_path: Path, model: str, rw: str) -> None:
     assert mean_iops(tmp_path, model, rw) == pytest.approx(PUBLISHED[f"mix-{model}-{rw}"], rel=0.02)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model", ["pqi", "intel"])
 def test_one_write_among_a_hundred_reads_costs_more_than_its_own_time(tmp_path: Path, model: str) -> None:
     read, write = (mean_iops(tmp_path, model, rw) for rw in ("randread", "randwrite"))
@@ -107,7 +53,6 @@ def test_with_a_cache_a_random_write_takes_a_fraction_of_a_millisecond(tmp_path:
     assert write_us(tmp_path, "intel", "write:-4k") < 100  # in place: what is in the cache is written again
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shift", ["512", "1k", "2k"])
 def test_misaligned_writes_cost_two_units_on_ssds_and_nothing_on_a_disk(tmp_path: Path, shift: str) -> None:
     def ratio(model: str, rw: str) -> float:
@@ -188,3 +133,16 @@ def test_writes_and_then_the_same_reads_are_replayed(tmp_path: Path, model: str,
     (job,) = fio(tmp_path, *options, model=model)["jobs"]
     assert (job["write"]["total_ios"], job["read"]["total_ios"]) == (200, 200)
     assert (job["write"]["io_bytes"], job["read"]["io_bytes"]) == (200 * 4096, 200 * 4096)
+
+
+@pytest.mark.parametrize("model", ["pqi", "intel"])
+def test_errors_of_the_published_values_are_small(model: str) -> None:
+    fitted, predicted = mean_fit_errors(model)
+    assert fitted <= 0.01
+    assert predicted <= 0.10
+
+
+def test_garbage_collection_ends_a_stream_before_it_takes_long() -> None:
+    worn = explore.simulate(models.load("intel"), explore.Workload("randwrite", 65536, requests=4000))
+    assert 0 < worn.requests < 4000
+    assert worn.counters["units_programmed"] < 30 * 4000

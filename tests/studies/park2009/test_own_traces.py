@@ -6,7 +6,7 @@ from typing import Any
 import park2009
 import pytest
 import yaml
-from support import ROOT, Project
+from support import FIXTURE_GRID, ROOT, Project
 
 from iopatterns import calls
 from iopatterns.analysis import applications
@@ -99,14 +99,14 @@ def test_a_trace_that_has_changed_since_it_was_planned_is_not_replayed(trace: Pa
 
 
 def test_a_study_of_ones_own_names_some_or_all_traces(project: Project, trace: Path) -> None:
-    study = yaml.safe_load((project.root / "config/studies/saif2020.yaml").read_text())
+    study = yaml.safe_load((project.root / FIXTURE_GRID).read_text())
     traces = {name: {"path": str(trace), "process": process} for name, process in {"a": 7, "b": 8}.items()}
 
     def names(vary: object) -> set[str]:
         experiments = {**study["experiments"], "mine": {"vary": {"trace": vary}}}
-        project.edit("config/studies/saif2020.yaml", experiments=experiments)
+        project.edit(FIXTURE_GRID, experiments=experiments)
         conf = config.load(project.root, {"traces": traces})
-        found = [cell.specification["fio"].get("trace") for cell in grid.expand(conf, "saif2020")]
+        found = [cell.specification["fio"].get("trace") for cell in grid.expand(conf, "tiny")]
         return {name for name in found if name}
 
     assert names(["b"]) == {"b"}

@@ -15,6 +15,9 @@ from support import ROOT, Project, copy_project, pdf_text, shortened
 from iopatterns.base import files
 
 STUDY = "config/studies/park2009.yaml"
+# Runs of the workflow
+pytestmark = pytest.mark.slow
+
 RECORDED = ROOT / "data/traces/park2009/calls/mpi-n-to-1.parquet"
 
 
@@ -47,7 +50,7 @@ def project(module_disk_folder: Path) -> Project:
     made = copy_project(module_disk_folder / "project")
     trace = trace_of_dd(module_disk_folder / "traced")
     keep(made, "transfer", "own")
-    made.edit("config/drives.yaml", mine={"kind": "twin", "model": "px05smb040"})
+    made.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
     only = {"only": "*/in"} if shutil.which("strace") else {}
     made.edit(
         "config/config.yaml",

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from support import ROOT, Project, copy_project, lay_out_recorded
+from support import FIXTURE_STUDY, ROOT, Project, copy_project, lay_out_recorded
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
@@ -191,7 +191,7 @@ def test_a_trace_of_a_program_that_waited_for_another_drive_is_replayed_on_that(
 
 def test_no_drive_has_a_mechanism_whose_traces_the_configured_studies_do_not_replay(project: Project) -> None:
     (mechanism,) = declared(project)
-    conf = config.load(project.root, {"drives": [DRIVE, "c400"], "studies": ["saif2020"]})
+    conf = config.load(project.root, {"drives": [DRIVE, "c400"], "studies": [FIXTURE_STUDY]})
     assert not mechanism.without(conf).drives
 
 
@@ -232,7 +232,7 @@ def test_the_record_lists_the_drives_that_replay_the_trace(measured: Path, proje
 
 @pytest.mark.slow
 def test_records_of_other_studies_stay_as_they_are(measured: Path, project: Project) -> None:
-    other = project.root / "data/ablation/zhou.yaml"
+    other = project.root / f"data/ablation/{FIXTURE_STUDY}.yaml"
     other.write_text("as it was", encoding="utf-8")
     before = (project.root / RECORD).read_bytes()
     assert ablation.record(project.root, {}, measured).splitlines()[-1] == f"{RECORD}: written"

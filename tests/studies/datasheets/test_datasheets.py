@@ -5,8 +5,7 @@ from functools import cache
 
 import datasheets
 import pandas as pd
-from recorded import RECORDED
-from support import ROOT
+from support import ROOT, recorded_file
 
 from iopatterns.study import Study
 
@@ -16,8 +15,8 @@ OF = ["bandwidth", "iops", "latency"]
 @cache
 def study() -> Study:
     return Study.load(
-        measurements=RECORDED / "datasheets.parquet",
-        tuning=RECORDED / "datasheets.tuning.json",
+        measurements=recorded_file("datasheets", "parquet"),
+        tuning=recorded_file("datasheets", "tuning.json"),
         published=ROOT / "data/published/datasheets",
         twins=ROOT / "data/twins",
     )

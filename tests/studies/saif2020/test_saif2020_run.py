@@ -12,6 +12,8 @@ from support import ROOT, Project, copy_project, shortened
 
 from iopatterns.workflow.planned_cells import load
 
+pytestmark = pytest.mark.slow
+
 STUDY = "config/studies/saif2020.yaml"
 DRIVES = ["px02ssf020", "px05smb040", "c400", "mz7km240", "ssdsc2bb300g4", "ssdsc2kg480g7"]
 LITTLE = {"patterns": ["read", "randread", "write", "randwrite"], "reads": ["read", "randread"]}
@@ -26,7 +28,7 @@ def done(module_disk_folder: Path) -> Project:
     study["levels"] = LITTLE
     study["experiments"]["concurrency"]["vary"] |= {"numjobs": [1, 4], "bs": ["4k", "64k"]}
     project.edit(STUDY, **study | {"experiments": shortened(study["experiments"])})
-    project.edit("config/config.yaml", drives=DRIVES, runtime="20 ms", file_size="64 MiB")
+    project.edit("config/config.yaml", drives=DRIVES, studies=["saif2020"], runtime="20 ms", file_size="64 MiB")
     ran = project.snakemake("--cores", "2")
     assert ran.returncode == 0, ran.stdout
     assert project.iopatterns("scorecard", "--expect").returncode == 0
@@ -57,10 +59,6 @@ def test_a_refused_setting_has_an_outcome_and_no_executions(done: Project) -> No
     assert not ((executions["drive"] == "mz7km240") & (executions["set_DRA"] == 1)).any()
 
 
-def test_a_second_run_has_nothing_to_do(done: Project) -> None:
-    assert "Nothing to be done" in done.snakemake("-n").stdout
-
-
 def test_the_summary_counts_executions_of_fio_alone(done: Project) -> None:
     said = done.iopatterns("summary", "--since", "0")
     assert said.returncode == 0, said.stdout
@@ -71,16 +69,6 @@ def test_the_summary_counts_executions_of_fio_alone(done: Project) -> None:
     left_out = re.search(r"not applicable: (\d+) of saif2020, (\d+) executions", said.stdout)
     assert left_out is not None
     assert int(left_out[2]) == 2 * int(left_out[1]) == planned - len(executions)
-
-
-def test_another_block_size_runs_its_own_cells_alone(done: Project, disk_folder: Path) -> None:
-    project = Project(disk_folder / "copy")
-    shutil.copytree(done.root, project.root)
-    project.edit(STUDY, levels={**LITTLE, "block_sizes": ["4k", "64k", "128k"]})
-    dry = project.snakemake("-n")
-    # figure 2: four workloads; figure 3: four under each of four schedulers; figure 5: two with read-ahead on and off
-    assert f"saif2020: {4 + 16 + 4} cells new: bs=128k\n" in dry.stdout
-    assert "cells changed" not in dry.stdout
 
 
 def test_the_scorecard_agrees_with_what_is_expected(done: Project) -> None:

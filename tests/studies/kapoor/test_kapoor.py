@@ -17,8 +17,7 @@ import pandas as pd
 import pytest
 import yaml
 from PIL import Image, ImageSequence
-from recorded import RECORDED
-from support import ROOT
+from support import ROOT, recorded_file
 
 from iopatterns import twin
 from iopatterns.analysis import published, replays
@@ -421,8 +420,8 @@ def test_replays_whose_blocks_are_known_at_the_end_alone_have_no_animation() -> 
 
 def recorded_study() -> Study:
     return Study.load(
-        measurements=RECORDED / "kapoor.parquet",
-        tuning=RECORDED / "kapoor.tuning.json",
+        measurements=recorded_file("kapoor", "parquet"),
+        tuning=recorded_file("kapoor", "tuning.json"),
         published=FOLDER,
         twins=ROOT / "data/twins",
     )

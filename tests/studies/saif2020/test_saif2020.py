@@ -9,13 +9,16 @@ from typing import Any
 import pandas as pd
 import pytest
 import saif2020
-from recorded import REFUSERS, asks, mean_of, only, study
+from recorded import Recorded
 
 from iopatterns.analysis.tables import write_numbers
 
 pytestmark = pytest.mark.slow  # each recomputes a recorded study
 
 LIMIT = "section3-write-gap"
+SAIF2020 = Recorded("saif2020")
+study, only, asks, mean_of = SAIF2020.study, SAIF2020.only, SAIF2020.asks, SAIF2020.mean_of
+REFUSERS = ["mz7km240", "ssdsc2bb300g4", "ssdsc2kg480g7"]
 
 
 @cache
@@ -134,3 +137,9 @@ def test_a_finding_tells_apart_only_what_the_interval_tells_apart() -> None:
     other = {**ratio, "operation": "write", "high": 0.95}
     lines = saif2020.findings(replace(study(), steps=[]), pd.DataFrame([ratio, other]))
     assert [line.rsplit(": ", 1)[1] for line in lines] == ["not told apart", "slower"]
+
+
+def test_a_value_that_a_twin_was_fitted_to_says_so() -> None:
+    uses = study().values.set_index("id")["use"]
+    assert uses["table2-px05smb040-read-4k"] == "fitted"
+    assert uses["section4.2-read"] == "independent"
