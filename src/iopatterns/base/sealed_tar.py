@@ -10,14 +10,13 @@ import json
 import lzma
 import math
 import os
-import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iopatterns.base import messages
+from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 
 MANIFEST = "manifest.json"
@@ -274,30 +273,13 @@ def opened(path: Path, format_: Format) -> io.BufferedReader:
 
     Raises the format's error at once for what is no plain file, or too large for one.
     """
-    noun, error_of = format_.noun, format_.error
     try:
-        # a fifo would otherwise wait for somebody who writes to it
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return files.open_bounded(path, _MOST_FILE_BYTES)
     except FileNotFoundError:
-        raise error_of(f"{path}: there is no such file. Put the {noun} there, or give the path of one.") from None
-    except (OSError, ValueError) as error:  # ValueError for a path with a zero byte
-        what = error.strerror if isinstance(error, OSError) else str(error)
-        raise error_of(
-            f"{messages.printable(path)}: cannot be read: {what}. Give the path of {format_.a_noun}."
+        raise format_.error(
+            f"{path}: there is no such file. Put the {format_.noun} there, or give the path of one."
         ) from None
-    state = os.fstat(descriptor)
-    if not stat.S_ISREG(state.st_mode):
-        os.close(descriptor)
-        raise error_of(f"{path}: not a file but {_kind(state.st_mode)}. Give the path of {format_.a_noun}.")
-    if state.st_size > _MOST_FILE_BYTES:
-        os.close(descriptor)
-        raise error_of(
-            f"{path}: has {state.st_size} bytes, and {format_.a_noun} has at most {_MOST_FILE_BYTES}. Give the path of"
-            f" {format_.a_noun}."
-        )
-    return open(descriptor, "rb")
-
-
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a fifo", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
+    except files.UnreadableError as error:
+        raise format_.error(
+            f"{messages.printable(path)}: cannot be read: {error}. Give the path of {format_.a_noun}."
+        ) from None
