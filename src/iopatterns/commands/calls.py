@@ -39,8 +39,8 @@ def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["
     skipped = calls.Skipped() if given["skip_bad"] else None
     notes = calls.Notes(skipped)
     yield calls.open_trace(paths, notes=notes, **{name: given[name] for name in ("name", "only", "adapter")})
-    if skipped is not None and skipped.count:
-        messages.say("\n".join([f"Skipped {skipped.count} faulty lines. The first:", *skipped.first]))
+    if skipped is not None:
+        skipped.report()
     if notes.left_out:
         messages.say(f"Skipped {notes.left_out} reads and writes without an open file, such as those of pipes.")
 
