@@ -18,22 +18,9 @@ from iopatterns.configuration.iologs import LogOfCalls
 CONFIG_FILE = "config/config.yaml"
 STUDIES_FOLDER = "config/studies"
 RESULTS = "results"
-# Folders below `RESULTS` that other commands and the runs with the default folder write
-_TAKEN_RESULTS = frozenset(
-    (
-        "ablation",
-        "bench",
-        "calls",
-        "compare",
-        "figures",
-        "logs",
-        "measurements",
-        "notebooks",
-        "numbers",
-        "site",
-        "spread",
-    )
-) | {"tables", "traces", "twins", "working"}
+# Folders below `RESULTS` that runs with the default folder write, and folders that other commands write
+_OF_RUNS = frozenset({"figures", "logs", "measurements", "notebooks", "numbers", "tables", "traces", "twins"})
+_OF_COMMANDS = frozenset({"ablation", "bench", "calls", "compare", "site", "spread", "working"})
 # In a study, in place of the levels of the factor `trace`: all traces of the user's own
 ALL_TRACES = "traces"
 # What `filled_in` raises for a text that names what is not varied
@@ -286,7 +273,7 @@ def results_folders(root: Path) -> list[Path]:
 
 
 def _is_taken(name: str) -> bool:
-    return name in _TAKEN_RESULTS or name.startswith("twin_of_")
+    return name in _OF_RUNS | _OF_COMMANDS or name.startswith("twin_of_")
 
 
 def _results(folder: str) -> str:
@@ -363,4 +350,4 @@ def _check_names(
 
 
 def _singular(key: str) -> str:
-    return {"studies": "study"}.get(key, "drive")
+    return "study" if key == "studies" else "drive"
