@@ -141,10 +141,14 @@ def write(path: Path, fill: Callable[[Path], object]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file as `write` does."""
+    write(path, lambda temporary: temporary.write_bytes(text.encode()))
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file for people and programs: sorted keys, two spaces, one newline at the end."""
-    text = json_text(content)
-    write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, json_text(content))
 
 
 def json_text(content: Any) -> str:

@@ -236,7 +236,7 @@ def _rename(path: Path, drive: str, start: str) -> None:
     text = re.sub(r"^name: .*$", f"name: twin-of-{drive}", text, count=1, flags=re.MULTILINE)
     about = f"fitted to reads of the drive {drive}; what is not fitted is that of {start}, and assumed"
     text = re.sub(r"^description: .*$", f'description: "{about}"', text, count=1, flags=re.MULTILINE)
-    files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    files.write_text(path, text)
 
 
 def _told(drive: str, found: Mapping[str, Any]) -> str:

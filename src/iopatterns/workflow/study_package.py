@@ -374,8 +374,8 @@ class Addition:
                 if name in wanted:
                     self._write_new(name, content, undo)
             for path, (before, after) in texts.items():
-                undo.callback(_replace, path, before)
-                _replace(path, after)
+                undo.callback(files.write_text, path, before)
+                files.write_text(path, after)
             undo.pop_all()
 
     def _edited_texts(self) -> dict[Path, tuple[str, str]]:
@@ -385,12 +385,12 @@ class Addition:
             before = _text(self.root, REFERENCES)
             after = "\n".join([before.rstrip("\n") + "\n", *self.new_references.values()])
             yaml_files.parse(after)  # each entry was read by itself, and none of their keys is there
-            texts[self.root / REFERENCES] = (before, after)
+            texts[(self.root / REFERENCES).resolve()] = (before, after)
         if not self.is_listed:
             listed = list(self.package.listed)
             preceding = listed[: listed.index(study)] if study in listed else _listed(self.root)
             edit = functools.partial(yaml_files.with_item, key="studies", item=study, preceding=preceding)
-            texts[self.root / config.CONFIG_FILE] = _edited(self.root, config.CONFIG_FILE, edit)
+            texts[(self.root / config.CONFIG_FILE).resolve()] = _edited(self.root, config.CONFIG_FILE, edit)
         return texts
 
     def _write_new(self, name: str, content: bytes, undo: contextlib.ExitStack) -> None:
@@ -437,10 +437,6 @@ def _text(root: Path, file: str) -> str:
         return files.read_text_bounded(root / file, yaml_files.MOST_BYTES)
     except (FileNotFoundError, files.UnreadableError) as error:
         raise StudyError(f"{file}: cannot be read: {error}. Run this in the project's folder.") from None
-
-
-def _replace(path: Path, text: str) -> None:
-    files.write(path.resolve(), lambda temporary: temporary.write_bytes(text.encode()))
 
 
 def _edited(root: Path, file: str, edit: Callable[[str], str]) -> tuple[str, str]:
@@ -504,7 +500,7 @@ class Removal:
             if (self.root / _RAW).is_dir():
                 locked.callback(os.close, run_start.lock(self.root / _RAW))
             for file, text in self.texts.items():
-                _replace(self.root / file, text)
+                files.write_text((self.root / file).resolve(), text)
             # the grid determines the models of the study: with it deleted last, an interrupted removal can be repeated
             every = [path for paths in self.paths.values() for path in paths]
             last = Path(study_files.GRID.format(study=self.study))
