@@ -114,18 +114,18 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_fifo_is_told(path: Path, folder: Path) -> None:
     os.mkfifo(path)
-    assert "not a file but a fifo" in refusal(path, folder)
+    assert "cannot be read: it is no plain file" in refusal(path, folder)
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom", "/dev/tty0"])
 def test_a_device_is_told(device: str, folder: Path) -> None:
     if not Path(device).exists():
         pytest.skip(f"{device}: not here")
-    assert "not a file but a device" in refusal(Path(device), folder)
+    assert "cannot be read: it is no plain file" in refusal(Path(device), folder)
 
 
 def test_a_folder_is_told(tmp_path: Path, folder: Path) -> None:
-    assert "not a file but a folder" in refusal(tmp_path, folder)
+    assert "cannot be read: it is a folder" in refusal(tmp_path, folder)
 
 
 def test_a_loop_of_links_is_told(path: Path, folder: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_loop_of_links_is_told(path: Path, folder: Path) -> None:
 def test_a_huge_sparse_file_is_told_by_its_size(path: Path, folder: Path) -> None:
     with open(path, "wb") as file:
         file.truncate(2**40)
-    assert "has 1099511627776 bytes, and an archive has at most" in refusal(path, folder)
+    assert "it has 1,099,511,627,776 bytes, and at most" in refusal(path, folder)
 
 
 def test_a_sparse_file_of_a_size_that_is_taken_is_told(path: Path, folder: Path) -> None:

@@ -347,7 +347,7 @@ def test_a_manifest_that_leads_out_is_told(change: Callable[[Any], object], pack
 
 def test_a_missing_file_and_a_folder_are_told(disk_folder: Path) -> None:
     assert "there is no such file" in nothing_came_of(disk_folder / "none.tar.xz", disk_folder / "there")
-    assert "not a file but a folder" in nothing_came_of(disk_folder, disk_folder / "there")
+    assert "cannot be read: it is a folder" in nothing_came_of(disk_folder, disk_folder / "there")
 
 
 def test_an_archive_that_changed_since_the_run_was_planned_is_told(packed: Path, disk_folder: Path) -> None:

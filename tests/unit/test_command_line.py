@@ -17,7 +17,7 @@ import iopatterns
 from iopatterns.base import command_line
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.cli import iopatterns_command
-from iopatterns.commands.argument_types import StudyName
+from iopatterns.commands.arguments import StudyName
 from iopatterns.twin.cli import twin_command
 
 PROGRAMS = {"iopatterns": iopatterns_command, "twin": twin_command}
@@ -72,7 +72,7 @@ def test_a_command_imports_no_other_command() -> None:
         "print(*(name for name in sys.modules if name.startswith('iopatterns.commands.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == {"iopatterns.commands.job", "iopatterns.commands.measure"}
+    assert set(done.stdout.split()) == {f"iopatterns.commands.{name}" for name in ("arguments", "job", "measure")}
 
 
 # ---- Errors
@@ -217,7 +217,7 @@ def test_nothing_is_completed_outside_of_a_project(tmp_path: Path, line: str) ->
 
 def test_completion_imports_neither_pandas_nor_schemas(project: Path) -> None:
     code = (
-        "import sys; from iopatterns.commands.argument_types import DriveName; assert list(DriveName().names());"
+        "import sys; from iopatterns.commands.arguments import DriveName; assert list(DriveName().names());"
         "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, text=True, check=True)

@@ -131,9 +131,9 @@ def test_only_a_log_of_reads_alone_counts_as_reading(tmp_path: Path, actions: li
     [
         (4, ["a read 0 512"], "line 1: the first line of a log must be one of: fio version 2 iolog, fio version 3"),
         (2, ["a read 0"], "line 2: 'a read 0': a line is FILE ACTION [OFFSET LENGTH]"),
-        (3, ["a read 0 512"], "line 2: 'a read 0 512': the time 'a' is no whole number"),
-        (2, ["a read -512 512"], "the offset '-512' is no whole number"),
-        (2, ["a read 0 4k"], "the length '4k' is no whole number"),
+        (3, ["a read 0 512"], "line 2: 'a read 0 512': the time is 'a', no whole number"),
+        (2, ["a read -512 512"], "the offset is '-512', no whole number"),
+        (2, ["a read 0 4k"], "the length is '4k', no whole number"),
         (2, ["a read 0 0"], "a request of 0 bytes"),
         (2, ["a read"], "a line is FILE ACTION"),
         (2, ["a add", "a trim 0 512"], "line 3: 'a trim 0 512': 'trim' is not replayed here"),

@@ -8,7 +8,8 @@ import yaml
 from support import ROOT, Project, copy_project
 
 from iopatterns.configuration.grid import GridError
-from iopatterns.workflow.planned_cells import Completion, StopReason, load
+from iopatterns.workflow import forecast
+from iopatterns.workflow.planned_cells import load
 
 
 @pytest.fixture
@@ -80,12 +81,11 @@ def test_a_changed_log_changes_its_cell_alone(fresh: Project) -> None:
 def test_a_cell_is_finished_at_the_number_of_its_study_or_of_the_configuration(fresh: Project) -> None:
     values = {"drives": ["c400"], "repetitions": 3}
     before = load(fresh.root, values)
-    assert set(before.completions.values()) == {Completion(3, StopReason.CONFIGURATION)}
-    assert before.own_repetitions() == {}
+    assert len(before.raw_files(before)) == 3 * len(list(before))
+    assert forecast.own_repetitions(before) == []
     fresh.edit("config/studies/saif2020.yaml", repetitions=5)
     after = load(fresh.root, values)
-    assert set(after.completions.values()) == {Completion(5, StopReason.STUDY)}
-    assert after.own_repetitions() == {"saif2020": 5}
+    assert forecast.own_repetitions(after) == ["Repetitions of a cell: 3; set by the study's file: saif2020 5"]
     cells = after.of_study("saif2020")
     assert len(after.raw_files(cells)) == 5 * len(cells)
 

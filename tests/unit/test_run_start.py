@@ -39,7 +39,7 @@ def test_a_second_run_is_refused_until_the_process_of_the_first_has_ended(tmp_pa
     project = copy_project(tmp_path / "project")
     folder = project.root / RAW
     code = "import sys; from pathlib import Path; from iopatterns.workflow import run_start"
-    code += "; run_start._lock(Path(sys.argv[1])); print('locked', flush=True); input()"
+    code += "; run_start.lock(Path(sys.argv[1])); print('locked', flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code, folder],
         stdin=subprocess.PIPE,

@@ -13,6 +13,7 @@ from support import ROOT, Project, copy_project
 from iopatterns.cli import iopatterns_command
 from iopatterns.configuration import config, study_files
 from iopatterns.workflow import study_package
+from iopatterns.workflow.run_start import RunLockError
 from iopatterns.workflow.study_package import StudyError
 
 # The configuration as it is committed, in place of the small one of a copy
@@ -133,7 +134,7 @@ def run(*arguments: str, answer: str = "") -> Result:
 
 def refused(*arguments: str) -> str:
     done = run(*arguments)
-    assert isinstance(done.exception, StudyError)
+    assert isinstance(done.exception, (StudyError, RunLockError))
     return str(done.exception)
 
 

@@ -15,19 +15,10 @@ _FIXED = {
 # The other ways to say a locale or a zone; and POSIXLY_CORRECT, with which GNU's programs read options and print
 # sizes in another way
 _DROPPED = frozenset({"LANG", "LANGUAGE", "LOCPATH", "NLSPATH", "TZDIR", "POSIXLY_CORRECT"})
-# What would have the Python of a job find other modules, leave checks out, or take a warning for an error; and where
-# matplotlib would find another backend and other settings
-_DROPPED_FOR_JOBS = frozenset(
-    {
-        "PYTHONHOME",
-        "PYTHONOPTIMIZE",
-        "PYTHONPATH",
-        "PYTHONSTARTUP",
-        "PYTHONWARNINGS",
-        "MPLBACKEND",
-        "MATPLOTLIBRC",
-    }
-)
+# What would have the Python of a job find other modules, leave checks out, or take a warning for an error
+_OF_PYTHON = frozenset({"PYTHONHOME", "PYTHONOPTIMIZE", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONWARNINGS"})
+# Where matplotlib would find another backend and other settings
+_OF_MATPLOTLIB = frozenset({"MPLBACKEND", "MATPLOTLIBRC"})
 
 
 def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -42,7 +33,7 @@ def make_uniform() -> None:
 
     Jobs call this package's programs by name: they lie beside the Python that runs, active environment or not.
     """
-    uniform = {name: value for name, value in environment().items() if name not in _DROPPED_FOR_JOBS}
+    uniform = {name: value for name, value in environment().items() if name not in _OF_PYTHON | _OF_MATPLOTLIB}
     for name in os.environ.keys() - uniform.keys():
         del os.environ[name]
     os.environ.update(uniform)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import stat
@@ -31,23 +32,39 @@ class UnreadableError(IoPatternsError):
 def read_bounded(path: Path, most_bytes: int) -> bytes:
     """Return the content of a file that a user has named. Raises UnreadableError, or FileNotFoundError.
 
-    What is no plain file is never opened (a named pipe would wait for ever, and opening some devices has effects), and
-    no more than ``most_bytes`` are read.
+    The file is opened as by `open_bounded`, and no more than ``most_bytes`` are read.
+    """
+    with open_bounded(path, most_bytes) as file:
+        try:
+            content = file.read(most_bytes + 1)
+        except OSError as error:
+            raise UnreadableError(error.strerror or str(error)) from None
+    if len(content) > most_bytes:
+        raise UnreadableError(f"it grows while it is read, to more than {most_bytes:,} bytes")
+    return content
+
+
+def open_bounded(path: Path, most_bytes: int) -> io.BufferedReader:
+    """Return a file that a user has named, open for reading. Raises UnreadableError, or FileNotFoundError.
+
+    A file of more than ``most_bytes`` is refused. What is no plain file is never opened: a named pipe would wait for
+    ever, and opening some devices has effects.
     """
     try:
         _check_plain(os.stat(path), most_bytes)
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            _check_plain(os.fstat(file.fileno()), most_bytes)
-            content = file.read(most_bytes + 1)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise UnreadableError(error.strerror or str(error)) from None
     except ValueError:  # a NUL in the path
         raise UnreadableError("no file can have that name") from None
-    if len(content) > most_bytes:
-        raise UnreadableError(f"it grows while it is read, to more than {most_bytes:,} bytes")
-    return content
+    try:
+        _check_plain(os.fstat(descriptor), most_bytes)
+    except UnreadableError:
+        os.close(descriptor)
+        raise
+    return open(descriptor, "rb")
 
 
 def read_text_bounded(path: Path, most_bytes: int) -> str:
@@ -124,10 +141,14 @@ def write(path: Path, fill: Callable[[Path], object]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file as `write` does."""
+    write(path, lambda temporary: temporary.write_bytes(text.encode()))
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file for people and programs: sorted keys, two spaces, one newline at the end."""
-    text = json_text(content)
-    write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, json_text(content))
 
 
 def json_text(content: Any) -> str:

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 
 # Another place than the usual one, for hosts on which that cannot be written
@@ -66,9 +67,8 @@ def read_json(path: Path) -> Any:
         if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
             raise _untrusted(path, "it is no plain file, or has several names")
         _check_owner(path, state)
-        content = b""
-        while len(content) <= _MOST_BYTES and (part := os.read(descriptor, _MOST_BYTES + 1)):
-            content += part
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise _untrusted(path, f"it is larger than {_MOST_BYTES} bytes")
         return json.loads(content.decode("utf-8"))
@@ -97,21 +97,10 @@ def write_json(path: Path, content: Any) -> None:
         with open(descriptor, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=2, sort_keys=True)
             file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-        _sync_folder(path.parent)
+        files.commit(Path(temporary), path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _make_folder(path: Path) -> None:

@@ -21,6 +21,12 @@ class Skipped:
     count: int = 0
     first: list[str] = field(default_factory=list)
 
+    def report(self) -> int:
+        """Print the first skipped lines, if any; return the number of all."""
+        if self.count:
+            messages.say("\n".join([f"Skipped {self.count} faulty lines. The first:", *self.first]))
+        return self.count
+
 
 @dataclass(frozen=True)
 class Source:

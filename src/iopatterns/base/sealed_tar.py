@@ -6,18 +6,17 @@ the manifest does not list: a file made to harm is one clear error.
 
 import hashlib
 import io
-import json
 import lzma
-import math
 import os
-import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iopatterns.base import messages
+import msgspec
+
+from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 
 MANIFEST = "manifest.json"
@@ -88,16 +87,13 @@ def write(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
 # ---- Reading
 
 
-class _TooLargeError(Exception):
-    """A file, or a part of it, is larger than any that this package makes; the message says what and how large."""
-
-
 class _Stream:
     """The decompressed content of an xz file, read on demand: damage shows in the member that has it."""
 
-    def __init__(self, file: io.BufferedReader, format_: Format) -> None:
+    def __init__(self, path: Path, file: io.BufferedReader, format_: Format) -> None:
+        self._path = path
         self._file = file
-        self._noun = format_.noun
+        self._format = format_
         self._xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY_BYTES)
         self._most_bytes = _MOST_EXPANSION * os.fstat(file.fileno()).st_size + _SMALL_BYTES
         self._read_bytes = 0
@@ -105,8 +101,8 @@ class _Stream:
     def read(self, size: int) -> bytes:
         """Return ``size`` bytes, fewer only at the end.
 
-        Raises LZMAError or EOFError where the file is damaged, _TooLargeError where it expands to more than a file of
-        its size may.
+        Raises LZMAError or EOFError where the file is damaged, the format's error where it expands to more than a file
+        of its size may.
         """
         parts, left = [], size
         while left > 0 and not self._xz.eof:
@@ -118,10 +114,14 @@ class _Stream:
             left -= len(part)
             self._read_bytes += len(part)
             if self._read_bytes > self._most_bytes:
-                raise _TooLargeError(
-                    f"unpacks to more than {self._most_bytes} bytes, as no {self._noun} of its size does"
+                raise self.too_large(
+                    f"unpacks to more than {self._most_bytes} bytes, as no {self._format.noun} of its size does"
                 )
         return b"".join(parts)
+
+    def too_large(self, what: str) -> IoPatternsError:
+        """Return the error for a file that is larger, or has a larger part, than any that this package makes."""
+        return self._format.error(f"{self._path}: {what}, so nothing was unpacked: do not use this file.")
 
     def exactly(self, size: int) -> bytes:
         """Return ``size`` bytes, or raise EOFError where there are fewer."""
@@ -144,19 +144,17 @@ class Reader:
     def __init__(self, path: Path, file: io.BufferedReader, format_: Format) -> None:
         self._path = path
         self._format = format_
-        self._stream = _Stream(file, format_)
+        self._stream = _Stream(path, file, format_)
 
     def manifest(self) -> dict[str, Any]:
         """Return the manifest of a file of this format and version. Raises the format's error."""
         format_ = self._format
         try:
             name, content = self._member(MOST_MANIFEST_BYTES)
-        except _TooLargeError as error:
-            raise self._too_large(error) from None
         except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError):
             name, content = "", b""
         try:
-            manifest: Any = _json(content) if name == MANIFEST else None
+            manifest: Any = msgspec.json.decode(content) if name == MANIFEST else None
             is_ours = manifest["format"] == format_.name if isinstance(manifest, dict) else False
         except (ValueError, KeyError, RecursionError):
             is_ours = False
@@ -199,8 +197,6 @@ class Reader:
         for expected, sum_ in sums.items():
             try:
                 name, content = self._member(MOST_MEMBER_BYTES)
-            except _TooLargeError as error:
-                raise self._too_large(error) from None
             except EOFError:
                 raise error_of(
                     f"{self._path}: cut short, at its member {expected}. {self._format.copy_again}."
@@ -216,8 +212,6 @@ class Reader:
             whole = self._stream.at_end()
         except EOFError:
             raise error_of(f"{self._path}: cut short, after its last member. {self._format.copy_again}.") from None
-        except _TooLargeError as error:
-            raise self._too_large(error) from None
         except lzma.LZMAError:
             whole = False
         if not whole:
@@ -228,17 +222,16 @@ class Reader:
             f"{self._path}: damaged: its member {name} is not what was packed (SHA-256). {self._format.copy_again}."
         )
 
-    def _too_large(self, error: _TooLargeError) -> IoPatternsError:
-        return self._format.error(f"{self._path}: {error}, so nothing was unpacked: do not use this file.")
-
     def _member(self, most_bytes: int) -> tuple[str, bytes]:
-        """Return name and content of the next member. Raises _TooLargeError where it has more than ``most_bytes``."""
+        """Return name and content of the next member. Raises the format's error where it is too large."""
         header = tarfile.TarInfo.frombuf(self._stream.exactly(_BLOCK), "utf-8", "strict")
         if header.size < 0 or not header.isreg():
             raise ValueError(header.name)
         if header.size > most_bytes:
             name = messages.printable(header.name)
-            raise _TooLargeError(f"has a member {name} of {header.size} bytes, and at most {most_bytes} are read")
+            raise self._stream.too_large(
+                f"has a member {name} of {header.size} bytes, and at most {most_bytes} are read"
+            )
         content = self._stream.exactly(header.size)
         self._stream.exactly(-header.size % _BLOCK)
         return header.name, content
@@ -257,47 +250,18 @@ def is_name(text: str) -> bool:
     )
 
 
-def _json(content: bytes) -> Any:
-    """Return the content of a JSON text. Raises ValueError also for a number that is none or not finite."""
-
-    def finite(text: str) -> float:
-        value = float(text)
-        if not math.isfinite(value):
-            raise ValueError(text)
-        return value
-
-    return json.loads(content, parse_float=finite, parse_constant=finite)
-
-
 def opened(path: Path, format_: Format) -> io.BufferedReader:
     """Return a sealed tar file open for reading.
 
     Raises the format's error at once for what is no plain file, or too large for one.
     """
-    noun, error_of = format_.noun, format_.error
     try:
-        # a fifo would otherwise wait for somebody who writes to it
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return files.open_bounded(path, _MOST_FILE_BYTES)
     except FileNotFoundError:
-        raise error_of(f"{path}: there is no such file. Put the {noun} there, or give the path of one.") from None
-    except (OSError, ValueError) as error:  # ValueError for a path with a zero byte
-        what = error.strerror if isinstance(error, OSError) else str(error)
-        raise error_of(
-            f"{messages.printable(path)}: cannot be read: {what}. Give the path of {format_.a_noun}."
+        raise format_.error(
+            f"{path}: there is no such file. Put the {format_.noun} there, or give the path of one."
         ) from None
-    state = os.fstat(descriptor)
-    if not stat.S_ISREG(state.st_mode):
-        os.close(descriptor)
-        raise error_of(f"{path}: not a file but {_kind(state.st_mode)}. Give the path of {format_.a_noun}.")
-    if state.st_size > _MOST_FILE_BYTES:
-        os.close(descriptor)
-        raise error_of(
-            f"{path}: has {state.st_size} bytes, and {format_.a_noun} has at most {_MOST_FILE_BYTES}. Give the path of"
-            f" {format_.a_noun}."
-        )
-    return open(descriptor, "rb")
-
-
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a fifo", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
+    except files.UnreadableError as error:
+        raise format_.error(
+            f"{messages.printable(path)}: cannot be read: {error}. Give the path of {format_.a_noun}."
+        ) from None

@@ -52,12 +52,11 @@ def check(file: str, content: Any, schema: dict[str, Any]) -> None:
     if content is None:
         raise ConfigError(f"{file}: the file is empty")
     try:
-        errors = jsonschema_rs.validator_for(schema).iter_errors(content)
+        errors = jsonschema_rs.validator_for(schema, keywords={"x-unit": _UnitKeyword}).iter_errors(content)
     except ValueError as error:  # of what --config gives, Snakemake makes dates and the like, which JSON has not
         raise ConfigError(f"{file}: holds a value that is neither text nor a number: {printable(error)}") from None
     first = list(itertools.islice(errors, _MOST_PROBLEMS))
     problems = [problem for error in first for problem in _explain(error, schema)]
-    problems += _unit_problems(content, schema, schema, "")
     if problems:
         lines = [f"{file}: {problem}" for problem in dict.fromkeys(problems)]
         more = len(lines[_MOST_PROBLEMS:]) + sum(1 for _ in errors)
@@ -96,13 +95,13 @@ def _explain(error: jsonschema_rs.ValidationError, schema: dict[str, Any]) -> li
         case "enum":
             options = [str(option) for option in kind["options"]]
             return [f"{prefix}{instance} is not valid.{nearest(str(error.instance), options)}{expected}"]
-        case "oneOf":
-            return [f"{prefix}{instance} is not valid.{expected}"]
+        case "x-unit":
+            return [f"{prefix}{printable(error.message)}.{_unit_help(str(error.instance))}{expected}"]
         case "minItems" | "minProperties":
             return [f"{prefix}must not be empty.{expected}"]
         case "uniqueItems":
             return [f"{prefix}{instance} holds a value twice.{expected}"]
-        case "type":
+        case "type" | "oneOf":
             return [f"{prefix}{instance} is not valid.{expected}"]
     return [f"{prefix}{instance} is not valid ({printable(error.message)}).{expected}"]
 
@@ -128,44 +127,27 @@ def _reference(schema: dict[str, Any], node: Mapping[str, Any]) -> Any:
     return target
 
 
-def _unit_problems(content: Any, node: Mapping[str, Any], schema: dict[str, Any], place: str) -> list[str]:
-    """Return a line for each value whose text does not read as its ``x-unit`` says."""
-    if "$ref" in node:
-        node = _reference(schema, node)
-    problems = []
-    if isinstance(content, dict):
-        properties = node.get("properties", {})
-        for key, value in content.items():
-            child = properties.get(key, node.get("additionalProperties") or {})
-            problems += _unit_problems(value, child, schema, f"{place}.{key}" if place else str(key))
-    elif isinstance(content, list):
-        for index, value in enumerate(content):
-            problems += _unit_problems(value, node.get("items", {}), schema, f"{place}[{index}]")
-    elif "x-unit" in node and isinstance(content, str):
-        try:
-            value = units.read(content, node["x-unit"])
-            if "minimum" in node and value < node["minimum"]:
-                raise ValueError(f"{content!r} is too small")
-        except ValueError as error:
-            problems.append(f"{place}: {printable(error)}.{_unit_help(content)} Expected: {node['x-hint']}.")
-    return problems
+class _UnitKeyword:
+    """The keyword ``x-unit``: a text must read as the unit says, and be no less than the schema's minimum."""
+
+    def __init__(self, schema: dict[str, Any], unit: str, _: Any) -> None:
+        self._least = schema.get("minimum")
+        self._unit = unit
+
+    def validate(self, instance: Any) -> None:
+        """Raise ValueError for a text that is not valid. The schema's type decides about other values."""
+        if isinstance(instance, str):
+            value = units.read(instance, self._unit)
+            if self._least is not None and value < self._least:
+                raise ValueError(f"{instance!r} is too small")
 
 
 def _unit_help(text: str) -> str:
     """Return advice for the units that people write and that could mean two things."""
     unit = text.lstrip("0123456789. ")
-    advice = {
-        "kb": "KiB",
-        "KB": "KiB",
-        "Kb": "KiB",
-        "MB": "MiB",
-        "mb": "MiB",
-        "GB": "GiB",
-        "gb": "GiB",
-        "TB": "TiB",
-    }
-    if unit in advice:
-        return f" '{unit}' may mean powers of ten or of two; write '{advice[unit]}' for powers of two."
+    if unit.upper() in {"KB", "MB", "GB", "TB"}:
+        binary = f"{unit[0].upper()}iB"
+        return f" '{unit}' may mean powers of ten or of two; write '{binary}' for powers of two."
     if unit in {"sec", "secs", "second", "seconds"}:
         return " Did you mean 's'?"
     if unit in {"m", "minutes", "minute"}:

@@ -4,17 +4,12 @@ from pathlib import Path
 
 import click
 
-from iopatterns.commands.argument_types import DriveName
-from iopatterns.commands.drive_lookup import drive_entry
+from iopatterns.commands.arguments import DRIVE, FILE, drive_entry
 
 
 @click.command()
-@click.argument("drive", type=DriveName())
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write.  [default: data/archives/DRIVE.tar.xz]",
-)
+@DRIVE
+@click.option("--output", type=FILE, help="File to write.  [default: data/archives/DRIVE.tar.xz]")
 def command(drive: str, output: Path | None) -> None:
     """Pack the raw files of DRIVE into an archive.
 

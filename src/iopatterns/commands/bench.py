@@ -6,8 +6,7 @@ import click
 
 from iopatterns.base.messages import printable
 from iopatterns.commands import job
-from iopatterns.commands.argument_types import DriveName
-from iopatterns.commands.drive_lookup import drive_entry
+from iopatterns.commands.arguments import DriveName, drive_entry
 
 
 @click.command()

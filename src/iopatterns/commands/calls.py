@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iopatterns.commands.arguments import FILE, FOLDER
+
 if TYPE_CHECKING:
     from iopatterns.calls import Trace
 
-_TRACE_FILES = click.argument(
-    "paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False)
-)
+_TRACE_FILES = click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=FILE)
 
 
 def _reading_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -39,8 +39,8 @@ def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["
     skipped = calls.Skipped() if given["skip_bad"] else None
     notes = calls.Notes(skipped)
     yield calls.open_trace(paths, notes=notes, **{name: given[name] for name in ("name", "only", "adapter")})
-    if skipped is not None and skipped.count:
-        messages.say("\n".join([f"Skipped {skipped.count} faulty lines. The first:", *skipped.first]))
+    if skipped is not None:
+        skipped.report()
     if notes.left_out:
         messages.say(f"Skipped {notes.left_out} reads and writes without an open file, such as those of pipes.")
 
@@ -58,11 +58,7 @@ def command() -> None:
 @command.command()
 @_TRACE_FILES
 @_reading_options
-@click.option(
-    "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for figures: request sizes, and a map of accesses.",
-)
+@click.option("--figures", type=FOLDER, help="Folder for figures: request sizes, and a map of accesses.")
 def show(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None:
     """Describe the patterns, read share and request sizes.
 
@@ -90,7 +86,7 @@ def show(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None
 
 @command.command()
 @_TRACE_FILES
-@click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("output", type=FILE)
 @_reading_options
 def convert(paths: tuple[Path, ...], output: Path, **given: object) -> None:
     """Convert a trace of any form to a Parquet file.
@@ -109,7 +105,7 @@ def convert(paths: tuple[Path, ...], output: Path, **given: object) -> None:
 
 @command.command("stand-in")
 @click.argument("workload")
-@click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("output", type=FILE)
 def write_stand_in(workload: str, output: Path) -> None:
     """Write a synthetic trace for an unpublished trace.
 
@@ -124,13 +120,7 @@ def write_stand_in(workload: str, output: Path) -> None:
 
 @command.command()
 @_TRACE_FILES
-@click.option(
-    "--to",
-    "folder",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="New folder for the logs and the replayed files.",
-)
+@click.option("--to", "folder", required=True, type=FOLDER, help="New folder for the logs and the replayed files.")
 @_reading_options
 @click.option("--process", "processes", multiple=True, type=int, help="Process to replay; may be given several times.")
 @click.option("--timed", is_flag=True, help="Replay at the times of the trace, not as fast as possible.")

@@ -4,13 +4,12 @@ import sys
 
 import click
 
-from iopatterns.commands.argument_types import DriveName
-from iopatterns.commands.drive_lookup import drive_entry
+from iopatterns.commands.arguments import DRIVE, drive_entry
 from iopatterns.commands.job import require_host
 
 
 @click.command()
-@click.argument("drive", type=DriveName())
+@DRIVE
 @click.option(
     "--writing/--reading", default=True, show_default=True, help="Checks before writing, or before reading only."
 )

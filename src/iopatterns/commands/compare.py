@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from iopatterns.commands.argument_types import DriveName
-from iopatterns.commands.comparison_options import CONFIDENCE, QUANTITY
+from iopatterns.commands.arguments import CONFIDENCE, FOLDER, QUANTITY, DriveName
 
 
 @click.command()
@@ -15,7 +14,7 @@ from iopatterns.commands.comparison_options import CONFIDENCE, QUANTITY
 @CONFIDENCE
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Folder for the table and figures.  [default: results/compare/FIRST-SECOND]",
 )
 def command(first: str, second: str, of: str, confidence: float, output: Path | None) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from iopatterns.commands.argument_types import DriveName
-from iopatterns.commands.drive_lookup import drive_entry
+from iopatterns.commands.arguments import DriveName, drive_entry
 
 
 @click.command()

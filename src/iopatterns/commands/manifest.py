@@ -5,10 +5,12 @@ from pathlib import Path
 
 import click
 
+from iopatterns.commands.arguments import RESULTS
+
 
 @click.command()
 @click.option("--write", is_flag=True, help="Replace the manifest with the checksums of the results.")
-@click.option("--results", metavar="FOLDER", help="Results folder.  [default: that of config.yaml]")
+@RESULTS
 def command(write: bool, results: str | None) -> None:
     """Compare the checksums of the results with the manifest.
 

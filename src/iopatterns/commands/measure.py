@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from iopatterns.commands import job
+from iopatterns.commands.arguments import DIE_WITH_PARENT, FILE, LOG
 
 if TYPE_CHECKING:
     from iopatterns.raw.records import Specification
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 @click.option(
     "--specification", "specifications", required=True, multiple=True, help="Specification of a cell, as JSON."
 )
-@click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="File for a copy of all messages.")
-@click.option("--die-with-parent", is_flag=True, help="Stop when the parent process ends.")
+@LOG
+@DIE_WITH_PARENT
 @click.option("--host", help="Host of the drive. On any other host the command fails.")
-@click.argument("raw_files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("raw_files", nargs=-1, required=True, type=FILE)
 def command(
     specifications: tuple[str, ...],
     log: Path | None,

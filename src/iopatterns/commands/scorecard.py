@@ -5,10 +5,12 @@ from pathlib import Path
 
 import click
 
+from iopatterns.commands.arguments import RESULTS
+
 
 @click.command()
 @click.option("--expect", is_flag=True, help="Make the verdicts of this run the expected verdicts.")
-@click.option("--results", metavar="FOLDER", help="Results folder.  [default: that of config.yaml]")
+@RESULTS
 def command(expect: bool, results: str | None) -> None:
     """Print the verdicts of all claims; fail on a regression.
 

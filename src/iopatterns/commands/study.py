@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from iopatterns.commands.argument_types import StudyName
+from iopatterns.commands.arguments import FILE, StudyName
 
 
 @click.group()
@@ -68,7 +68,7 @@ def check(names: tuple[str, ...]) -> None:
 
 @command.command()
 @click.argument("name", type=StudyName())
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: NAME.tar.xz.")
+@click.option("--output", type=FILE, help="File to write. Default: NAME.tar.xz.")
 @click.option("--with-raw", is_flag=True, help="Include the raw files of simulated drives.")
 def pack(name: str, output: Path | None, *, with_raw: bool) -> None:
     """Pack a study into one file."""

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import click
 
+from iopatterns.commands.arguments import RESULTS
+
 
 @click.command()
 @click.option("--since", type=float, metavar="SECONDS", help="Start of the run, in seconds since the epoch.")
-@click.option("--results", metavar="FOLDER", help="Results folder.  [default: that of config.yaml]")
+@RESULTS
 def command(since: float | None, results: str | None) -> None:
     """Summarise the results, and compare them with the manifest.
 

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import click
 
+from iopatterns.commands.arguments import DIE_WITH_PARENT, FOLDER, LOG
 from iopatterns.commands.job import running_job
 
 
 @click.command(hidden=True)
-@click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="File for a copy of all messages.")
-@click.option("--die-with-parent", is_flag=True, help="Stop when the parent process ends.")
+@LOG
+@DIE_WITH_PARENT
 @click.option("--sha256", help="Expected SHA-256 of the archive.")
 @click.argument("archive_file", metavar="ARCHIVE", type=click.Path(path_type=Path))
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", type=FOLDER)
 def command(log: Path | None, die_with_parent: bool, sha256: str | None, archive_file: Path, folder: Path) -> None:
     """Verify ARCHIVE and unpack its raw files into FOLDER.
 

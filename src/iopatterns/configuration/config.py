@@ -18,22 +18,9 @@ from iopatterns.configuration.iologs import LogOfCalls
 CONFIG_FILE = "config/config.yaml"
 STUDIES_FOLDER = "config/studies"
 RESULTS = "results"
-# Folders below `RESULTS` that other commands and the runs with the default folder write
-_TAKEN_RESULTS = frozenset(
-    (
-        "ablation",
-        "bench",
-        "calls",
-        "compare",
-        "figures",
-        "logs",
-        "measurements",
-        "notebooks",
-        "numbers",
-        "site",
-        "spread",
-    )
-) | {"tables", "traces", "twins", "working"}
+# Folders below `RESULTS` that runs with the default folder write, and folders that other commands write
+_OF_RUNS = frozenset({"figures", "logs", "measurements", "notebooks", "numbers", "tables", "traces", "twins"})
+_OF_COMMANDS = frozenset({"ablation", "bench", "calls", "compare", "site", "spread", "working"})
 # In a study, in place of the levels of the factor `trace`: all traces of the user's own
 ALL_TRACES = "traces"
 # What `filled_in` raises for a text that names what is not varied
@@ -212,19 +199,25 @@ def filled_in(text: str, levels: Mapping[str, int | str], drive: str) -> str:
     return text.format(**{**levels, "drive": drive})
 
 
+def _levels_of(option: str, study: Study) -> Iterator[tuple[str, str]]:
+    """Yield the levels of an option in a study, varied or fixed, each after its experiment."""
+    for experiment, body in study["experiments"].items():
+        fixed = {**study["fio"], **body.get("fio", {})}
+        levels = [*body["vary"].get(option, []), *([fixed[option]] if option in fixed else [])]
+        yield from ((experiment, str(level)) for level in levels)
+
+
 def _iologs(root: Path, studies: Mapping[str, Study]) -> dict[str, iologs.Log]:
     """Return the logs that studies have replayed, by path. Raises ConfigError for one that is missing or malformed."""
     found: dict[str, iologs.Log] = {}
     for study, content in studies.items():
-        for experiment, body in content["experiments"].items():
-            options = {**content["fio"], **body.get("fio", {})}
-            named = [*body["vary"].get("read_iolog", []), *([options["read_iolog"]] if "read_iolog" in options else [])]
-            for path in map(os.path.normpath, map(str, named)):
-                try:
-                    found[path] = found.get(path) or iologs.read(root / path)
-                except iologs.IologError as error:
-                    place = f"{STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: read_iolog"
-                    raise ConfigError(f"{place}: {error}") from None
+        for experiment, named in _levels_of("read_iolog", content):
+            path = os.path.normpath(named)
+            try:
+                found[path] = found.get(path) or iologs.read(root / path)
+            except iologs.IologError as error:
+                place = f"{STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: read_iolog"
+                raise ConfigError(f"{place}: {error}") from None
     return found
 
 
@@ -246,15 +239,12 @@ def _traces(root: Path, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, L
 
 def _check_traces(file: str, study: Study, names: Iterable[str]) -> None:
     """Raise ConfigError where a study replays a trace that the configuration has not."""
-    for experiment, body in study["experiments"].items():
-        options = {**study["fio"], **body.get("fio", {})}
-        named = [*body["vary"].get("trace", []), *([options["trace"]] if "trace" in options else [])]
-        for name in map(str, named):
-            if name not in names:
-                raise ConfigError(
-                    f"{file}: experiments.{experiment}: no trace '{printable(name)}' stands under traces in"
-                    f" {CONFIG_FILE}.{nearest(name, names)} There: {', '.join(names) or 'none yet'}."
-                )
+    for experiment, name in _levels_of("trace", study):
+        if name not in names:
+            raise ConfigError(
+                f"{file}: experiments.{experiment}: no trace '{printable(name)}' stands under traces in"
+                f" {CONFIG_FILE}.{nearest(name, names)} There: {', '.join(names) or 'none yet'}."
+            )
 
 
 def runtime_ms(conf: Config, study: str, experiment: str) -> int:
@@ -286,7 +276,7 @@ def results_folders(root: Path) -> list[Path]:
 
 
 def _is_taken(name: str) -> bool:
-    return name in _TAKEN_RESULTS or name.startswith("twin_of_")
+    return name in _OF_RUNS | _OF_COMMANDS or name.startswith("twin_of_")
 
 
 def _results(folder: str) -> str:
@@ -352,15 +342,10 @@ def _with_levels(file: str, content: Any, traces: Iterable[str]) -> Any:
 def _check_names(
     names: Iterable[str], key: str, valid: Iterable[str], where: str, *, file: str = CONFIG_FILE, place: str = ""
 ) -> None:
-    valid = sorted(valid)
-    place = f"{place}{key}"
+    valid, what = sorted(valid), "study" if key == "studies" else "drive"
     for index, name in enumerate(names):
         if name not in valid:
             raise ConfigError(
-                f"{file}: {place}[{index}]: no {_singular(key)} '{printable(name)}' is {where}."
+                f"{file}: {place}{key}[{index}]: no {what} '{printable(name)}' is {where}."
                 f"{nearest(name, valid)} There: {', '.join(valid)}."
             )
-
-
-def _singular(key: str) -> str:
-    return {"studies": "study"}.get(key, "drive")

@@ -98,7 +98,5 @@ def load(root: Path, study: str) -> Expectations | None:
 def record(root: Path, study: str, expectations: Expectations) -> Path:
     """Write the expectations of a study, and return the file's path."""
     path = path_for(root, study)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = _HEAD + yaml.safe_dump(asdict(expectations), sort_keys=False, allow_unicode=True)
-    files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    files.write_text(path, _HEAD + yaml.safe_dump(asdict(expectations), sort_keys=False, allow_unicode=True))
     return path

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
+from iopatterns.base.reading import whole_number
 from iopatterns.raw.records import Calls, Options, Specification
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ _MOST_BYTES = 64 * 2**20
 _MOST_OWN_REQUESTS = 1_000_000
 _MOST_NAMED = 8  # processes, in a message
 _LONGEST_LINE = 4_096  # a path, and three numbers
-_LONGEST_NUMBER = 100  # digits, zeros before it included
-_LARGEST_NUMBER = 2**63 - 1  # what the kernel's offsets can be
 # Each half of a turn of a replay has one request for every 16 ms of the runtime. A hard disk, which takes about 8 ms a
 # request, needs half the runtime for it, and completes both halves of the turn.
 _MS_PER_TURN_REQUEST = 16
@@ -293,7 +292,7 @@ def _words(line: str) -> list[str]:
 def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, Request | None]:
     """Return what a line is about: the file's name, and the request if it is one. Raises ValueError."""
     form = ("TIME " if timed else "") + "FILE ACTION [OFFSET LENGTH]"
-    time_us = _number(words[0], "time") if timed else 0
+    time_us = whole_number(words[0], "the time") if timed else 0
     rest = words[1:] if timed else words
     if len(rest) not in {2, 4}:
         raise ValueError(f"a line is {form}")
@@ -308,18 +307,7 @@ def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, Request | None]:
         if action in _MOVING:
             raise ValueError(f"a line is {form}")
         return name, Request(time_us, action, 0, 0)
-    offset_bytes, length_bytes = _number(rest[2], "offset"), _number(rest[3], "length")
+    offset_bytes, length_bytes = whole_number(rest[2], "the offset"), whole_number(rest[3], "the length")
     if action in _MOVING and not length_bytes:
         raise ValueError("a request of 0 bytes")
-    if offset_bytes + length_bytes > _LARGEST_NUMBER:
-        raise ValueError("it ends beyond what any drive holds")
     return name, Request(time_us, action, offset_bytes, length_bytes)
-
-
-def _number(word: str, what: str) -> int:
-    if not (word.isascii() and word.isdigit()):
-        raise ValueError(f"the {what} '{printable(word)}' is no whole number from 0")
-    value = int(word) if len(word) <= _LONGEST_NUMBER else _LARGEST_NUMBER + 1
-    if value > _LARGEST_NUMBER:
-        raise ValueError(f"the {what} '{printable(word)}' is larger than {_LARGEST_NUMBER}")
-    return value

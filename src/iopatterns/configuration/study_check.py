@@ -7,7 +7,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -278,22 +278,20 @@ def own_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iolog
 _WRITERS = frozenset({"table", "figure", "write_table", "save"})
 
 
-@dataclass
-class _Code:
+class _Code(NamedTuple):
     """What code may name the tables and figures that it writes.
 
     ``texts`` are its text constants, ``patterns`` its f-strings. ``has_variables``: a variable names an output, such as
-    that of a loop over the experiments. ``is_open``: an output may have any name.
+    that of a loop over the experiments.
     """
 
-    texts: set[str] = field(default_factory=set)
-    patterns: list[re.Pattern[str]] = field(default_factory=list)
-    has_variables: bool = False
-    is_open: bool = False
+    texts: set[str]
+    patterns: list[re.Pattern[str]]
+    has_variables: bool
 
     def may_write(self, name: str) -> bool:
         """Return whether a constant or an f-string gives the name."""
-        return self.is_open or name in self.texts or any(pattern.fullmatch(name) for pattern in self.patterns)
+        return name in self.texts or any(pattern.fullmatch(name) for pattern in self.patterns)
 
 
 def problems_of_outputs(conf: config.Config, study: str) -> Iterator[str]:
@@ -305,7 +303,7 @@ def problems_of_outputs(conf: config.Config, study: str) -> Iterator[str]:
     """
     content = conf.studies[study]
     code = _code_of(conf.root, study)
-    if code is None or code.is_open:
+    if code is None:
         return
     looped = set(_loop_values(conf, content)) if code.has_variables else set()
     notebook = study_files.NOTEBOOK.format(study=study)
@@ -340,8 +338,7 @@ def _loop_values(conf: config.Config, content: config.Study) -> Iterator[str]:
 
 
 def _code_of(root: Path, study: str) -> _Code | None:
-    """Return what a study's notebook and the code beside it name; None where the notebook cannot be read."""
-    code = _Code()
+    """Return what a study's notebook and the code beside it name; None where they cannot be read or compute names."""
     try:
         notebook = json.loads(files.read_bounded(root / study_files.NOTEBOOK.format(study=study), _MOST_NOTEBOOK_BYTES))
         cells = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -349,33 +346,29 @@ def _code_of(root: Path, study: str) -> _Code | None:
         beside = root / study_files.CODE.format(study=study)
         if beside.exists():
             sources.append(files.read_text_bounded(beside, yaml_files.MOST_BYTES))
-        _read_code(code, sources)
-    except (OSError, files.UnreadableError, ValueError, RecursionError, LookupError, TypeError):
+        without_magics = [re.sub(r"^(\s*)[%!?].*$", r"\1pass", source, flags=re.MULTILINE) for source in sources]
+        nodes = [node for source in without_magics for node in ast.walk(ast.parse(source))]
+    except (OSError, files.UnreadableError, ValueError, RecursionError, LookupError, TypeError, SyntaxError):
         return None
-    return code
-
-
-def _read_code(code: _Code, sources: list[str]) -> None:
-    """Add what the sources of cells and modules name."""
-    trees = []
-    for source in sources:
-        if re.search(r"^\s*%run\b|\bexec\(", source, flags=re.MULTILINE):
-            code.is_open = True
-        try:
-            trees.append(ast.parse(re.sub(r"^(\s*)[%!?].*$", r"\1pass", source, flags=re.MULTILINE)))
-        except SyntaxError:
-            code.is_open = True  # some magic of IPython
-    nodes = [node for tree in trees for node in ast.walk(tree)]
     writers = _WRITERS | {alias for node in nodes for alias in _aliases(node)}
-    for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            code.texts.add(node.value)
-        elif isinstance(node, ast.JoinedStr):
-            parts = [re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+" for part in node.values]
-            if any(part != ".+" for part in parts):
-                code.patterns.append(re.compile("".join(parts)))
-        elif isinstance(node, ast.Call) and _name_of(node.func) in writers:
-            _read_name(code, node)
+    calls = [node for node in nodes if isinstance(node, ast.Call) and _name_of(node.func) in writers]
+    names = [name for call in calls if (name := _output_name(call)) is not None]
+    runs_other_code = any(re.search(r"^\s*%run\b|\bexec\(", source, flags=re.MULTILINE) for source in sources)
+    if runs_other_code or not all(isinstance(name, ast.Constant | ast.Name | ast.JoinedStr) for name in names):
+        return None
+    return _Code(
+        {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)},
+        [pattern for node in nodes if (pattern := _pattern(node))],
+        any(not isinstance(name, ast.Constant) and _pattern(name) is None for name in names),
+    )
+
+
+def _pattern(node: ast.AST) -> re.Pattern[str] | None:
+    """Return what an f-string with some constant text may give; None for any other node."""
+    if not isinstance(node, ast.JoinedStr) or not any(isinstance(part, ast.Constant) for part in node.values):
+        return None
+    parts = [re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+" for part in node.values]
+    return re.compile("".join(parts))
 
 
 def _aliases(node: ast.AST) -> Iterator[str]:
@@ -396,18 +389,10 @@ def _name_of(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def _read_name(code: _Code, call: ast.Call) -> None:
-    """Add how the call of a writer names its output."""
+def _output_name(call: ast.Call) -> ast.expr | None:
+    """Return the expression by which the call of a writer names its output, of a path its last part."""
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "name"), None)
     name = given or (call.args[1] if len(call.args) > 1 else None)
     while isinstance(name, ast.BinOp) and isinstance(name.op, ast.Div):
-        name = name.right  # of a path
-    if name is None or isinstance(name, ast.Constant):
-        return
-    is_variable = isinstance(name, ast.Name) or (
-        isinstance(name, ast.JoinedStr) and not any(isinstance(part, ast.Constant) for part in name.values)
-    )
-    if is_variable:
-        code.has_variables = True
-    elif not isinstance(name, ast.JoinedStr):
-        code.is_open = True
+        name = name.right
+    return name

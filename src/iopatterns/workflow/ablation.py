@@ -1,9 +1,8 @@
 """Ablation: which claims change their outcome when one mechanism of drives, kernel or file system is switched off."""
 
 import dataclasses
-import functools
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -296,14 +295,9 @@ def record(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
         }
         text = _HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
         file = study_files.ABLATION.format(study=study)
-        (root / file).parent.mkdir(parents=True, exist_ok=True)
-        files.write(root / file, functools.partial(_fill, text))
+        files.write_text(root / file, text)
         written.append(f"{file}: written")
     return "\n".join([*lines, *written])
-
-
-def _fill(text: str, path: Path) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool]:
@@ -346,16 +340,8 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
     return outcomes
 
 
-def traces(conf: config.Config, of_studies: Iterable[str]) -> dict[str, list[str]]:
-    """Return the paths of the traces that the outcome of claims rests on, by study, as far as they are there.
-
-    They are those that the study replays, and those in their place with a mechanism off.
-    """
-    declared = mechanisms(conf)
-    return {study: _traces(conf, study, declared) for study in of_studies}
-
-
 def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> list[str]:
+    """Return the traces that a study replays, and those in their place with a mechanism off, as far as they exist."""
     replayed = config.replayed(conf)[study]
     of_study = (mechanism for mechanism in declared if mechanism.concerns(study))
     others = {mechanism.traces[trace] for mechanism in of_study for trace in replayed & mechanism.traces.keys()}
@@ -364,7 +350,8 @@ def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> l
 
 def trace_files(conf: config.Config) -> list[str]:
     """Return the traces that an ablation replays for the configured studies."""
-    return sorted({trace for found in traces(conf, studies(conf)).values() for trace in found})
+    declared = mechanisms(conf)
+    return sorted({trace for study in studies(conf) for trace in _traces(conf, study, declared)})
 
 
 def files_of(conf: config.Config) -> list[str]:
@@ -374,8 +361,7 @@ def files_of(conf: config.Config) -> list[str]:
     if not there:
         return []
     declared = dict.fromkeys([DECLARED, *(mechanism.file for mechanism in mechanisms(conf))])
-    replayed = traces(conf, studies(conf))
-    return [*declared, *there, *(trace for found in replayed.values() for trace in found)]
+    return [*declared, *there, *trace_files(conf)]
 
 
 def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dict[str, str]:

@@ -221,12 +221,9 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
 
 def _programs(of: Iterable[Recording]) -> dict[str, str]:
     """Return the versions of the programs that some recordings rest on."""
-    makers = {linux.MKFS[each.options["file_system"]][0][0] for each in of if _has_file_system(each)}
+    file_systems = {each.options["file_system"] for each in of} - {linux.NO_FILE_SYSTEM}
+    makers = {linux.MKFS[file_system][0][0] for file_system in file_systems}
     return {"fio": _version("fio", "--version"), **{name: _version(name, "-V") for name in sorted(makers)}}
-
-
-def _has_file_system(recording: Recording) -> bool:
-    return bool(recording.options["file_system"] != linux.NO_FILE_SYSTEM)
 
 
 def _version(program: str, option: str) -> str:

@@ -187,22 +187,11 @@ def _ask(root: Path, host: Host, seen: str, drives: Sequence[str]) -> HostReport
         return HostReport(host, f"is {host.state}: what is to be measured there waits for it", None)
     job = ["srun", f"--nodelist={host.name}", "--nodes=1", "--ntasks=1", f"--immediate={_GIVEN_S}", "--time=5"]
     job += ["--job-name=iopatterns-hosts", "--chdir=/", "--quiet", "--input=none", "--export=ALL"]
-    question = [
-        "sh",
-        "-c",
-        _QUESTION,
-        "sh",
-        str(root.resolve()),
-        seen,
-        sys.executable,
-        "-m",
-        "iopatterns",
-        "hosts",
-        "--here",
-    ]
+    question = ["sh", "-c", _QUESTION, "sh", str(root.resolve()), seen]
+    command = [sys.executable, "-m", "iopatterns", "hosts", "--here", *drives]
     try:
         asked = subprocess.run(
-            [*job, *question, *drives],
+            [*job, *question, *command],
             env=children.environment(),
             capture_output=True,
             text=True,

@@ -50,7 +50,7 @@ class _Manifest:
         lines = [f"# A default run with {fio_version} gives these files; `sha256sum --check` reads this list.\n"]
         lines.append(f"{_CONFIGURATION}{self.configuration}\n")
         lines += [f"{digest}  {name}\n" for name, digest in self.sums.items()]
-        files.write(path, lambda temporary: temporary.write_text("".join(lines), encoding="utf-8"))
+        files.write_text(path, "".join(lines))
 
 
 def _files(folder: Path, plan: Cells, study: str) -> list[str]:
@@ -113,7 +113,6 @@ def write(root: Path, fio_version: str) -> Path:
     }
     found[REPORT] = _Manifest(identity_of_report(plan), _sums(root, _OF_REPORT, config.RESULTS))
     folder = root / FOLDER / fio_version
-    folder.mkdir(parents=True, exist_ok=True)
     for name, manifest in found.items():
         manifest.write(path_for(root, fio_version, name), fio_version)
     return folder

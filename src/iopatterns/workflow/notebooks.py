@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, NamedTuple, get_origin
+
+import msgspec
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
@@ -234,34 +236,21 @@ def _checked(given: dict[str, Any], declared: Mapping[str, Parameter], notebook:
         if parameter.required and parameter.name not in given:
             raise NotebookError(f"{notebook}: the parameter {parameter.name!r} must be given; it has no default")
     return {
-        name: _fitted(given[name], parameter.type, f"{notebook}: the parameter {name!r}")
+        name: _converted(given[name], parameter.type, f"{notebook}: the parameter {name!r}")
         for name, parameter in declared.items()
         if name in given
     }
 
 
-def _fitted(value: Any, wanted: Any, where: str) -> Any:
+def _converted(value: Any, wanted: Any, where: str) -> Any:
     """Return ``value`` as the type wanted; an integer becomes a float, nothing else is converted."""
-    if isinstance(wanted, types.UnionType):
-        for choice in get_args(wanted):
-            if _fits(value, choice):
-                return _fitted(value, choice, where)
-    elif _fits(value, wanted):
-        if get_origin(wanted) is list:
-            return [_fitted(part, get_args(wanted)[0], where) for part in value]
-        return float(value) if wanted is float else value
-    name = wanted.__name__ if isinstance(wanted, type) and get_origin(wanted) is None else str(wanted)
-    raise NotebookError(f"{where} must be of type {name}, but {value!r} is of type {type(value).__name__}")
-
-
-def _fits(value: Any, wanted: Any) -> bool:
-    if get_origin(wanted) is list:
-        return isinstance(value, list) and all(_fits(part, get_args(wanted)[0]) for part in value)
-    if isinstance(wanted, types.UnionType):
-        return any(_fits(value, choice) for choice in get_args(wanted))
-    if isinstance(value, bool):
-        return wanted is bool
-    return isinstance(value, (int, float) if wanted is float else wanted)
+    try:
+        return msgspec.convert(value, wanted)
+    except msgspec.ValidationError:
+        name = wanted.__name__ if isinstance(wanted, type) and get_origin(wanted) is None else str(wanted)
+        raise NotebookError(
+            f"{where} must be of type {name}, but {value!r} is of type {type(value).__name__}"
+        ) from None
 
 
 def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root: Path, timeout_s: int | None) -> None:

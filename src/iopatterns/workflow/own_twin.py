@@ -4,9 +4,7 @@ The drive is only read. What is fitted follows from its reads alone; all else st
 fit began, and is assumed.
 """
 
-import csv
 import functools
-import io
 import json
 import re
 import shutil
@@ -15,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from iopatterns.base import files, messages, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
@@ -29,15 +27,12 @@ if TYPE_CHECKING:
 
     from iopatterns.analysis.tables import Table
     from iopatterns.configuration.kinds import Entry
-    from iopatterns.twin.fitting import Fit, Point
+    from iopatterns.twin.fitting import Fit
 
 TARGET = "twin_of_"
 MODEL, FOUND, REPORT = "model.yaml", "found.json", "report.pdf"
 NOTEBOOK, _SECTION = "notebook.ipynb", "report.typ"
-_TEMPLATES = {
-    Path(__file__).with_name("templates") / name: copy
-    for name, copy in (("twin_of.ipynb", NOTEBOOK), ("twin_of.typ", _SECTION))
-}
+_TEMPLATES = {"twin_of.ipynb": NOTEBOOK, "twin_of.typ": _SECTION}
 # Sizes from the least to what a drive splits, depths from one request to what SATA queues. Of each combination the
 # executions are few, for a point's own noise is small beside what a model leaves.
 LEVELS = {"rw": ("randread", "read"), "bs": ("4k", "16k", "64k", "128k"), "iodepth": ("1", "4", "32")}
@@ -69,21 +64,6 @@ class OwnTwinError(IoPatternsError):
     """No twin can be made of a drive; the message says why, and what to do."""
 
     exit_status = 2
-
-
-class OfPoint(TypedDict):
-    """A point as `FOUND` has it: what was measured, by how many executions, and what the model gives, in IOPS."""
-
-    rw: str
-    bs_bytes: int
-    iodepth: int
-    held_out: bool
-    executions: int
-    measured_iops: float
-    low_iops: float
-    high_iops: float
-    model_iops: float
-    error_percent: float
 
 
 def drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
@@ -133,12 +113,12 @@ def make(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
     bench = Bench.lay_out(root, Request(drive, LEVELS, values))
     bench.measure()
     folder = root / folder_of(drive)
-    points = _points(bench)
-    _write(folder, drive, _best(points, STARTS[_is_rotational(bench)]), points)
+    measured = _measured(bench)
+    _write(folder, drive, _fits(measured, STARTS[_is_rotational(bench)]), measured)
     here = folder_of(drive)
     parameters = {"found": str(here / FOUND), "tables": str(here / "tables"), "figures": str(here / "figures")}
     for template, name in _TEMPLATES.items():
-        shutil.copyfile(template, folder / name)
+        shutil.copyfile(Path(__file__).with_name("templates") / template, folder / name)
     notebooks.execute(folder / NOTEBOOK, folder / NOTEBOOK, parameters)
     compile_report(folder / _SECTION, folder / REPORT, root, inputs={"results": f"/{here}"})
     return _told(drive, json.loads((folder / FOUND).read_text(encoding="utf-8")))
@@ -150,35 +130,22 @@ def held_out(rw: str, bs: str, iodepth: str) -> bool:
     return sum(places) % _PARTS == _HELD_OUT
 
 
-def _points(bench: Bench) -> "dict[Point, OfPoint]":
-    """Return the points that were measured, in the order of `LEVELS`, with what was measured of each."""
+def _measured(bench: Bench) -> "pd.DataFrame":
+    """Return a row for each point of `LEVELS`, in their order: its id, its mean in IOPS, and whether it is held out."""
     from iopatterns.analysis import collect
     from iopatterns.analysis.statistics import summarise
-    from iopatterns.twin.fitting import Point
 
     raws = [bench.root / raw for raw in bench.raw_files()]
     table = collect.measurements(raws, {cell.folder: [STUDY] for cell in bench.cells})
-    conf = bench.conf
-    rows = summarise(table, ["rw", "bs_bytes", "iodepth"], "iops", confidence=conf.confidence, method=conf.interval)
-    means = {(row["rw"], row["bs_bytes"], row["iodepth"]): row for row in rows.to_dict("records")}
-    found = {}
-    for rw, bs, iodepth in product(*LEVELS.values()):
-        key = (rw, units.size_bytes(bs), int(iodepth))
-        out, row = held_out(rw, bs, iodepth), means[key]
-        point = Point(f"{rw}-{bs}-d{iodepth}", rw, key[1], float(row["mean"]), "IOPS", iodepth=key[2], predicted=out)
-        found[point] = OfPoint(
-            rw=rw,
-            bs_bytes=key[1],
-            iodepth=key[2],
-            held_out=out,
-            executions=int(row["executions"]),
-            measured_iops=float(row["mean"]),
-            low_iops=float(row["low"]),
-            high_iops=float(row["high"]),
-            model_iops=float("nan"),
-            error_percent=float("nan"),
-        )
-    return found
+    factors, conf = ["rw", "bs_bytes", "iodepth"], bench.conf
+    rows = summarise(table, factors, "iops", confidence=conf.confidence, method=conf.interval).set_index(factors)
+    points = list(product(*LEVELS.values()))
+    rows = rows.loc[[(rw, units.size_bytes(bs), int(iodepth)) for rw, bs, iodepth in points]].reset_index()
+    means = {"mean": "measured_iops", "low": "low_iops", "high": "high_iops"}
+    return rows.rename(columns=means)[[*factors, "executions", *means.values()]].assign(
+        id=[f"{rw}-{bs}-d{iodepth}" for rw, bs, iodepth in points],
+        held_out=[held_out(*point) for point in points],
+    )
 
 
 def _is_rotational(bench: Bench) -> bool:
@@ -189,46 +156,49 @@ def _is_rotational(bench: Bench) -> bool:
     return bool(sidecar["drive"]["rotational"])
 
 
-@dataclass(frozen=True)
-class _Best:
-    """The nearest of several fits, the model from which it began, and how far each was off, by where it began."""
-
-    fitted: "Fit"
-    start: str
-    errors: Mapping[str, float]
-
-
-def _best(points: "Mapping[Point, OfPoint]", starts: Mapping[str, Sequence[str]]) -> "_Best":
-    """Return the fit that is nearest to the fitted points, the model from which it began, and the errors of all."""
+def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dict[str, Fit]":
+    """Return the fits to the measured points by the model from which each began, the nearest first."""
     from iopatterns.twin import fitting, models
 
+    points = [
+        fitting.Point(
+            row["id"],
+            row["rw"],
+            row["bs_bytes"],
+            row["measured_iops"],
+            "IOPS",
+            iodepth=row["iodepth"],
+            predicted=row["held_out"],
+        )
+        for row in measured.to_dict("records")
+    ]
     fits = {}
     for name, move in starts.items():
         messages.say(f"Fitting {name}: {len(move)} parameters to {sum(not each.predicted for each in points)} points")
         try:
-            fits[name] = fitting.fit(models.load(name), list(points), move, run=fitting.FitRun(runtime_s=_SECONDS))
+            fits[name] = fitting.fit(models.load(name), points, move, run=fitting.FitRun(runtime_s=_SECONDS))
         except ValueError as error:  # values that fit no drive of that model, which the search came upon
             messages.say(f"{name} is left out: {error}")
     if not fits:
         raise OwnTwinError("no model could be fitted to what was measured")
-    errors = {name: each.mean_absolute_error(predicted=False) for name, each in fits.items()}
-    best = min(errors, key=errors.__getitem__)
-    return _Best(fits[best], best, errors)
+    return dict(sorted(fits.items(), key=lambda fit: fit[1].mean_absolute_error(predicted=False)))
 
 
-def _write(folder: Path, drive: str, best: _Best, points: "Mapping[Point, OfPoint]") -> None:
+def _write(folder: Path, drive: str, fits: "Mapping[str, Fit]", measured: "pd.DataFrame") -> None:
     """Write the points as a table for `twin fit`, the model unless it is too far from them, and what was found."""
     from iopatterns.twin import fitting, models
 
-    fitted, start = best.fitted, best.start
-    rows: list[dict[str, Any]] = []
-    for (point, of_point), value in zip(points.items(), fitted.values, strict=True):
-        rows.append({**of_point, "model_iops": value, "error_percent": 100 * (value / point.value - 1)})
-    files.write(folder / "points.csv", lambda path: path.write_text(_csv(points), encoding="utf-8"))
-    error = fitted.mean_absolute_error(predicted=False)
-    fits = error <= fitting.MOST_ERROR
+    start, fitted = next(iter(fits.items()))
+    rows = measured.drop(columns="id").assign(model_iops=fitted.values)
+    rows["error_percent"] = 100 * (rows["model_iops"] / rows["measured_iops"] - 1)
+    uses = measured["held_out"].map({True: "predict", False: "fit"})
+    points = measured.rename(columns={"bs_bytes": "bs", "measured_iops": "value"}).assign(unit="IOPS", use=uses)
+    points = points[["id", "rw", "bs", "iodepth", "value", "unit", "use"]]
+    files.write(folder / "points.csv", lambda path: points.to_csv(path, index=False, float_format="%.6g"))
+    errors = {name: fit.mean_absolute_error(predicted=False) for name, fit in fits.items()}
+    fits_points = errors[start] <= fitting.MOST_ERROR
     (folder / MODEL).unlink(missing_ok=True)
-    if fits:
+    if fits_points:
         source = f"{folder_of(drive)}/points.csv"
         models.write(
             fitted.model, folder / MODEL, fitted.moved, f"twin fit to {source}", fitting.recipe_of(fitted, source)
@@ -247,27 +217,16 @@ def _write(folder: Path, drive: str, best: _Best, points: "Mapping[Point, OfPoin
     found = {
         "drive": drive,
         "start": start,
-        "starts": {name: 100 * each for name, each in best.errors.items()},
-        "fits": fits,
+        "starts": {name: 100 * error for name, error in errors.items()},
+        "fits": fits_points,
         "most_error_percent": 100 * fitting.MOST_ERROR,
-        "fitted_error_percent": 100 * error,
+        "fitted_error_percent": 100 * errors[start],
         "held_out_error_percent": 100 * fitted.mean_absolute_error(predicted=True),
-        "held_out_largest_error_percent": max(abs(row["error_percent"]) for row in rows if row["held_out"]),
+        "held_out_largest_error_percent": float(rows.loc[rows["held_out"], "error_percent"].abs().max()),
         "parameters": parameters,
-        "points": rows,
+        "points": rows.to_dict("records"),
     }
     files.write_json(folder / FOUND, found)
-
-
-def _csv(points: "Mapping[Point, OfPoint]") -> str:
-    """Return the points as `twin fit` reads them."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("id", "rw", "bs", "iodepth", "value", "unit", "use"))
-    for point in points:
-        use = "predict" if point.predicted else "fit"
-        writer.writerow((point.id, point.rw, point.bs_bytes, point.iodepth, f"{point.value:.6g}", point.unit, use))
-    return text.getvalue()
 
 
 def _rename(path: Path, drive: str, start: str) -> None:
@@ -277,7 +236,7 @@ def _rename(path: Path, drive: str, start: str) -> None:
     text = re.sub(r"^name: .*$", f"name: twin-of-{drive}", text, count=1, flags=re.MULTILINE)
     about = f"fitted to reads of the drive {drive}; what is not fitted is that of {start}, and assumed"
     text = re.sub(r"^description: .*$", f'description: "{about}"', text, count=1, flags=re.MULTILINE)
-    files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    files.write_text(path, text)
 
 
 def _told(drive: str, found: Mapping[str, Any]) -> str:
@@ -312,7 +271,7 @@ class Found:
 
     @functools.cached_property
     def points(self) -> "pd.DataFrame":
-        """The points, a row each, with the columns of `OfPoint`; those that were fitted come first."""
+        """The points, a row each, as `FOUND` has them; those that were fitted come first."""
         import pandas as pd
 
         return pd.DataFrame(self.content["points"]).sort_values("held_out", kind="stable").reset_index(drop=True)

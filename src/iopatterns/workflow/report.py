@@ -20,13 +20,12 @@ def compile_report(
     root: Path | str | None = None,
     *,
     inputs: Mapping[str, str] | None = None,
-    timestamp: int | None = None,
 ) -> Path:
     """Compile the typst file ``source`` to the PDF ``output`` and return the path of ``output``.
 
     ``root`` is the folder that ``/`` means in the source (default: the folder above that of ``source``, which
-    is the project's for ``paper/report.typ``). ``inputs`` are the document's ``sys.inputs``. ``timestamp``,
-    the date in the PDF, is seconds since 1970, by default SOURCE_DATE_EPOCH, or 0. Only the fonts that come
+    is the project's for ``paper/report.typ``). ``inputs`` are the document's ``sys.inputs``. The date
+    in the PDF is SOURCE_DATE_EPOCH (seconds since 1970), or 0. Only the fonts that come
     with typst are used, so that the same input gives the same bytes on every machine. ``output`` appears
     whole or not at all. Raises ReportError.
     """
@@ -37,7 +36,7 @@ def compile_report(
         source.resolve(),
         Path(root).resolve() if root is not None else source.resolve().parent.parent,
         dict(inputs or {}),
-        _epoch() if timestamp is None else timestamp,
+        _epoch(),
     )
     files.write(output, lambda temporary: temporary.write_bytes(pdf))
     return output

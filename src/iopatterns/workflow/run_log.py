@@ -72,6 +72,8 @@ class RunLog(LogHandlerBase):
     """
 
     cells: Cells | None = None
+    writes_to_file = needs_rulegraph = False
+    has_filter = has_formatter = True
 
     def __post_init__(self) -> None:
         """Decide whether to print, and where to."""
@@ -90,26 +92,6 @@ class RunLog(LogHandlerBase):
     def writes_to_stream(self) -> bool:
         """Whether this handler replaces Snakemake's own, which prints otherwise."""
         return not self._is_off
-
-    @property
-    def writes_to_file(self) -> bool:
-        """Whether this handler writes a file."""
-        return False
-
-    @property
-    def has_filter(self) -> bool:
-        """Whether this handler decides what is left out."""
-        return True
-
-    @property
-    def has_formatter(self) -> bool:
-        """Whether this handler has its own wording."""
-        return True
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        """Whether this handler uses the graph of rules."""
-        return False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print what a log record means to a user."""

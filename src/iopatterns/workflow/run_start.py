@@ -28,7 +28,7 @@ def begin(cells: Cells, cluster: hosts.Submission | None = None) -> None:
         ConfigError: The raw folder cannot be written, or a drive is another host's.
         ClusterError: A host lacks what jobs need.
     """
-    _lock(cells.root / RAW)
+    lock(cells.root / RAW)  # never closed: the lock would end
     children.make_uniform()
     forecasts = [each for each in forecast.of_drives(cells) if each.repetitions]
     drives = {each.drive: cells.config.drives[each.drive] for each in forecasts}
@@ -48,14 +48,15 @@ def begin(cells: Cells, cluster: hosts.Submission | None = None) -> None:
         )
 
 
-def _lock(folder: Path) -> None:
-    """Lock a raw folder until this process ends.
+def lock(folder: Path) -> int:
+    """Lock a raw folder until the returned descriptor is closed.
 
-    Snakemake's own lock outlives a killed run, and a user must remove it. The kernel releases this lock.
+    Snakemake's own lock outlives a killed run, and a user must remove it. The kernel releases this lock when the
+    process ends. Raises RunLockError or ConfigError.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / ".run.lock", os.O_RDWR | os.O_CREAT)  # never closed: the lock would end
+        descriptor = os.open(folder / ".run.lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise yaml_schema.ConfigError(
             f"{messages.printable(error.filename)}: {error.strerror}. Raw files are written there."
@@ -68,3 +69,4 @@ def _lock(folder: Path) -> None:
         raise RunLockError(f"Process {owner} is running this workflow already. Wait for it, or stop it.") from None
     os.truncate(descriptor, 0)
     os.write(descriptor, str(os.getpid()).encode())
+    return descriptor

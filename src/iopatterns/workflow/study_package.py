@@ -5,22 +5,26 @@ and the references that its section cites.
 """
 
 import contextlib
-import fcntl
+import functools
+import itertools
 import json
 import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+import msgspec
 
 import iopatterns
 from iopatterns.base import files, messages, sealed_tar, yaml_files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, grid, kinds, study_files
 from iopatterns.raw.sidecars import sidecar_path
+from iopatterns.workflow import run_start
 from iopatterns.workflow.studies import content_of, drives_in, grid_of
 
 VERSION = 1
@@ -32,7 +36,6 @@ _DRIVES = "config/drives.yaml"
 _OF_ALL_STUDIES = ("colophon.json", "report.pdf", "scorecard.json")
 _RAW = "data/raw"
 _RECORDINGS = "recordings.yaml"
-_SHA256 = re.compile("[0-9a-f]{64}")
 _MOST_BYTES = 16 * 2**20
 
 
@@ -83,22 +86,23 @@ def _own_models(root: Path, study: str) -> list[str]:
 
 def _references(root: Path) -> dict[str, str]:
     """Return the entries of paper/references.yml as they are written, by key."""
-    try:
-        text = files.read_text_bounded(root / REFERENCES, yaml_files.MOST_BYTES)
-    except (FileNotFoundError, files.UnreadableError):
-        return {}
-    blocks = re.split(r"^(?=[^\s#:][^:\n]*:\s*$)", text, flags=re.MULTILINE)[1:]
+    blocks = re.split(r"^(?=[^\s#:][^:\n]*:\s*$)", _text_if_any(root / REFERENCES), flags=re.MULTILINE)[1:]
     return {block.partition(":")[0]: block.strip() + "\n" for block in blocks}
 
 
 def _cited(root: Path, study: str) -> dict[str, str]:
     """Return the entries of paper/references.yml that a study's section cites, and the entry of the study's name."""
-    try:
-        text = files.read_text_bounded(root / study_files.SECTION.format(study=study), _MOST_BYTES)
-    except (FileNotFoundError, files.UnreadableError):
-        text = ""
-    keys = {study, *re.findall(r"@([\w-]+)", text)}
+    section = _text_if_any(root / study_files.SECTION.format(study=study))
+    keys = {study, *re.findall(r"@([\w-]+)", section)}
     return {key: entry for key, entry in _references(root).items() if key in keys}
+
+
+def _text_if_any(path: Path) -> str:
+    """Return the text of a file; an empty text where the file is missing or cannot be read."""
+    try:
+        return files.read_text_bounded(path, _MOST_BYTES)
+    except (FileNotFoundError, files.UnreadableError):
+        return ""
 
 
 # ---- Pack
@@ -143,15 +147,10 @@ def pack(root: Path, study: str, output: Path, *, with_raw: bool = False) -> Pac
         "sha256": {path: files.sha256(root / path) for path in paths},
     }
     text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    members = [(sealed_tar.MANIFEST, text.encode()), *((path, b"") for path in paths)]
+    contents = ((path, (root / path).read_bytes()) for path in paths)
+    members = itertools.chain([(sealed_tar.MANIFEST, text.encode())], contents)
     try:
-        files.write(
-            output,
-            lambda temporary: sealed_tar.write(
-                temporary,
-                ((name, content or (root / name).read_bytes()) for name, content in members),
-            ),
-        )
+        files.write(output, lambda temporary: sealed_tar.write(temporary, members))
     except ValueError as error:
         raise StudyError(f"{error}. Give the file a shorter name.") from None
     return Packed(output, paths, files.sha256(output), left_out)
@@ -216,8 +215,7 @@ def _listed(root: Path) -> list[str]:
 # ---- Add
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(msgspec.Struct, frozen=True, rename={"version": "iopatterns", "listed": "studies", "sums": "sha256"}):
     """The checked manifest of a package.
 
     Attributes:
@@ -238,7 +236,7 @@ class Package:
     listed: Sequence[str]
     references: Mapping[str, str]
     executable: frozenset[str]
-    sums: Mapping[str, str]
+    sums: Mapping[str, Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]]
 
     @classmethod
     def open(cls, path: Path) -> "Package":
@@ -250,40 +248,25 @@ class Package:
     def _read(cls, path: Path, reader: sealed_tar.Reader) -> "Package":
         manifest = reader.manifest()
         try:
-            package = cls(
-                path,
-                manifest["study"],
-                manifest["iopatterns"],
-                manifest["protocol"],
-                manifest["studies"],
-                manifest["references"],
-                frozenset(manifest["executable"]),
-                dict(sorted(manifest["sha256"].items())),
-            )
+            package = msgspec.convert({**manifest, "path": path}, cls)
             package._require_form()
-        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-            raise reader.malformed(repr(error)) from None
+        except (ValueError, RecursionError) as error:
+            raise reader.malformed(error) from None
         for name in package.sums:
             if not package._is_place(name):
                 raise reader.escape(name)
         return package
 
     def _require_form(self) -> None:
-        """Raise ValueError or TypeError where the manifest holds something else than `pack` writes."""
-        texts = [self.study, self.version, *self.listed, *self.executable, *self.references.values()]
-        texts += [*self.references, *self.sums, *self.sums.values()]
-        if not all(isinstance(text, str) for text in texts) or not isinstance(self.protocol, int):
-            raise TypeError("text")
+        """Raise ValueError where the manifest holds something else than `pack` writes."""
         if not study_files.is_study_name(self.study) or not self.version.isprintable():
             raise ValueError("study")
-        if not all(map(_SHA256.fullmatch, self.sums.values())) or not self.executable <= self.sums.keys():
-            raise ValueError("sha256")
+        if not self.executable <= self.sums.keys():
+            raise ValueError("executable")
         if study_files.GRID.format(study=self.study) not in self.sums:
             raise ValueError("no grid")
-        for path in self.sums:
-            parts = path.split("/")
-            if any("/".join(parts[:length]) in self.sums for length in range(1, len(parts))):
-                raise ValueError("a file in a file")
+        if any(str(folder) in self.sums for path in self.sums for folder in PurePosixPath(path).parents):
+            raise ValueError("a file in a file")
         for key, entry in self.references.items():
             content = yaml_files.parse(entry)
             if not isinstance(content, dict) or list(content) != [key] or not entry.startswith(f"{key}:"):
@@ -391,8 +374,8 @@ class Addition:
                 if name in wanted:
                     self._write_new(name, content, undo)
             for path, (before, after) in texts.items():
-                undo.callback(_replace, path, before)
-                _replace(path, after)
+                undo.callback(files.write_text, path, before)
+                files.write_text(path, after)
             undo.pop_all()
 
     def _edited_texts(self) -> dict[Path, tuple[str, str]]:
@@ -402,12 +385,12 @@ class Addition:
             before = _text(self.root, REFERENCES)
             after = "\n".join([before.rstrip("\n") + "\n", *self.new_references.values()])
             yaml_files.parse(after)  # each entry was read by itself, and none of their keys is there
-            texts[self.root / REFERENCES] = (before, after)
+            texts[(self.root / REFERENCES).resolve()] = (before, after)
         if not self.is_listed:
-            before, listed = _text(self.root, config.CONFIG_FILE), list(self.package.listed)
+            listed = list(self.package.listed)
             preceding = listed[: listed.index(study)] if study in listed else _listed(self.root)
-            edited = _edit(config.CONFIG_FILE, lambda: yaml_files.with_item(before, "studies", study, preceding))
-            texts[self.root / config.CONFIG_FILE] = (before, edited)
+            edit = functools.partial(yaml_files.with_item, key="studies", item=study, preceding=preceding)
+            texts[(self.root / config.CONFIG_FILE).resolve()] = _edited(self.root, config.CONFIG_FILE, edit)
         return texts
 
     def _write_new(self, name: str, content: bytes, undo: contextlib.ExitStack) -> None:
@@ -456,14 +439,11 @@ def _text(root: Path, file: str) -> str:
         raise StudyError(f"{file}: cannot be read: {error}. Run this in the project's folder.") from None
 
 
-def _replace(path: Path, text: str) -> None:
-    files.write(path.resolve(), lambda temporary: temporary.write_bytes(text.encode()))
-
-
-def _edit(file: str, edit: Callable[[], str]) -> str:
-    """Return what an edit of a file gives. Raises StudyError where the file has another form."""
+def _edited(root: Path, file: str, edit: Callable[[str], str]) -> tuple[str, str]:
+    """Return the text of a file before and after an edit. Raises StudyError where the file has another form."""
+    text = _text(root, file)
     try:
-        return edit()
+        return text, edit(text)
     except yaml_files.YamlError as error:
         raise StudyError(f"{file}: cannot be edited: {error}. Edit it by hand.") from None
 
@@ -492,9 +472,10 @@ class Removal:
         """Return what removing a study would change. Raises StudyError where another study needs a part of it."""
         if not study_files.is_study_name(study):
             raise StudyError(f"'{messages.printable(study)}' is no name of a study.")
+        raw = sorted(path.relative_to(root) for path in (root / _RAW).glob(f"[!.]*/{study}"))
         paths = {
             "results": _results(root, study),
-            "raw files": [] if keep_raw else sorted(_relative(root, (root / _RAW).glob(f"[!.]*/{study}"))),
+            "raw files": [] if keep_raw else raw,
             "models that no other study uses": [Path(path) for path in _models_to_remove(root, study)],
             "files": list(study_files.places_of(root, study)),
         }
@@ -514,10 +495,12 @@ class Removal:
         return "\n".join(lines)
 
     def remove(self) -> None:
-        """Delete and edit; links are unlinked, their targets stay. Raises StudyError while a run is measuring."""
-        with _no_run(self.root):
+        """Delete and edit; links are unlinked, their targets stay. Raises RunLockError while a run is measuring."""
+        with contextlib.ExitStack() as locked:
+            if (self.root / _RAW).is_dir():
+                locked.callback(os.close, run_start.lock(self.root / _RAW))
             for file, text in self.texts.items():
-                _replace(self.root / file, text)
+                files.write_text((self.root / file).resolve(), text)
             # the grid determines the models of the study: with it deleted last, an interrupted removal can be repeated
             every = [path for paths in self.paths.values() for path in paths]
             last = Path(study_files.GRID.format(study=self.study))
@@ -530,10 +513,6 @@ class Removal:
                 if path.is_relative_to(_RAW):
                     with contextlib.suppress(OSError):  # a drive's folder goes with its last study
                         target.parent.rmdir()
-
-
-def _relative(root: Path, paths: Iterable[Path]) -> Iterator[Path]:
-    return (path.relative_to(root) for path in paths)
 
 
 def _count(path: Path) -> int:
@@ -553,7 +532,7 @@ def _results(root: Path, study: str) -> list[Path]:
         if found:  # the scorecard and the report of these results are about the study, too
             found |= {path for name in _OF_ALL_STUDIES if (path := folder / name).exists()}
         own |= found
-    return sorted(_relative(root, own))
+    return sorted(path.relative_to(root) for path in own)
 
 
 def _models_to_remove(root: Path, study: str) -> Iterator[str]:
@@ -592,6 +571,7 @@ def _texts_in(content: Any) -> Iterator[str]:
 
 def _texts_without(root: Path, study: str) -> Iterator[tuple[str, str]]:
     """Yield config.yaml and quick.yaml without a study, as far as they name it. Raises StudyError."""
+    without = functools.partial(yaml_files.without_item, key="studies", item=study)
     listed = _listed(root)
     remaining = [name for name in listed if name != study]
     if remaining != listed:
@@ -599,40 +579,19 @@ def _texts_without(root: Path, study: str) -> Iterator[tuple[str, str]]:
             raise StudyError(
                 f"{config.CONFIG_FILE}: studies: '{study}' is the only study. Name another one there first."
             )
-        text = _text(root, config.CONFIG_FILE)
-        yield config.CONFIG_FILE, _edit(config.CONFIG_FILE, lambda: yaml_files.without_item(text, "studies", study))
+        yield config.CONFIG_FILE, _edited(root, config.CONFIG_FILE, without)[1]
     quick = content_of(root, QUICK)
     if study not in quick.get("studies", ()):
         return
-    text = _text(root, QUICK)
     if len(quick["studies"]) > 1:
-        yield QUICK, _edit(QUICK, lambda: yaml_files.without_item(text, "studies", study))
+        yield QUICK, _edited(root, QUICK, without)[1]
         return
     first = remaining[0]
-    text = _edit(QUICK, lambda: yaml_files.with_list(text, "studies", [first]))
     drives = list(dict.fromkeys(drives_in(grid_of(root, first))))
-    if isinstance(quick.get("drives"), list) and "twins" not in quick["drives"]:
-        of_studies = text
-        text = _edit(QUICK, lambda: yaml_files.with_list(of_studies, "drives", drives))
-    yield QUICK, text
 
+    def with_first(text: str) -> str:
+        text = yaml_files.with_list(text, "studies", [first])
+        names_drives = isinstance(quick.get("drives"), list) and "twins" not in quick["drives"]
+        return yaml_files.with_list(text, "drives", drives) if names_drives else text
 
-@contextlib.contextmanager
-def _no_run(root: Path) -> Iterator[None]:
-    """Hold the lock of data/raw, so that no run begins meanwhile. Raises StudyError while a run holds it."""
-    if not (root / _RAW).is_dir():
-        yield
-        return
-    with open(root / _RAW / ".run.lock", "a+", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            raise StudyError(
-                f"Process {lock.read().strip()} is running this workflow, so nothing was removed. Wait for it, or stop"
-                " it."
-            ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
+    yield QUICK, _edited(root, QUICK, with_first)[1]

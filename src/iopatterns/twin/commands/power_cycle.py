@@ -34,6 +34,6 @@ def _load_saved_settings(settings: Path) -> None:
         found = re.fullmatch(r"current [0-9a-f]{40}\nsaved ([0-9a-f]{40})\n", settings.read_text(errors="replace"))
         if not found:
             raise TwinError(f"{settings}: not the settings of a simulated drive. `twin reset` replaces the file.")
-        files.write(settings, lambda temporary: temporary.write_text(f"current {found[1]}\nsaved {found[1]}\n"))
+        files.write_text(settings, f"current {found[1]}\nsaved {found[1]}\n")
     finally:
         os.close(descriptor)

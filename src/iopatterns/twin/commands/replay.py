@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from iopatterns.twin.commands import skipped_lines
 from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, MODEL, SET, SKIP_BAD
 
 
@@ -56,4 +55,5 @@ def command(  # noqa: PLR0917 - click passes arguments by name
         interval_bytes=counters.interval_bytes(interval_bytes),
         skipped=skipped,
     )
-    click.echo(json.dumps({"summary": summary, **skipped_lines.report(skipped), "counters": totals}, indent=2))
+    left_out = {} if skipped is None else {"skipped": skipped.report()}
+    click.echo(json.dumps({"summary": summary, **left_out, "counters": totals}, indent=2))

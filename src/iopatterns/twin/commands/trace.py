@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from iopatterns.twin.commands import skipped_lines
 from iopatterns.twin.commands.arguments import FILE, SKIP_BAD
 
 
@@ -28,4 +27,5 @@ def command(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
     skipped = traces.Skipped() if skip_bad else None
     done = traces.convert(trace, output, skipped=skipped, issued=issued)
     summary = {"form": done.form, "requests": done.requests, "duration_ns": done.duration_ns}
-    click.echo(json.dumps({**summary, **skipped_lines.report(skipped)}, indent=2))
+    left_out = {} if skipped is None else {"skipped": skipped.report()}
+    click.echo(json.dumps({**summary, **left_out}, indent=2))
