@@ -263,7 +263,9 @@ def _milliseconds(
 
 
 def results_folder(root: Path) -> str:
-    """Return the results folder of config.yaml. Raises ConfigError."""
+    """Return the results folder of config.yaml, or the default folder without that file. Raises ConfigError."""
+    if not (root / CONFIG_FILE).exists():
+        return RESULTS
     main = read_yaml(root, CONFIG_FILE)
     check(CONFIG_FILE, main, schemas.load(root, "config"))
     return _results(main["results"])
