@@ -61,7 +61,7 @@ class BlockDrive:
     def hold(self) -> Iterator[None]:
         """Open the device and hold its lock, waiting while another measurement has it; put settings back at the end."""
         with self._held:
-            self._held.enter_context(self._gate)
+            self._held.callback(self._gate.close)
             self._refuse_unless_passed(writing=False)
             self._held.enter_context(locked(self._gate.number, waiting=self._say_that_it_waits))
             found = present_disk(self._gate.name)
