@@ -217,10 +217,9 @@ def _check(options: Options) -> None:
         raise TwinError(
             f"--queue-depth: {options.queue_depth} cannot be. Valid is {_QUEUE_DEPTHS[0]} to {_QUEUE_DEPTHS[-1]}."
         )
-    if options.file_system == NO_FILE_SYSTEM and (options.mkfs_options or options.mount_options):
-        raise TwinError("--fs none makes and mounts nothing: leave out --mkfs-options and --mount-options.")
-    if options.file_system == NO_FILE_SYSTEM and options.file_system_bytes is not None:
-        raise TwinError("--fs none makes no file system: leave out --fs-size.")
+    of_file_system = (options.mkfs_options, options.mount_options, options.file_system_bytes)
+    if options.file_system == NO_FILE_SYSTEM and any(of_file_system):
+        raise TwinError("--fs none makes and mounts nothing: leave out --mkfs-options, --mount-options and --fs-size.")
     for setting in options.queue:
         if not _QUEUE_SETTING.fullmatch(setting):
             raise TwinError(
