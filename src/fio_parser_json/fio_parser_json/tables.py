@@ -89,11 +89,7 @@ _JOB_COLUMNS: dict[str, str] = {
 }
 
 _SYNC_COLUMNS: dict[str, str] = {
-    "source": _TEXT,
-    "document": _INTEGER,
-    "job": _INTEGER,
-    "hostname": _TEXT,
-    "jobname": _TEXT,
+    **{name: _JOB_COLUMNS[name] for name in ("source", "document", "job", "hostname", "jobname")},
     "syncs": _INTEGER,
     "sync_min_ns": _INTEGER,
     "sync_max_ns": _INTEGER,
@@ -125,11 +121,7 @@ _DISK_COLUMNS: dict[str, str] = {
 }
 
 _BIN_COLUMNS: dict[str, str] = {
-    "source": _TEXT,
-    "document": _INTEGER,
-    "job": _INTEGER,
-    "jobname": _TEXT,
-    "direction": _TEXT,
+    **{name: _JOB_COLUMNS[name] for name in ("source", "document", "job", "jobname", "direction")},
     "latency": _TEXT,
     "bin_ns": _INTEGER,
     "count": _INTEGER,
