@@ -15,7 +15,6 @@ What fio 3.33 makes of such logs was tried, and is why they are written as they 
 """
 
 import bisect
-import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -315,8 +314,7 @@ def _write(trace: Trace, folder: Path, processes: Collection[int] | None, jobs: 
         with open(files.partial(paths[process]), "w" if new else "a", encoding="utf-8") as file:
             file.writelines([head, *lines] if new else lines)
 
-    with contextlib.ExitStack() as stack:
-        stack.callback(_remove, paths)
+    try:
         for piece in trace.pieces():
             lines: dict[int, list[str]] = {}
             for row in _rows(piece, processes):
@@ -335,10 +333,7 @@ def _write(trace: Trace, folder: Path, processes: Collection[int] | None, jobs: 
             raise CallsError(f"{shown(trace.name)}: {which} nothing")
         for path in paths.values():
             files.commit(files.partial(path), path)
+    finally:
+        for path in paths.values():
+            files.partial(path).unlink(missing_ok=True)
     return dict(sorted(paths.items()))
-
-
-def _remove(paths: Mapping[int, Path]) -> None:
-    """Remove what of these files is not finished."""
-    for path in paths.values():
-        files.partial(path).unlink(missing_ok=True)
