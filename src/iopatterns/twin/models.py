@@ -209,12 +209,11 @@ def format_number(unit: str, value: float) -> str:
     """Return a number with its unit, exactly and as short as may be: 72000 ns is ``72 us``."""
     if unit == "count" or value == 0:
         return f"{value:g}" if isinstance(value, float) else str(value)
-    texts = []
     for name in _WRITTEN[unit]:
-        number = Decimal(int(value)) / _UNITS[unit][name]
-        if number >= 1 and len(str(number.normalize())) <= 8 and number.normalize().as_tuple().exponent >= -6:  # type: ignore[operator]
-            texts.append(f"{number.normalize():f} {name}")
-    return texts[0] if texts else f"{int(value)} {_WRITTEN[unit][-1]}"
+        number = (Decimal(int(value)) / _UNITS[unit][name]).normalize()
+        if number >= 1 and len(str(number)) <= 8 and number.as_tuple().exponent >= -6:  # type: ignore[operator]
+            return f"{number:f} {name}"
+    return f"{int(value)} {_WRITTEN[unit][-1]}"
 
 
 def format_value(name: str, value: Value) -> str:
