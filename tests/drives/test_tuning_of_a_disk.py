@@ -17,7 +17,7 @@ from support import ROOT
 
 from iopatterns.measuring.cell import measure
 from iopatterns.measuring.drives import open_drive, restoring
-from iopatterns.measuring.tuning import mode_page
+from iopatterns.measuring.tuning import mode_page, sg_commands
 from iopatterns.measuring.tuning.journal import Disk as OnDisk
 from iopatterns.measuring.tuning.journal import Journal, Owner, RestoreError, paths, present_disk, put_back, read
 from iopatterns.measuring.tuning.queue import set_attribute
@@ -291,7 +291,8 @@ def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeyp
     monkeypatch.chdir(disk_folder)
     # the kernel knows nothing of a twin
     notes = Journal(OnDisk("twin-refusing", "0:0", None, "TWIN", None, None), Owner("twin", str(disk_folder)))
-    assert mode_page.set_bit([], "/dev/twin-refusing", "DRA", 1, note=notes.record).outcome == "refused"
+    access = mode_page.access([], "/dev/twin-refusing", "DRA")
+    assert sg_commands.set_value(access, "DRA", 1, notes.record).outcome == "refused"
     assert notes.path.exists()
     noted = read(notes.path)
     assert noted is not None

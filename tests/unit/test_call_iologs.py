@@ -78,9 +78,9 @@ def test_fio_reads_to_the_last_byte_that_must_be_there_and_fails_with_one_less(t
 
 def test_what_the_process_has_written_itself_need_not_be_there() -> None:
     def needed(*calls: Call) -> int:
-        job = replaying._OnFiles(0, replaying._Names(""))
+        job = replaying._OnFiles(replaying._Names(""))
         for call in calls:
-            list(job.lines(replaying._Row(*call)))
+            list(job.lines(call))
         return job.needed_bytes.get("f", 0)
 
     wrote = [Call(0, 0, "write", "f", 0, 10), Call(0, 0, "write", "f", 20, 10), Call(0, 0, "pwrite64", "f", 5, 15)]

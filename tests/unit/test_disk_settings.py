@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from iopatterns.measuring import tuning
+from iopatterns.configuration import factors
 from iopatterns.measuring.tuning import disk
 from iopatterns.raw import tuning_steps
 
@@ -84,7 +84,7 @@ def test_drive_and_kernel_disagree_only_where_both_say_something(
 
 
 def test_settings_that_bring_others_are_set_before_them() -> None:
-    assert tuning.in_order(["write_cache", "nr_requests", "look_ahead", "WCE", "scheduler"]) == [
+    assert factors.in_turn(["write_cache", "nr_requests", "look_ahead", "WCE", "scheduler"]) == [
         "scheduler",
         "WCE",
         "look_ahead",

@@ -25,12 +25,9 @@ class Fields:
     def child(self, key: str) -> Fields:
         """Return an object within this one, empty if missing."""
         value = self.fields.get(key)
-        place = f"{self.place}.{key}" if self.place else key
-        if value is None:
-            return Fields(self.document, place, {})
-        if not isinstance(value, dict):
+        if value is not None and not isinstance(value, dict):
             raise self.wrong(key, "an object", value)
-        return Fields(self.document, place, value)
+        return Fields(self.document, self._place_of(key), value or {})
 
     def real(self, key: str, scale: int = 1) -> float | None:
         """Return a number, ``scale`` times."""
@@ -63,16 +60,17 @@ class Fields:
             return []
         if not isinstance(value, list):
             raise self.wrong(key, "a list", value)
-        place = f"{self.place}.{key}" if self.place else key
         for number, each in enumerate(value):
             if not isinstance(each, dict):
                 raise self.wrong(f"{key}[{number}]", "an object", each)
-        return [Fields(self.document, f"{place}[{number}]", each) for number, each in enumerate(value)]
+        return [Fields(self.document, self._place_of(f"{key}[{number}]"), each) for number, each in enumerate(value)]
+
+    def _place_of(self, key: str) -> str:
+        return f"{self.place}.{key}" if self.place else key
 
     def wrong(self, key: str, expected: str, found: object) -> FioParseError:
         """Return the error of a field of the wrong type."""
-        place = f"{self.place}.{key}" if self.place else key
-        return self.error(place, f"expected {expected}, found {json_type(found)}")
+        return self.error(self._place_of(key), f"expected {expected}, found {json_type(found)}")
 
     def error(self, place: str, problem: str) -> FioParseError:
         """Return an error at a place of this document."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -21,15 +21,8 @@ _DIRECTIONS = ("read", "write", "trim")
 # nanoseconds; log_hist_coarseness puts 2, 4 … 64 of them together.
 _GROUPS = {19: 1000, 29: 1}
 _BITS = 6
+_LEAST_FIELDS = 4  # of a line
 _MOST_QUOTED = 60
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What a log is of, by its name: ``bw``, ``clat_hist`` and the like, and the job's number if it has one."""
-
-    what: str
-    job: int | None
 
 
 def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
@@ -58,12 +51,9 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
         FioParseError: the name is not that of such a log, or a line is none of fio's.
         OSError: a file cannot be read.
     """
-    parts = list(gather(sources, _samples, of_folder=_OF_SAMPLES, errors=errors, skipped=skipped))
     columns = {"source": "string", "log": "string", "job": "Int64", "time_ms": "Int64", "value": "Int64"}
     columns |= {"direction": "string", "bs_bytes": "Int64", "offset_bytes": "Int64", "priority": "Int64"}
-    if not parts:
-        return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in columns.items()})
-    return pd.concat(parts, ignore_index=True)[list(columns)].astype(columns)
+    return _joined(gather(sources, _samples, of_folder=_OF_SAMPLES, errors=errors, skipped=skipped), columns)
 
 
 def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
@@ -87,15 +77,19 @@ def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skippe
         FioParseError: the name is not that of such a log, or a line is none of fio's.
         OSError: a file cannot be read.
     """
-    parts = list(gather(sources, _intervals, of_folder=_OF_BINS, errors=errors, skipped=skipped))
     columns = {"source": "string", "job": "Int64", "time_ms": "Int64", "direction": "string", "bs_bytes": "Int64"}
     columns |= {"bin_ns": "Int64", "count": "Int64"}
-    if not parts:
-        return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in columns.items()})
-    return pd.concat(parts, ignore_index=True)[list(columns)].astype(columns)
+    return _joined(gather(sources, _intervals, of_folder=_OF_BINS, errors=errors, skipped=skipped), columns)
 
 
-def _kind(item: Item) -> _Kind:
+def _joined(parts: Iterable[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
+    """Return parts of a table as one table with these columns and types."""
+    nothing = pd.DataFrame(columns=list(columns), dtype=object)
+    return pd.concat([*parts] or [nothing], ignore_index=True)[list(columns)].astype(columns)
+
+
+def _kind(item: Item) -> tuple[str, int | None]:
+    """Return what a log is of, by its name (``bw``, ``clat_hist`` and the like), and the job's number if it has one."""
     match = _NAME.search(item.name)
     if match is None:
         raise FioParseError(
@@ -104,10 +98,10 @@ def _kind(item: Item) -> _Kind:
             "the name is not that of a log of fio's, which ends in _bw, _iops, _lat, _slat, _clat or _clat_hist, the"
             " job's number and .log, such as run_bw.1.log",
         )
-    return _Kind(match[1], int(match[2]) if match[2] else None)
+    return match[1], int(match[2]) if match[2] else None
 
 
-def _rows(item: Item, least: int) -> tuple[list[list[str]], list[int]]:
+def _rows(item: Item) -> tuple[list[list[str]], list[int]]:
     """Return the fields of each line of a log, with the numbers of these lines; all have as many fields."""
     rows: list[list[str]] = []
     places: list[int] = []
@@ -115,7 +109,7 @@ def _rows(item: Item, least: int) -> tuple[list[list[str]], list[int]]:
         if not line.strip():
             continue
         fields = [field.strip() for field in line.split(",")]
-        if len(fields) < least or (rows and len(fields) != len(rows[0])):
+        if len(fields) < _LEAST_FIELDS or (rows and len(fields) != len(rows[0])):
             raise _no_line(item, number, line)
         rows.append(fields)
         places.append(number)
@@ -127,13 +121,13 @@ def _no_line(item: Item, number: int, line: str) -> FioParseError:
     return FioParseError(item.name, f"line {number}", f"this is no line of such a log of fio's: {quoted!r}")
 
 
-def _numbers(item: Item, rows: list[list[str]], places: list[int], columns: slice) -> np.ndarray:
-    """Return some columns of a log as numbers; fio writes them in decimal, and priorities also as 0x4002."""
+def _numbers(item: Item, rows: list[list[str]], places: list[int]) -> np.ndarray:
+    """Return the fields of a log as numbers; fio writes them in decimal, and priorities also as 0x4002."""
     try:
-        return np.array([[int(field, 0) for field in row[columns]] for row in rows], dtype=np.int64)
+        return np.array([[int(field, 0) for field in row] for row in rows], dtype=np.int64)
     except (ValueError, OverflowError):
         for row, number in zip(rows, places, strict=True):
-            for field in row[columns]:
+            for field in row:
                 if not re.fullmatch(r"-?\d{1,18}|0x[0-9a-f]{1,15}", field, re.I):
                     raise _no_line(item, number, ", ".join(row)) from None
         raise
@@ -148,13 +142,13 @@ def _direction_names(item: Item, codes: np.ndarray, rows: list[list[str]], place
 
 
 def _samples(item: Item) -> list[pd.DataFrame]:
-    kind = _kind(item)
-    if kind.what == "clat_hist":
+    kind, job = _kind(item)
+    if kind == "clat_hist":
         raise FioParseError(item.name, "", "this is a log of histograms: log_bins reads it")
-    rows, places = _rows(item, 4)
+    rows, places = _rows(item)
     if not rows:
         return []
-    numbers = _numbers(item, rows, places, slice(None))
+    numbers = _numbers(item, rows, places)
     table = pd.DataFrame({"time_ms": numbers[:, 0], "value": numbers[:, 1], "bs_bytes": numbers[:, 3]})
     table["direction"] = _direction_names(item, numbers[:, 2], rows, places)
     # A fifth field is the priority, or with log_offset in older versions the offset; of six it is the offset.
@@ -163,19 +157,19 @@ def _samples(item: Item) -> list[pd.DataFrame]:
     missing = pd.array([pd.NA] * len(rows), dtype="Int64")
     table["offset_bytes"] = missing if is_priority or not further.size else further[:, 0]
     table["priority"] = further[:, -1] if is_priority or further.shape[1] == 2 else missing
-    if kind.what == "bw":
+    if kind == "bw":
         table["value"] *= 1024  # fio writes KiB/s
-    return [table.assign(source=item.name, log=kind.what, job=kind.job)]
+    return [table.assign(source=item.name, log=kind, job=job)]
 
 
 def _intervals(item: Item) -> list[pd.DataFrame]:
-    kind = _kind(item)
-    if kind.what != "clat_hist":
+    kind, job = _kind(item)
+    if kind != "clat_hist":
         raise FioParseError(item.name, "", "this is no log of histograms: log_samples reads it")
-    rows, places = _rows(item, 4)
+    rows, places = _rows(item)
     if not rows:
         return []
-    numbers = _numbers(item, rows, places, slice(None))
+    numbers = _numbers(item, rows, places)
     counts = numbers[:, 3:]
     bins = _bin_values(counts.shape[1])
     if bins is None or (counts < 0).any():
@@ -190,7 +184,7 @@ def _intervals(item: Item) -> list[pd.DataFrame]:
             "count": counts[line, bin_],
         }
     )
-    return [table.assign(source=item.name, job=kind.job)]
+    return [table.assign(source=item.name, job=job)]
 
 
 def _bin_values(bins: int) -> np.ndarray | None:

@@ -103,7 +103,7 @@ def gather(
     sources: Sources,
     make: Callable[[Item], Iterable[_Made]],
     *,
-    of_folder: OfFolder | None = None,
+    of_folder: OfFolder = _JSON,
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
 ) -> Iterator[_Made]:
@@ -114,9 +114,11 @@ def gather(
     if errors not in {"raise", "skip"}:
         raise ValueError(f"errors is {errors!r}, but must be 'raise' or 'skip'")
     left_out: list[Skipped] = []
-    for source, number in _each(sources):
+    if isinstance(sources, str | os.PathLike | Mapping | Document | Readable):
+        sources = [sources]
+    for number, source in enumerate(sources):
         try:
-            items = _expanded(source, number, of_folder or _JSON)
+            items = _expanded(source, number, of_folder)
         except FioParseError as error:
             if errors == "raise":
                 raise
@@ -125,14 +127,10 @@ def gather(
         for item in items:
             try:
                 made = list(make(item))
-            except FioParseError as error:
+            except (FioParseError, OSError) as error:
                 if errors == "raise":
                     raise
-                left_out.append(Skipped(item.name, ": ".join(filter(None, (error.place, error.problem)))))
-            except OSError as error:
-                if errors == "raise":
-                    raise
-                left_out.append(Skipped(item.name, error.strerror or str(error)))
+                left_out.append(Skipped(item.name, _problem(error)))
             else:
                 yield from made
     if skipped is not None:
@@ -145,11 +143,10 @@ def gather(
         )
 
 
-def _each(sources: Sources) -> Iterator[tuple[Source, int]]:
-    if isinstance(sources, str | os.PathLike | Mapping | Document | Readable):
-        sources = [sources]
-    for number, source in enumerate(sources):
-        yield source, number
+def _problem(error: FioParseError | OSError) -> str:
+    if isinstance(error, FioParseError):
+        return ": ".join(filter(None, (error.place, error.problem)))
+    return error.strerror or str(error)
 
 
 def _expanded(source: Source, number: int, of_folder: OfFolder) -> list[Item]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,11 +89,7 @@ _JOB_COLUMNS: dict[str, str] = {
 }
 
 _SYNC_COLUMNS: dict[str, str] = {
-    "source": _TEXT,
-    "document": _INTEGER,
-    "job": _INTEGER,
-    "hostname": _TEXT,
-    "jobname": _TEXT,
+    **{name: _JOB_COLUMNS[name] for name in ("source", "document", "job", "hostname", "jobname")},
     "syncs": _INTEGER,
     "sync_min_ns": _INTEGER,
     "sync_max_ns": _INTEGER,
@@ -124,11 +121,7 @@ _DISK_COLUMNS: dict[str, str] = {
 }
 
 _BIN_COLUMNS: dict[str, str] = {
-    "source": _TEXT,
-    "document": _INTEGER,
-    "job": _INTEGER,
-    "jobname": _TEXT,
-    "direction": _TEXT,
+    **{name: _JOB_COLUMNS[name] for name in ("source", "document", "job", "jobname", "direction")},
     "latency": _TEXT,
     "bin_ns": _INTEGER,
     "count": _INTEGER,
@@ -204,15 +197,9 @@ def jobs(
         FioParseError: a source is not a whole, valid output of fio, or a field has the wrong type.
         OSError: a file cannot be read.
     """
-    found = list(
-        gather(
-            sources,
-            lambda item: _job_rows(item, all_directions=all_directions),
-            errors=errors,
-            skipped=skipped,
-        )
-    )
-    data = {name: pd.Series([row.fields[name] for row in found], dtype=dtype) for name, dtype in _JOB_COLUMNS.items()}
+    rows_of = functools.partial(_job_rows, all_directions=all_directions)
+    found = list(gather(sources, rows_of, errors=errors, skipped=skipped))
+    data = _columns([row.fields for row in found], _JOB_COLUMNS)
     for latency, percentile in sorted({key for row in found for key in row.percentiles}):
         values = [row.percentiles.get((latency, percentile)) for row in found]
         data[f"{LATENCIES[latency]}_p{_label(percentile)}_ns"] = pd.Series(values, dtype=_INTEGER)
@@ -232,6 +219,10 @@ class _Row:
     fields: dict[str, Any]
     percentiles: dict[tuple[int, float], int | None]
     options: dict[str, str]
+
+
+def _columns(rows: list[dict[str, Any]], types: dict[str, str]) -> dict[str, pd.Series]:
+    return {name: pd.Series([row[name] for row in rows], dtype=dtype) for name, dtype in types.items()}
 
 
 def _job_rows(item: Item, *, all_directions: bool) -> list[_Row]:
@@ -345,7 +336,7 @@ def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[
         OSError: a file cannot be read.
     """
     found = list(gather(sources, _sync_rows, errors=errors, skipped=skipped))
-    data = {name: pd.Series([row.fields[name] for row in found], dtype=dtype) for name, dtype in _SYNC_COLUMNS.items()}
+    data = _columns([row.fields for row in found], _SYNC_COLUMNS)
     for key in sorted({key for row in found for key in row.percentiles}):
         values = [row.percentiles.get(key) for row in found]
         data[f"sync_p{_label(key[1])}_ns"] = pd.Series(values, dtype=_INTEGER)
@@ -395,9 +386,7 @@ def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipp
         OSError: a file cannot be read.
     """
     found = list(gather(sources, _disk_rows, errors=errors, skipped=skipped))
-    return pd.DataFrame(
-        {name: pd.Series([row[name] for row in found], dtype=dtype) for name, dtype in _DISK_COLUMNS.items()}
-    )
+    return pd.DataFrame(_columns(found, _DISK_COLUMNS))
 
 
 def _disk_rows(item: Item) -> list[dict[str, Any]]:

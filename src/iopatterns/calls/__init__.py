@@ -3,7 +3,7 @@
 docs/application-traces.md describes the form.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -77,12 +77,12 @@ def open_trace(
     for source in sources:
         if not source.path.is_file():  # reading a pipe or a device may never end
             raise source.error("no regular file" if source.path.exists() else "no such file")
-    reader = _adapted(sources, adapters.load(adapter)) if adapter else _told(sources, notes)
+    found = _adapted(sources, adapters.load(adapter), notes) if adapter else _trace_of(sources, notes)
 
     def read() -> Iterator[pd.DataFrame]:
         count = 0
         try:
-            for piece in reader.read(notes):
+            for piece in found.read():
                 kept = piece
                 if only != "*":
                     fits = {file: fnmatchcase(file, only) for file in piece["file"].unique()}
@@ -93,25 +93,15 @@ def open_trace(
         except OSError as error:
             raise sources[0].error(f"not readable: {error.strerror or error}") from None
         except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's are of these
-            raise sources[0].error(f"not readable as {reader.form}: {shown(error)}") from None
+            raise sources[0].error(f"not readable as {found.form}: {shown(error)}") from None
         if skipped is not None and skipped.count and not count:
             raise sources[0].error(f"no line is sound. The first: {skipped.first[0]}")
 
-    return Trace(name or reader.name, reader.origin, reader.form, read)
+    return replace(found, name=name or found.name, read=read)
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """A trace that was told to be of a form, and how it is read."""
-
-    form: str
-    name: str
-    read: Callable[[Notes], Iterator[pd.DataFrame]]
-    origin: Origin = "recorded"
-
-
-def _told(sources: Sequence[Source], notes: Notes) -> _Reader:
-    """Return how files are read, by the content of the first."""
+def _trace_of(sources: Sequence[Source], notes: Notes) -> Trace:
+    """Return the trace in files; the content of the first determines its form. Does not catch errors of reading."""
     first = sources[0]
     with first.path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
@@ -121,37 +111,33 @@ def _told(sources: Sequence[Source], notes: Notes) -> _Reader:
     name = first.path.stem
     if head[:4] == b"PAR1":
         _alone(sources)
-        name, origin = _about(first)
-        return _Reader("Parquet", name, lambda _: parquet.read(first), origin)
+        try:
+            name, origin = parquet.about(first)
+        except (OSError, ValueError) as error:
+            raise first.error(f"not readable as Parquet: {shown(error)}") from None
+        return Trace(name, origin, "Parquet", lambda: parquet.read(first))
     if dxt.is_darshan(head):
         _alone(sources)
-        return _Reader("Darshan DXT", name, lambda _: _from_start(dxt.dxt(first)))
+        return Trace(name, "recorded", "Darshan DXT", lambda: _from_start(dxt.dxt(first)))
     if line in fio_logs.HEADS:
-        its_origin: Origin = "stand-in" if fio_logs.stands_in(first) else "recorded"
-        return _Reader("I/O log of fio", name, lambda _: form.tables(fio_logs.logs(sources)), its_origin)
+        origin = "stand-in" if fio_logs.stands_in(first) else "recorded"
+        return Trace(name, origin, "I/O log of fio", lambda: form.tables(fio_logs.logs(sources)))
     sound = any(map(texts.is_strace, lines[:100]))
     if sound or (notes.skipped is None and texts.is_strace(line)):
-        return _Reader("strace", name, lambda notes: _followed(texts.strace(sources), notes))
+        return Trace(name, "recorded", "strace", lambda: _followed(texts.strace(sources), notes))
     raise first.error(f"no trace of calls. Give {_FORMS} (docs/application-traces.md).", "line 1")
 
 
-def _adapted(sources: Sequence[Source], adapter: type[adapters.Adapter]) -> _Reader:
-    def read(notes: Notes) -> Iterator[pd.DataFrame]:
+def _adapted(sources: Sequence[Source], adapter: type[adapters.Adapter], notes: Notes) -> Trace:
+    def read() -> Iterator[pd.DataFrame]:
         return _followed(adapters.read(sources, adapter), notes)
 
-    return _Reader(adapter.__name__, sources[0].path.stem, read)
+    return Trace(sources[0].path.stem, "recorded", adapter.__name__, read)
 
 
 def _alone(sources: Sequence[Source]) -> None:
     if len(sources) > 1:
         raise sources[1].error(f"{shown(sources[0].path)} is a whole trace by itself. Give one of the two.")
-
-
-def _about(source: Source) -> tuple[str, Origin]:
-    try:
-        return parquet.about(source)
-    except (OSError, ValueError) as error:
-        raise source.error(f"not readable as Parquet: {shown(error)}") from None
 
 
 def _followed(events: Iterable[Event], notes: Notes) -> Iterator[pd.DataFrame]:

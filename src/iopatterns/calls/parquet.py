@@ -3,13 +3,17 @@
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 
+from iopatterns.base.parquet import write_tables
 from iopatterns.base.reading import MOST, shown
 from iopatterns.calls.form import CALL_TYPE, COLUMNS, KINDS, PIECE_CALLS, UNKNOWN, Origin, Source, Trace, no_calls
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _VERSION = "1"
 _ABOUT = "iopatterns.calls"
@@ -81,35 +85,22 @@ def _piece(batch: Any) -> tuple[pd.DataFrame, dict[int, str]]:
 
 def write(path: Path, trace: Trace, pieces: Iterable[pd.DataFrame]) -> None:
     """Write pieces of a trace (columns as of `Trace.pieces`) to a new file. The same trace gives the same bytes."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
     entries = {"": _VERSION, ".name": trace.name, ".origin": trace.origin, ".source": trace.form}
-    writer: Any = None
-    try:
-        for piece in itertools.chain([no_calls()], pieces):  # so that a trace of no call has its columns as well
-            columns: dict[str, Any] = {}
-            for name in COLUMNS:
-                values = piece[name]
-                if name == "call":
-                    codes = values.cat.codes.to_numpy().astype(np.int8)
-                    columns[name] = pa.DictionaryArray.from_arrays(codes, np.array(list(KINDS), dtype=object))
-                elif name == "file":
-                    columns[name] = pa.array(values, type=pa.string())
-                else:
-                    numbers = values.to_numpy()
-                    unknown = numbers == UNKNOWN if name in _MAY_BE_UNKNOWN else None
-                    columns[name] = pa.array(numbers, mask=unknown)
-            table = pa.table(columns)
-            if writer is None:
-                writer = pyarrow.parquet.ParquetWriter(
-                    path,
-                    table.schema.with_metadata({f"{_ABOUT}{key}": value for key, value in entries.items()}),
-                    compression="zstd",
-                    use_dictionary=["call", "file"],
-                    column_encoding={name: "DELTA_BINARY_PACKED" for name in COLUMNS if name not in {"call", "file"}},
-                )
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
+    # so that a trace of no call has its columns as well
+    tables = map(_table, itertools.chain([no_calls()], pieces))
+    write_tables(path, tables, {f"{_ABOUT}{key}": value for key, value in entries.items()}, ("call", "file"))
+
+
+def _table(piece: pd.DataFrame) -> "pyarrow.Table":
+    import pyarrow as pa
+
+    codes = piece["call"].cat.codes.to_numpy().astype(np.int8)
+    columns: dict[str, Any] = {
+        "call": pa.DictionaryArray.from_arrays(codes, np.array(list(KINDS), dtype=object)),
+        "file": pa.array(piece["file"], type=pa.string()),
+    }
+    for name in COLUMNS:
+        if name not in columns:
+            numbers = piece[name].to_numpy()
+            columns[name] = pa.array(numbers, mask=numbers == UNKNOWN if name in _MAY_BE_UNKNOWN else None)
+    return pa.table({name: columns[name] for name in COLUMNS})

@@ -15,19 +15,17 @@ What fio 3.33 makes of such logs was tried, and is why they are written as they 
 """
 
 import bisect
-import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
 from iopatterns.base import files
 from iopatterns.base.reading import shown
-from iopatterns.calls.form import KINDS, CallsError, Trace
+from iopatterns.calls.form import KINDS, Call, CallsError, Trace
 
 _SYNCS = {"fsync": "sync", "fdatasync": "datasync"}
 _LONGEST_FILE = 100  # fio reads names of up to 256 characters
@@ -71,7 +69,7 @@ def to_iologs(
             f"'{shown(within)}': fio's logs have names without spaces and colons, of at most 120 characters"
         )
     names = _Names(within)
-    jobs = _Jobs(lambda process: _OnFiles(process, names), timed)
+    jobs = _Jobs(lambda: _OnFiles(names), timed)
     logs = _write(trace, folder, processes, jobs)
     sizes = dict.fromkeys(sorted(names.given.values()), 0)
     for job in jobs.by_process.values():
@@ -102,7 +100,7 @@ def to_drive_iologs(
     for file, its_end in ends.items():
         starts[file] = end
         end += -(-its_end // alignment_bytes) * alignment_bytes
-    logs = _write(trace, folder, processes, _Jobs(lambda _: _OnDrive(starts, alignment_bytes), timed))
+    logs = _write(trace, folder, processes, _Jobs(lambda: _OnDrive(starts, alignment_bytes), timed))
     return Iologs(logs, {_DRIVE: end}, dict.fromkeys(starts, _DRIVE))
 
 
@@ -142,25 +140,13 @@ def _fill(path: Path, size_bytes: int) -> None:
             file.write(part[: size_bytes - begin])
 
 
-class _Row(NamedTuple):
-    """A row of a table of calls."""
-
-    process: int
-    time_ns: int
-    call: str
-    file: str
-    offset_bytes: int
-    size_bytes: int
-    duration_ns: int
-
-
-def _rows(piece: pd.DataFrame, processes: Collection[int] | None) -> Iterator[_Row]:
+def _rows(piece: pd.DataFrame, processes: Collection[int] | None) -> Iterator[Call]:
     if processes is not None:
         piece = piece[piece["process"].isin(list(processes))]
-    return (_Row(*row) for row in piece.itertuples(index=False, name=None))
+    return (Call(*row) for row in piece.itertuples(index=False, name=None))
 
 
-def _requests(trace: Trace, processes: Collection[int] | None) -> Iterator[_Row]:
+def _requests(trace: Trace, processes: Collection[int] | None) -> Iterator[Call]:
     """Yield what the processes read and write."""
     for piece in trace.pieces():
         for row in _rows(piece, processes):
@@ -192,8 +178,7 @@ class _Names:
 class _OnFiles:
     """What is to stand in the log of one process for each of its calls, where files are replayed."""
 
-    def __init__(self, process: int, names: _Names) -> None:
-        self.process = process
+    def __init__(self, names: _Names) -> None:
         self._names = names
         self._added: set[str] = set()
         self._opened: dict[str, int] = {}  # how many descriptors the process has of each file
@@ -201,7 +186,7 @@ class _OnFiles:
         self._written: dict[str, _Ranges] = {}
         self.needed_bytes: dict[str, int] = {}
 
-    def lines(self, row: _Row) -> Iterator[str]:
+    def lines(self, row: Call) -> Iterator[str]:
         """Yield the lines of a call."""
         kind = KINDS[row.call]
         if kind in {"open", "duplicate"}:
@@ -248,7 +233,7 @@ class _OnDrive:
         self._begun = False
         self.needed_bytes: dict[str, int] = {}
 
-    def lines(self, row: _Row) -> Iterator[str]:
+    def lines(self, row: Call) -> Iterator[str]:
         """Yield the lines of a call."""
         kind = KINDS[row.call]
         if kind == "sync" and self._begun:
@@ -292,17 +277,15 @@ class _Ranges:
 class _Jobs:
     """The logs of all processes as they are being made. ``make`` begins that of a process."""
 
-    make: "Callable[[int], _OnFiles | _OnDrive]"
+    make: "Callable[[], _OnFiles | _OnDrive]"
     timed: bool
     by_process: "dict[int, _OnFiles | _OnDrive]" = field(default_factory=dict)
-    with_requests: set[int] = field(default_factory=set)
 
-    def lines(self, row: _Row) -> Iterator[str]:
+    def lines(self, row: Call) -> Iterator[str]:
         """Yield the lines of a call, with the time where it is asked for."""
         if row.process not in self.by_process:
-            self.by_process[row.process] = self.make(row.process)
+            self.by_process[row.process] = self.make()
         for line in self.by_process[row.process].lines(row):
-            self.with_requests.add(row.process)
             yield self._stamped(line, row.time_ns)
 
     def end(self, process: int, time_ns: int) -> Iterator[str]:
@@ -331,8 +314,7 @@ def _write(trace: Trace, folder: Path, processes: Collection[int] | None, jobs: 
         with open(files.partial(paths[process]), "w" if new else "a", encoding="utf-8") as file:
             file.writelines([head, *lines] if new else lines)
 
-    with contextlib.ExitStack() as stack:
-        stack.callback(_remove, paths)
+    try:
         for piece in trace.pieces():
             lines: dict[int, list[str]] = {}
             for row in _rows(piece, processes):
@@ -351,10 +333,7 @@ def _write(trace: Trace, folder: Path, processes: Collection[int] | None, jobs: 
             raise CallsError(f"{shown(trace.name)}: {which} nothing")
         for path in paths.values():
             files.commit(files.partial(path), path)
+    finally:
+        for path in paths.values():
+            files.partial(path).unlink(missing_ok=True)
     return dict(sorted(paths.items()))
-
-
-def _remove(paths: Mapping[int, Path]) -> None:
-    """Remove what of these files is not finished."""
-    for path in paths.values():
-        files.partial(path).unlink(missing_ok=True)

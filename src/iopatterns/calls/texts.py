@@ -76,8 +76,7 @@ def event_of(process: int, time_ns: int, call: Printed) -> Event | None:
     if failed or result is None or name not in _WATCHED:
         return None
     if name in _FORKS:
-        flags = frozenset({"CLONE_FILES"} if "CLONE_FILES" in arguments else ())
-        return Event(process, time_ns, FORK, result=result, flags=flags)
+        return _fork(process, time_ns, arguments, result)
     if name in {"execve", "execveat"}:
         return Event(process, time_ns, EXECUTE)
     if KINDS.get(name) == "open":
@@ -85,6 +84,11 @@ def event_of(process: int, time_ns: int, call: Printed) -> Event | None:
     if name == "iowait":
         return Event(process, time_ns, name, _descriptor(arguments)[0], duration_ns=duration_ns)
     return _on_descriptor(process, time_ns, call, result)
+
+
+def _fork(parent: int, time_ns: int, arguments: str, child: int) -> Event:
+    flags = frozenset({"CLONE_FILES"} if "CLONE_FILES" in arguments else ())
+    return Event(parent, time_ns, FORK, result=child, flags=flags)
 
 
 def _on_descriptor(process: int, time_ns: int, call: Printed, result: int) -> Event | None:
@@ -219,8 +223,7 @@ class _Processes:
         self.seen.add(process)
         for parent, (_, name, arguments) in self.unfinished.items():
             if name in _FORKS:
-                flags = frozenset({"CLONE_FILES"} if "CLONE_FILES" in arguments else ())
-                yield Event(parent, time_ns, FORK, result=process, flags=flags)
+                yield _fork(parent, time_ns, arguments, process)
                 return
 
 

@@ -1,5 +1,6 @@
 """`iopatterns check`."""
 
+import contextlib
 import sys
 
 import click
@@ -31,7 +32,7 @@ def command(drive: str, writing: bool) -> None:
     if "path" not in entry:
         raise ConfigError(f"{drive_entries.FILE}: {drive}: the entry has no path. Add one.")
     passed = True
-    with Gate(entry) as gate:
+    with contextlib.closing(Gate(entry)) as gate:
         for each in gate.checks(writing=writing):
             click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
             passed = each.passed

@@ -392,7 +392,11 @@ def column_of(name: str) -> str:
 
 
 def in_turn(settings: Iterable[str]) -> list[str]:
-    """Return settings in the order in which they are set."""
+    """Return settings in the order in which they are set.
+
+    The scheduler comes first, because it changes nr_requests. WCE comes before the kernel's view of the write cache,
+    which follows WCE.
+    """
     return sorted(settings, key=lambda name: (FACTORS[name].turn, name))
 
 

@@ -1,6 +1,5 @@
 """What a real drive says of its health (temperature, SMART, media errors, firmware), and what of it raises doubts."""
 
-import contextlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -41,12 +40,7 @@ def read(device: str | None) -> Health:
     if tool() is None:
         return {UNAVAILABLE: "neither smartctl nor nvme is installed (apt-get install smartmontools)"}
     found = _by_smartctl(disk) if tool() == "smartctl" else _by_nvme(disk)
-    if UNAVAILABLE in found:
-        return found
-    warning_c, critical_c = _limits(disk)
-    found["warning_c"] = found["warning_c"] if warning_c is None else warning_c
-    found["critical_c"] = found["critical_c"] if critical_c is None else critical_c
-    return found
+    return found if UNAVAILABLE in found else found | _limits(disk)
 
 
 def tool() -> str | None:
@@ -159,14 +153,18 @@ def from_nvme(result: CommandResult, firmware: str | None) -> Health:
         return {UNAVAILABLE: f"nvme: {sg_commands.words(result)}"}
 
 
-def _limits(disk: str) -> tuple[int | None, int | None]:
-    """Return the warning and the critical temperature of a disk, as the kernel's monitoring knows them (hwmon, m°C)."""
-    limits: dict[str, int | None] = {"warning_c": None, "critical_c": None}
+def _limits(disk: str) -> Health:
+    """Return those limits of a disk's temperature that the kernel's monitoring knows (hwmon, m°C)."""
+    limits: Health = {}
     for folder in (_SYS_BLOCK / disk / "device").glob("hwmon*"):
-        folders = [folder, *folder.glob("hwmon*")]  # one of a class has a folder of its name in between
-        for key, name in (("warning_c", "temp1_max"), ("critical_c", "temp1_crit")):
-            for place in folders:
-                with contextlib.suppress(OSError, ValueError):
-                    degrees = round(int((place / name).read_text(encoding="ascii")) / 1000)
-                    limits[key] = degrees if degrees > 0 else limits[key]  # below it is what no drive is told
-    return limits["warning_c"], limits["critical_c"]
+        for place in (folder, *folder.glob("hwmon*")):  # one of a class has a folder of its name in between
+            if (degrees := _degrees(place / "temp1_max")) > 0:
+                limits["warning_c"] = degrees
+            if (degrees := _degrees(place / "temp1_crit")) > 0:
+                limits["critical_c"] = degrees
+    return limits
+
+
+def _degrees(file: Path) -> int:
+    """Return a temperature of hwmon in °C. 0 or less is no limit: the kernel has no such file, or knows none."""
+    return round(int(machine.read(file) or 0) / 1000)

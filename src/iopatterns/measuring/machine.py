@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import cast
 
 from iopatterns.base import children
 from iopatterns.raw.records import Disk, Machine, Moment
@@ -12,7 +13,7 @@ from iopatterns.raw.records import Disk, Machine, Moment
 _SYS_BLOCK = Path("/sys/dev/block")
 
 
-def _read(path: Path | str) -> str | None:
+def read(path: Path | str) -> str | None:
     """Return a small kernel file's text without the outer spaces, or None where there is none."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip() or None
@@ -21,24 +22,18 @@ def _read(path: Path | str) -> str | None:
 
 
 def _meminfo_bytes(key: str) -> int | None:
-    for line in (_read("/proc/meminfo") or "").splitlines():
-        if line.startswith(f"{key}:"):
-            return int(line.split()[1]) * 1024
-    return None
+    found = re.search(rf"^{key}:\s*(\d+)", read("/proc/meminfo") or "", re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
 
 
 @functools.cache
 def machine() -> Machine:
     """Return what stays the same during a run: kernel, cpu_model, cpu_count, memory_bytes. No host name."""
-    cpu_model = None
-    for line in (_read("/proc/cpuinfo") or "").splitlines():
-        if line.startswith(("model name", "Model")):
-            cpu_model = line.split(":", 1)[1].strip()
-            break
+    cpu_model = re.search(r"^(?:model name|Model).*?:(.*)", read("/proc/cpuinfo") or "", re.MULTILINE)
     uname = os.uname()
     return {
         "kernel": f"{uname.sysname} {uname.release} {uname.machine}",
-        "cpu_model": cpu_model,
+        "cpu_model": cpu_model[1].strip() if cpu_model else None,
         "cpu_count": os.cpu_count(),
         "memory_bytes": _meminfo_bytes("MemTotal"),
     }
@@ -60,13 +55,13 @@ def moment() -> Moment:
     return {
         "memory_available_bytes": _meminfo_bytes("MemAvailable"),
         "load_average": list(os.getloadavg()),
-        "cpu_governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "cpu_governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     }
 
 
 def disk_traffic_bytes(device: str | None) -> int | None:
     """Return how many bytes a disk has read and written since it is there, by its kernel name (sysfs-block, stat)."""
-    words = (_read(f"/sys/block/{device}/stat") or "").split() if device else []
+    words = (read(f"/sys/block/{device}/stat") or "").split() if device else []
     return (int(words[2]) + int(words[6])) * 512 if words else None
 
 
@@ -90,7 +85,7 @@ def _mount_of(folder: Path) -> dict[str, str] | None:
     """Return type and source of the mount that ``folder`` lies on (proc(5), /proc/self/mountinfo)."""
     resolved = folder.resolve()
     best: tuple[int, dict[str, str]] | None = None
-    for line in (_read("/proc/self/mountinfo") or "").splitlines():
+    for line in (read("/proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
         kind, source, *_ = after.split()
         point = Path(_unescaped(before.split()[4]))
@@ -115,37 +110,27 @@ def disk(node: Path | int) -> Disk:
 
 
 def _facts(entry: Path | None) -> Disk:
-    facts: Disk = {
-        "device": None,
-        "model": None,
-        "serial": None,
-        "firmware": None,
-        "size_bytes": None,
-        "rotational": None,
-        "logical_block_bytes": None,
-        "scheduler": None,
-    }
     if entry is None:
-        return facts
-    facts["device"] = entry.name
-    facts["model"] = _read(entry / "device/model")
-    facts["serial"] = _serial(entry)
-    facts["firmware"] = _read(entry / "device/firmware_rev") or _read(entry / "device/rev")
-    sectors = _read(entry / "size")
-    facts["size_bytes"] = int(sectors) * 512 if sectors else None
-    rotational = _read(entry / "queue/rotational")
-    facts["rotational"] = rotational == "1" if rotational else None
-    block = _read(entry / "queue/logical_block_size")
-    facts["logical_block_bytes"] = int(block) if block else None
-    scheduler = _read(entry / "queue/scheduler") or ""
-    facts["scheduler"] = scheduler[scheduler.find("[") + 1 : scheduler.find("]")] if "[" in scheduler else None
-    return facts
+        return cast(Disk, dict.fromkeys(Disk.__required_keys__))
+    sectors, block = read(entry / "size"), read(entry / "queue/logical_block_size")
+    rotational = read(entry / "queue/rotational")
+    scheduler = re.search(r"\[(.*?)\]", read(entry / "queue/scheduler") or "")
+    return {
+        "device": entry.name,
+        "model": read(entry / "device/model"),
+        "serial": _serial(entry),
+        "firmware": read(entry / "device/firmware_rev") or read(entry / "device/rev"),
+        "size_bytes": int(sectors) * 512 if sectors else None,
+        "rotational": rotational == "1" if rotational else None,
+        "logical_block_bytes": int(block) if block else None,
+        "scheduler": scheduler[1] if scheduler else None,
+    }
 
 
 def _serial(entry: Path) -> str | None:
     """Return the serial number of a disk, from where its kind has it: NVMe, virtio, SCSI's page 0x80, a loop's file."""
     for name in ("device/serial", "serial", "loop/backing_file"):
-        if found := _read(entry / name):
+        if found := read(entry / name):
             return found
     try:  # SPC-5, 7.7.19: four bytes of header, then the serial number
         return (entry / "device/vpd_pg80").read_bytes()[4:].decode("ascii", errors="replace").strip("\0 ") or None
@@ -187,7 +172,7 @@ def _whole_disks(entry: Path | None) -> list[Path]:
 def mounts() -> list[tuple[str, int]]:
     """Return mount point and device number of everything mounted, swap left out (proc(5), /proc/self/mountinfo)."""
     found = []
-    for line in (_read("/proc/self/mountinfo") or "").splitlines():
+    for line in (read("/proc/self/mountinfo") or "").splitlines():
         words = line.split()
         major, minor = map(int, words[2].split(":"))
         found.append((_unescaped(words[4]), os.makedev(major, minor)))
@@ -196,7 +181,7 @@ def mounts() -> list[tuple[str, int]]:
 
 def swaps(kind: str) -> list[str]:
     """Return what is in use as swap (proc(5), /proc/swaps): the devices (``partition``), or the files (``file``)."""
-    lines = (_read("/proc/swaps") or "").splitlines()[1:]
+    lines = (read("/proc/swaps") or "").splitlines()[1:]
     return [_unescaped(line.split()[0]) for line in lines if line.split()[1] == kind]
 
 
@@ -207,16 +192,11 @@ def _unescaped(text: str) -> str:
 
 def _sysfs_disk(folder: Path) -> Path | None:
     """Return the sysfs folder of the whole disk under ``folder``, or None (network, memory, overlay)."""
-    device = os.stat(folder).st_dev
-    entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
-    if not entry.exists():
+    entry = sysfs_of(os.stat(folder).st_dev)
+    if entry is None:
         # btrfs and some others give files a device number of their own; the mount's source is the real one
         mount = _mount_of(folder)
         if not mount or not mount["source"].startswith("/dev/") or not Path(mount["source"]).exists():
             return None
-        device = os.stat(mount["source"]).st_rdev
-        entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
-        if not entry.exists():
-            return None
-    disk = entry.resolve()
-    return disk.parent if (disk / "partition").exists() else disk
+        entry = sysfs_of(Path(mount["source"]))
+    return entry.parent if entry is not None and (entry / "partition").exists() else entry

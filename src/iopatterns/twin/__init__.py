@@ -14,25 +14,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Fit", "FitRun", "Model", "Point", "Replayed", "TwinError", "fit", "load", "names", "replay", "run"]
 
-# Where each name is; looked up when it is asked for, since `twin run` must begin at once.
+# The names by module; looked up when it is asked for, since `twin run` must begin at once.
 _HOMES = {
-    "TwinError": "error",
-    "Fit": "fitting",
-    "FitRun": "fitting",
-    "Point": "fitting",
-    "fit": "fitting",
-    "Model": "models",
-    "load": "models",
-    "names": "models",
-    "Replayed": "replaying",
-    "replay": "replaying",
-    "run": "running",
+    "error": ("TwinError",),
+    "fitting": ("Fit", "FitRun", "Point", "fit"),
+    "models": ("Model", "load", "names"),
+    "replaying": ("Replayed", "replay"),
+    "running": ("run",),
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

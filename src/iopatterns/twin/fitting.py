@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -120,13 +119,17 @@ class Fit:
     at_bounds: Mapping[str, str]
     run: FitRun = _USUAL_RUN
 
-    def errors(self, *, predicted: bool) -> dict[str, float]:
-        """Return the relative error of each point by its id: 0.05 where the model gives 5 % more than was measured."""
-        return {
-            point.id: value / point.value - 1
+    def compared(self, *, predicted: bool) -> list[tuple[Point, float, float]]:
+        """Return the points of that kind, each with the model's value and its relative error."""
+        return [
+            (point, value, value / point.value - 1)
             for point, value in zip(self.points, self.values, strict=True)
             if point.predicted is predicted
-        }
+        ]
+
+    def errors(self, *, predicted: bool) -> dict[str, float]:
+        """Return the relative error of each point by its id: 0.05 where the model gives 5 % more than was measured."""
+        return {point.id: error for point, _, error in self.compared(predicted=predicted)}
 
     def mean_absolute_error(self, *, predicted: bool) -> float:
         """Return the mean of the absolute relative errors; NaN without points of that kind."""
@@ -467,27 +470,15 @@ def report(fitted: Fit) -> str:
                 f"    It ended at the bound of the search, {fitted.at_bounds[name]}: no value was found for it."
             )
     for predicted, title in ((False, "Fitted"), (True, "Predicted")):
-        errors = fitted.errors(predicted=predicted)
-        if not errors:
-            continue
-        lines.append(f"{title} (mean absolute error {100 * fitted.mean_absolute_error(predicted=predicted):.1f} %):")
-        for point, value in zip(fitted.points, fitted.values, strict=True):
-            if point.id in errors and point.predicted is predicted:
-                lines.append(
-                    f"  {point.id:<40} {point.value:>9.4g} {point.unit:<5} model {value:>9.4g}"
-                    f"  {100 * errors[point.id]:+6.1f} %"
-                )
+        compared = fitted.compared(predicted=predicted)
+        if compared:
+            error = fitted.mean_absolute_error(predicted=predicted)
+            lines.append(f"{title} (mean absolute error {100 * error:.1f} %):")
+        lines += [
+            f"  {point.id:<40} {point.value:>9.4g} {point.unit:<5} model {value:>9.4g}  {100 * error:+6.1f} %"
+            for point, value, error in compared
+        ]
     return "\n".join(lines)
-
-
-def run_to_recipe(run: FitRun) -> dict[str, Any]:
-    """Return what a model file's ``fit`` section says of the run, see `run_of`."""
-    told: dict[str, Any] = {"set": dict(run.settings)} if run.settings else {}
-    if run.ramp_time_s:
-        told["ramp_time_s"] = run.ramp_time_s
-    if run.runtime_s != _RUNTIME_S:
-        told["runtime_s"] = run.runtime_s
-    return told
 
 
 def run_of(recipe: Mapping[str, Any]) -> FitRun:
@@ -499,21 +490,24 @@ def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
     """Return the ``fit`` section that goes into the model file: where the points are, and how well the model does."""
 
     def rows(predicted: bool) -> dict[str, str]:
-        errors = fitted.errors(predicted=predicted)
         return {
-            point.id: f"measured {point.value:g} {point.unit}, model {value:.4g}, error {100 * errors[point.id]:+.1f} %"
-            for point, value in zip(fitted.points, fitted.values, strict=True)
-            if point.predicted is predicted
+            point.id: f"measured {point.value:g} {point.unit}, model {value:.4g}, error {100 * error:+.1f} %"
+            for point, value, error in fitted.compared(predicted=predicted)
         }
 
-    section: dict[str, Any] = {"points": points_source, **run_to_recipe(fitted.run)}
+    section: dict[str, Any] = {"points": points_source}
+    if fitted.run.settings:
+        section["set"] = dict(fitted.run.settings)
+    if fitted.run.ramp_time_s:
+        section["ramp_time_s"] = fitted.run.ramp_time_s
+    if fitted.run.runtime_s != _RUNTIME_S:
+        section["runtime_s"] = fitted.run.runtime_s
     section |= {"moved": list(fitted.moved), "fitted": rows(False)}
     if rows(True):
         section["predicted"] = rows(True)
     if fitted.at_bounds:
         section["at_bounds"] = dict(fitted.at_bounds)
-    plain: dict[str, Any] = json.loads(json.dumps(section))  # no types that YAML does not know
-    return plain
+    return section
 
 
 def fit_files(

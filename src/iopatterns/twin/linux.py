@@ -99,7 +99,7 @@ def run(
     """
     options = options or Options()
     plan = _plan(model, command, options)
-    machine = _built("twin_linux_machine")
+    machine = state.built("twin_linux_machine")
     with _outputs(options) as files:
         for name, file in files.items():
             plan[name] = f"/proc/self/fd/{file.fileno()}"
@@ -131,13 +131,6 @@ def _forward_signals(process: "subprocess.Popen[Any]") -> dict[int, Any]:
         return {}
 
 
-def _built(name: str) -> str:
-    found = state.built(name)
-    if found is None:
-        raise FileNotFoundError(f"{name} is not installed. Run ./reproduce.sh setup.")
-    return found
-
-
 def _records(plan: Mapping[str, _Told]) -> bytes:
     """Return the plan as the machine reads it: `key=value`, a zero byte after each."""
     records = []
@@ -167,8 +160,8 @@ def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _To
     return {
         "kernel": kernel.absolute(),
         "real_time": int(options.real_time),
-        "init": _built("twin_linux_init"),
-        "library": _built("libtwin_linux_kernel.so"),
+        "init": state.built("twin_linux_init"),
+        "library": state.built("libtwin_linux_kernel.so"),
         "model": loaded.text,
         "settings": folder.absolute(),
         "image": options.keep.absolute() if options.keep else "",
@@ -224,10 +217,9 @@ def _check(options: Options) -> None:
         raise TwinError(
             f"--queue-depth: {options.queue_depth} cannot be. Valid is {_QUEUE_DEPTHS[0]} to {_QUEUE_DEPTHS[-1]}."
         )
-    if options.file_system == NO_FILE_SYSTEM and (options.mkfs_options or options.mount_options):
-        raise TwinError("--fs none makes and mounts nothing: leave out --mkfs-options and --mount-options.")
-    if options.file_system == NO_FILE_SYSTEM and options.file_system_bytes is not None:
-        raise TwinError("--fs none makes no file system: leave out --fs-size.")
+    of_file_system = (options.mkfs_options, options.mount_options, options.file_system_bytes)
+    if options.file_system == NO_FILE_SYSTEM and any(of_file_system):
+        raise TwinError("--fs none makes and mounts nothing: leave out --mkfs-options, --mount-options and --fs-size.")
     for setting in options.queue:
         if not _QUEUE_SETTING.fullmatch(setting):
             raise TwinError(

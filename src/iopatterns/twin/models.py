@@ -27,20 +27,11 @@ TRANSPORTS = ("sas", "sata", "nvme")
 Value = int | float | bool | str
 
 # Units that a value may be written in, by the unit that the simulated drive counts in.
-_UNITS: dict[str, dict[str, Decimal]] = {
-    "ns": {"ns": Decimal(1), "us": Decimal(10**3), "ms": Decimal(10**6), "s": Decimal(10**9)},
-    "bytes": {
-        "B": Decimal(1),
-        "KiB": Decimal(2**10),
-        "MiB": Decimal(2**20),
-        "GiB": Decimal(2**30),
-        "TiB": Decimal(2**40),
-        "kB": Decimal(10**3),
-        "MB": Decimal(10**6),
-        "GB": Decimal(10**9),
-        "TB": Decimal(10**12),
-    },
-    "bytes/s": {"B/s": Decimal(1), "kB/s": Decimal(10**3), "MB/s": Decimal(10**6), "GB/s": Decimal(10**9)},
+_UNITS = {
+    "ns": {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9},
+    "bytes": {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+    | {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
+    "bytes/s": {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9},
 }
 _EXAMPLES = {"ns": "72 us", "bytes": "16 KiB", "bytes/s": "868 MB/s"}
 # Those that format_value() writes, the largest that gives a short number first.
@@ -83,7 +74,7 @@ class Model:
         """The form that the simulated drive reads: a line ``key value`` each."""
         lines = [f"kind {self.kind}"]
         lines += [f"identity.{key} {self.identity[key]}" for key in sorted(self.identity)]
-        lines += [f"{name} {_canonical(self.values[name])}" for name in self.values]
+        lines += [f"{name} {int(value) if isinstance(value, bool) else value}" for name, value in self.values.items()]
         lines.append(f"mode_page.savable {int(self.savable)}")
         lines += [f"mode_page.{name} {value} {how}" for name, (value, how) in sorted(self.mode_page.items())]
         return "\n".join(lines) + "\n"
@@ -147,10 +138,6 @@ def _plain(text: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         return text
-
-
-def _canonical(value: Value) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 @cache
@@ -222,12 +209,11 @@ def format_number(unit: str, value: float) -> str:
     """Return a number with its unit, exactly and as short as may be: 72000 ns is ``72 us``."""
     if unit == "count" or value == 0:
         return f"{value:g}" if isinstance(value, float) else str(value)
-    texts = []
     for name in _WRITTEN[unit]:
-        number = Decimal(int(value)) / _UNITS[unit][name]
-        if number >= 1 and len(str(number.normalize())) <= 8 and number.normalize().as_tuple().exponent >= -6:  # type: ignore[operator]
-            texts.append(f"{number.normalize():f} {name}")
-    return texts[0] if texts else f"{int(value)} {_WRITTEN[unit][-1]}"
+        number = (Decimal(int(value)) / _UNITS[unit][name]).normalize()
+        if number >= 1 and len(str(number)) <= 8 and number.as_tuple().exponent >= -6:  # type: ignore[operator]
+            return f"{number:f} {name}"
+    return f"{int(value)} {_WRITTEN[unit][-1]}"
 
 
 def format_value(name: str, value: Value) -> str:
@@ -260,11 +246,8 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
     for name, parameter in declared().items():
         group, short = name.split(".")
         if group in wanted:
-            groups.setdefault(group, _closed({}))["properties"][short] = _closed(
-                {"value": {"x-hint": hint(parameter)}, **sourced}, chosen_for=chosen
-            )
-    for group in groups.values():
-        group["required"] = list(group["properties"])
+            value = {"value": {"x-hint": hint(parameter)}, **sourced}
+            groups.setdefault(group, {})[short] = _closed(value, chosen_for=chosen)
     whole = {"type": "integer", "minimum": 0, "x-hint": "a whole number"}
     plain = {**text, "pattern": r"^[ -~]*$"}  # what INQUIRY can carry, and no line of its own in `text`
     identity = {
@@ -288,34 +271,26 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
         )
         for name, width in _twin.caching_fields().items()
     }
-    mode_page = _closed({"savable": {"type": "boolean", "x-hint": "yes or no"}, **page})
-    mode_page["required"] = ["savable"]
     rows = {"type": "object", "additionalProperties": {"type": "string"}}
     fit = _closed(
-        {
-            "points": text,
-            "set": {"type": "object", "x-hint": "parameters by name, such as capacity.size: 4 GiB"},
-            "ramp_time_s": {"type": "number", "minimum": 0, "x-hint": "a number of seconds from 0"},
-            "runtime_s": {"type": "number", "exclusiveMinimum": 0, "x-hint": "a number of seconds above 0"},
-            "moved": {"type": "array", "items": text},
-            "fitted": rows,
-            "predicted": rows,
-            "at_bounds": rows,
-        }
+        {"points": text, "moved": {"type": "array", "items": text}, "fitted": rows},
+        set={"type": "object", "x-hint": "parameters by name, such as capacity.size: 4 GiB"},
+        ramp_time_s={"type": "number", "minimum": 0, "x-hint": "a number of seconds from 0"},
+        runtime_s={"type": "number", "exclusiveMinimum": 0, "x-hint": "a number of seconds above 0"},
+        predicted=rows,
+        at_bounds=rows,
     )
-    fit["required"] = ["points", "moved", "fitted"]
-    file = _closed(
+    return _closed(
         {
             "name": text,
             "description": text,
             "kind": {"enum": ["ssd", "hard_disk"], "x-hint": "ssd or hard_disk"},
             "identity": _closed(identity),
-            "parameters": _closed(groups),
-            "mode_page": mode_page,
-        }
+            "parameters": _closed({group: _closed(parameters) for group, parameters in groups.items()}),
+            "mode_page": _closed({"savable": {"type": "boolean", "x-hint": "yes or no"}}, **page),
+        },
+        fit=fit,
     )
-    file["properties"]["fit"] = fit
-    return file
 
 
 def _closed(properties: dict[str, Any], **optional: Any) -> dict[str, Any]:

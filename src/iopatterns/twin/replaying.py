@@ -1,8 +1,8 @@
 """Replays block traces on a twin, without fio: latencies of all requests, a summary, the drive's counters."""
 
-import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from iopatterns.twin import counters, traces
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.models import Model
 
+_QUANTILES = {"50": 0.5, "90": 0.9, "99": 0.99, "99_9": 0.999}
 _NO_TIMES = np.empty(0, dtype=np.int64)
 
 
@@ -33,7 +34,9 @@ class Replayed:
 
     def summary(self) -> dict[str, float]:
         """Return requests, duration_s, iops, and mean, quantiles and maximum of the latencies in microseconds."""
-        return summarise(_histogram_of(self.latencies["latency_ns"].to_numpy()), self.duration_ns)
+        histogram = LatencyHistogram()
+        histogram.add(self.latencies["latency_ns"].to_numpy())
+        return histogram.summary(self.duration_ns)
 
 
 class LatencyHistogram:
@@ -61,29 +64,19 @@ class LatencyHistogram:
         place = int(np.searchsorted(cumulated, share * cumulated[-1]))
         return float(min(2 ** ((place + 0.5) / self._PER_OCTAVE), self.max_ns))
 
-
-def _histogram_of(latency_ns: np.ndarray) -> LatencyHistogram:
-    histogram = LatencyHistogram()
-    histogram.add(latency_ns)
-    return histogram
-
-
-def summarise(histogram: LatencyHistogram, duration_ns: int) -> dict[str, float]:
-    """Return a replay's figures: requests, duration_s, iops, latencies in microseconds."""
-    requests = int(histogram.counts.sum())
-    if requests == 0:
-        return {"requests": 0}
-    return {
-        "requests": requests,
-        "duration_s": duration_ns / 1e9,
-        "iops": requests / duration_ns * 1e9,
-        "latency_mean_us": histogram.total_ns / requests / 1e3,
-        **{f"latency_p{name}_us": histogram.quantile_ns(share) / 1e3 for name, share in _QUANTILES.items()},
-        "latency_max_us": histogram.max_ns / 1e3,
-    }
-
-
-_QUANTILES = {"50": 0.5, "90": 0.9, "99": 0.99, "99_9": 0.999}
+    def summary(self, duration_ns: int) -> dict[str, float]:
+        """Return a replay's figures: requests, duration_s, iops, latencies in microseconds."""
+        requests = int(self.counts.sum())
+        if requests == 0:
+            return {"requests": 0}
+        return {
+            "requests": requests,
+            "duration_s": duration_ns / 1e9,
+            "iops": requests / duration_ns * 1e9,
+            "latency_mean_us": self.total_ns / requests / 1e3,
+            **{f"latency_p{name}_us": self.quantile_ns(share) / 1e3 for name, share in _QUANTILES.items()},
+            "latency_max_us": self.max_ns / 1e3,
+        }
 
 
 def replay(
@@ -148,7 +141,7 @@ def replay_to_files(
     finally:
         if writer is not None:
             writer.close()
-    return summarise(histogram, session.duration_ns), session.counters()
+    return histogram.summary(session.duration_ns), session.counters()
 
 
 def _pieces(trace: pd.DataFrame | Iterable[pd.DataFrame] | Path | str) -> Iterable[pd.DataFrame]:
@@ -172,9 +165,16 @@ class Session:
         self._arrived_ns = 0
         self._native = _twin.Replay(model.text, threads, depth or 0)
 
-    def recording(self, file: Path | None, interval_ns: int, interval_bytes: int) -> "_Recording":
-        """Return a context in which the drive's series go to ``file`` (None: nowhere)."""
-        return _Recording(self._native, file, interval_ns, interval_bytes)
+    @contextmanager
+    def recording(self, file: Path | None, interval_ns: int, interval_bytes: int) -> Iterator[None]:
+        """Write the drive's series of what is replayed in the context to ``file`` (None: nowhere)."""
+        if file is None:
+            yield
+            return
+        with tempfile.NamedTemporaryFile(prefix="twin-counters-") as binary:
+            self._native.record(binary.name, interval_ns, interval_bytes)
+            yield
+            counters.convert(Path(binary.name), file)
 
     def run(self, pieces: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """Yield the latencies (see `Replayed`) of the requests that are over after each piece, then of the rest."""
@@ -206,28 +206,6 @@ class Session:
     def duration_ns(self) -> int:
         """Simulated time until the last request was over."""
         return int(self._native.end_ns)
-
-
-class _Recording:
-    def __init__(self, native: Any, file: Path | None, interval_ns: int, interval_bytes: int) -> None:
-        self._file = file
-        if file is None:
-            return
-        descriptor, self._binary = tempfile.mkstemp(prefix="twin-counters-")
-        os.close(descriptor)
-        native.record(self._binary, interval_ns, interval_bytes)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if self._file is None:
-            return
-        try:
-            if kind is None:
-                counters.convert(Path(self._binary), self._file)
-        finally:
-            os.unlink(self._binary)
 
 
 def _frame(columns: tuple[np.ndarray, np.ndarray, np.ndarray]) -> pd.DataFrame:

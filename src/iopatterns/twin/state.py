@@ -35,18 +35,15 @@ def default_state(path: str) -> str:
     return os.path.join(base, "iopatterns", "twins", model_name(path))  # noqa: PTH118
 
 
-def built(name: str) -> str | None:
-    """Return the path of what the build puts beside the native module; None where it is not installed."""
+def built(name: str) -> str:
+    """Return the path of a file that the build puts beside the native module. Raises FileNotFoundError."""
     for folder in sys.path:
         path = os.path.join(folder, "iopatterns", name)  # noqa: PTH118
         if os.path.exists(path):  # noqa: PTH110
             return path
-    return None
+    raise FileNotFoundError(f"{name} is not installed. Run ./reproduce.sh setup.")
 
 
 def preload_library() -> str:
     """Return the path of the library that puts programs on a twin."""
-    library = built("libtwin_preload.so")
-    if library is None:
-        raise FileNotFoundError("libtwin_preload.so is not installed. Run ./reproduce.sh setup.")
-    return library
+    return built("libtwin_preload.so")

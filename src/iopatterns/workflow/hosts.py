@@ -1,5 +1,6 @@
 """The hosts of a Slurm cluster: which there are, and whether each has what a job of the workflow needs there."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -244,7 +245,7 @@ def _problem(root: Path, entry: kinds.Entry) -> str:
             f" {host_state.VARIABLE} to a folder on a disk of its own."
         )
     if kinds.is_whole_disk(entry):
-        with Gate(entry) as gate:
+        with contextlib.closing(Gate(entry)) as gate:
             refused = next((each for each in gate.checks(writing=False) if not each.passed), None)
         return f"{refused.name}: {refused.found}. {refused.remedy}".rstrip() if refused else ""
     place = (root / entry["path"]).resolve().parent

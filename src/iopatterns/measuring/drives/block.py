@@ -1,14 +1,14 @@
 """Drive kind `block`: a whole disk. It is read as it is, and written only past the gate, with the user's consent."""
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from iopatterns.base import files, host_state, messages
+from iopatterns.configuration import factors
 from iopatterns.configuration.kinds import BlockEntry
-from iopatterns.measuring import fio, machine, tuning
+from iopatterns.measuring import fio, machine
 from iopatterns.measuring.drives import opened, restoring
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.gate import Gate
@@ -61,7 +61,7 @@ class BlockDrive:
     def hold(self) -> Iterator[None]:
         """Open the device and hold its lock, waiting while another measurement has it; put settings back at the end."""
         with self._held:
-            self._held.enter_context(self._gate)
+            self._held.callback(self._gate.close)
             self._refuse_unless_passed(writing=False)
             self._held.enter_context(locked(self._gate.number, waiting=self._say_that_it_waits))
             found = present_disk(self._gate.name)
@@ -139,14 +139,13 @@ class BlockDrive:
     def preconditioned(self) -> records.Preconditioned | None:
         """Return what was done to the disk before it was measured, None where nothing is noted."""
         try:
-            noted: records.Preconditioned = json.loads(self._note.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return files.decode_json(self._note.read_bytes(), records.Preconditioned)
+        except (OSError, ValueError, RecursionError):
             return None
-        return noted
 
     def tune(self, settings: Settings) -> list[tuning_steps.Step]:
         """Set what config/drives.yaml lets be set."""
-        return [self._set(setting, settings[setting]) for setting in tuning.in_order(settings)]
+        return [self._set(setting, settings[setting]) for setting in factors.in_turn(settings)]
 
     def _set(self, setting: str, wanted: int | str) -> tuning_steps.Step:
         if setting not in self._drive.get("tune", ()):

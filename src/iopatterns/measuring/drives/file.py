@@ -9,11 +9,13 @@ import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypedDict, cast, get_type_hints
+from typing import cast
+
+import msgspec
 
 from iopatterns.base import messages
-from iopatterns.configuration.factors import FACTORS
-from iopatterns.measuring import fio, machine, tuning
+from iopatterns.configuration import factors
+from iopatterns.measuring import fio, machine
 from iopatterns.measuring.drives import lock, opened, restoring, signatures, use
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.own_folder import NAME, NotOursError, OwnFolder
@@ -35,8 +37,8 @@ _EARLIER_MARK = ".made-by-iopatterns"
 _RENAME_NOREPLACE = 1  # renameat2(2)
 
 
-class _Mark(TypedDict, total=False):
-    """The note beside the file: what tells it from any other; nothing while there is none.
+class _Mark(msgspec.Struct, frozen=True):
+    """The note beside the file: what tells the file from any other.
 
     ``file_size_bytes`` is what fio uses of it, ``laid_out_bytes`` what is in front of the block with the identity,
     ``size_bytes`` its whole size. ``ctime_ns`` is None while it is being written.
@@ -77,10 +79,8 @@ class FileDrive:
         # with `skip`, fio goes on behind the part that it was given, and turns round at the end of the file only
         reach_bytes = abs(options["skip"]) + options["bs"] if options.get("skip") else 0
         self._behind_bytes = max(1, -(-reach_bytes // _MIB)) * _MIB
-        self._folder: int | None = None
-        self._own: OwnFolder | None = None
         self._file: int | None = None
-        self._mark: _Mark = {}
+        self._mark: _Mark  # while there is a file
 
     @property
     def target(self) -> str:
@@ -105,9 +105,8 @@ class FileDrive:
         Raises DriveError where the folder is no place for the file, or something else is there: nothing is left then.
         """
         with contextlib.ExitStack() as held:
-            held.callback(self._close)
             try:
-                self._open_folder()
+                self._open_folder(held)
                 self._take_lock(held)
             except OSError as error:
                 raise self._refusal(f"{self._path.parent}: {error.strerror}", "Does the disk still answer?") from None
@@ -135,24 +134,27 @@ class FileDrive:
         with restoring.locked_disks(disks, owner, exclusive=exclusive, on_wait=say_busy) as self._journal:
             yield
 
-    def _open_folder(self) -> None:
+    def _open_folder(self, held: contextlib.ExitStack) -> None:
         """Open the folder, which is a place for the file, and in which its name is free or ours."""
         self._check_folder()
         if not self._path.parent.is_dir():
             self._path.parent.mkdir(parents=True, exist_ok=True)  # inside the project
         self._folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        held.callback(os.close, self._folder)
         with self._found() as there:
             if there is not None:
                 self._check_kind(os.fstat(there))
-        self._own = OwnFolder.existing(self._folder)
         # nothing of ours is made beside a file that is somebody else's
-        if there is not None and (self._own is None or not self._own.has(self._note)):
+        own = OwnFolder.existing(self._folder) if there is not None else OwnFolder.made(self._folder)
+        if own is None:
+            raise self._somebody_elses()
+        self._own = own
+        held.callback(self._own.close)
+        if there is not None and not self._own.has(self._note):
             raise self._somebody_elses()
 
     def _take_lock(self, held: contextlib.ExitStack) -> None:
-        assert self._folder is not None
-        if self._own is None:
-            self._own = OwnFolder.made(self._folder)
+        held.callback(self._close_file)
         descriptor = self._own.open(f"{self._path.name}.lock", os.O_RDWR | os.O_CREAT)
         held.callback(os.close, descriptor)
         lock.take(descriptor, self._given, waiting=self._say_that_it_waits)
@@ -160,12 +162,9 @@ class FileDrive:
     def _say_that_it_waits(self, owner: str) -> None:
         messages.say(f"drive '{self._name}' is being measured by {owner}; waiting for it")
 
-    def _close(self) -> None:
-        for descriptor in (self._file, self._folder):
-            opened.close(descriptor)
-        if self._own is not None:
-            self._own.close()
-        self._file = self._folder = self._own = None
+    def _close_file(self) -> None:
+        opened.close(self._file)
+        self._file = None
 
     def _check_folder(self) -> None:
         """Raise DriveError unless the folder is a place for the file; one inside the project may be made."""
@@ -241,12 +240,11 @@ class FileDrive:
 
     def guard(self) -> None:
         """Raise DriveError unless the path is, or can become, a file that this package made, with direct I/O."""
-        assert self._own is not None
         try:
             with self._found() as there:
                 if there is not None:
                     self._check_file(os.fstat(there))
-                    opened.close(self._file)
+                    self._close_file()
                     self._file = opened.for_programs(opened.reopened(there, os.O_RDONLY | os.O_NONBLOCK))
                     self._check_mark()
             self._try_direct_io()
@@ -255,13 +253,12 @@ class FileDrive:
 
     def _check_file(self, state: os.stat_result) -> None:
         """Raise DriveError unless that is a plain file, the one that the note describes."""
-        assert self._own is not None
         self._check_kind(state)
-        mark = self._own.read_json(self._note)
-        kinds = get_type_hints(_Mark)
-        if not isinstance(mark, dict) or not all(isinstance(mark.get(key), kind) for key, kind in kinds.items()):
-            raise self._somebody_elses()
-        if (state.st_ino, state.st_size) != (mark["inode"], mark["size_bytes"]):
+        try:
+            mark = msgspec.convert(self._own.read_json(self._note), _Mark)
+        except msgspec.ValidationError:
+            raise self._somebody_elses() from None
+        if (state.st_ino, state.st_size) != (mark.inode, mark.size_bytes):
             raise self._somebody_elses(" (it has another inode or size than the one that was)")
         if state.st_nlink != 1:
             raise self._refusal(
@@ -269,23 +266,23 @@ class FileDrive:
             )
         if used := use.of_file(state.st_dev, state.st_ino):
             raise self._refusal(f"the file is in use: {used}", "Give another path, or end that use.")
-        self._mark = cast(_Mark, mark)
+        self._mark = mark
 
     def _check_mark(self) -> None:
         """Raise DriveError unless the open file bears its mark, and is as this package has left it."""
         assert self._file is not None
         if not self._is_marked():
             raise self._somebody_elses(" (it does not bear this package's mark)")
-        if self._mark["ctime_ns"] is None:  # what wrote it last was killed, and could note no time
+        if self._mark.ctime_ns is None:  # what wrote it last was killed, and could note no time
             if found := signatures.on(self._file):
                 raise self._somebody_elses(f" (it carries a signature of type {found[0]})")
-        elif os.fstat(self._file).st_ctime_ns != self._mark["ctime_ns"]:
+        elif os.fstat(self._file).st_ctime_ns != self._mark.ctime_ns:
             raise self._somebody_elses(" as it is (it was changed since)")
 
     def _is_marked(self) -> bool:
         assert self._file is not None
-        block = _mark_block(self._mark["identity"])
-        return os.pread(self._file, _MARK_BYTES, self._mark["size_bytes"] - _MARK_BYTES) == block
+        block = _mark_block(self._mark.identity)
+        return os.pread(self._file, _MARK_BYTES, self._mark.size_bytes - _MARK_BYTES) == block
 
     def verify(self) -> None:
         """Raise DriveError unless the open file is still at its path, whole, and bears its mark."""
@@ -293,30 +290,28 @@ class FileDrive:
         try:
             state, there = os.fstat(self._file), os.stat(self._path.name, dir_fd=self._folder, follow_symlinks=False)
             same = os.path.samestat(state, there) and state.st_nlink == 1
-            whole = same and state.st_size == self._mark["size_bytes"] and self._is_marked()
+            whole = same and state.st_size == self._mark.size_bytes and self._is_marked()
         except OSError as error:
             raise self._refusal(f"the file is not there any more: {error.strerror}", "Run again.") from None
-        if not whole or self._mark["ctime_ns"] not in {None, state.st_ctime_ns}:
+        if not whole or self._mark.ctime_ns not in {None, state.st_ctime_ns}:
             what = "replaced, renamed or linked" if not same else "changed"
             raise self._refusal(f"the file was {what} while it was measured", "Find out by what, and run again.")
 
-    def _write_note(self, changes: _Mark) -> None:
-        assert self._own is not None
-        self._mark |= changes
-        self._own.write_json(self._note, self._mark)
+    def _write_note(self, mark: _Mark) -> None:
+        self._mark = mark
+        self._own.write_json(self._note, msgspec.to_builtins(mark))
 
     def _settle(self) -> None:
         """Note the file's ctime, once nothing of ours writes it any more."""
         # a disk that has failed keeps the note that the file was being written
         with contextlib.suppress(OSError, NotOursError, DriveError):
-            if self._file is not None and self._mark.get("ctime_ns", 0) is None:
+            if self._file is not None and self._mark.ctime_ns is None:
                 self.verify()
                 os.fsync(self._file)  # some file systems write times later than data
-                self._write_note({"ctime_ns": os.fstat(self._file).st_ctime_ns})
+                self._write_note(msgspec.structs.replace(self._mark, ctime_ns=os.fstat(self._file).st_ctime_ns))
 
     def _try_direct_io(self) -> None:
         """Write one aligned block past the page cache: some file systems accept O_DIRECT only at open()."""
-        assert self._own is not None
         name = f"{self._path.name}.trial"
         with mmap.mmap(-1, 2**16) as block:  # anonymous memory, hence aligned; 64 KiB suits every logical block size
             made = self._own.new(name)
@@ -349,19 +344,19 @@ class FileDrive:
         """
         if not self._is_laid_out():
             self._lay_out()
-        elif self._writing and self._mark["ctime_ns"] is not None:
-            self._write_note({"ctime_ns": None})
+        elif self._writing and self._mark.ctime_ns is not None:
+            self._write_note(msgspec.structs.replace(self._mark, ctime_ns=None))
 
     def _is_laid_out(self) -> bool:
         if self._file is None:
             return False
         state = os.fstat(self._file)
-        behind_bytes = self._mark["laid_out_bytes"] - self._size_bytes - self._behind_bytes
+        behind_bytes = self._mark.laid_out_bytes - self._size_bytes - self._behind_bytes
         # a sparse file has fewer blocks than its size needs, and reading its holes measures no drive
-        return self._mark["file_size_bytes"] == self._size_bytes and behind_bytes >= 0 and _is_whole(state)
+        is_whole = state.st_blocks * 512 >= state.st_size
+        return self._mark.file_size_bytes == self._size_bytes and behind_bytes >= 0 and is_whole
 
     def _lay_out(self) -> None:
-        assert self._own is not None
         part = f"{self._path.name}.part"
         self._delete_file(part)
         self._check_space()
@@ -376,14 +371,16 @@ class FileDrive:
             os.fsync(file)
             state = os.fstat(file)
             # the note goes first: a file without one is refused as somebody else's
-            self._mark = {
-                "file_size_bytes": self._size_bytes,
-                "laid_out_bytes": laid_out_bytes,
-                "identity": identity,
-                "inode": state.st_ino,
-                "size_bytes": state.st_size,
-            }
-            self._write_note({"ctime_ns": None})
+            self._write_note(
+                _Mark(
+                    file_size_bytes=self._size_bytes,
+                    laid_out_bytes=laid_out_bytes,
+                    identity=identity,
+                    inode=state.st_ino,
+                    size_bytes=state.st_size,
+                    ctime_ns=None,
+                )
+            )
             self._rename(part, inwards=False)
             self._file = opened.for_programs(opened.reopened(file, os.O_RDONLY))
         except FileExistsError:
@@ -396,7 +393,6 @@ class FileDrive:
 
     def _delete_file(self, part: str) -> None:
         """Delete the file that `guard` has seen: its space serves the new one."""
-        assert self._own is not None
         self._own.delete(part)
         if self._file is None:
             return
@@ -406,13 +402,10 @@ class FileDrive:
             self._rename(part, inwards=False)
             raise self._somebody_elses()
         self._own.delete(part)
-        opened.close(self._file)
-        self._file = None
+        self._close_file()
 
     def _rename(self, part: str, *, inwards: bool) -> None:
         """Move the file between its path and our folder. Raises FileExistsError where something is there already."""
-        assert self._own is not None
-        assert self._folder is not None
         ends = [(self._folder, self._path.name), (self._own.descriptor, part)]
         (source, old), (target, new) = ends if inwards else reversed(ends)
         library = ctypes.CDLL(None, use_errno=True)
@@ -465,12 +458,12 @@ class FileDrive:
 
     def tune(self, settings: Settings) -> list[tuning_steps.Step]:
         """Set what config/drives.yaml lets be set: the disk under a file, and its settings, serve others too."""
-        return [self._set(setting, settings[setting]) for setting in tuning.in_order(settings)]
+        return [self._set(setting, settings[setting]) for setting in factors.in_turn(settings)]
 
     def _set(self, setting: str, wanted: int | str) -> tuning_steps.Step:
         if setting not in queue.SETTINGS:
             return tuning_steps.not_applicable(setting, wanted, "a file has no mode pages; its disk serves others too")
-        if not FACTORS[setting].shared:  # write_cache
+        if not factors.FACTORS[setting].shared:  # write_cache
             reason = "the disk serves others too, who may lose data when the kernel sends it no flushes"
             return tuning_steps.not_applicable(setting, wanted, reason)
         disk = machine.disk_under(self._path.parent)["device"]
@@ -490,7 +483,3 @@ class FileDrive:
 
 def _mark_block(identity: str) -> bytes:
     return _MARK_TEXT.format(identity).encode().ljust(_MARK_BYTES, b"\n")
-
-
-def _is_whole(state: os.stat_result) -> bool:
-    return state.st_blocks * 512 >= state.st_size

@@ -2,14 +2,14 @@
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from iopatterns.base import host_state, units
 from iopatterns.configuration.kinds import BlockEntry
@@ -44,8 +44,8 @@ class Gate:
     the serial once more) and expendable (types of signatures that may be overwritten, and ``data``).
 
     The path is resolved once, by the first check, which opens the device; everything else is of the device that was
-    opened, wherever the path leads by then. As the device is held open, its number stays its own. The context's end
-    closes it.
+    opened, wherever the path leads by then. As the device is held open, its number stays its own. The caller closes
+    the gate.
     """
 
     def __init__(self, entry: BlockEntry) -> None:
@@ -56,11 +56,7 @@ class Gate:
         self._facts: Mapping[str, Any] = {}
         self._kinds: set[str] = set()  # of the signatures on it
 
-    def __enter__(self) -> Self:
-        """Open nothing yet."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def close(self) -> None:
         """Close the device."""
         opened.close(self._descriptor)
         self._descriptor = None
@@ -116,9 +112,9 @@ class Gate:
         """
         steps: list[Callable[[], Check]] = [self._is_block_device, self._is_the_drive_meant]
         if writing:
-            steps += [self._is_writable, self._is_not_root, self._is_not_mounted, self._is_no_swap]
-            steps += [self._has_no_holders, self._is_free, self._has_backing_of_its_own, self._has_no_signature]
-            steps += [self._has_no_data, self._is_consented]
+            steps += [self._is_writable, self._is_not_root]
+            steps += [functools.partial(self._is_unused, *use) for use in _USES]
+            steps += [self._has_backing_of_its_own, self._has_no_signature, self._has_no_data, self._is_consented]
         for step in steps:
             check = step()
             yield check
@@ -127,9 +123,15 @@ class Gate:
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Hold the device exclusively: while the context lasts, nothing can mount it or build upon it."""
-        with _exclusive(self.descriptor):
+        """Hold the device exclusively (O_EXCL, open(2)): nothing can mount it or build upon it meanwhile.
+
+        Raises OSError (EBUSY) if something uses the device.
+        """
+        held = opened.reopened(self.descriptor, os.O_RDONLY | os.O_EXCL)
+        try:
             yield
+        finally:
+            os.close(held)
 
     # ---- Identity
 
@@ -205,24 +207,9 @@ class Gate:
             return Check("root device", False, f"{self._found_at} holds the root file system", "Take another disk.")
         return Check("root device", True, f"the root file system is on {', '.join(sorted(names)) or 'no disk'}")
 
-    def _is_not_mounted(self) -> Check:
-        used = _mounted(self._entries())
-        return Check("mounts", False, *used) if used else Check("mounts", True, "no part of it is mounted")
-
-    def _is_no_swap(self) -> Check:
-        used = _swap(self._entries())
-        return Check("swap", False, *used) if used else Check("swap", True, "no part of it is swap")
-
-    def _has_no_holders(self) -> Check:
-        used = _built_upon(self._entries())
-        return Check("holders", False, *used) if used else Check("holders", True, "nothing is built upon it")
-
-    def _is_free(self) -> Check:
-        name = "exclusive use"
-        used = _taken(self._entries())
-        return (
-            Check(name, False, *used) if used else Check(name, True, "it and its partitions can be opened exclusively")
-        )
+    def _is_unused(self, name: str, find_use: "_FindUse", unused: str) -> Check:
+        use = find_use(self._entries())
+        return Check(name, False, *use) if use else Check(name, True, unused)
 
     def _has_backing_of_its_own(self) -> Check:
         """Check that nothing else uses the file or disk behind a loop device, for they are what is written."""
@@ -240,8 +227,8 @@ class Gate:
         entry = machine.sysfs_of(behind.number) if behind.number else None
         if entry is not None:
             entries = _with_partitions(entry)
-            for uses in (_mounted, _swap, _built_upon, _taken):
-                if used := uses(entries):
+            for _, find_use, _ in _USES:
+                if used := find_use(entries):
                     return Check(name, False, f"{file} is behind {disk.name}, and {used[0]}", used[1])
             if entry.name in {root.name for root in machine.disks_under(Path("/"))}:
                 return Check(name, False, f"{file} is behind {disk.name}, and holds the root file system", remedy)
@@ -344,6 +331,7 @@ class Gate:
 # ---- A disk's sysfs folder and those of its partitions: in what use they are, in words, and what to do about it
 
 _Use = tuple[str, str] | None
+_FindUse = Callable[[Sequence[Path]], _Use]
 
 
 def _with_partitions(disk: Path) -> list[Path]:
@@ -386,6 +374,15 @@ def _taken(entries: Sequence[Path]) -> _Use:
     return None
 
 
+# The checks of use by others: name, function that finds a use, and what the check reports if there is none
+_USES: tuple[tuple[str, _FindUse, str], ...] = (
+    ("mounts", _mounted, "no part of it is mounted"),
+    ("swap", _swap, "no part of it is swap"),
+    ("holders", _built_upon, "nothing is built upon it"),
+    ("exclusive use", _taken, "it and its partitions can be opened exclusively"),
+)
+
+
 def _number(entry: Path) -> int:
     major, minor = map(int, (entry / "dev").read_text().split(":"))
     return os.makedev(major, minor)
@@ -400,13 +397,3 @@ def _opened(entry: Path, flags: int) -> int:
         return opened.reopened(looked_at, flags)
     finally:
         os.close(looked_at)
-
-
-@contextlib.contextmanager
-def _exclusive(descriptor: int) -> Iterator[None]:
-    """Open a block device once more, exclusively (O_EXCL, open(2)); OSError EBUSY where something uses it."""
-    held = opened.reopened(descriptor, os.O_RDONLY | os.O_EXCL)
-    try:
-        yield
-    finally:
-        os.close(held)

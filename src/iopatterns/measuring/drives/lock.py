@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from iopatterns.measuring import machine
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.opened import number_text
 
@@ -84,10 +85,9 @@ def take(descriptor: int, name: str, *, waiting: Callable[[str], object] | None,
 
 def kernel_node(number: int) -> Path:
     """Return the kernel's node of a block device, ``/dev/sdb``. Raises DriveError where there is no such device."""
-    try:
-        entry = (Path("/sys/dev/block") / number_text(number)).resolve(strict=True)
-    except OSError:
-        raise DriveError(f"there is no disk {number_text(number)} any more. Is it still connected?") from None
+    entry = machine.sysfs_of(number)
+    if entry is None:
+        raise DriveError(f"there is no disk {number_text(number)} any more. Is it still connected?")
     return Path("/dev") / entry.name.replace("!", "/")
 
 

@@ -27,7 +27,7 @@ class OwnFolder:
     """
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor  # of the open folder
 
     @classmethod
     def existing(cls, parent: int) -> Self | None:
@@ -57,29 +57,24 @@ class OwnFolder:
 
     def close(self) -> None:
         """Close it."""
-        opened.close(self._descriptor)
-
-    @property
-    def descriptor(self) -> int:
-        """The open folder."""
-        return self._descriptor
+        opened.close(self.descriptor)
 
     def _check(self) -> None:
-        state = os.fstat(self._descriptor)
+        state = os.fstat(self.descriptor)
         if state.st_uid != os.geteuid():
             raise NotOursError(f"{NAME} belongs to user {state.st_uid}")
         if stat.S_IMODE(state.st_mode) & 0o077:
             raise NotOursError(f"{NAME} is open to others (mode {stat.S_IMODE(state.st_mode):o})")
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # whoever makes it puts its mark in before another looks
+        fcntl.flock(self.descriptor, fcntl.LOCK_EX)  # whoever makes it puts its mark in before another looks
         try:
-            if not os.listdir(self._descriptor):
+            if not os.listdir(self.descriptor):
                 self._create(_OWNER, _OWNER_TEXT)
             with open(self.open(_OWNER, os.O_RDONLY), "rb") as file:
                 ours = file.read(len(_OWNER_TEXT) + 1) == _OWNER_TEXT
         except FileNotFoundError:
             ours = False
         finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
         if not ours:
             raise NotOursError(f"{NAME} is there, and this package did not make it")
 
@@ -87,7 +82,7 @@ class OwnFolder:
         """Open a file in it. Raises FileNotFoundError, other OSErrors, and NotOursError for what is no plain file."""
         try:
             descriptor = os.open(
-                name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor
+                name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self.descriptor
             )
         except IsADirectoryError:
             raise NotOursError(f"{NAME}/{name} is a folder") from None
@@ -103,7 +98,7 @@ class OwnFolder:
 
     def _mode(self, name: str) -> int:
         try:
-            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_mode
+            return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False).st_mode
         except OSError:
             return 0
 
@@ -115,7 +110,7 @@ class OwnFolder:
     def delete(self, name: str) -> None:
         """Delete a file, if it is there: of a link nothing but the name."""
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=self._descriptor)
+            os.unlink(name, dir_fd=self.descriptor)
 
     def has(self, name: str) -> bool:
         """Return whether there is anything of that name."""
@@ -134,8 +129,8 @@ class OwnFolder:
         temporary = f"{name}.new"
         self.delete(temporary)
         self._create(temporary, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
-        os.replace(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
-        os.fsync(self._descriptor)
+        os.replace(temporary, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        os.fsync(self.descriptor)
 
     def _create(self, name: str, content: bytes) -> None:
         with open(self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:

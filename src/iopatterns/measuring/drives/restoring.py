@@ -116,7 +116,7 @@ def _restore_leftovers(disk: Disk) -> None:
         entry = journal.read(path)
         if entry is not None and journal.disk_of(path, entry) == disk:
             for line in journal.put_back(path, entry, disk):
-                messages.say(f"after an interrupted run for {journal.shown(entry.owner.drive)}: {line}")
+                messages.say(f"after an interrupted run for {messages.printable(entry.owner.drive)}: {line}")
 
 
 def restore_all() -> tuple[list[str], list[str]]:
@@ -135,7 +135,7 @@ def restore_all() -> tuple[list[str], list[str]]:
         except IoPatternsError as error:
             errors.append(str(error))
         except OSError as error:
-            errors.append(f"{journal.shown(path)}: {error.strerror}")
+            errors.append(f"{messages.printable(path)}: {error.strerror}")
     return results, errors
 
 
@@ -146,7 +146,7 @@ def _restore_journal(path: Path) -> list[str]:
     entry = journal.read(path)
     if entry is None:  # restored by another process since the folder was listed
         return []
-    drive = journal.shown(entry.owner.drive)
+    drive = messages.printable(entry.owner.drive)
     if journal.needs_no_disk(entry):
         return [f"{drive}: {line}" for line in journal.put_back(path, entry, entry.disk)]
     disk = journal.disk_of(path, entry)

@@ -9,6 +9,7 @@ from iopatterns.base import children
 from iopatterns.measuring.drives.opened import path_of
 
 _NOTHING_FOUND, _SEVERAL_FOUND = 2, 8  # exit statuses of blkid(8)
+_NOT_INSTALLED = 127  # as a shell reports it
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,6 @@ class Partition:
 def on(descriptor: int) -> list[str]:
     """Return the types of all signatures on a device that wipefs(8) finds: ext4, gpt, LVM2_member, crypto_LUKS …"""
     said = _ask(["wipefs", "--no-act", "--json", path_of(descriptor)], descriptor)
-    if isinstance(said, str):
-        return [said]
     if said.returncode:
         return [f"unknown ({said.stderr.strip() or 'wipefs failed'})"]
     return [entry["type"] for entry in json.loads(said.stdout)["signatures"]] if said.stdout.strip() else []
@@ -37,9 +36,8 @@ def in_partitions(descriptor: int, known: Collection[tuple[int, int]]) -> Iterat
     """
     argv = ["partx", "--raw", "--noheadings", "--output", "NR,START,SECTORS", path_of(descriptor)]
     said = _ask(argv, descriptor)
-    if isinstance(said, str):
-        yield Partition(0, 0, 0), said
-        return
+    if said.returncode == _NOT_INSTALLED:
+        yield Partition(0, 0, 0), f"unknown ({said.stderr})"
     for line in said.stdout.splitlines():  # nothing, and an exit status, where there is no table
         partition = Partition(*map(int, line.split()))
         if (partition.start, partition.sectors) not in known:
@@ -50,8 +48,6 @@ def in_partitions(descriptor: int, known: Collection[tuple[int, int]]) -> Iterat
 def _at(descriptor: int, partition: Partition) -> list[str]:
     place = [f"--offset={partition.start * 512}", f"--size={partition.sectors * 512}"]
     said = _ask(["blkid", "--probe", "--output=export", *place, path_of(descriptor)], descriptor)
-    if isinstance(said, str):
-        return [said]
     if said.returncode == _NOTHING_FOUND:
         return []
     if said.returncode == _SEVERAL_FOUND:
@@ -61,11 +57,11 @@ def _at(descriptor: int, partition: Partition) -> list[str]:
     return kinds or [f"unknown ({said.stderr.strip() or 'blkid failed'})"]
 
 
-def _ask(argv: Sequence[str], descriptor: int) -> "subprocess.CompletedProcess[str] | str":
-    """Run a program that gets the descriptor; return what it said, or what stands for a type if it is missing."""
+def _ask(argv: Sequence[str], descriptor: int) -> subprocess.CompletedProcess[str]:
+    """Run a program that inherits the descriptor. The exit status is 127 if the program is not installed."""
     try:
         return subprocess.run(
             argv, capture_output=True, text=True, check=False, env=children.environment(), pass_fds=[descriptor]
         )
     except FileNotFoundError:
-        return f"unknown ({argv[0]} is not installed)"
+        return subprocess.CompletedProcess(argv, _NOT_INSTALLED, "", f"{argv[0]} is not installed")

@@ -12,7 +12,7 @@ from iopatterns.base import messages
 from iopatterns.measuring import fio
 from iopatterns.measuring.drives import lock
 from iopatterns.measuring.drives.error import DriveError
-from iopatterns.measuring.tuning import mode_page
+from iopatterns.measuring.tuning import mode_page, sg_commands
 from iopatterns.raw import cells, records, tuning_steps
 from iopatterns.raw.records import Settings, Specification
 from iopatterns.twin import models, running
@@ -38,7 +38,6 @@ class TwinDrive:
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
-        self._root = root
         self._drive = cast(records.TwinSpecification, specification["drive"])
         state = Path("data/raw/.twins") / cells.digest(specification)[:16]
         self._state = root / state
@@ -113,7 +112,8 @@ class TwinDrive:
         steps = []
         for setting, wanted in settings.items():
             if setting in mode_page.BITS:
-                steps.append(mode_page.set_bit([*self._command, "--"], self.target, setting, int(wanted)))
+                access = mode_page.access([*self._command, "--"], self.target, setting)
+                steps.append(sg_commands.set_value(access, setting, int(wanted)))
             elif (name := f"host.{setting}") in models.declared():
                 before = self.model().values[name]
                 outcome = tuning_steps.ALREADY if str(wanted) == str(before) else tuning_steps.CHANGED

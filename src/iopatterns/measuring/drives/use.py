@@ -24,10 +24,6 @@ class Backing:
     inode: int
     number: int
 
-    def is_same(self, state: os.stat_result) -> bool:
-        """Return whether it is the file of that state."""
-        return (self.device, self.inode) == (state.st_dev, state.st_ino)
-
 
 def of_file(device: int, inode: int, *, but_loop: str | None = None) -> str | None:
     """Return in words what else uses the file of that device and inode, None where nothing does.

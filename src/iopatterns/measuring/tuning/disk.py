@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from iopatterns.configuration import factors
+from iopatterns.measuring import machine
 from iopatterns.measuring.tuning import mode_page, queue, sg_commands
 from iopatterns.raw.records import WriteCache
 from iopatterns.raw.tuning_steps import CHANGED, CommandResult, Step, not_applicable
@@ -74,22 +75,19 @@ def _of_queue(device: Path, setting: str) -> int | str | None:
 
 def _access(device: Path, setting: str) -> sg_commands.Access | str:
     """Return how a setting of a disk is read and set, or why there is none."""
-    nvme = device.name.startswith("nvme")
     if setting == LOOK_AHEAD:
         if _vendor(device) != "ATA":  # what libata, and SCSI's translation to ATA, give as the vendor
             return "the disk is no SATA disk, and hdparm knows the look-ahead of these alone; on SCSI it is DRA"
         return _look_ahead(device)
-    if not nvme:
+    if not device.name.startswith("nvme"):
         return mode_page.access([], str(device), setting)
     if setting != _WRITE_CACHE:  # sdparm makes a page up for NVMe disks
         return "an NVMe disk has no caching mode page; WCE alone has its like there, the volatile write cache"
     return _volatile_write_cache(device)
 
 
-def _vendor(device: Path) -> str:
-    with contextlib.suppress(OSError):
-        return (_SYS_BLOCK / device.name / "device/vendor").read_text(encoding="ascii", errors="replace").strip()
-    return ""
+def _vendor(device: Path) -> str | None:
+    return machine.read(_SYS_BLOCK / device.name / "device/vendor")
 
 
 def _look_ahead(device: Path) -> sg_commands.Access:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from iopatterns.base import host_state, messages, signals
+from iopatterns.base import host_state, signals
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.messages import printable
 from iopatterns.measuring import machine
 from iopatterns.measuring.tuning import disk, queue
 
@@ -74,18 +75,17 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def present_disk(device: str) -> Disk | None:
     """Return the disk that has a name of the kernel's at present, None where there is none."""
-    entry = _SYS_BLOCK / device
+    number = machine.read(_SYS_BLOCK / device / "dev")
+    sequence = machine.read(_SYS_BLOCK / device / "diskseq")  # Linux has it since 5.15
     try:
-        number = (entry / "dev").read_text(encoding="ascii").strip()
         facts = machine.disk(Path("/dev") / device.replace("!", "/"))
     except OSError:
         return None
-    if facts["device"] != device:
+    if number is None or facts["device"] != device:
         return None
-    sequence = None
-    with contextlib.suppress(OSError, ValueError):  # Linux has it since 5.15
-        sequence = int((entry / "diskseq").read_text(encoding="ascii"))
-    return Disk(device, number, sequence, facts["serial"], facts["model"], facts["size_bytes"])
+    return Disk(
+        device, number, int(sequence) if sequence else None, facts["serial"], facts["model"], facts["size_bytes"]
+    )
 
 
 class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -186,11 +186,6 @@ def is_another_user_s(path: Path) -> bool:
     return False
 
 
-def shown(text: object) -> str:
-    """Return a text for a line of a message: what is not printable in it is escaped."""
-    return str(text) if str(text).isprintable() else ascii(str(text))
-
-
 # ---- What a journal may say
 
 
@@ -238,7 +233,7 @@ def _fault(setting: str, value: Any) -> str:
 
 
 def _malformed(path: Path, reason: str) -> RestoreError:
-    return RestoreError(f"{shown(path)}: not a valid journal: {messages.printable(reason)}. {_BY_HAND}")
+    return RestoreError(f"{printable(path)}: not a valid journal: {printable(reason)}. {_BY_HAND}")
 
 
 # ---- Putting back
@@ -331,7 +326,4 @@ def _by_hand(on: Disk, setting: str, value: Value) -> str:
 
 def _boot() -> str:
     """Return the kernel's name for the time since the machine started."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+    return machine.read("/proc/sys/kernel/random/boot_id") or ""

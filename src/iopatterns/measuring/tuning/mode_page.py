@@ -1,11 +1,11 @@
 """Bits of the SCSI caching mode page, read and set with sdparm."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from iopatterns.configuration import factors
 from iopatterns.measuring.tuning import sg_commands
-from iopatterns.raw.tuning_steps import CommandResult, Step
+from iopatterns.raw.tuning_steps import CommandResult
 
 # SBC-4, 6.5.6, by the names that sdparm gives them
 BITS = factors.names(factors.Role.MODE_PAGE)
@@ -24,13 +24,6 @@ def access(prefix: Sequence[str], target: str, setting: str) -> sg_commands.Acce
         order=lambda value: [*prefix, "sdparm", f"--set={setting}={value}", target],
         again_after=frozenset({_UNIT_ATTENTION}),
     )
-
-
-def set_bit(
-    prefix: Sequence[str], target: str, setting: str, wanted: int, *, note: Callable[[str, int], None] | None = None
-) -> Step:
-    """Set a bit with sdparm: read with the mask of what can change, set where that allows it, read back."""
-    return sg_commands.set_value(access(prefix, target, setting), setting, wanted, note)
 
 
 def _bit(result: CommandResult, setting: str) -> tuple[int, bool] | None:

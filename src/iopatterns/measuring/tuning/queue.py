@@ -6,6 +6,7 @@ from pathlib import Path
 
 from iopatterns.base import schedulers
 from iopatterns.configuration import factors
+from iopatterns.measuring import machine
 from iopatterns.raw.tuning_steps import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, REFUSED, Step
 
 SETTINGS = factors.names(factors.Role.QUEUE)
@@ -90,19 +91,12 @@ def put_back(disk: str, setting: str, value: int | str) -> str:
 
 
 def _offered(scheduler: Path) -> list[str]:
-    return [word.strip("[]") for word in _read(scheduler).split()]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+    return [word.strip("[]") for word in (machine.read(scheduler) or "").split()]
 
 
 def present(path: Path) -> int | str | None:
     """Return a file's number, of several words the one in brackets (``none [mq-deadline] kyber``), or else its text."""
-    text = _read(path)
+    text = machine.read(path) or ""
     if text.isdecimal():
         return int(text)
     return next((word[1:-1] for word in text.split() if word.startswith("[")), text or None)

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from iopatterns.base.parquet import write_tables
 from iopatterns.base.reading import MOST, shown
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces.form import (
@@ -20,6 +21,9 @@ from iopatterns.twin.traces.form import (
     Source,
     from_start,
 )
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _VERSION = "1"
 _PHASES = "iopatterns.trace.phases"
@@ -141,34 +145,22 @@ def write(path: Path, pieces: Iterable[pd.DataFrame], form: str, phases_ns: Mapp
 
     ``phases_ns``: see `phases`. The same trace gives the same bytes.
     """
-    import pyarrow as pa
-    import pyarrow.parquet
+    about = {"iopatterns.trace": _VERSION, "iopatterns.trace.source": form}
+    if phases_ns:
+        about[_PHASES] = json.dumps(dict(phases_ns))
+    write_tables(path, map(_table, pieces), about, ("operation",))
 
-    writer: Any = None
-    names = np.array(list(OPERATIONS), dtype=object)
-    try:
-        for piece in pieces:
-            columns: dict[str, Any] = {
-                "operation": pa.DictionaryArray.from_arrays(piece["operation"].to_numpy().astype(np.int8), names)
-            }
-            columns |= {name: pa.array(piece[name].to_numpy()) for name in COLUMNS[1:]}
-            for column, name in TIMES.items():
-                if column in piece:
-                    values = piece[column].to_numpy()
-                    columns[name] = pa.array(values, mask=values == UNKNOWN)
-            table = pa.table(columns)
-            if writer is None:
-                about = {"iopatterns.trace": _VERSION, "iopatterns.trace.source": form}
-                if phases_ns:
-                    about[_PHASES] = json.dumps(dict(phases_ns))
-                writer = pyarrow.parquet.ParquetWriter(
-                    path,
-                    table.schema.with_metadata(about),
-                    compression="zstd",
-                    use_dictionary=["operation"],
-                    column_encoding=dict.fromkeys(table.schema.names[1:], "DELTA_BINARY_PACKED"),
-                )
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
+
+def _table(piece: pd.DataFrame) -> "pyarrow.Table":
+    import pyarrow as pa
+
+    codes = piece["operation"].to_numpy().astype(np.int8)
+    columns: dict[str, Any] = {
+        "operation": pa.DictionaryArray.from_arrays(codes, np.array(list(OPERATIONS), dtype=object))
+    }
+    columns |= {name: pa.array(piece[name].to_numpy()) for name in COLUMNS[1:]}
+    for column, name in TIMES.items():
+        if column in piece:
+            values = piece[column].to_numpy()
+            columns[name] = pa.array(values, mask=values == UNKNOWN)
+    return pa.table(columns)

@@ -62,16 +62,9 @@ def table(source: Source) -> Iterator[pd.DataFrame]:
                 moments[place] = _time(values[at], name, factor, may_be_unknown=place > 0)
         arrival, dispatched, completed = moments
         _check_order(arrival, dispatched, completed)
-        return (
-            (
-                _operation(values[operation]),
-                _bytes(values[offset], "offset_bytes"),
-                _bytes(values[size], "size_bytes"),
-                arrival,
-                dispatched,
-                completed,
-            ),
-        )
+        number = _operation(values[operation])
+        start, length = _bytes(values[offset], "offset_bytes"), _bytes(values[size], "size_bytes")
+        return ((number, start, length, arrival, dispatched, completed),)
 
     yield from tables(source.parsed(lines, parse), times)
 

@@ -1,0 +1,33 @@
+"""Parquet files of traces, written table by table."""
+
+import itertools
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def write_tables(
+    path: Path, tables: "Iterable[pyarrow.Table]", about: Mapping[str, str], dictionary: Collection[str]
+) -> None:
+    """Write tables of one schema to a new Parquet file. The same tables give the same bytes.
+
+    Args:
+        path: The file.
+        tables: The tables, at least one.
+        about: The entries of the file's metadata.
+        dictionary: The columns with few distinct values. All other columns are whole numbers.
+    """
+    import pyarrow.parquet
+
+    tables = iter(tables)
+    first = next(tables)
+    schema = first.schema.with_metadata(about)
+    numbers = {name: "DELTA_BINARY_PACKED" for name in schema.names if name not in dictionary}
+    with pyarrow.parquet.ParquetWriter(
+        path, schema, compression="zstd", use_dictionary=list(dictionary), column_encoding=numbers
+    ) as writer:
+        for table in itertools.chain([first], tables):
+            writer.write_table(table)
