@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from iopatterns.analysis import quantities
 from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, styled
 from iopatterns.analysis.replays import SHOWN, zombie_curve
-from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, significant
+from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, in_order, significant
 from iopatterns.base.schedulers import SUCCESSORS
 from iopatterns.study import Study
 
@@ -468,14 +468,7 @@ def schedulers(study: Study) -> pd.DataFrame:
     table["difference_percent"] = 100 * (table["modelled_mb_per_s"] / table["bandwidth_mb_per_s"] - 1)
     # a tenth of a percent is what is printed; of less no sign is left
     table["difference_percent"] = table["difference_percent"].where(table["difference_percent"].abs() >= 0.05, 0.0)
-    order = pd.DataFrame(
-        {
-            "drive": table["drive"].map(list(dict.fromkeys(table["drive"])).index),
-            "rw": table["rw"].map(list(WORKLOAD_NAMES).index),
-            "scheduler": table["scheduler"].map(list(MODELLED).index),
-        }
-    )
-    return table.loc[order.sort_values(["drive", "rw", "scheduler"]).index].reset_index(drop=True)
+    return in_order(table, ["drive", "rw", "scheduler"], rw=list(WORKLOAD_NAMES), scheduler=list(MODELLED))
 
 
 def scheduler_table(found: pd.DataFrame) -> Table:

@@ -18,6 +18,7 @@ from iopatterns.analysis.tables import (
     between,
     block_label,
     fixed,
+    in_order,
     rounded,
     significant,
 )
@@ -55,7 +56,7 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     wanted = summary[summary["rw"].isin(workloads)]
     if wanted.empty:
         raise TableError(f"no drive was measured with {' or '.join(workloads)}, so that there is no table of it")
-    cells = _ordered(wanted, "rw", workloads)
+    cells = in_order(wanted, ["drive", "rw", "bs_bytes"], rw=workloads)
     data = cells[["drive", "rw", "bs_bytes", "executions"]].copy()
     for name in ("mean", "low", "high"):
         data[f"bandwidth_{name}_mb_per_s"] = cells[name]
@@ -124,7 +125,7 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
     confidence, interval_method and published_<drive>_random_to_sequential; and for a drive that bears the name of a
     published one, published_random_to_sequential (its own value) and error_percent.
     """
-    cells = _ordered(ratios, "operation", ("read", "write"))
+    cells = in_order(ratios, ["drive", "operation", "bs_bytes"], operation=("read", "write"))
     data = cells[["drive", "operation", "bs_bytes"]].copy()
     data["random_to_sequential"] = cells["ratio"]
     data["random_to_sequential_low"], data["random_to_sequential_high"] = cells["low"], cells["high"]
@@ -439,19 +440,6 @@ def _samples(group: pd.DataFrame, by: list[str], value: str) -> dict[Any, np.nda
 
 def _number(value: Any) -> str:
     return NOTHING if pd.isna(value) or value == "" else str(value)
-
-
-def _ordered(cells: pd.DataFrame, name: str, order: Sequence[str]) -> pd.DataFrame:
-    """Return the rows by drive (as they first appear), then by ``name`` in its ``order``, then block size."""
-    drives = list(dict.fromkeys(cells["drive"]))
-    keys = pd.DataFrame(
-        {
-            "drive": cells["drive"].map(drives.index),
-            "name": cells[name].map(list(order).index),
-            "bs_bytes": cells["bs_bytes"],
-        }
-    )
-    return cells.loc[keys.sort_values(["drive", "name", "bs_bytes"]).index].reset_index(drop=True)
 
 
 def _beside(
