@@ -1,7 +1,6 @@
 """Queue depths, miss ratios of the map cache and zombie curves: Kapoor's figures and tables, made of replays."""
 
 import itertools
-import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from iopatterns.analysis import quantities
 from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, styled
-from iopatterns.analysis.replays import SHOWN, zombie_curve
+from iopatterns.analysis.replays import shown_parts, zombie_curve
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, in_order, significant
 from iopatterns.base.schedulers import SUCCESSORS
 from iopatterns.study import Study
@@ -85,15 +84,8 @@ _MODEL = "modelled-"
 
 
 def shown(measurements: Path) -> pd.DataFrame:
-    """Return what figures are drawn of: a row for each replay with what was asked, and `_CONTENT`.
-
-    That is as in a raw file, see `measuring.replays.measure`; None where the replay has it not.
-    """
-    table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
-    table = table[table[SHOWN].notna()].reset_index(drop=True)  # fio's jobs are no replays
-    content = table.pop(SHOWN).map(json.loads)
-    shown_of = {name: content.map(lambda each, name=name: each.get(name)) for name in _CONTENT}
-    return table.assign(**shown_of)
+    """Return what figures are drawn of: a row for each replay with what was asked, and `_CONTENT`."""
+    return shown_parts(measurements, *_CONTENT)
 
 
 def of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
@@ -151,12 +143,15 @@ def zombie_figure(replays: pd.DataFrame) -> Figure:
 def _draw_zombies(axes: Axes, replays: Sequence[Mapping[str, Any]], time: int | None = None) -> None:
     """Draw the curves of some replays, by threads: at their end, or at one of the times that they have."""
     for replay, (colour, dashes) in zip(replays, itertools.cycle(_LINES), strict=False):
-        blocks = replay["blocks"]
-        if time is not None:
-            blocks = {**blocks, "by_valid_pages": replay["blocks_over_time"][time]["by_valid_pages"]}
-        curve = zombie_curve(blocks)
+        curve = _zombie_curve(replay, time)
         threads = f"{replay['numjobs']} thread{'s' if replay['numjobs'] > 1 else ''}"
         axes.step(curve["space"], curve["valid_ratio"], where="pre", color=colour, linestyle=dashes, label=threads)
+
+
+def _zombie_curve(replay: Mapping[str, Any], time: int | None) -> pd.DataFrame:
+    """Return the zombie curve of a replay at its end, or at one of the times at which its blocks are known."""
+    at_time = {} if time is None else {"by_valid_pages": replay["blocks_over_time"][time]["by_valid_pages"]}
+    return zombie_curve({**replay["blocks"], **at_time})
 
 
 def times(replays: pd.DataFrame) -> int:
@@ -229,18 +224,12 @@ def _share(time: int, count: int) -> str:
 def _largest_space(replays: pd.DataFrame, count: int) -> float:
     """Return how far the longest of all curves reaches."""
     spaces = [
-        zombie_curve({**row["blocks"], "by_valid_pages": row["blocks_over_time"][time]["by_valid_pages"]})[
-            "space"
-        ].max()
+        _zombie_curve(row, time)["space"].max()
         for name, _ in _ZOMBIES
         for row in of(replays, name)
         for time in range(count)
     ]
     return 1.03 * float(np.nanmax(spaces))
-
-
-def _workload(rw: str) -> str:
-    return WORKLOAD_NAMES[rw]
 
 
 def _here(name: str, head: str, unit: str = "", over: str = "") -> Column:
@@ -390,7 +379,7 @@ def mix_table(study: Study) -> Table:
     data = _comparisons(study, [*_MIX, *_MIX_ELSEWHERE], "numjobs", quantities)
     columns = [
         Column(("drive",), "Drive", right=False, once=True),
-        Column(("rw",), "Phase", _workload, right=False),
+        Column(("rw",), "Phase", WORKLOAD_NAMES.__getitem__, right=False),
         Column(("numjobs",), "Threads"),
         _here("duration_s", "Duration", "s"),
         *_DEPTHS,
@@ -411,7 +400,7 @@ def locality_table(study: Study) -> Table:
     wanted = cells[cells["drive"].isin(timed if len(timed) else drives[:1])]
     data = data.merge(wanted[[*keys, "duration_s_mean", "published_duration_s"]], on=keys)
     columns = [
-        Column(("rw",), "Workload", _workload, right=False, once=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
         Column(("bs_bytes",), "Size", block_label),
         *(
             Column((drive,), drive.rpartition("-")[2], fixed(3), over="Miss ratio, by the map in memory (%)")
@@ -429,7 +418,7 @@ def zombie_table(study: Study) -> Table:
     names = [name for name in study.experiments if name.startswith("zombies")]
     data = _comparisons(study, names, "numjobs", quantities)
     columns = [
-        Column(("rw",), "Workload", _workload, right=False, once=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
         Column(("numjobs",), "Threads"),
         _here("duration_s", "Here", "s", "Duration"),
         _published("duration_s", "s", "Duration"),

@@ -4,7 +4,6 @@ What was replayed are stand-ins for the traces of the source, and each table and
 stand beside them by their names.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 
 from iopatterns.analysis import applications
 from iopatterns.analysis.plots import WIDTH_INCH, styled
-from iopatterns.analysis.replays import SHOWN
+from iopatterns.analysis.replays import shown_parts
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed, significant
 from iopatterns.calls import Trace, stand_ins
 from iopatterns.study import Study
@@ -124,12 +123,7 @@ def _bars(axes: Any, found: pd.DataFrame, group: str, height: str, *, spread: bo
 
 def latencies(measurements: Path) -> pd.DataFrame:
     """Return a row for each replay whose latencies were kept, with ``latency`` as `measuring.replays` made it."""
-    table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
-    if SHOWN not in table:
-        return table.iloc[:0]
-    table = table[table[SHOWN].notna()].reset_index(drop=True)
-    content = table.pop(SHOWN).map(json.loads)
-    table = table.assign(latency=content.map(lambda each: each.get("latency")))
+    table = shown_parts(measurements, "latency")
     return table[table["latency"].notna()].reset_index(drop=True)
 
 
