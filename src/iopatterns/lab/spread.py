@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from iopatterns.analysis import plots, quantities
-from iopatterns.analysis.statistics import Floats, StatisticsError
+from iopatterns.analysis.statistics import Floats, StatisticsError, check_method, checked_sample
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, between, fixed, significant
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.lab.comparison import Side, point_columns, shared_points, sides
@@ -60,14 +60,11 @@ def components(groups: Sequence[Sequence[float] | Floats], confidence: float = 0
     both mean squares, which is F (Searle, Casella, McCulloch 1992, chapter 3). They suppose normal values. Raises
     StatisticsError for fewer than two groups, or none of two executions.
     """
-    samples = [np.asarray(group, dtype=np.float64) for group in groups]
+    check_method(confidence)
+    samples = [checked_sample(group) for group in groups]
     sizes = np.array([sample.size for sample in samples])
-    if len(samples) < _LEAST_DRIVES or sizes.min() < 1 or sizes.max() < 2:
+    if len(samples) < _LEAST_DRIVES or sizes.max() < 2:
         raise StatisticsError("variance components need two drives or more, and one of them two executions or more")
-    if not all(np.isfinite(sample).all() for sample in samples):
-        raise StatisticsError("a value is missing or not finite")
-    if not 0 < confidence < 1:
-        raise StatisticsError(f"a confidence level lies between 0 and 1, {confidence} does not")
     means = np.array([sample.mean() for sample in samples])
     of_drives, of_executions = len(samples) - 1, int(sizes.sum()) - len(samples)
     # what is left of equal values would be the noise of arithmetic
