@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, styled
+from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, panels_figure, styled
 from iopatterns.analysis.replays import shown_parts, zombie_curve
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, in_order, significant
 from iopatterns.base.schedulers import SUCCESSORS
@@ -98,8 +98,7 @@ def of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
 @styled()
 def depth_figure(replays: pd.DataFrame) -> Figure:
     """Return figure 1: the extremes of the queue depth over time in the three phases of the mix, one after another."""
-    figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH), layout="constrained")
-    axes = figure.add_subplot()
+    figure, (axes,) = panels_figure(1, 1, _HEIGHT_INCH)
     end_s = 0.0
     phases = [each for name in _MIX for each in of(replays, name)]
     for replay, colour in zip(phases, itertools.cycle(_GREYS), strict=False):
@@ -116,8 +115,7 @@ def depth_figure(replays: pd.DataFrame) -> Figure:
 @styled()
 def box_figure(replays: pd.DataFrame) -> Figure:
     """Return figure 2: the queue depths with and without fsync, each event counting once; whiskers as J. W. Tukey's."""
-    figure = Figure(figsize=(WIDTH_INCH, 1.7), layout="constrained")
-    axes = figure.add_subplot()
+    figure, (axes,) = panels_figure(1, 1, 1.7)
     rows = of(replays, "scale")
     depths = [np.repeat(np.arange(len(row["depth"]["events"])), row["depth"]["events"]) for row in rows]
     axes.boxplot(depths, orientation="horizontal", showfliers=False, medianprops={"color": "0.0", "linewidth": 2.5})
@@ -130,9 +128,8 @@ def box_figure(replays: pd.DataFrame) -> Figure:
 @styled()
 def zombie_figure(replays: pd.DataFrame) -> Figure:
     """Return figures 4 and 5: the zombie curves after large sequential and small random writes, by threads."""
-    figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH), layout="constrained")
-    for number, (experiment, title) in enumerate(_ZOMBIES):
-        axes = figure.add_subplot(1, 2, number + 1)
+    figure, panels = panels_figure(2, 2, _HEIGHT_INCH)
+    for axes, (experiment, title) in zip(panels, _ZOMBIES, strict=True):
         _draw_zombies(axes, of(replays, experiment))
         axes.set(title=title, xlabel="Blocks, by size over that of the drive", ylabel="Valid ratio", ylim=(0, 1.05))
         axes.set_xlim(left=0)
@@ -186,9 +183,8 @@ def zombie_animation(replays: pd.DataFrame) -> bytes:
     """Return the zombie curves over time as an animated GIF, a frame for each time, which begins again at its end."""
     count = times(replays)
     space = _largest_space(replays, count)
-    figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH + 0.2), layout="constrained")
+    figure, panels = panels_figure(2, 2, _HEIGHT_INCH, frame_inch=0.2, sharey=True)
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(_ZOMBIES), sharey=True)
     drawn = [(axes, of(replays, experiment)) for axes, (experiment, _) in zip(panels, _ZOMBIES, strict=True)]
 
     def draw(time: int) -> None:
@@ -478,21 +474,20 @@ def scheduler_table(found: pd.DataFrame) -> Table:
 def scheduler_figure(found: pd.DataFrame) -> Figure:
     """Return the bandwidths of `schedulers`: a row of panels for each drive, a panel for each workload."""
     drives, workloads = list(dict.fromkeys(found["drive"])), list(dict.fromkeys(found["rw"]))
-    figure = Figure(figsize=(WIDTH_INCH, 1.75 * len(drives) + 0.3), layout="constrained")
-    panels = figure.subplots(len(drives), len(workloads), squeeze=False)
-    for number, axes in enumerate(panels.flat):
-        drive, rw = drives[number // len(workloads)], workloads[number % len(workloads)]
+    of_panels = list(itertools.product(drives, workloads))
+    figure, panels = panels_figure(len(of_panels), len(workloads), 1.75, frame_inch=0.3)
+    for number, (axes, (drive, rw)) in enumerate(zip(panels, of_panels, strict=True)):
         here = found[(found["drive"] == drive) & (found["rw"] == rw)]
         places = np.arange(len(here))
         axes.plot(places, here["bandwidth_mb_per_s"], "o", color="0.0", markersize=3.5, label="Linux")
-        hollow = {"markersize": 7.5, "markerfacecolor": "none", "color": "0.45"}
+        hollow: dict[str, Any] = {"markersize": 7.5, "markerfacecolor": "none", "color": "0.45"}
         axes.plot(places, here["modelled_mb_per_s"], "s", label="the model's counterpart", **hollow)
         axes.set_xticks(places, here["scheduler"])
         highest = here[["bandwidth_mb_per_s", "modelled_mb_per_s"]].to_numpy().max()
         axes.set(xlim=(-0.5, len(here) - 0.5), ylim=(0, 1.15 * highest))
         axes.set_title(f"{panel_letter(number)} {drive}, {WORKLOAD_NAMES[rw].lower()}")
     figure.supylabel("Bandwidth (MB/s)", fontsize="medium")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 

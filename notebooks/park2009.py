@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from iopatterns.analysis import applications
-from iopatterns.analysis.plots import WIDTH_INCH, styled
+from iopatterns.analysis.plots import panels_figure, styled
 from iopatterns.analysis.replays import shown_parts
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed, significant
 from iopatterns.calls import Trace, stand_ins
@@ -69,8 +69,7 @@ def sequential_figure(found: pd.DataFrame) -> Figure:
 
     Where the disk was not measured, the bars are seconds.
     """
-    figure = Figure(figsize=(WIDTH_INCH, 2.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, (axes,) = panels_figure(1, 1, 2.6)
     height = "over_disk" if found["over_disk"].notna().any() else "time_s"
     _bars(axes, found, "workload", height)
     names = list(dict.fromkeys(found["workload"]))
@@ -92,8 +91,7 @@ def sequential_figure(found: pd.DataFrame) -> Figure:
 def parallel_figure(found: pd.DataFrame) -> Figure:
     """Return figure 4: a panel for each workload, the mean time of its runs over the number of processes."""
     names = list(dict.fromkeys(found["workload"]))
-    figure = Figure(figsize=(WIDTH_INCH, 2.4), layout="constrained")
-    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    figure, panels = panels_figure(len(names), len(names), 2.4)
     for number, (axes, name) in enumerate(zip(panels, names, strict=True)):
         here = found[found["workload"] == name].assign(processes=lambda rows: rows["numjobs"].astype(str))
         _bars(axes, here, "processes", "time_s", spread=True, named=number == 0)
@@ -130,8 +128,8 @@ def latencies(measurements: Path) -> pd.DataFrame:
 @styled()
 def latency_figure(replays: pd.DataFrame) -> Figure:
     """Return a panel for each drive: the largest latency in each two-hundred-and-fiftieth of the replay, over time."""
-    figure = Figure(figsize=(WIDTH_INCH, 2.2), layout="constrained")
-    panels = figure.subplots(1, max(1, len(replays)), sharey=True, squeeze=False)[0]
+    count = max(1, len(replays))
+    figure, panels = panels_figure(count, count, 2.2, sharey=True)
     for axes, (_, row) in zip(panels, replays.iterrows(), strict=True):
         latency = row["latency"]
         seconds = np.arange(len(latency["largest_ns"])) * latency["part_ns"] / 1e9

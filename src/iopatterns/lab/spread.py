@@ -166,8 +166,7 @@ class Spread:
 
     @plots.styled()
     def _figure(self, experiment: str, rows: pd.DataFrame) -> Figure:
-        figure = Figure(figsize=(plots.WIDTH_INCH, _FRAME_INCH + _ROW_INCH * len(rows)), layout="constrained")
-        axes = figure.add_subplot()
+        figure, (axes,) = plots.panels_figure(1, 1, _ROW_INCH * len(rows), frame_inch=_FRAME_INCH)
         looks = {"within": ("within a drive", "o", "white", -0.14), "between": ("between drives", "s", "black", 0.14)}
         places = np.arange(len(rows), dtype=np.float64)
         for name, (label, marker, fill, shift) in looks.items():
