@@ -6,6 +6,7 @@ A statistic selects repetitions (`Selection`, `CachedExecutions`) and computes n
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from abc import ABC, abstractmethod
@@ -429,10 +430,8 @@ class Growth(Statistic):
 
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
-        try:
+        with _mistakes_named(cls.key):
             factors.get(check[cls.key])
-        except factors.FactorError as error:
-            raise ClaimsError(f"{cls.key}: {error}") from None
         return {"factor": check[cls.key], **super()._parse_own(check, of)}
 
     def _describe_own(self) -> str:
@@ -467,10 +466,8 @@ class FormulaValue(Statistic):
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
         given, text = check.get("with", {}), check[cls.key]
-        try:
+        with _mistakes_named(cls.key):
             formula = Formula(text)
-        except FormulaError as error:
-            raise ClaimsError(f"{cls.key}: {error}") from None
         known = {**given, **check.get("where", {})}
         for name in formula.names:
             if name not in known:
@@ -549,10 +546,8 @@ class SettingOutcome(Statistic):
 
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], _of: str) -> dict[str, Any]:
-        try:
+        with _mistakes_named(cls.key):
             factors.get_setting(check[cls.key])
-        except factors.FactorError as error:
-            raise ClaimsError(f"{cls.key}: {error}") from None
         where = check.get("where", {})
         if isinstance(check["to"], Mapping) or set(where) - {"drive"} or ALL in where.values():
             raise ClaimsError("an outcome's 'to' is a value, and its 'where' has drives alone, by name")
@@ -600,26 +595,29 @@ def _is_one_level(level: Any) -> bool:
     return not isinstance(level, list) and level != ALL
 
 
+@contextlib.contextmanager
+def _mistakes_named(key: str) -> Iterator[None]:
+    """Raise ClaimsError, with the key of the check, for a name or level that does not exist."""
+    try:
+        yield
+    except (factors.FactorError, FormulaError, quantities.QuantityError, ValueError) as error:
+        raise ClaimsError(f"{key}: {error}") from None
+
+
 def _check_levels(key: str, levels: Levels) -> None:
     """Raise ClaimsError unless each name is a factor and each level can be read; ``key`` is for the message."""
     for name, level in levels.items():
-        try:
+        with _mistakes_named(key):
             factor = factors.get(name)
-        except factors.FactorError as error:
-            raise ClaimsError(f"{key}: {error}") from None
-        for each in listed_levels(level) if level != ALL else ():
-            try:
+        with _mistakes_named(f"{key}.{name}"):
+            for each in listed_levels(level) if level != ALL else ():
                 factor.read(each)
-            except ValueError as error:
-                raise ClaimsError(f"{key}.{name}: {error}") from None
 
 
 def _check_quantity(of: str) -> None:
     """Raise ClaimsError unless there is a quantity of this name."""
-    try:
+    with _mistakes_named("of"):
         quantities.get(of)
-    except quantities.QuantityError as error:
-        raise ClaimsError(f"of: {error}") from None
 
 
 def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
