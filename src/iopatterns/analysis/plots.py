@@ -30,6 +30,7 @@ from iopatterns.configuration.factors import scale
 STYLE = Path(__file__).with_name("plots.mplstyle")
 WIDTH_INCH = 166 / 25.4  # the report's text width
 _ROW_INCH = 52 / 25.4
+_PANEL_INCH = 2.35  # height of a panel of curves
 _LEGEND_COLUMNS = 4  # as many as the width holds
 _LEGEND_CHARACTERS = 110  # of all names in a row
 _PANELS_PER_ROW = 4
@@ -129,9 +130,9 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
     # two lines each, so that all stand on one base line
     names = {at: f"{WORKLOAD_NAMES[rw]} ".replace(" ", "\n", 1) for rw, at in places.items()}
     x = so.Continuous().tick(at=list(names)).label(like=lambda at, _: names[at])
-    rows = -(-len(drives) // _PANELS_PER_ROW)
-    size = (WIDTH_INCH, rows * _ROW_INCH + 0.25)
-    figure = _drawn(points, looks, titles, x, columns=_PANELS_PER_ROW, size=size, group="operation")
+    figure = _drawn(
+        points, looks, titles, x, columns=_PANELS_PER_ROW, row_inch=_ROW_INCH, frame_inch=0.25, group="operation"
+    )
     for axes in figure.axes:
         axes.set_xlim(-0.5, 3.5)
         _logarithmic(axes)
@@ -159,7 +160,7 @@ class Panel:
 
 
 @styled()
-def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = 2.35) -> Figure:
+def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = _PANEL_INCH) -> Figure:
     """Return a figure of quantities over the levels of a factor, a curve for each workload.
 
     ``x`` is the factor's column in the executions (bs_bytes, numjobs, iodepth …). Levels above 0 that span a factor
@@ -178,14 +179,13 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
     axis = _Axis.of(x, points[x])
     points["at"] = points[x].map(axis.places)
     points = points.astype(dict.fromkeys(("at", "mean", "low", "high"), "float64"))
-    size = (WIDTH_INCH, -(-len(panels) // columns) * height_inch + 0.3)
     figure = _drawn(
         points,
         _curve_looks(variants),
         [panel.title for panel in panels],
         axis.scale(),
         columns=columns,
-        size=size,
+        row_inch=height_inch,
         share_y=len({panel.of for panel in panels}) == 1,
         label=axis.label,
     )
@@ -231,8 +231,7 @@ def factors_figure(
         points["panel"] = summary[panel].map(order[panel].index)
         titles = list(level_names(panel, order[panel]).values())
     columns = min(len(titles), _PANELS_PER_ROW - 1)
-    size = (WIDTH_INCH, -(-len(titles) // columns) * 2.35 + 0.3)
-    figure = _drawn(points, looks, titles, axis.scale(), columns=columns, size=size, label=axis.label)
+    figure = _drawn(points, looks, titles, axis.scale(), columns=columns, label=axis.label)
     for axes in figure.axes:
         axes.set_ylim(0, float(np.nanmax(points[["mean", "high"]].to_numpy(dtype=float))) * _ROOM)
     figure.supylabel(measure.axis_label, fontsize=7)
@@ -273,7 +272,7 @@ def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     plot = plot.scale(color=so.Continuous(("#f0f6fb", "#6aaed6")))
     plot = plot.limit(x=(-0.6, len(places[x]) - 0.4), y=(-0.6, len(places[y]) - 0.4))
     plot = plot.label(x=texts[x].label, y=texts[y].label, title=str)
-    figure = _plotted(plot, (WIDTH_INCH, -(-len(panels) // 2) * 2.35 + 0.3))
+    figure = _plotted(plot, -(-len(panels) // 2) * _PANEL_INCH + 0.3)
     figure.suptitle(quantities.get(of).axis_label, fontsize=mpl.rcParams["axes.titlesize"])
     return figure
 
@@ -403,7 +402,8 @@ def _drawn(
     x: so.Continuous,
     *,
     columns: int,
-    size: tuple[float, float],
+    row_inch: float = _PANEL_INCH,
+    frame_inch: float = 0.3,
     share_y: bool = True,
     group: str | None = None,
     label: str = "",
@@ -423,7 +423,7 @@ def _drawn(
             plot = plot.add(bars, data=limited, legend=False, ymin="low", ymax="high")
         plot = plot.add(so.Line(edgewidth=0.7, artist_kws={"label": name}, **look), data=rows, label=name)
     plot = plot.label(x=label, y="", legend="", title=lambda number: titles[int(number)])
-    figure = _plotted(plot, size)
+    figure = _plotted(plot, -(-len(titles) // columns) * row_inch + frame_inch)
     if figure.legends:
         # seaborn's own stands beside the panels, and its move_legend cannot take it from a figure's list
         beside = figure.legends.pop()
@@ -433,10 +433,10 @@ def _drawn(
     return figure
 
 
-def _plotted(plot: so.Plot, size: tuple[float, float]) -> Figure:
+def _plotted(plot: so.Plot, height_inch: float) -> Figure:
     """Return the figure of a plot of seaborn, with the report's style."""
     theme = {name: value for name, value in mpl.rcParams.items() if name.partition(".")[0] in _THEME}
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=(WIDTH_INCH, height_inch), layout="constrained")
     with warnings.catch_warnings():
         # seaborn 0.13 passes pandas a keyword that pandas 3 deprecates; it concerns no reader of a notebook
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"seaborn\.")
