@@ -70,7 +70,7 @@ class TwinControls(_Controls):
         self._picture = explore.Picture()
         self._twin = _menu("Twin", models.names(), twin, self._another_twin)
         self._workload = self._workload_controls()
-        self._group = _menu("Parameters of", self._groups(), None, self._another_group)
+        self._group = _menu("Parameters of", self._groups(), None, self._show_group)
         self._parameters = widgets.VBox()
         keep = widgets.Button(description="Keep in grey", tooltip="compare what follows with this")
         keep.on_click(self._keep)
@@ -112,10 +112,7 @@ class TwinControls(_Controls):
         self._show_group()
         self.redraw()
 
-    def _another_group(self, _: object) -> None:
-        self._show_group()
-
-    def _show_group(self) -> None:
+    def _show_group(self, _: object = None) -> None:
         group = self._group.value
         names = [name for name in self._model.values if name.partition(".")[0] == group]
         self._parameters.children = [self._control(name) for name in names]
