@@ -196,7 +196,7 @@ class IntervalMethod(NamedTuple):
 
     confidence: float
     method: str
-    seed: int
+    seed: int = 1
 
 
 @dataclass(frozen=True)
