@@ -186,11 +186,11 @@ class RunControls(_Controls):
             self._said.value = html.escape(browse.NOTHING)
             return
         self._of_levels = widgets.VBox()
-        self._table = _menu("Measured", list(self._tables), None, self._another_table)
-        self._experiment = _menu("Experiment", [], None, self._another_experiment)
-        self._quantity = _menu("Quantity", [], None, self.redraw)
+        self._table = _menu("Measured", list(self._tables), None, self._unless_filling(self._another_table))
+        self._experiment = _menu("Experiment", [], None, self._unless_filling(self._another_experiment))
+        self._quantity = _menu("Quantity", [], None, self._unless_filling(self.redraw))
         self._x, self._curve, self._panel = (
-            _menu(name, [], None, self._other_roles) for name in ("Axis", "Curves", "Panels")
+            _menu(name, [], None, self._unless_filling(self._other_roles)) for name in ("Axis", "Curves", "Panels")
         )
         roles = [self._x, self._curve, self._panel]
         super().__init__([self._table, self._experiment, self._quantity, *roles, self._of_levels])
@@ -201,16 +201,12 @@ class RunControls(_Controls):
         return "Menus of what a finished run has measured: ./reproduce.sh lab opens them"
 
     def _another_table(self, _: object) -> None:
-        if self._filling:
-            return
         self._executions = browse.Executions.read(self._tables[self._table.value])
         self._fill(self._experiment, [(name, name) for name in self._executions.experiments])
         self._another_experiment(None)
 
     def _another_experiment(self, _: object) -> None:
         """Offer what varies in the experiment: the factor with the most levels as axis, the workload as curves."""
-        if self._filling:
-            return
         experiment = self._experiment.value
         self._vary = self._executions.levels(experiment)
         names = [(factors.scale(name, ()).label, name) for name in self._vary]
@@ -224,8 +220,6 @@ class RunControls(_Controls):
 
     def _other_roles(self, _: object) -> None:
         """Offer a menu of levels for each factor that varies and is neither axis, curve nor panel."""
-        if self._filling:
-            return
         roles = {self._x.value, self._curve.value, self._panel.value}
         self._levels = {
             name: _menu(factors.scale(name, levels).label, _named(name, levels), levels[0], self.redraw)
@@ -235,17 +229,16 @@ class RunControls(_Controls):
         self._of_levels.children = list(self._levels.values())
         self.redraw()
 
+    def _unless_filling(self, changed: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return the function that a menu calls: ``changed`` for a user's choice, nothing while it gets its options."""
+        return lambda event: None if self._filling else changed(event)
+
     def _fill(self, menu: Any, options: Sequence[tuple[str, Any]], value: Any = None) -> None:
         """Give a menu other options, and no sign of it to what a user's choice sets off."""
         self._filling = True
         menu.options = options
         menu.value = value if value is not None else options[0][1]
         self._filling = False
-
-    def redraw(self, _: object = None) -> None:
-        """Draw what is chosen, unless menus are being filled."""
-        if not self._filling:
-            super().redraw()
 
     def _drawn(self) -> tuple[bytes, str]:
         figure = self._executions.figure(
