@@ -66,19 +66,13 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     values = published[(published["quantity"] == "bandwidth") & published["rw"].isin(workloads)]
     data, own = _own(data, values)
     data, others = _beside(data, values, ["rw", "bs_bytes"], "value", "published_{}_mb_per_s")
-    here = "Measured here"
+    here, limits = "Measured here", ("bandwidth_low_mb_per_s", "bandwidth_high_mb_per_s")
     columns = (
         Column(("drive",), "Drive", right=False, once=True),
         Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
         Column(("bs_bytes",), "Block size", block_label),
         Column(("bandwidth_mean_mb_per_s",), "Mean", fixed(1), "MB/s", here),
-        Column(
-            ("bandwidth_low_mb_per_s", "bandwidth_high_mb_per_s"),
-            _interval_head(summary),
-            between(1),
-            "MB/s",
-            here,
-        ),
+        Column(limits, _interval_head(summary), between(1), "MB/s", here),
         Column(("cv_percent",), "CV", fixed(1), "%", here),
         Column(("iodepth_reached",), "Depth", fixed(0), "", here),
         *own,
