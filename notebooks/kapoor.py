@@ -1,7 +1,6 @@
 """Queue depths, miss ratios of the map cache and zombie curves: Kapoor's figures and tables, made of replays."""
 
 import itertools
-import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, styled
-from iopatterns.analysis.replays import SHOWN, zombie_curve
-from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, significant
+from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, panels_figure, styled
+from iopatterns.analysis.replays import shown_parts, zombie_curve
+from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, in_order, significant
 from iopatterns.base.schedulers import SUCCESSORS
 from iopatterns.study import Study
 
@@ -85,15 +84,8 @@ _MODEL = "modelled-"
 
 
 def shown(measurements: Path) -> pd.DataFrame:
-    """Return what figures are drawn of: a row for each replay with what was asked, and `_CONTENT`.
-
-    That is as in a raw file, see `measuring.replays.measure`; None where the replay has it not.
-    """
-    table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
-    table = table[table[SHOWN].notna()].reset_index(drop=True)  # fio's jobs are no replays
-    content = table.pop(SHOWN).map(json.loads)
-    shown_of = {name: content.map(lambda each, name=name: each.get(name)) for name in _CONTENT}
-    return table.assign(**shown_of)
+    """Return what figures are drawn of: a row for each replay with what was asked, and `_CONTENT`."""
+    return shown_parts(measurements, *_CONTENT)
 
 
 def of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
@@ -106,8 +98,7 @@ def of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
 @styled()
 def depth_figure(replays: pd.DataFrame) -> Figure:
     """Return figure 1: the extremes of the queue depth over time in the three phases of the mix, one after another."""
-    figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH), layout="constrained")
-    axes = figure.add_subplot()
+    figure, (axes,) = panels_figure(1, 1, _HEIGHT_INCH)
     end_s = 0.0
     phases = [each for name in _MIX for each in of(replays, name)]
     for replay, colour in zip(phases, itertools.cycle(_GREYS), strict=False):
@@ -124,8 +115,7 @@ def depth_figure(replays: pd.DataFrame) -> Figure:
 @styled()
 def box_figure(replays: pd.DataFrame) -> Figure:
     """Return figure 2: the queue depths with and without fsync, each event counting once; whiskers as J. W. Tukey's."""
-    figure = Figure(figsize=(WIDTH_INCH, 1.7), layout="constrained")
-    axes = figure.add_subplot()
+    figure, (axes,) = panels_figure(1, 1, 1.7)
     rows = of(replays, "scale")
     depths = [np.repeat(np.arange(len(row["depth"]["events"])), row["depth"]["events"]) for row in rows]
     axes.boxplot(depths, orientation="horizontal", showfliers=False, medianprops={"color": "0.0", "linewidth": 2.5})
@@ -138,9 +128,8 @@ def box_figure(replays: pd.DataFrame) -> Figure:
 @styled()
 def zombie_figure(replays: pd.DataFrame) -> Figure:
     """Return figures 4 and 5: the zombie curves after large sequential and small random writes, by threads."""
-    figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH), layout="constrained")
-    for number, (experiment, title) in enumerate(_ZOMBIES):
-        axes = figure.add_subplot(1, 2, number + 1)
+    figure, panels = panels_figure(2, 2, _HEIGHT_INCH)
+    for axes, (experiment, title) in zip(panels, _ZOMBIES, strict=True):
         _draw_zombies(axes, of(replays, experiment))
         axes.set(title=title, xlabel="Blocks, by size over that of the drive", ylabel="Valid ratio", ylim=(0, 1.05))
         axes.set_xlim(left=0)
@@ -151,12 +140,15 @@ def zombie_figure(replays: pd.DataFrame) -> Figure:
 def _draw_zombies(axes: Axes, replays: Sequence[Mapping[str, Any]], time: int | None = None) -> None:
     """Draw the curves of some replays, by threads: at their end, or at one of the times that they have."""
     for replay, (colour, dashes) in zip(replays, itertools.cycle(_LINES), strict=False):
-        blocks = replay["blocks"]
-        if time is not None:
-            blocks = {**blocks, "by_valid_pages": replay["blocks_over_time"][time]["by_valid_pages"]}
-        curve = zombie_curve(blocks)
+        curve = _zombie_curve(replay, time)
         threads = f"{replay['numjobs']} thread{'s' if replay['numjobs'] > 1 else ''}"
         axes.step(curve["space"], curve["valid_ratio"], where="pre", color=colour, linestyle=dashes, label=threads)
+
+
+def _zombie_curve(replay: Mapping[str, Any], time: int | None) -> pd.DataFrame:
+    """Return the zombie curve of a replay at its end, or at one of the times at which its blocks are known."""
+    at_time = {} if time is None else {"by_valid_pages": replay["blocks_over_time"][time]["by_valid_pages"]}
+    return zombie_curve({**replay["blocks"], **at_time})
 
 
 def times(replays: pd.DataFrame) -> int:
@@ -191,9 +183,8 @@ def zombie_animation(replays: pd.DataFrame) -> bytes:
     """Return the zombie curves over time as an animated GIF, a frame for each time, which begins again at its end."""
     count = times(replays)
     space = _largest_space(replays, count)
-    figure = Figure(figsize=(WIDTH_INCH, _HEIGHT_INCH + 0.2), layout="constrained")
+    figure, panels = panels_figure(2, 2, _HEIGHT_INCH, frame_inch=0.2, sharey=True)
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(_ZOMBIES), sharey=True)
     drawn = [(axes, of(replays, experiment)) for axes, (experiment, _) in zip(panels, _ZOMBIES, strict=True)]
 
     def draw(time: int) -> None:
@@ -229,18 +220,12 @@ def _share(time: int, count: int) -> str:
 def _largest_space(replays: pd.DataFrame, count: int) -> float:
     """Return how far the longest of all curves reaches."""
     spaces = [
-        zombie_curve({**row["blocks"], "by_valid_pages": row["blocks_over_time"][time]["by_valid_pages"]})[
-            "space"
-        ].max()
+        _zombie_curve(row, time)["space"].max()
         for name, _ in _ZOMBIES
         for row in of(replays, name)
         for time in range(count)
     ]
     return 1.03 * float(np.nanmax(spaces))
-
-
-def _workload(rw: str) -> str:
-    return WORKLOAD_NAMES[rw]
 
 
 def _here(name: str, head: str, unit: str = "", over: str = "") -> Column:
@@ -390,7 +375,7 @@ def mix_table(study: Study) -> Table:
     data = _comparisons(study, [*_MIX, *_MIX_ELSEWHERE], "numjobs", quantities)
     columns = [
         Column(("drive",), "Drive", right=False, once=True),
-        Column(("rw",), "Phase", _workload, right=False),
+        Column(("rw",), "Phase", WORKLOAD_NAMES.__getitem__, right=False),
         Column(("numjobs",), "Threads"),
         _here("duration_s", "Duration", "s"),
         *_DEPTHS,
@@ -411,7 +396,7 @@ def locality_table(study: Study) -> Table:
     wanted = cells[cells["drive"].isin(timed if len(timed) else drives[:1])]
     data = data.merge(wanted[[*keys, "duration_s_mean", "published_duration_s"]], on=keys)
     columns = [
-        Column(("rw",), "Workload", _workload, right=False, once=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
         Column(("bs_bytes",), "Size", block_label),
         *(
             Column((drive,), drive.rpartition("-")[2], fixed(3), over="Miss ratio, by the map in memory (%)")
@@ -429,7 +414,7 @@ def zombie_table(study: Study) -> Table:
     names = [name for name in study.experiments if name.startswith("zombies")]
     data = _comparisons(study, names, "numjobs", quantities)
     columns = [
-        Column(("rw",), "Workload", _workload, right=False, once=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
         Column(("numjobs",), "Threads"),
         _here("duration_s", "Here", "s", "Duration"),
         _published("duration_s", "s", "Duration"),
@@ -468,14 +453,7 @@ def schedulers(study: Study) -> pd.DataFrame:
     table["difference_percent"] = 100 * (table["modelled_mb_per_s"] / table["bandwidth_mb_per_s"] - 1)
     # a tenth of a percent is what is printed; of less no sign is left
     table["difference_percent"] = table["difference_percent"].where(table["difference_percent"].abs() >= 0.05, 0.0)
-    order = pd.DataFrame(
-        {
-            "drive": table["drive"].map(list(dict.fromkeys(table["drive"])).index),
-            "rw": table["rw"].map(list(WORKLOAD_NAMES).index),
-            "scheduler": table["scheduler"].map(list(MODELLED).index),
-        }
-    )
-    return table.loc[order.sort_values(["drive", "rw", "scheduler"]).index].reset_index(drop=True)
+    return in_order(table, ["drive", "rw", "scheduler"], rw=list(WORKLOAD_NAMES), scheduler=list(MODELLED))
 
 
 def scheduler_table(found: pd.DataFrame) -> Table:
@@ -496,21 +474,20 @@ def scheduler_table(found: pd.DataFrame) -> Table:
 def scheduler_figure(found: pd.DataFrame) -> Figure:
     """Return the bandwidths of `schedulers`: a row of panels for each drive, a panel for each workload."""
     drives, workloads = list(dict.fromkeys(found["drive"])), list(dict.fromkeys(found["rw"]))
-    figure = Figure(figsize=(WIDTH_INCH, 1.75 * len(drives) + 0.3), layout="constrained")
-    panels = figure.subplots(len(drives), len(workloads), squeeze=False)
-    for number, axes in enumerate(panels.flat):
-        drive, rw = drives[number // len(workloads)], workloads[number % len(workloads)]
+    of_panels = list(itertools.product(drives, workloads))
+    figure, panels = panels_figure(len(of_panels), len(workloads), 1.75, frame_inch=0.3)
+    for number, (axes, (drive, rw)) in enumerate(zip(panels, of_panels, strict=True)):
         here = found[(found["drive"] == drive) & (found["rw"] == rw)]
         places = np.arange(len(here))
         axes.plot(places, here["bandwidth_mb_per_s"], "o", color="0.0", markersize=3.5, label="Linux")
-        hollow = {"markersize": 7.5, "markerfacecolor": "none", "color": "0.45"}
+        hollow: dict[str, Any] = {"markersize": 7.5, "markerfacecolor": "none", "color": "0.45"}
         axes.plot(places, here["modelled_mb_per_s"], "s", label="the model's counterpart", **hollow)
         axes.set_xticks(places, here["scheduler"])
         highest = here[["bandwidth_mb_per_s", "modelled_mb_per_s"]].to_numpy().max()
         axes.set(xlim=(-0.5, len(here) - 0.5), ylim=(0, 1.15 * highest))
         axes.set_title(f"{panel_letter(number)} {drive}, {WORKLOAD_NAMES[rw].lower()}")
     figure.supylabel("Bandwidth (MB/s)", fontsize="medium")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 

@@ -4,7 +4,6 @@ What was replayed are stand-ins for the traces of the source, and each table and
 stand beside them by their names.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from iopatterns.analysis import applications
-from iopatterns.analysis.plots import WIDTH_INCH, styled
-from iopatterns.analysis.replays import SHOWN
+from iopatterns.analysis.plots import panels_figure, styled
+from iopatterns.analysis.replays import shown_parts
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed, significant
 from iopatterns.calls import Trace, stand_ins
 from iopatterns.study import Study
@@ -70,8 +69,7 @@ def sequential_figure(found: pd.DataFrame) -> Figure:
 
     Where the disk was not measured, the bars are seconds.
     """
-    figure = Figure(figsize=(WIDTH_INCH, 2.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, (axes,) = panels_figure(1, 1, 2.6)
     height = "over_disk" if found["over_disk"].notna().any() else "time_s"
     _bars(axes, found, "workload", height)
     names = list(dict.fromkeys(found["workload"]))
@@ -93,8 +91,7 @@ def sequential_figure(found: pd.DataFrame) -> Figure:
 def parallel_figure(found: pd.DataFrame) -> Figure:
     """Return figure 4: a panel for each workload, the mean time of its runs over the number of processes."""
     names = list(dict.fromkeys(found["workload"]))
-    figure = Figure(figsize=(WIDTH_INCH, 2.4), layout="constrained")
-    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    figure, panels = panels_figure(len(names), len(names), 2.4)
     for number, (axes, name) in enumerate(zip(panels, names, strict=True)):
         here = found[found["workload"] == name].assign(processes=lambda rows: rows["numjobs"].astype(str))
         _bars(axes, here, "processes", "time_s", spread=True, named=number == 0)
@@ -124,20 +121,15 @@ def _bars(axes: Any, found: pd.DataFrame, group: str, height: str, *, spread: bo
 
 def latencies(measurements: Path) -> pd.DataFrame:
     """Return a row for each replay whose latencies were kept, with ``latency`` as `measuring.replays` made it."""
-    table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
-    if SHOWN not in table:
-        return table.iloc[:0]
-    table = table[table[SHOWN].notna()].reset_index(drop=True)
-    content = table.pop(SHOWN).map(json.loads)
-    table = table.assign(latency=content.map(lambda each: each.get("latency")))
+    table = shown_parts(measurements, "latency")
     return table[table["latency"].notna()].reset_index(drop=True)
 
 
 @styled()
 def latency_figure(replays: pd.DataFrame) -> Figure:
     """Return a panel for each drive: the largest latency in each two-hundred-and-fiftieth of the replay, over time."""
-    figure = Figure(figsize=(WIDTH_INCH, 2.2), layout="constrained")
-    panels = figure.subplots(1, max(1, len(replays)), sharey=True, squeeze=False)[0]
+    count = max(1, len(replays))
+    figure, panels = panels_figure(count, count, 2.2, sharey=True)
     for axes, (_, row) in zip(panels, replays.iterrows(), strict=True):
         latency = row["latency"]
         seconds = np.arange(len(latency["largest_ns"])) * latency["part_ns"] / 1e9

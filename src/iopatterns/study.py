@@ -11,7 +11,7 @@ import pandas as pd
 from iopatterns.analysis import quantities, report_tables
 from iopatterns.analysis.published import conditions, load, load_drives
 from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
-from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
+from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label, in_order
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
 from iopatterns.judging.classes import with_uses
@@ -186,9 +186,7 @@ class Study:
             part[f"error_{column}_percent"] = 100 * (part[f"{column}_mean"] / reference.where(reference != 0) - 1)
             table = table.merge(part, on=keys, how="left", validate="one_to_one")
             table["use"] = table["use"].where(table["use"] != "", table.pop("its_use").astype("object").fillna(""))
-        drives, workloads = list(dict.fromkeys(table["drive"])), list(WORKLOAD_NAMES)
-        order = table[keys].assign(drive=table["drive"].map(drives.index), rw=table["rw"].map(workloads.index))
-        return table.loc[order.sort_values(keys, kind="stable").index].reset_index(drop=True)
+        return in_order(table, keys, rw=list(WORKLOAD_NAMES))
 
     def facts(self) -> dict[str, Any]:
         """Return the numbers that the report tells of any study, as JSON has them.

@@ -35,7 +35,7 @@ def faster(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_two_drives_are_compared_at_the_points_that_both_have(run: Path) -> None:
-    points = Comparison(*sides(run, "c400", "ssdsc2kg480g7"), of="bandwidth").points()
+    points = Comparison(sides(run, "c400", "ssdsc2kg480g7"), of="bandwidth").points()
     rows = quantities.read_executions(run / "results/measurements/tiny.parquet")
     assert points["experiment"].value_counts().to_dict() == {"initial": 8, "depth": 3, "refusing": 4}
     for point in points[points["experiment"] == "initial"].to_dict("records"):
@@ -48,18 +48,18 @@ def test_two_drives_are_compared_at_the_points_that_both_have(run: Path) -> None
 
 @pytest.mark.slow
 def test_a_run_against_itself_is_told_apart_nowhere(run: Path) -> None:
-    points = Comparison(*sides(ROOT, str(run), str(run)), of="bandwidth").points()
+    points = Comparison(sides(ROOT, str(run), str(run)), of="bandwidth").points()
     assert set(points["verdict"]) == {"not told apart"}
     assert np.allclose(points["ratio"], 1)
 
 
 @pytest.mark.slow
 def test_a_run_in_which_random_reads_are_faster_is_told_apart_there_alone(run: Path, faster: Path) -> None:
-    compared = Comparison(*sides(ROOT, str(run), str(faster)), of="bandwidth")
+    compared = Comparison(sides(ROOT, str(run), str(faster)), of="bandwidth")
     points = compared.points()
     assert set(points.loc[points["rw"] == "randread", "verdict"]) == {"higher"}
     assert set(points.loc[points["rw"] != "randread", "verdict"]) == {"not told apart"}
-    back = Comparison(*sides(ROOT, str(faster), str(run)), of="bandwidth").points()
+    back = Comparison(sides(ROOT, str(faster), str(run)), of="bandwidth").points()
     assert set(back.loc[back["rw"] == "randread", "verdict"]) == {"lower"}
     said = compared.told(points)
     assert f"{(points['rw'] == 'randread').sum()} higher" in said
@@ -71,13 +71,13 @@ def test_single_executions_have_no_interval_and_no_verdict(run: Path, tmp_path: 
     (tmp_path / "measurements").mkdir()
     table = pd.read_parquet(run / "results/measurements/tiny.parquet")
     table[table["execution"] == 1].to_parquet(tmp_path / "measurements/tiny.parquet", index=False)
-    points = Comparison(*sides(ROOT, str(tmp_path), str(run)), of="iops").points()
+    points = Comparison(sides(ROOT, str(tmp_path), str(run)), of="iops").points()
     assert set(points["verdict"]) == {"no interval"}
 
 
 @pytest.mark.slow
 def test_the_table_and_the_figures_show_both_sides(run: Path, tmp_path: Path) -> None:
-    compared = Comparison(*sides(run, "c400", "ssdsc2kg480g7"), of="latency")
+    compared = Comparison(sides(run, "c400", "ssdsc2kg480g7"), of="latency")
     text = tables.to_text(compared.table(compared.points()))
     assert re.search(r"^Experiment .* c400 +ssdsc2kg480g7 +Ratio +95 % interval +Second is$", text, re.MULTILINE)
     figures = dict(compared.figures())
@@ -101,11 +101,11 @@ def test_drives_with_nothing_in_common_are_told(run: Path, tmp_path: Path) -> No
     of_one = table["experiments"].str.contains("initial") == (table["drive"] == "c400")
     table[of_one].to_parquet(tmp_path / "results/measurements/tiny.parquet", index=False)
     with pytest.raises(ComparisonError, match="have no point in common"):
-        Comparison(*sides(tmp_path, "c400", "ssdsc2kg480g7"), of="bandwidth").points()
+        Comparison(sides(tmp_path, "c400", "ssdsc2kg480g7"), of="bandwidth").points()
 
 
 def test_two_levels_of_a_factor_are_compared_where_all_else_is_the_same(run: Path) -> None:
-    points = Comparison(*sides(run, "numjobs=1", "numjobs=16"), of="bandwidth").points()
+    points = Comparison(sides(run, "numjobs=1", "numjobs=16"), of="bandwidth").points()
     rows = quantities.read_executions(run / "results/measurements/tiny.parquet")
     rows = rows[(rows["rw"] == "randread") & (rows["bs_bytes"] == 4096)]
     rows = rows[rows["experiments"] == "concurrency"]
@@ -128,7 +128,7 @@ def test_runs_with_two_versions_of_fio_say_so(run: Path, tmp_path: Path) -> None
     (tmp_path / "measurements").mkdir()
     table = pd.read_parquet(run / "results/measurements/tiny.parquet")
     table.assign(fio_version="fio-3.36").to_parquet(tmp_path / "measurements/tiny.parquet", index=False)
-    compared = Comparison(*sides(ROOT, str(run), str(tmp_path)), of="iops")
+    compared = Comparison(sides(ROOT, str(run), str(tmp_path)), of="iops")
     assert compared.told(compared.points()).endswith("Measured with fio-3.33 and fio-3.36.")
-    same = Comparison(*sides(ROOT, str(run), str(run)), of="iops")
+    same = Comparison(sides(ROOT, str(run), str(run)), of="iops")
     assert "Measured with" not in same.told(same.points())

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure, FigureBase
 
-from iopatterns.analysis.plots import WIDTH_INCH, PlotError, styled
+from iopatterns.analysis.plots import WIDTH_INCH, PlotError, panels_figure, styled
 from iopatterns.analysis.tables import Column, Table, fixed
 from iopatterns.calls.form import READS, WRITES, Trace
 
@@ -189,17 +189,13 @@ def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
     if not distribution.loc[distribution["bucket"] == _LABELS[-1], "requests"].any():
         distribution = distribution[distribution["bucket"] != _LABELS[-1]]
     labels = list(distribution["label"].unique())
-    rows = -(-len(labels) // _PANELS_PER_ROW)
-    figure = Figure(figsize=(WIDTH_INCH, rows * _PANEL_INCH + 0.35), layout="constrained")
-    panels = figure.subplots(rows, _PANELS_PER_ROW, sharex=True, sharey=True, squeeze=False)
-    for axes, label in zip(panels.flat[: len(labels)], labels, strict=True):
+    figure, panels = panels_figure(len(labels), _PANELS_PER_ROW, _PANEL_INCH, frame_inch=0.35, sharex=True, sharey=True)
+    for axes, label in zip(panels, labels, strict=True):
         its = distribution[distribution["label"] == label]
         axes.bar(its["bucket"], its["share"] * 100, color="0.35", width=0.8)
         axes.set_title(label)
         axes.set_ylim(0, 105)
         axes.tick_params(axis="x", rotation=90, labelbottom=True)
-    for axes in list(panels.flat)[len(labels) :]:
-        axes.remove()
     figure.supxlabel(f"Size of {direction} requests, up to (KB of 1024 bytes)", fontsize="medium")
     figure.supylabel(f"Share of {direction}s (%)", fontsize="medium")
     return figure

@@ -15,9 +15,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 import fio_parser_json
 from iopatterns.analysis import quantities
-from iopatterns.analysis.plots import WIDTH_INCH, PlotError, styled
+from iopatterns.analysis.plots import PlotError, legend_below, level_names, panels_figure, styled
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
-from iopatterns.configuration.factors import scale
 
 # Marked in histograms, each with the point of the line at which it stands
 PERCENTILES = {50.0: "o", 99.0: "s", 99.9: "^"}
@@ -25,7 +24,6 @@ _MARKERS = {"o": "circle", "s": "square", "^": "triangle"}
 # A class of a histogram is so much wider than the one before: about a tenth
 _CLASS_RATIO = 1.1
 _PANELS_A_ROW, _ROW_INCH, _BAR_INCH = 2, 2.1, 0.16
-_LEGEND_CHARACTERS = 110  # of all names in a row
 _KEYS = ["drive", "rw", "bs_bytes"]
 
 
@@ -78,9 +76,8 @@ def bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
     first = next(iter(summaries.values()))
     if first.empty:
         raise PlotError("there is nothing to draw")
-    size = (WIDTH_INCH, max(1.2, len(first) * _BAR_INCH + 0.6))
-    figure = Figure(figsize=size, layout="constrained")
-    panels = np.atleast_1d(figure.subplots(1, len(summaries), sharey=True))
+    height_inch = max(1.2, len(first) * _BAR_INCH + 0.6)
+    figure, panels = panels_figure(len(summaries), len(summaries), height_inch, sharey=True)
     names = _names(first, by)
     for axes, (of, summary) in zip(panels, summaries.items(), strict=True):
         at = np.arange(len(summary))
@@ -97,8 +94,7 @@ def bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
             elinewidth=0.7,
             capsize=1.5,
         )
-        measure = quantities.get(of)
-        axes.set_xlabel(f"{measure.label} ({measure.unit})")
+        axes.set_xlabel(quantities.get(of).axis_label)
         axes.grid(visible=True, axis="x")
         axes.grid(visible=False, axis="y")
         axes.set_xlim(left=0)
@@ -178,14 +174,10 @@ def _of_levels(executions: pd.DataFrame, by: Sequence[str], draw: Any, found: pd
     others = [name for name in by if name not in _KEYS]
     panels: list[tuple[Any, pd.DataFrame]] = list(executions.groupby(["rw", "bs_bytes"], sort=False))
     columns = min(_PANELS_A_ROW, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(WIDTH_INCH, rows * _ROW_INCH + 0.6), layout="constrained")
+    figure, grid = panels_figure(len(panels), columns, _ROW_INCH, frame_inch=0.6, sharex=True)
     all_levels = [key for key, _ in _groups(executions, others)]
     looks = dict(zip(all_levels, _looks(len(all_levels)), strict=True))
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
-    for axes in grid.flat[len(panels) :]:
-        axes.remove()
-    for axes, ((rw, size), here) in zip(grid.flat[: len(panels)], panels, strict=True):
+    for axes, ((rw, size), here) in zip(grid, panels, strict=True):
         axes.set_title(f"{WORKLOAD_NAMES[rw]}, {block_label(int(size))}")
         axes.tick_params(labelbottom=True)
         for key, cell in _groups(here, others):
@@ -193,16 +185,10 @@ def _of_levels(executions: pd.DataFrame, by: Sequence[str], draw: Any, found: pd
             if sources:
                 draw(axes, sources, looks[key])
     if others:
-        texts = {name: scale(name, executions[name]) for name in others}
-        names = [
-            ", ".join(
-                f"{texts[name].label} {texts[name].texts[level]}" for name, level in zip(others, key, strict=True)
-            )
-            for key in looks
-        ]
+        texts = [level_names(name, executions[name], " ") for name in others]
+        names = [", ".join(of[level] for of, level in zip(texts, key, strict=True)) for key in looks]
         lines = [Line2D([], [], **look) for look in looks.values()]
-        fitting = max(1, _LEGEND_CHARACTERS // max(map(len, names)))
-        figure.legend(lines, names, loc="outside lower center", ncols=min(len(names), fitting))
+        legend_below(figure, lines, names, len(names))
     return figure
 
 
@@ -223,13 +209,9 @@ def _looks(count: int) -> list[dict[str, Any]]:
 def _names(summary: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """Return what tells each row of a summary apart, in words."""
     others = [name for name in by if name not in _KEYS and summary[name].nunique() > 1]
-    texts = {name: scale(name, summary[name]) for name in others}
-    return [
-        ", ".join(
-            [
-                f"{WORKLOAD_NAMES[row['rw']]} {block_label(int(row['bs_bytes']))}",
-                *(f"{texts[name].label} {texts[name].texts[row[name]]}" for name in others),
-            ]
-        )
-        for row in summary.to_dict("records")
-    ]
+    texts = {name: level_names(name, summary[name], " ") for name in others}
+    names = []
+    for row in summary.to_dict("records"):
+        cell = f"{WORKLOAD_NAMES[row['rw']]} {block_label(int(row['bs_bytes']))}"
+        names.append(", ".join([cell, *(texts[name][row[name]] for name in others)]))
+    return names

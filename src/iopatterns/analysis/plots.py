@@ -2,7 +2,7 @@
 
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -29,6 +30,7 @@ from iopatterns.configuration.factors import scale
 STYLE = Path(__file__).with_name("plots.mplstyle")
 WIDTH_INCH = 166 / 25.4  # the report's text width
 _ROW_INCH = 52 / 25.4
+_PANEL_INCH = 2.35  # height of a panel of curves
 _LEGEND_COLUMNS = 4  # as many as the width holds
 _LEGEND_CHARACTERS = 110  # of all names in a row
 _PANELS_PER_ROW = 4
@@ -128,9 +130,9 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
     # two lines each, so that all stand on one base line
     names = {at: f"{WORKLOAD_NAMES[rw]} ".replace(" ", "\n", 1) for rw, at in places.items()}
     x = so.Continuous().tick(at=list(names)).label(like=lambda at, _: names[at])
-    rows = -(-len(drives) // _PANELS_PER_ROW)
-    size = (WIDTH_INCH, rows * _ROW_INCH + 0.25)
-    figure = _drawn(points, looks, titles, x, columns=_PANELS_PER_ROW, size=size, group="operation")
+    figure = _drawn(
+        points, looks, titles, x, columns=_PANELS_PER_ROW, row_inch=_ROW_INCH, frame_inch=0.25, group="operation"
+    )
     for axes in figure.axes:
         axes.set_xlim(-0.5, 3.5)
         _logarithmic(axes)
@@ -158,7 +160,7 @@ class Panel:
 
 
 @styled()
-def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = 2.35) -> Figure:
+def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = _PANEL_INCH) -> Figure:
     """Return a figure of quantities over the levels of a factor, a curve for each workload.
 
     ``x`` is the factor's column in the executions (bs_bytes, numjobs, iodepth …). Levels above 0 that span a factor
@@ -177,14 +179,13 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
     axis = _Axis.of(x, points[x])
     points["at"] = points[x].map(axis.places)
     points = points.astype(dict.fromkeys(("at", "mean", "low", "high"), "float64"))
-    size = (WIDTH_INCH, -(-len(panels) // columns) * height_inch + 0.3)
     figure = _drawn(
         points,
         _curve_looks(variants),
         [panel.title for panel in panels],
         axis.scale(),
         columns=columns,
-        size=size,
+        row_inch=height_inch,
         share_y=len({panel.of for panel in panels}) == 1,
         label=axis.label,
     )
@@ -195,8 +196,7 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
         else:
             axes.set_ylim(0, tops.get(panel.of))
         if number % columns == 0 or panel.of != panels[number - 1].of:
-            measure = quantities.get(panel.of)
-            axes.set_ylabel(f"{measure.label} ({measure.unit})" if measure.unit else measure.label, visible=True)
+            axes.set_ylabel(quantities.get(panel.of).axis_label, visible=True)
         if panel.rows.empty:
             width = max(12, 2 * _NOTE_WIDTH // columns) if columns > 1 else _NOTE_WIDTH
             note = "\n".join(textwrap.fill(line, width) for line in panel.note.splitlines())
@@ -223,30 +223,28 @@ def factors_figure(
     points = summary.assign(at=summary[x].map(axis.places), curve=measure.label, panel=0)
     points = points.astype(dict.fromkeys(("at", "mean", "low", "high"), "float64"))
     if curve:
-        points["curve"] = summary[curve].map(_names_of(curve, order[curve]))
+        points["curve"] = summary[curve].map(level_names(curve, order[curve]))
     names = list(dict.fromkeys(points["curve"]))
     looks = {name: _look(number, _MARKERS[number % len(_MARKERS)], 3.5) for number, name in enumerate(names)}
     titles = [""]
     if panel:
         points["panel"] = summary[panel].map(order[panel].index)
-        titles = list(_names_of(panel, order[panel]).values())
+        titles = list(level_names(panel, order[panel]).values())
     columns = min(len(titles), _PANELS_PER_ROW - 1)
-    size = (WIDTH_INCH, -(-len(titles) // columns) * 2.35 + 0.3)
-    figure = _drawn(points, looks, titles, axis.scale(), columns=columns, size=size, label=axis.label)
+    figure = _drawn(points, looks, titles, axis.scale(), columns=columns, label=axis.label)
     for axes in figure.axes:
         axes.set_ylim(0, float(np.nanmax(points[["mean", "high"]].to_numpy(dtype=float))) * _ROOM)
-    figure.supylabel(f"{measure.label} ({measure.unit})" if measure.unit else measure.label, fontsize=7)
+    figure.supylabel(measure.axis_label, fontsize=7)
     return figure
 
 
-def _names_of(factor: str, levels: Sequence[Any]) -> dict[Any, str]:
-    """Return what each level of a factor is called where nothing else says whose level it is."""
+def level_names(factor: str, levels: Iterable[Any], separator: str = ": ") -> dict[Any, str]:
+    """Return by level its text with the factor's name, such as ``I/O depth: 8``; of drives and workloads the name."""
     if factor == "rw":
         return {level: WORKLOAD_NAMES.get(level, level) for level in levels}
     texts = scale(factor, levels)
-    return {
-        level: texts.texts[level] if factor == "drive" else f"{texts.label}: {texts.texts[level]}" for level in levels
-    }
+    label = "" if factor == "drive" else f"{texts.label}{separator}"
+    return {level: f"{label}{text}" for level, text in texts.texts.items()}
 
 
 @styled()
@@ -258,7 +256,6 @@ def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     """
     if summary.empty:
         raise PlotError("there is nothing to draw")
-    measure = quantities.get(of)
     places = {factor: {level: at for at, level in enumerate(sorted(set(summary[factor])))} for factor in (x, y)}
     texts = {factor: scale(factor, places[factor]) for factor in (x, y)}
     told = [name for name in summary.columns[: summary.columns.get_loc("executions")] if name not in {x, y}]
@@ -266,8 +263,6 @@ def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     points = summary.assign(panel=titles, across=summary[x].map(places[x]), up=summary[y].map(places[y]))
     points["shown"] = [f"{mean:.3g}" if mean < 1000 else f"{mean / 1000:.3g}k" for mean in points["mean"]]
     panels = list(dict.fromkeys(titles))
-    theme = {name: value for name, value in mpl.rcParams.items() if name.partition(".")[0] in _THEME}
-    figure = Figure(figsize=(WIDTH_INCH, -(-len(panels) // 2) * 2.35 + 0.3), layout="constrained")
     plot = so.Plot(points, x="across", y="up", color="mean", text="shown").facet("panel", order=panels, wrap=2)
     plot = plot.add(so.Dot(marker="s", pointsize=26, edgewidth=0), legend=False).add(so.Text(color="black", fontsize=6))
     for axis, factor in (("x", x), ("y", y)):
@@ -277,10 +272,8 @@ def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     plot = plot.scale(color=so.Continuous(("#f0f6fb", "#6aaed6")))
     plot = plot.limit(x=(-0.6, len(places[x]) - 0.4), y=(-0.6, len(places[y]) - 0.4))
     plot = plot.label(x=texts[x].label, y=texts[y].label, title=str)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"seaborn\.")
-        plot.theme(theme).on(figure).plot()
-    figure.suptitle(f"{measure.label} ({measure.unit})", fontsize=mpl.rcParams["axes.titlesize"])
+    figure = _plotted(plot, -(-len(panels) // 2) * _PANEL_INCH + 0.3)
+    figure.suptitle(quantities.get(of).axis_label, fontsize=mpl.rcParams["axes.titlesize"])
     return figure
 
 
@@ -289,8 +282,7 @@ def _panel_title(row: pd.Series, summary: pd.DataFrame) -> str:
     parts = [WORKLOAD_NAMES[row["rw"]]]
     for name, level in row.items():
         if name not in {"rw", "drive"} and summary[name].nunique() > 1:
-            texts = scale(str(name), [level])
-            parts.append(f"{texts.label}: {texts.texts[level]}")
+            parts.append(level_names(str(name), [level])[level])
     return ", ".join(parts)
 
 
@@ -313,7 +305,7 @@ def level_panels(summary: pd.DataFrame, by: Sequence[str], of: str, published: p
     factors = list(dict.fromkeys([*by, "bs_bytes"]))
     x = max(factors, key=lambda factor: summary[factor].nunique())
     others = [factor for factor in factors if factor != x and summary[factor].nunique() > 1]
-    texts = {factor: scale(factor, summary[factor]) for factor in others}
+    names = {factor: level_names(factor, summary[factor]) for factor in others}
     # a value that does not say its level of a factor has no place
     values = published.reindex(columns=[*dict.fromkeys([*published.columns, *factors])]).dropna(subset=[x, *others])
     panels = []
@@ -321,7 +313,7 @@ def level_panels(summary: pd.DataFrame, by: Sequence[str], of: str, published: p
         here = values[values["drive_key"] == drive]
         for factor, level in zip(others, levels, strict=True):
             here = here[here[factor] == level]
-        told = (f"{texts[name].label}: {texts[name].texts[level]}" for name, level in zip(others, levels, strict=True))
+        told = (names[factor][level] for factor, level in zip(others, levels, strict=True))
         panels.append(Panel("\n".join(filter(None, (str(drive), ", ".join(told)))), rows, here, of=of))
     return x, panels
 
@@ -410,14 +402,13 @@ def _drawn(
     x: so.Continuous,
     *,
     columns: int,
-    size: tuple[float, float],
+    row_inch: float = _PANEL_INCH,
+    frame_inch: float = 0.3,
     share_y: bool = True,
     group: str | None = None,
     label: str = "",
 ) -> Figure:
     """Return the figure of ``points``: panel (number of its title), at, mean, low, high, curve (of ``looks``)."""
-    theme = {name: value for name, value in mpl.rcParams.items() if name.partition(".")[0] in _THEME}
-    figure = Figure(figsize=size, layout="constrained")
     plot = so.Plot(points, x="at", y="mean", group=group)
     plot = plot.facet("panel", order=list(range(len(titles))), wrap=min(columns, len(titles)))
     plot = plot.share(x=True, y=share_y).scale(x=x)
@@ -432,19 +423,52 @@ def _drawn(
             plot = plot.add(bars, data=limited, legend=False, ymin="low", ymax="high")
         plot = plot.add(so.Line(edgewidth=0.7, artist_kws={"label": name}, **look), data=rows, label=name)
     plot = plot.label(x=label, y="", legend="", title=lambda number: titles[int(number)])
-    with warnings.catch_warnings():
-        # seaborn 0.13 passes pandas a keyword that pandas 3 deprecates; it concerns no reader of a notebook
-        warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"seaborn\.")
-        plot.theme(theme).on(figure).plot()
+    figure = _plotted(plot, -(-len(titles) // columns) * row_inch + frame_inch)
     if figure.legends:
         # seaborn's own stands beside the panels, and its move_legend cannot take it from a figure's list
         beside = figure.legends.pop()
         names = [text.get_text() for text in beside.get_texts()]
-        fitting = max(1, _LEGEND_CHARACTERS // max(map(len, names)))
-        columns_of_legend = min(len(names), _LEGEND_COLUMNS, fitting)
         handles = [handle for handle in beside.legend_handles if handle is not None]
-        figure.legend(handles, names, loc="outside lower center", ncols=columns_of_legend)
+        legend_below(figure, handles, names, _LEGEND_COLUMNS)
     return figure
+
+
+def _plotted(plot: so.Plot, height_inch: float) -> Figure:
+    """Return the figure of a plot of seaborn, with the report's style."""
+    theme = {name: value for name, value in mpl.rcParams.items() if name.partition(".")[0] in _THEME}
+    figure = Figure(figsize=(WIDTH_INCH, height_inch), layout="constrained")
+    with warnings.catch_warnings():
+        # seaborn 0.13 passes pandas a keyword that pandas 3 deprecates; it concerns no reader of a notebook
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"seaborn\.")
+        plot.theme(theme).on(figure).plot()
+    return figure
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist], names: Sequence[str], most_columns: int) -> None:
+    """Add a legend below all panels, with as many columns as the width has room for."""
+    fitting = max(1, _LEGEND_CHARACTERS // max(map(len, names)))
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), most_columns, fitting))
+
+
+def panels_figure(
+    count: int, columns: int, row_inch: float, *, frame_inch: float = 0.0, sharex: bool = False, sharey: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """Return an empty figure of the report's width, and its panels.
+
+    Args:
+        count: How many panels.
+        columns: How many panels stand side by side.
+        row_inch: Height of a row of panels.
+        frame_inch: Height of titles and legends of the figure itself.
+        sharex: Whether the panels share the horizontal axis.
+        sharey: Whether the panels share the vertical axis.
+    """
+    rows = -(-count // columns)
+    figure = Figure(figsize=(WIDTH_INCH, rows * row_inch + frame_inch), layout="constrained")
+    panels = list(figure.subplots(rows, columns, sharex=sharex, sharey=sharey, squeeze=False).flat)
+    for axes in panels[count:]:
+        axes.remove()
+    return figure, panels[:count]
 
 
 def _logarithmic(axes: Axes) -> None:

@@ -50,6 +50,11 @@ class Quantity:
         return _UNITS[self.unit].get(unit)
 
     @property
+    def axis_label(self) -> str:
+        """The name with the unit, if it has one."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+    @property
     def units(self) -> list[str]:
         """The units in which a source may print it."""
         return list(_UNITS[self.unit])

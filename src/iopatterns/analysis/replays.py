@@ -51,6 +51,19 @@ def rows(raw_files: Sequence[Path]) -> pd.DataFrame:
     return pd.DataFrame(found).convert_dtypes(convert_string=False, convert_floating=False)
 
 
+def shown_parts(measurements: Path, *names: str) -> pd.DataFrame:
+    """Return a row for each replay of a study, with a column for each of the named parts of `_SHOWN`.
+
+    A part is as in a raw file, see `measuring.replays.measure`; None where the replay does not have it.
+    """
+    table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
+    if SHOWN not in table:
+        return table.iloc[:0].reindex(columns=[*table.columns, *names])
+    table = table[table[SHOWN].notna()].reset_index(drop=True)  # fio's jobs are no replays
+    content = table.pop(SHOWN).map(json.loads)
+    return table.assign(**{name: content.map(lambda each, name=name: each.get(name)) for name in names})
+
+
 def measures(content: Mapping[str, Any]) -> dict[str, float]:
     """Return what a replayed phase (`measuring.replays.measure`) came to, missing where it has none of the kind.
 

@@ -18,6 +18,7 @@ from iopatterns.analysis.tables import (
     between,
     block_label,
     fixed,
+    in_order,
     rounded,
     significant,
 )
@@ -55,7 +56,7 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     wanted = summary[summary["rw"].isin(workloads)]
     if wanted.empty:
         raise TableError(f"no drive was measured with {' or '.join(workloads)}, so that there is no table of it")
-    cells = _ordered(wanted, "rw", workloads)
+    cells = in_order(wanted, ["drive", "rw", "bs_bytes"], rw=workloads)
     data = cells[["drive", "rw", "bs_bytes", "executions"]].copy()
     for name in ("mean", "low", "high"):
         data[f"bandwidth_{name}_mb_per_s"] = cells[name]
@@ -64,24 +65,18 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     data["iodepth_reached"] = cells["iodepth_reached"]
     values = published[(published["quantity"] == "bandwidth") & published["rw"].isin(workloads)]
     data, own = _own(data, values)
-    data, beside = _beside(data, values, ["rw", "bs_bytes"], "value", "published_{}_mb_per_s")
-    here = "Measured here"
+    data, others = _beside(data, values, ["rw", "bs_bytes"], "value", "published_{}_mb_per_s")
+    here, limits = "Measured here", ("bandwidth_low_mb_per_s", "bandwidth_high_mb_per_s")
     columns = (
         Column(("drive",), "Drive", right=False, once=True),
         Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
         Column(("bs_bytes",), "Block size", block_label),
         Column(("bandwidth_mean_mb_per_s",), "Mean", fixed(1), "MB/s", here),
-        Column(
-            ("bandwidth_low_mb_per_s", "bandwidth_high_mb_per_s"),
-            _interval_head(summary),
-            between(1),
-            "MB/s",
-            here,
-        ),
+        Column(limits, _interval_head(summary), between(1), "MB/s", here),
         Column(("cv_percent",), "CV", fixed(1), "%", here),
         Column(("iodepth_reached",), "Depth", fixed(0), "", here),
         *own,
-        *(Column((name,), head, _as_published, "MB/s", "Published") for name, head in _others(data, beside)),
+        *(Column((name,), head, _as_published, "MB/s", "Published") for name, head in others),
     )
     return Table(data, columns, "drive")
 
@@ -105,12 +100,6 @@ def _own(data: pd.DataFrame, values: pd.DataFrame) -> tuple[pd.DataFrame, list[C
     return data, columns
 
 
-def _others(data: pd.DataFrame, beside: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the published drives to show beside: none when each drive measured has its own published values."""
-    keys = {head.lower() for _, head in beside}
-    return [] if set(data["drive"]) <= keys else beside
-
-
 def _signed(value: float) -> str:
     return NOTHING if pd.isna(value) else f"{value:+.1f}".replace("-", "−")
 
@@ -124,7 +113,7 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
     confidence, interval_method and published_<drive>_random_to_sequential; and for a drive that bears the name of a
     published one, published_random_to_sequential (its own value) and error_percent.
     """
-    cells = _ordered(ratios, "operation", ("read", "write"))
+    cells = in_order(ratios, ["drive", "operation", "bs_bytes"], operation=("read", "write"))
     data = cells[["drive", "operation", "bs_bytes"]].copy()
     data["random_to_sequential"] = cells["ratio"]
     data["random_to_sequential_low"], data["random_to_sequential_high"] = cells["low"], cells["high"]
@@ -140,7 +129,7 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
         Column(("error_percent",), "Error (%)", _signed, "", "Published"),
     ]
     name = "published_{}_random_to_sequential"
-    data, beside = _beside(data, values, ["operation", "bs_bytes"], "ratio", name)
+    data, others = _beside(data, values, ["operation", "bs_bytes"], "ratio", name)
     limits = ("random_to_sequential_low", "random_to_sequential_high")
     columns = (
         Column(("drive",), "Drive", right=False, once=True),
@@ -149,7 +138,7 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
         Column(("random_to_sequential",), "Ratio", fixed(2), "", "Measured here"),
         Column(limits, _interval_head(ratios), between(2), "", "Measured here"),
         *(own_columns if data["error_percent"].notna().any() else ()),
-        *(Column((column,), head, fixed(2), "", "Published") for column, head in _others(data, beside)),
+        *(Column((column,), head, fixed(2), "", "Published") for column, head in others),
     )
     return Table(data, columns, "drive")
 
@@ -386,22 +375,13 @@ def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
     that were so already, unless all were. Columns of the data: drive, setting, wanted, before, changeable, exit_status
     (of ``sdparm --set``; missing where the drive's mask forbids the attempt), after, outcome, reason.
     """
+    names = ["drive", "setting", "wanted", "before", "changeable", "exit_status", "after", "outcome", "reason"]
     rows = {}
     attempts = [step for step in tuned if step["outcome"] != tuning_steps.ALREADY]
     for step in attempts or tuned:
         sets = [said for said in step["exchange"] if any(word.startswith("--set=") for word in said["command"])]
-        status = sets[-1]["exit_status"] if sets else None
-        about = (step["drive"], step["setting"], step["wanted"])
-        rows[*about, step["outcome"]] = (
-            *about,
-            step["before"],
-            step["changeable"],
-            status,
-            step["after"],
-            step["outcome"],
-            step["reason"],
-        )
-    names = ["drive", "setting", "wanted", "before", "changeable", "exit_status", "after", "outcome", "reason"]
+        row = {**step, "exit_status": sets[-1]["exit_status"] if sets else None}
+        rows[step["drive"], step["setting"], step["wanted"], step["outcome"]] = [row[name] for name in names]
     data = pd.DataFrame(list(rows.values()), columns=names)
     data["exit_status"] = pd.array(list(data["exit_status"]), dtype="Int64")
     for name in ("before", "after"):  # of a bit a number, of a scheduler its name
@@ -441,30 +421,21 @@ def _number(value: Any) -> str:
     return NOTHING if pd.isna(value) or value == "" else str(value)
 
 
-def _ordered(cells: pd.DataFrame, name: str, order: Sequence[str]) -> pd.DataFrame:
-    """Return the rows by drive (as they first appear), then by ``name`` in its ``order``, then block size."""
-    drives = list(dict.fromkeys(cells["drive"]))
-    keys = pd.DataFrame(
-        {
-            "drive": cells["drive"].map(drives.index),
-            "name": cells[name].map(list(order).index),
-            "bs_bytes": cells["bs_bytes"],
-        }
-    )
-    return cells.loc[keys.sort_values(["drive", "name", "bs_bytes"]).index].reset_index(drop=True)
-
-
 def _beside(
     data: pd.DataFrame, values: pd.DataFrame, by: list[str], value: str, pattern: str
 ) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """Return ``data`` with a column per published drive, and the (name, head) of each of these columns."""
+    """Return ``data`` with a column per published drive, and the (name, head) of those columns to print.
+
+    None is printed if each drive measured has published values of its own.
+    """
     beside = []
-    for key in dict.fromkeys(values["drive_key"]):
+    keys = list(dict.fromkeys(values["drive_key"]))
+    for key in keys:
         name = pattern.format(key)
         drive = values.loc[values["drive_key"] == key, [*by, value]].rename(columns={value: name})
         data = data.merge(drive.astype({"bs_bytes": "int64"}), on=by, how="left", validate="many_to_one")
         beside.append((name, drive_label(key)))
-    return data, beside
+    return data, [] if set(data["drive"]) <= set(keys) else beside
 
 
 def _interval_head(summary: pd.DataFrame) -> str:

@@ -49,8 +49,8 @@ def interval(values: Sequence[float] | Floats, confidence: float = 0.95, method:
     One value has no interval (``none``); values that are all equal give an interval of zero width.
     Raises StatisticsError for no values at all, values that are not finite, or an unknown method or level.
     """
-    sample = _sample(values)
-    _check(confidence, method)
+    sample = checked_sample(values)
+    check_method(confidence, method)
     if sample.size < 2:
         return Interval(math.nan, math.nan, "none")
     mean = float(sample.mean())
@@ -70,17 +70,6 @@ def method_for(executions: int, method: str) -> str:
     return "bca" if method == "bca" and executions >= BCA_MIN_EXECUTIONS else "t"
 
 
-def ratio_interval(
-    numerator: Sequence[float] | Floats,
-    denominator: Sequence[float] | Floats,
-    confidence: float = 0.95,
-    method: str = "t",
-    seed: int = 0,
-) -> Interval:
-    """Return the confidence interval of mean(numerator) / mean(denominator): `product_interval` of two groups."""
-    return product_interval([numerator], [denominator], confidence, method, seed)
-
-
 def product_interval(
     above: Sequence[Sequence[float] | Floats],
     below: Sequence[Sequence[float] | Floats],
@@ -96,8 +85,8 @@ def product_interval(
     Welch (1947). ``bca`` resamples all groups, as in ``interval``. A group of one execution gives no interval. Raises
     StatisticsError as ``interval`` does, and for means that are not above zero.
     """
-    _check(confidence, method)
-    groups = [_sample(group) for group in [*above, *below]]
+    check_method(confidence, method)
+    groups = [checked_sample(group) for group in [*above, *below]]
     signs = np.array([1.0] * len(above) + [-1.0] * len(below))
     if min(group.mean() for group in groups) <= 0:
         raise StatisticsError("a ratio needs means above zero")
@@ -128,16 +117,11 @@ def difference_interval(
 
     A group of one execution gives no interval. Raises StatisticsError as ``interval`` does.
     """
-    _check(confidence, "t")
-    groups = [_sample(group) for group in (first, second)]
+    check_method(confidence)
+    groups = [checked_sample(group) for group in (first, second)]
     if min(group.size for group in groups) < 2:
         return Interval(math.nan, math.nan, "none")
-    difference = float(groups[0].mean() - groups[1].mean())
-    if all(np.ptp(group) == 0 for group in groups):
-        return Interval(difference, difference, "t")
-    parts = [float(group.var(ddof=1)) / group.size for group in groups]
-    half = _student(_freedom(parts, groups), confidence) * math.sqrt(sum(parts))
-    return Interval(difference - half, difference + half, "t")
+    return _welch(float(groups[0].mean() - groups[1].mean()), (1.0, 1.0), groups, confidence)
 
 
 def function_interval(
@@ -149,18 +133,26 @@ def function_interval(
     with the degrees of freedom of Welch (1947). A group of one execution gives no interval. Raises StatisticsError as
     ``interval`` does.
     """
-    _check(confidence, "t")
-    samples = [_sample(group) for group in groups]
+    check_method(confidence)
+    samples = [checked_sample(group) for group in groups]
     means = [float(sample.mean()) for sample in samples]
     value = function(means)
     if min(sample.size for sample in samples) < 2:
         return Interval(math.nan, math.nan, "none")
-    parts = []
-    for number, sample in enumerate(samples):
+    slopes = []
+    for number in range(len(samples)):
         step = 1e-6 * (abs(means[number]) or 1.0)
         up, down = ([*means[:number], means[number] + sign * step, *means[number + 1 :]] for sign in (1, -1))
-        slope = (function(up) - function(down)) / (2 * step)
-        parts.append(slope**2 * float(sample.var(ddof=1)) / sample.size if np.ptp(sample) else 0.0)
+        slopes.append((function(up) - function(down)) / (2 * step))
+    return _welch(value, slopes, samples, confidence)
+
+
+def _welch(value: float, slopes: Sequence[float], samples: Sequence[Floats], confidence: float) -> Interval:
+    """Return the interval of a value with the derivatives ``slopes`` by the means of the samples (Welch 1947)."""
+    parts = [
+        slope**2 * float(sample.var(ddof=1)) / sample.size if np.ptp(sample) else 0.0
+        for slope, sample in zip(slopes, samples, strict=True)
+    ]
     if not any(parts):
         return Interval(value, value, "t")
     half = _student(_freedom(parts, samples), confidence) * math.sqrt(sum(parts))
@@ -233,7 +225,7 @@ def summarise(
     ``none``) and ``confidence``. Raises StatisticsError naming the group whose values cannot be summarised,
     or a column that is missing.
     """
-    _check(confidence, method)
+    check_method(confidence, method)
     _check_columns(table, [*by, value])
     rows = []
     for key, group in table.groupby(list(by), sort=False, dropna=False)[value]:
@@ -263,7 +255,7 @@ def random_to_sequential(
     (sequential minus random mean, in the unit of ``value``); ``method`` and ``confidence``. A group without
     both workloads of an operation has no row for it. Raises StatisticsError as ``summarise`` does.
     """
-    _check(confidence, method)
+    check_method(confidence, method)
     _check_columns(table, [*by, "rw", value])
     rows = []
     # of a table of some eighty columns these alone are taken apart
@@ -275,7 +267,7 @@ def random_to_sequential(
             if not random.size or not sequential.size:
                 continue
             try:
-                low, high, used = ratio_interval(random, sequential, confidence, method, seed)
+                low, high, used = product_interval([random], [sequential], confidence, method, seed)
             except StatisticsError as error:
                 raise StatisticsError(f"{value} of {_spell(by, key)}, {operation}: {error}") from None
             means = float(random.mean()), float(sequential.mean())
@@ -284,7 +276,8 @@ def random_to_sequential(
     return pd.DataFrame(rows, columns=head)
 
 
-def _sample(values: Sequence[float] | Floats) -> Floats:
+def checked_sample(values: Sequence[float] | Floats) -> Floats:
+    """Return values as an array. Raises StatisticsError if there are none, or some that are not finite."""
     sample = np.asarray(values, dtype=np.float64)
     if sample.size == 0:
         raise StatisticsError("there are no executions to summarise")
@@ -293,7 +286,8 @@ def _sample(values: Sequence[float] | Floats) -> Floats:
     return sample
 
 
-def _check(confidence: float, method: str) -> None:
+def check_method(confidence: float, method: str = "t") -> None:
+    """Raise StatisticsError unless the interval method exists and the confidence level is between 0 and 1."""
     if method not in get_args(Method):
         raise StatisticsError(f"interval method {method!r} is unknown; valid are t and bca")
     if not 0 < confidence < 1:

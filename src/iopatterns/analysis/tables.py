@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -96,6 +96,22 @@ def significant(value: float) -> str:
 def between(digits: int) -> Callable[[float, float], str]:
     """Return a form that prints an interval as ``low–high``, and a dash for none."""
     return lambda low, high: NOTHING if pd.isna(low) else f"{low:.{digits}f}–{high:.{digits}f}"
+
+
+def in_order(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) -> pd.DataFrame:
+    """Return rows sorted by some columns, drives in the order in which they first appear.
+
+    Args:
+        rows: Any table with the column drive.
+        by: The columns to sort by.
+        orders: By column, its values in the order that they are to have.
+    """
+    places = {"drive": list(dict.fromkeys(rows["drive"])), **orders}
+
+    def place(column: pd.Series) -> pd.Series:
+        return column.map(list(places[column.name]).index) if column.name in places else column
+
+    return rows.sort_values(list(by), key=place, kind="stable", ignore_index=True)
 
 
 def block_label(size_bytes: int) -> str:

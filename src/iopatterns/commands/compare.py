@@ -27,7 +27,7 @@ def command(first: str, second: str, of: str, confidence: float, output: Path | 
     from iopatterns.analysis import plots, tables
     from iopatterns.lab import comparison
 
-    compared = comparison.Comparison(*comparison.sides(Path.cwd(), first, second), of, confidence)
+    compared = comparison.Comparison(comparison.sides(Path.cwd(), first, second), of, confidence)
     points = compared.points()
     output = output or Path("results/compare") / f"{Path(first).name}-{Path(second).name}"
     table = compared.table(points)

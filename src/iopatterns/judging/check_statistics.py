@@ -6,6 +6,7 @@ A statistic selects repetitions (`Selection`, `CachedExecutions`) and computes n
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from abc import ABC, abstractmethod
@@ -195,7 +196,7 @@ class IntervalMethod(NamedTuple):
 
     confidence: float
     method: str
-    seed: int
+    seed: int = 1
 
 
 @dataclass(frozen=True)
@@ -236,28 +237,34 @@ def _quotient_of_products(above: Sequence[Floats], below: Sequence[Floats]) -> E
 # ---- The kinds of statistic
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Statistic(ABC):
     """A statistic of the repetitions of one experiment. Each subclass is one key of a check in claims.yaml.
 
     Attributes:
         key: The key of the check that holds the statistic.
+        selection_keys: The keys of the check that hold selections, in the order of ``selections``.
         has_to: Whether the check also has the key ``to``. A check with ``ratio`` always has.
         is_around_one: Whether the statistic can be compared with 1.
+        has_unit: Whether the statistic is in the unit of its first selection's quantity.
         is_of_set_up: Whether the statistic describes the set-up instead of a result.
         experiment: The name of the experiment.
         where: The levels by factor at each combination of which the statistic is computed.
         of: The name of the quantity where a selection names none.
+        selections: The selections of all means.
     """
 
     key: ClassVar[str]
+    selection_keys: ClassVar[tuple[str, ...]] = ()
     has_to: ClassVar[bool] = False
     is_around_one: ClassVar[bool] = False
+    has_unit: ClassVar[bool] = False
     is_of_set_up: ClassVar[bool] = False
 
     experiment: str
     where: Levels
     of: str
+    selections: tuple[Selection, ...] = ()
 
     @classmethod
     def parse(cls, check: Mapping[str, Any]) -> Self:
@@ -270,17 +277,13 @@ class Statistic(ABC):
             if name in _NO_FACTORS:
                 raise ClaimsError(f"where has levels by factor; '{name}' belongs beside it, or to a mean")
         _check_levels("where", where)
-        return cls(check["experiment"], where, of, **own)
+        return cls(experiment=check["experiment"], where=where, of=of, **own)
 
     @classmethod
-    @abstractmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
-        """Return the fields that this kind of statistic adds. Raises ClaimsError."""
-
-    @property
-    def selections(self) -> list[Selection]:
-        """The selections of the statistic, besides ``where``."""
-        return []
+        """Return the selections, and the fields that this kind of statistic adds. Raises ClaimsError."""
+        given = [key for key in cls.selection_keys if key in check]
+        return {"selections": tuple(Selection.parse(key, check[key], of, single=key != cls.key) for key in given)}
 
     @property
     def is_of_counters(self) -> bool:
@@ -290,7 +293,7 @@ class Statistic(ABC):
     @property
     def quantity(self) -> quantities.Quantity | None:
         """The quantity in whose unit the statistic is; None if the statistic has no unit."""
-        return None
+        return quantities.get(self.selections[0].of) if self.has_unit else None
 
     @property
     def unit(self) -> str:
@@ -344,191 +347,113 @@ class Statistic(ABC):
             rows: The repetitions of the statistic's experiment.
             levels: The combination.
         """
+        first, *others = self.selections
+        for varied, one in first.each(rows):
+            groups = [selection.values(executions, rows, levels) for selection in (one, *others)]
+            yield _label({**levels, **varied}), self._estimate(groups)
+
+    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+        """Return the estimate from the measured values of each selection."""
         raise NotImplementedError
 
-    def _describe_means(self, selections: Sequence[Selection]) -> tuple[str, list[str]]:
+    def _describe_means(self) -> tuple[str, list[str]]:
         """Return ``mean <quantity>`` and each selection as text; ``means`` if the quantities differ."""
-        names = list(dict.fromkeys(selection.of for selection in selections)) or [self.of]
+        names = list(dict.fromkeys(selection.of for selection in self.selections)) or [self.of]
         if len(names) == 1:
-            return f"mean {names[0]}", [selection.describe() for selection in selections]
-        return "means", [selection.describe_with_quantity() for selection in selections]
+            return f"mean {names[0]}", [selection.describe() for selection in self.selections]
+        return "means", [selection.describe_with_quantity() for selection in self.selections]
 
 
-@dataclass(frozen=True)
 class Mean(Statistic):
     """The mean of a quantity, in the unit of the quantity."""
 
     key = "mean"
-    selection: Selection
-
-    @classmethod
-    def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
-        return {"selection": Selection.parse(cls.key, check[cls.key], of)}
-
-    @property
-    def selections(self) -> list[Selection]:
-        """The one selection."""
-        return [self.selection]
-
-    @property
-    def quantity(self) -> quantities.Quantity:
-        """The quantity of the selection."""
-        return quantities.get(self.selection.of)
+    selection_keys = ("mean",)
+    has_unit = True
 
     def _describe_own(self) -> str:
-        mean, (text,) = self._describe_means(self.selections)
+        mean, (text,) = self._describe_means()
         return f"{mean}, {text}"
 
-    def _estimates(
-        self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
-    ) -> Iterator[tuple[str, Estimate]]:
-        for varied, one in self.selection.each(rows):
-            yield _label({**levels, **varied}), self._estimate(one.values(executions, rows, levels))
-
-    @staticmethod
-    def _estimate(group: Floats) -> Estimate:
-        return Estimate([group], lambda: _mean(group), lambda method: interval(group, *method))
+    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+        (group,) = groups
+        return Estimate(groups, lambda: _mean(group), lambda method: interval(group, *method))
 
 
-@dataclass(frozen=True)
 class Difference(Statistic):
     """The difference of two means, in the unit of the first one."""
 
     key = "difference"
+    selection_keys = ("difference", "to")
     has_to = True
-    selection: Selection
-    to: Selection
-
-    @classmethod
-    def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
-        return {
-            "selection": Selection.parse(cls.key, check[cls.key], of),
-            "to": Selection.parse("to", check["to"], of, single=True),
-        }
-
-    @property
-    def selections(self) -> list[Selection]:
-        """The selections of minuend and subtrahend."""
-        return [self.selection, self.to]
-
-    @property
-    def quantity(self) -> quantities.Quantity:
-        """The quantity of the first selection."""
-        return quantities.get(self.selection.of)
+    has_unit = True
 
     def _describe_own(self) -> str:
-        mean, (text, to) = self._describe_means(self.selections)
+        mean, (text, to) = self._describe_means()
         return f"{mean}, {text} − {to}"
 
-    def _estimates(
-        self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
-    ) -> Iterator[tuple[str, Estimate]]:
-        for varied, one in self.selection.each(rows):
-            yield (
-                _label({**levels, **varied}),
-                self._estimate(*(each.values(executions, rows, levels) for each in (one, self.to))),
-            )
-
-    @staticmethod
-    def _estimate(first: Floats, second: Floats) -> Estimate:
+    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+        first, second = groups
         return Estimate(
-            [first, second],
+            groups,
             lambda: float(first.mean() - second.mean()),
             lambda method: difference_interval(first, second, method.confidence),
         )
 
 
-@dataclass(frozen=True)
 class Ratio(Statistic):
     """The ratio of two means; divided by another ratio if the check has ``over_ratio``."""
 
     key = "ratio"
+    selection_keys = ("ratio", "to", "over_ratio", "over_to")
     is_around_one = True
-    selection: Selection
-    to: Selection
-    over: tuple[Selection, Selection] | None
-
-    @classmethod
-    def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
-        over = None
-        if "over_ratio" in check:
-            over = tuple(Selection.parse(key, check[key], of, single=True) for key in ("over_ratio", "over_to"))
-        return {
-            "selection": Selection.parse(cls.key, check[cls.key], of),
-            "to": Selection.parse("to", check["to"], of, single=True),
-            "over": over,
-        }
-
-    @property
-    def selections(self) -> list[Selection]:
-        """The selections of all means."""
-        return [self.selection, self.to, *(self.over or ())]
 
     def _describe_own(self) -> str:
-        mean, (text, to, *over) = self._describe_means(self.selections)
+        mean, (text, to, *over) = self._describe_means()
         ratio = f"{text} / {to}"
         return f"{mean}, ({ratio}) / ({over[0]} / {over[1]})" if over else f"{mean}, {ratio}"
 
-    def _estimates(
-        self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
-    ) -> Iterator[tuple[str, Estimate]]:
-        for varied, one in self.selection.each(rows):
-            above, below = [one], [self.to]
-            if self.over:
-                above.append(self.over[1])
-                below.append(self.over[0])
-            sides = ([each.values(executions, rows, levels) for each in side] for side in (above, below))
-            yield _label({**levels, **varied}), _quotient_of_products(*sides)
+    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+        above, below, *over = groups
+        # (a / b) / (c / d) is a · d / (b · c)
+        return _quotient_of_products([above, *over[1:]], [below, *over[:1]])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Growth(Statistic):
     """The mean, or a ``ratio`` of means, at each level of a factor divided by its value at the previous level."""
 
     key = "growth"
+    selection_keys = ("ratio", "to")
     is_around_one = True
     factor: str
-    ratio: tuple[Selection, Selection] | None
 
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
-        try:
+        with _mistakes_named(cls.key):
             factors.get(check[cls.key])
-        except factors.FactorError as error:
-            raise ClaimsError(f"{cls.key}: {error}") from None
-        ratio = None
-        if Ratio.key in check:
-            ratio = tuple(Selection.parse(key, check[key], of, single=True) for key in (Ratio.key, "to"))
-        return {"factor": check[cls.key], "ratio": ratio}
-
-    @property
-    def selections(self) -> list[Selection]:
-        """The selections of the ratio."""
-        return list(self.ratio or ())
+        return {"factor": check[cls.key], **super()._parse_own(check, of)}
 
     def _describe_own(self) -> str:
-        mean, texts = self._describe_means(self.selections)
+        mean, texts = self._describe_means()
         what = f"{mean}, {' / '.join(texts)}" if texts else mean
         return f"{what}, from each {self.factor} to the next"
 
     def _estimates(
         self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
     ) -> Iterator[tuple[str, Estimate]]:
-        numerator, denominator = self.ratio or (Selection({}, self.of), None)
-
-        def take(selection: Selection, level: Any) -> Floats:
-            return selection.values(executions, rows, {**levels, self.factor: level})
-
+        selections = self.selections or (Selection({}, self.of),)
         for before, after in itertools.pairwise(rows.measured_levels(self.factor, levels)):
             grown = f"{_level_label(self.factor, before)} to {_level_label(self.factor, after)}"
             texts = {factor: _level_label(factor, level) for factor, level in levels.items()} | {self.factor: grown}
-            above, below = [take(numerator, after)], [take(numerator, before)]
-            if denominator:
-                above, below = [*above, take(denominator, before)], [take(denominator, after), *below]
-            yield ", ".join(texts.values()), _quotient_of_products(above, below)
+            old, new = (
+                [selection.values(executions, rows, {**levels, self.factor: level}) for selection in selections]
+                for level in (before, after)
+            )
+            yield ", ".join(texts.values()), _quotient_of_products([new[0], *old[1:]], [*new[1:], old[0]])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FormulaValue(Statistic):
     """A formula over named means, and over factors of ``where``, which stand for their levels."""
 
@@ -541,10 +466,8 @@ class FormulaValue(Statistic):
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
         given, text = check.get("with", {}), check[cls.key]
-        try:
+        with _mistakes_named(cls.key):
             formula = Formula(text)
-        except FormulaError as error:
-            raise ClaimsError(f"{cls.key}: {error}") from None
         known = {**given, **check.get("where", {})}
         for name in formula.names:
             if name not in known:
@@ -556,12 +479,7 @@ class FormulaValue(Statistic):
         if not set(formula.names) & set(given):
             raise ClaimsError(f"{cls.key}: it needs a mean from what was measured; name one under with")
         means = {name: Selection.parse(f"with.{name}", one, of, single=True) for name, one in given.items()}
-        return {"formula": formula, "text": text, "means": means}
-
-    @property
-    def selections(self) -> list[Selection]:
-        """The selections of the means."""
-        return list(self.means.values())
+        return {"formula": formula, "text": text, "means": means, "selections": tuple(means.values())}
 
     def _describe_own(self) -> str:
         given = [f"{name}: mean {selection.describe_with_quantity()}" for name, selection in self.means.items()]
@@ -588,7 +506,7 @@ class FormulaValue(Statistic):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ColumnMaximum(Statistic):
     """The maximum of a column of the measurements. It is no estimate, so its interval has no width."""
 
@@ -617,7 +535,7 @@ class ColumnMaximum(Statistic):
             yield _label(levels), Estimate([column], lambda: largest, lambda _: Interval(largest, largest, "none"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SettingOutcome(Statistic):
     """What happened when a setting of a drive was changed to a value."""
 
@@ -628,10 +546,8 @@ class SettingOutcome(Statistic):
 
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], _of: str) -> dict[str, Any]:
-        try:
+        with _mistakes_named(cls.key):
             factors.get_setting(check[cls.key])
-        except factors.FactorError as error:
-            raise ClaimsError(f"{cls.key}: {error}") from None
         where = check.get("where", {})
         if isinstance(check["to"], Mapping) or set(where) - {"drive"} or ALL in where.values():
             raise ClaimsError("an outcome's 'to' is a value, and its 'where' has drives alone, by name")
@@ -679,26 +595,29 @@ def _is_one_level(level: Any) -> bool:
     return not isinstance(level, list) and level != ALL
 
 
+@contextlib.contextmanager
+def _mistakes_named(key: str) -> Iterator[None]:
+    """Raise ClaimsError, with the key of the check, for a name or level that does not exist."""
+    try:
+        yield
+    except (factors.FactorError, FormulaError, quantities.QuantityError, ValueError) as error:
+        raise ClaimsError(f"{key}: {error}") from None
+
+
 def _check_levels(key: str, levels: Levels) -> None:
     """Raise ClaimsError unless each name is a factor and each level can be read; ``key`` is for the message."""
     for name, level in levels.items():
-        try:
+        with _mistakes_named(key):
             factor = factors.get(name)
-        except factors.FactorError as error:
-            raise ClaimsError(f"{key}: {error}") from None
-        for each in listed_levels(level) if level != ALL else ():
-            try:
+        with _mistakes_named(f"{key}.{name}"):
+            for each in listed_levels(level) if level != ALL else ():
                 factor.read(each)
-            except ValueError as error:
-                raise ClaimsError(f"{key}.{name}: {error}") from None
 
 
 def _check_quantity(of: str) -> None:
     """Raise ClaimsError unless there is a quantity of this name."""
-    try:
+    with _mistakes_named("of"):
         quantities.get(of)
-    except quantities.QuantityError as error:
-        raise ClaimsError(f"of: {error}") from None
 
 
 def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:

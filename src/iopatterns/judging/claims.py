@@ -140,14 +140,12 @@ class Judge:
         tuned: The tuning steps, as `collect.tuned` returns them.
         confidence: Confidence level of intervals.
         method: ``t`` or ``bca``, see `statistics.interval`.
-        seed: Seed of the bootstrap.
     """
 
     executions: pd.DataFrame
     tuned: TuningRecords
     confidence: float = 0.95
     method: str = "t"
-    seed: int = 1
 
     def results(self, checks: ClaimChecks) -> list[PartResult]:
         """Return a result for each combination of levels that was measured.
@@ -155,7 +153,7 @@ class Judge:
         Raises:
             ClaimsError: A statistic divides by a mean of zero.
         """
-        return list(checks.results(self.selected, self.tuned, IntervalMethod(self.confidence, self.method, self.seed)))
+        return list(checks.results(self.selected, self.tuned, IntervalMethod(self.confidence, self.method)))
 
     @functools.cached_property
     def selected(self) -> CachedExecutions:

@@ -15,6 +15,7 @@ import pandas as pd
 from iopatterns.analysis import published, quantities
 from iopatterns.base import yaml_schema
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.yaml_schema import nearest
 from iopatterns.configuration import kinds
 from iopatterns.judging.check_statistics import CachedExecutions
 from iopatterns.judging.claims import ClaimChecks
@@ -104,20 +105,16 @@ def check_statements(folder: Path, sources: Path, study: str) -> None:
                 if not (sources / its_study).is_dir():
                     there = sorted(each.name for each in sources.iterdir() if each.is_dir())
                     raise ClassesError(
-                        f"{where}: there is no study '{its_study}' in data/published.{_near(its_study, there)}"
+                        f"{where}: there is no study '{its_study}' in data/published.{nearest(its_study, there)}"
                     )
                 if its_study != study:
                     continue
                 known = known or _statements(sources / study)
                 if not any(fnmatchcase(each, name) for each in known):
                     raise ClassesError(
-                        f"{where}: no claim or value of data/published/{study} has the id '{name}'.{_near(name, known)}"
-                        " Name one that it has, or delete this."
+                        f"{where}: no claim or value of data/published/{study} has the id '{name}'."
+                        f"{nearest(name, known)} Name one that it has, or delete this."
                     )
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    return yaml_schema.nearest(name, known)
 
 
 def _statements(folder: Path) -> set[str]:

@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -332,21 +332,8 @@ def _value(
         shown = _rounded(100 * error) if math.isfinite(error) and is_error else None
         class_ = classifier.of_value(row["id"], None if by is None else EvidenceClass(by["class"], by["class_because"]))
     status = CONTRADICTED if row["id"] in contradicted and finding != UNTESTABLE else finding
-    printed: Printed = {
-        "id": row["id"],
-        "place": row["place"],
-        "quantity": row["quantity"],
-        "drive": row["drive"],
-        "rw": row["rw"],
-        "bs": row["bs"],
-        "conditions": row["conditions"],
-        "relation": row["relation"],
-        "printed": row["printed"],
-        "unit": row["unit"],
-        "quote": row["quote"],
-    }
     return {
-        **printed,
+        **cast(Printed, {name: row[name] for name in Printed.__annotations__}),
         "measured": None if measured is None else _rounded(measured),
         "error_percent": shown,
         "finding": finding,

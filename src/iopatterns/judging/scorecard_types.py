@@ -102,20 +102,13 @@ class ByClass(TypedDict):
     values: dict[str, Errors]
 
 
-class Counts(TypedDict):
-    """How many claims and values have each status."""
-
-    claims: dict[str, int]
-    values: dict[str, int]
-
-
 class Judged(Verdict):
     """What became of the claims and numbers of a study."""
 
     claims: list[JudgedClaim]
     values: list[JudgedValue]
     contradictions: list[dict[str, Any]]
-    counts: Counts
+    counts: dict[str, dict[str, int]]  # of claims and values, by status
     held_out: bool  # whether its values are data sheets', held out from every fit
     tolerance: float
     by_class: ByClass

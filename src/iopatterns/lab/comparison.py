@@ -1,15 +1,17 @@
 """Two drives, or two runs, held against each other point by point: which differences are told apart from chance."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from iopatterns.analysis import plots, quantities
-from iopatterns.analysis.statistics import direction, product_interval, summarise
+from iopatterns.analysis.statistics import Floats, direction, product_interval, summarise
 from iopatterns.analysis.tables import NOTHING, WORKLOAD_NAMES, Column, Table, between, fixed, significant
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
@@ -41,31 +43,30 @@ class Side:
     fio_versions: tuple[str, ...] = ()
 
 
-def sides(root: Path, first: str, second: str) -> tuple[Side, Side]:
-    """Return the two sides that are named.
+def sides(root: Path, *names: str) -> list[Side]:
+    """Return the sides that are named.
 
-    They are two drives or two levels of a factor, of the results below ``root``, or two folders of results.
+    They are drives or levels of one factor, of the results below ``root``, or folders of results.
     A level is ``DRA=0``, ``iodepth=8`` and the like. A folder is one with ``measurements``, or that holds one with it
     under ``results``: another checkout, a copy, or what `iopatterns bench` made. Raises ComparisonError.
     """
-    folders = [_measurements(root / name) for name in (first, second)]
-    if folders[0] is not None and folders[1] is not None:
-        return _of_folder(first, folders[0]), _of_folder(second, folders[1])
+    folders = [folder for name in names if (folder := _measurements(root / name))]
+    if len(folders) == len(names):
+        return [_of_folder(name, folder) for name, folder in zip(names, folders, strict=True)]
     here = _measurements(root)
     if here is None:
         raise ComparisonError("results/measurements: nothing is measured yet. Run `snakemake --cores 1`.")
-    whole = _read(here)
-    if "=" in first and "=" in second:
-        return _of_level(whole, first), _of_level(whole, second)
-    known = sorted({drive for rows in whole.values() for drive in rows["drive"]})
-    for name in (first, second):
+    measured = _read(here)
+    if all("=" in name for name in names):
+        return [_of_level(measured, name) for name in names]
+    known = sorted({drive for rows in measured.values() for drive in rows["drive"]})
+    for name in names:
         if name not in known:
             raise ComparisonError(
                 f"'{printable(name)}' is no drive of results/measurements, and no folder of results. The drives are"
                 f" {', '.join(known[:_MOST_NAMED])}{' …' if len(known) > _MOST_NAMED else ''}."
             )
-    drives = [{study: rows[rows["drive"] == name] for study, rows in whole.items()} for name in (first, second)]
-    return Side(first, drives[0]), Side(second, drives[1])
+    return [Side(name, {study: rows[rows["drive"] == name] for study, rows in measured.items()}) for name in names]
 
 
 def _of_level(whole: dict[str, pd.DataFrame], text: str) -> Side:
@@ -102,15 +103,49 @@ def _of_folder(name: str, folder: Path) -> Side:
     return Side(name, _read(folder), tuple(sorted(versions)))
 
 
+def shared_experiments(of_sides: Sequence[Side], of: str) -> Iterator[tuple[str, str, list[pd.DataFrame]]]:
+    """Yield study, experiment and each side's executions of every experiment in which all sides measured ``of``."""
+    column = quantities.get(of).column
+    for study, first in of_sides[0].executions.items():
+        for experiment in quantities.experiments_of(first):
+            tables = [side.executions.get(study, first.iloc[:0]) for side in of_sides]
+            parts = [quantities.of_experiment(table, experiment) for table in tables]
+            parts = [rows[rows[column].notna()] if column in rows else rows.iloc[:0] for rows in parts]
+            if not any(rows.empty for rows in parts):
+                yield study, experiment, parts
+
+
+def shared_points(of_sides: Sequence[Side], of: str) -> Iterator[tuple[dict[str, Any], list[Floats]]]:
+    """Yield study, experiment, rw and point (levels in words) of every point of all sides, with each side's values."""
+    column = quantities.get(of).column
+    for study, experiment, parts in shared_experiments(of_sides, of):
+        by, both = point_factors(parts), pd.concat(parts, ignore_index=True)
+        groups = [dict(list(rows.groupby(by, sort=False, dropna=False)[column])) for rows in parts]
+        for key in groups[0]:
+            if all(key in group for group in groups):
+                levels = dict(zip(by, key, strict=True))
+                about = {"study": study, "experiment": experiment, "rw": levels["rw"], "point": in_words(levels, both)}
+                yield about, [group[key].to_numpy(dtype=np.float64) for group in groups]
+
+
+def point_columns(points: pd.DataFrame) -> list[Column]:
+    """Return the columns that print study (if there are several), experiment, workload and levels of each point."""
+    columns = [
+        Column(("study",), "Study", right=False, once=True),
+        Column(("experiment",), "Experiment", right=False, once=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False),
+        Column(("point",), "Levels", right=False),
+    ]
+    return columns if points["study"].nunique() > 1 else columns[1:]
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """What two sides have in common, by experiment: the rows of both, and the factors that tell its points apart."""
+    """Two sides, and the quantity in which they are compared at each point that both have measured."""
 
-    first: Side
-    second: Side
+    sides: Sequence[Side]
     of: str
     confidence: float = 0.95
-    method: str = "t"
 
     def points(self) -> pd.DataFrame:
         """Return one row for each point that both sides have.
@@ -119,71 +154,42 @@ class Comparison:
         executions_first, executions_second, ratio (second over first), low, high (of the ratio's interval) and
         verdict. Raises ComparisonError where there is none.
         """
-        rows = [
-            row for study, experiment, by, parts in self._shared() for row in self._of(study, experiment, by, parts)
-        ]
+        rows = []
+        for about, (first, second) in shared_points(self.sides, self.of):
+            low, high, method = math.nan, math.nan, "none"
+            if first.mean() > 0 and second.mean() > 0:
+                low, high, method = product_interval([second], [first], self.confidence)
+            rows.append(
+                {
+                    **about,
+                    "first": first.mean(),
+                    "second": second.mean(),
+                    "executions_first": len(first),
+                    "executions_second": len(second),
+                    "ratio": second.mean() / first.mean() if first.mean() else math.nan,
+                    "low": low,
+                    "high": high,
+                    "verdict": _verdict(low, high, method),
+                }
+            )
         if not rows:
+            first_name, second_name = (side.name for side in self.sides)
             raise ComparisonError(
-                f"{self.first.name} and {self.second.name} have no point in common of which '{self.of}' was measured."
+                f"{first_name} and {second_name} have no point in common of which '{self.of}' was measured."
                 " Measure both at the same levels."
             )
         return pd.DataFrame(rows)
 
-    def _shared(self) -> Iterator[tuple[str, str, list[str], tuple[pd.DataFrame, pd.DataFrame]]]:
-        """Yield study, experiment, factors and both sides' executions of each experiment that both have."""
-        column = quantities.get(self.of).column
-        for study, mine in self.first.executions.items():
-            theirs = self.second.executions.get(study)
-            if theirs is None or column not in mine or column not in theirs:
-                continue
-            for experiment in quantities.experiments_of(mine):
-                parts = (quantities.of_experiment(mine, experiment), quantities.of_experiment(theirs, experiment))
-                parts = (parts[0][parts[0][column].notna()], parts[1][parts[1][column].notna()])
-                if parts[0].empty or parts[1].empty:
-                    continue
-                yield study, experiment, point_factors(parts), parts
-
-    def _of(
-        self, study: str, experiment: str, by: Sequence[str], parts: tuple[pd.DataFrame, pd.DataFrame]
-    ) -> Iterator[dict[str, Any]]:
-        column = quantities.get(self.of).column
-        groups = [dict(list(rows.groupby(list(by), sort=False, dropna=False))) for rows in parts]
-        for key, before in groups[0].items():
-            after = groups[1].get(key)
-            if after is None:
-                continue
-            levels = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
-            mine, theirs = (group[column].to_numpy(dtype="float64") for group in (before, after))
-            found: dict[str, Any] = {"low": float("nan"), "high": float("nan"), "verdict": UNKNOWN}
-            if mine.mean() > 0 and theirs.mean() > 0:
-                low, high, method = product_interval([theirs], [mine], self.confidence, self.method)
-                found = {"low": low, "high": high, "verdict": _verdict(low, high, method)}
-            yield {
-                "study": study,
-                "experiment": experiment,
-                "rw": levels["rw"],
-                "point": in_words(levels, parts),
-                "first": mine.mean(),
-                "second": theirs.mean(),
-                "executions_first": len(mine),
-                "executions_second": len(theirs),
-                "ratio": theirs.mean() / mine.mean() if mine.mean() else float("nan"),
-                **found,
-            }
-
     def table(self, points: pd.DataFrame) -> Table:
         """Return the table of `points`."""
         unit = quantities.get(self.of).unit
-        percent = f"{100 * self.confidence:g} % interval"
+        first, second = (_short(side.name) for side in self.sides)
         columns = (
-            *((Column(("study",), "Study", right=False, once=True),) if points["study"].nunique() > 1 else ()),
-            Column(("experiment",), "Experiment", right=False, once=True),
-            Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False),
-            Column(("point",), "Levels", right=False),
-            Column(("first",), _short(self.first.name), significant, unit),
-            Column(("second",), _short(self.second.name), significant, unit),
+            *point_columns(points),
+            Column(("first",), first, significant, unit),
+            Column(("second",), second, significant, unit),
             Column(("ratio",), "Ratio", fixed(2)),
-            Column(("low", "high"), percent, between(2)),
+            Column(("low", "high"), f"{100 * self.confidence:g} % interval", between(2)),
             Column(("verdict",), "Second is", right=False),
         )
         return Table(points, columns, "experiment")
@@ -191,13 +197,14 @@ class Comparison:
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Yield a name and the figure of each experiment: both sides' curves, with the interval of each mean."""
         column = quantities.get(self.of).column
-        for study, experiment, by, parts in self._shared():
-            both = []
-            for side, rows in zip((self.first, self.second), parts, strict=True):
-                table = summarise(rows, by, column, confidence=self.confidence, method=self.method)
-                both.append(table.assign(variant=_short(side.name), drive=experiment))
+        for study, experiment, parts in shared_experiments(self.sides, self.of):
+            by = point_factors(parts)
+            tables = [
+                summarise(rows, by, column, confidence=self.confidence).assign(variant=_short(side.name))
+                for side, rows in zip(self.sides, parts, strict=True)
+            ]
             levels = [name for name in by if name not in {"rw", "drive"}]
-            summary = pd.concat(both, ignore_index=True)
+            summary = pd.concat(tables, ignore_index=True).assign(drive=experiment)
             nothing = pd.DataFrame(columns=["drive_key", "rw", "value"])
             x, panels = plots.level_panels(summary, levels, self.of, nothing)
             yield f"{study}-{experiment}", plots.curves_figure(panels, x, columns=min(2, len(panels)))
@@ -207,10 +214,11 @@ class Comparison:
         count = points["verdict"].value_counts()
         parts = [f"{count[name]} {name}" for name in (HIGHER, LOWER, OPEN, UNKNOWN) if name in count]
         by_chance = (1 - self.confidence) * len(points)
-        versions = [" and ".join(side.fio_versions) for side in (self.first, self.second)]
+        first, second = self.sides
+        versions = [" and ".join(side.fio_versions) for side in self.sides]
         other_fio = f" Measured with {versions[0]} and {versions[1]}." if versions[0] != versions[1] else ""
         return (
-            f"{self.of} of {self.second.name} against {self.first.name}, at {len(points)} points: {', '.join(parts)}."
+            f"{self.of} of {second.name} against {first.name}, at {len(points)} points: {', '.join(parts)}."
             f" Of two drives that were the same, about {by_chance:.2g} of so many points would be told apart by chance."
             f"{other_fio}"
         )
@@ -240,13 +248,11 @@ def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
     return list(dict.fromkeys([*drives, "rw", "bs_bytes", *varied]))
 
 
-def in_words(levels: dict[str, Any], parts: Sequence[pd.DataFrame]) -> str:
-    """Return a point's levels, those alone that are not the same everywhere, the workload left out."""
-    both = pd.concat(parts, ignore_index=True)
+def in_words(levels: dict[str, Any], executions: pd.DataFrame) -> str:
+    """Return the levels of a point that vary in the executions as text, without the workload."""
     told = []
     for name, level in levels.items():
-        if name == "rw" or both[name].nunique(dropna=False) == 1:
-            continue
-        scale = factors.scale(name, [level])
-        told.append(f"{scale.label} {NOTHING if pd.isna(level) else scale.texts[level]}")
+        if name != "rw" and executions[name].nunique(dropna=False) > 1:
+            scale = factors.scale(name, [level])
+            told.append(f"{scale.label} {NOTHING if pd.isna(level) else scale.texts[level]}")
     return ", ".join(told) or NOTHING

@@ -22,6 +22,8 @@ _JOBS = [1, 2, 4, 8, 16]
 _ARRIVALS = [0, *(digit * 10**power for power in range(2, 6) for digit in (1, 2, 5)), 10**6]
 _REQUESTS = [1000 * 2**power for power in range(6)]
 _NONE = "(none)"
+# A slider is redrawn once it is let go
+_ON_RELEASE = {"continuous_update": False}
 
 
 class _Controls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -33,6 +35,17 @@ class _Controls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
         left = widgets.VBox(controls, layout=widgets.Layout(flex="0 0 auto"))
         right = widgets.VBox([self._image, self._said], layout=widgets.Layout(flex="1 1 auto", min_width="0"))
         super().__init__([left, right])
+
+    def redraw(self, _: object = None) -> None:
+        """Show the figure of what is set; where there is none, say why and leave the figure."""
+        try:
+            self._image.value, self._said.value = self._drawn()
+        except IoPatternsError as error:
+            self._said.value = f"<b>{html.escape(str(error))}</b>"
+
+    def _drawn(self) -> tuple[bytes, str]:
+        """Return the figure of what is set as PNG, and HTML to show below it."""
+        raise NotImplementedError
 
     @property
     def png(self) -> bytes:
@@ -57,7 +70,7 @@ class TwinControls(_Controls):
         self._picture = explore.Picture()
         self._twin = _menu("Twin", models.names(), twin, self._another_twin)
         self._workload = self._workload_controls()
-        self._group = _menu("Parameters of", self._groups(), None, self._another_group)
+        self._group = _menu("Parameters of", self._groups(), None, self._show_group)
         self._parameters = widgets.VBox()
         keep = widgets.Button(description="Keep in grey", tooltip="compare what follows with this")
         keep.on_click(self._keep)
@@ -76,17 +89,7 @@ class TwinControls(_Controls):
         """Return a control for each field of a workload, by its name."""
         start = explore.Workload()
         rates = [("closed loop", 0), *((f"{rate:,}/s", rate) for rate in _ARRIVALS[1:])]
-        mix = widgets.IntSlider(
-            start.rwmixread,
-            0,
-            100,
-            5,
-            description="Share of reads",
-            style=_STYLE,
-            layout=_WIDE,
-            continuous_update=False,
-        )
-        mix.observe(self.redraw, "value")
+        mix = _labelled(widgets.IntSlider, "Share of reads", self.redraw, value=start.rwmixread, step=5, **_ON_RELEASE)
         return {
             "rw": _menu("Workload", [(text, rw) for rw, text in WORKLOAD_NAMES.items()], start.rw, self.redraw),
             "bs_bytes": _slider("Block size", [(block_label(s), s) for s in _SIZES], start.bs_bytes, self.redraw),
@@ -109,10 +112,7 @@ class TwinControls(_Controls):
         self._show_group()
         self.redraw()
 
-    def _another_group(self, _: object) -> None:
-        self._show_group()
-
-    def _show_group(self) -> None:
+    def _show_group(self, _: object = None) -> None:
         group = self._group.value
         names = [name for name in self._model.values if name.partition(".")[0] == group]
         self._parameters.children = [self._control(name) for name in names]
@@ -131,26 +131,15 @@ class TwinControls(_Controls):
 
         match declared["kind"]:
             case "toggle":
-                control = widgets.Checkbox(set_to, description=label, style=_STYLE, layout=_WIDE)
-                control.observe(change, "value")
+                control = _labelled(widgets.Checkbox, label, change, value=set_to)
             case "choice":
                 control = _menu(label, declared["choices"], set_to, change)
             case "ratio":
-                control = widgets.FloatSlider(
-                    set_to,
-                    min=declared["minimum"],
-                    max=declared["maximum"],
-                    step=0.01,
-                    description=label,
-                    style=_STYLE,
-                    layout=_WIDE,
-                    continuous_update=False,
-                )
-                control.observe(change, "value")
+                bounds = {"min": declared["minimum"], "max": declared["maximum"], "step": 0.01}
+                control = _labelled(widgets.FloatSlider, label, change, value=set_to, **bounds, **_ON_RELEASE)
             case _:
-                options = [
-                    (models.format_value(name, each), _written(name, each)) for each in explore.levels(name, value)
-                ]
+                levels = explore.levels(name, value)
+                options = [(models.format_value(name, each), _written(name, each)) for each in levels]
                 control = _slider(label, options, set_to, change)
         control.tooltip = declared["text"]
         return control
@@ -164,16 +153,10 @@ class TwinControls(_Controls):
         self._show_group()
         self.redraw()
 
-    def redraw(self, _: object = None) -> None:
-        """Simulate what is set, and show its figure; where no drive can be so, say why and leave the figure."""
-        try:
-            workload = explore.Workload(**{name: control.value for name, control in self._workload.items()})
-            self._outcome = explore.simulate(self._model, workload, self._settings)
-        except IoPatternsError as error:
-            self._said.value = f"<b>{html.escape(str(error))}</b>"
-            return
-        self._image.value = self._picture.png(self._outcome, self._kept)
-        self._said.value = html.escape(_summary(self._outcome, self._settings))
+    def _drawn(self) -> tuple[bytes, str]:
+        workload = explore.Workload(**{name: control.value for name, control in self._workload.items()})
+        self._outcome = explore.simulate(self._model, workload, self._settings)
+        return self._picture.png(self._outcome, self._kept), html.escape(_summary(self._outcome, self._settings))
 
 
 def _written(name: str, value: models.Value) -> Any:
@@ -203,11 +186,11 @@ class RunControls(_Controls):
             self._said.value = html.escape(browse.NOTHING)
             return
         self._of_levels = widgets.VBox()
-        self._table = _menu("Measured", list(self._tables), None, self._another_table)
-        self._experiment = _menu("Experiment", [], None, self._another_experiment)
-        self._quantity = _menu("Quantity", [], None, self.redraw)
+        self._table = _menu("Measured", list(self._tables), None, self._unless_filling(self._another_table))
+        self._experiment = _menu("Experiment", [], None, self._unless_filling(self._another_experiment))
+        self._quantity = _menu("Quantity", [], None, self._unless_filling(self.redraw))
         self._x, self._curve, self._panel = (
-            _menu(name, [], None, self._other_roles) for name in ("Axis", "Curves", "Panels")
+            _menu(name, [], None, self._unless_filling(self._other_roles)) for name in ("Axis", "Curves", "Panels")
         )
         roles = [self._x, self._curve, self._panel]
         super().__init__([self._table, self._experiment, self._quantity, *roles, self._of_levels])
@@ -218,16 +201,12 @@ class RunControls(_Controls):
         return "Menus of what a finished run has measured: ./reproduce.sh lab opens them"
 
     def _another_table(self, _: object) -> None:
-        if self._filling:
-            return
         self._executions = browse.Executions.read(self._tables[self._table.value])
         self._fill(self._experiment, [(name, name) for name in self._executions.experiments])
         self._another_experiment(None)
 
     def _another_experiment(self, _: object) -> None:
         """Offer what varies in the experiment: the factor with the most levels as axis, the workload as curves."""
-        if self._filling:
-            return
         experiment = self._experiment.value
         self._vary = self._executions.levels(experiment)
         names = [(factors.scale(name, ()).label, name) for name in self._vary]
@@ -241,8 +220,6 @@ class RunControls(_Controls):
 
     def _other_roles(self, _: object) -> None:
         """Offer a menu of levels for each factor that varies and is neither axis, curve nor panel."""
-        if self._filling:
-            return
         roles = {self._x.value, self._curve.value, self._panel.value}
         self._levels = {
             name: _menu(factors.scale(name, levels).label, _named(name, levels), levels[0], self.redraw)
@@ -252,6 +229,10 @@ class RunControls(_Controls):
         self._of_levels.children = list(self._levels.values())
         self.redraw()
 
+    def _unless_filling(self, changed: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return the function that a menu calls: ``changed`` for a user's choice, nothing while it gets its options."""
+        return lambda event: None if self._filling else changed(event)
+
     def _fill(self, menu: Any, options: Sequence[tuple[str, Any]], value: Any = None) -> None:
         """Give a menu other options, and no sign of it to what a user's choice sets off."""
         self._filling = True
@@ -259,24 +240,16 @@ class RunControls(_Controls):
         menu.value = value if value is not None else options[0][1]
         self._filling = False
 
-    def redraw(self, _: object = None) -> None:
-        """Draw what is chosen; where there is no figure of it, say why."""
-        if self._filling:
-            return
-        at = {name: menu.value for name, menu in self._levels.items()}
-        try:
-            figure = self._executions.figure(
-                self._experiment.value,
-                self._quantity.value,
-                self._x.value,
-                curve=self._curve.value,
-                panel=self._panel.value,
-                at=at,
-            )
-        except IoPatternsError as error:
-            self._said.value = f"<b>{html.escape(str(error))}</b>"
-            return
-        self._image.value, self._said.value = small_png(figure), ""
+    def _drawn(self) -> tuple[bytes, str]:
+        figure = self._executions.figure(
+            self._experiment.value,
+            self._quantity.value,
+            self._x.value,
+            curve=self._curve.value,
+            panel=self._panel.value,
+            at={name: menu.value for name, menu in self._levels.items()},
+        )
+        return small_png(figure), ""
 
 
 def _named(factor: str, levels: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -285,17 +258,17 @@ def _named(factor: str, levels: Sequence[Any]) -> list[tuple[str, Any]]:
     return [(texts.get(level, str(level)), level) for level in levels]
 
 
+def _labelled(kind: Any, label: str, changed: Callable[[Any], None], **options: Any) -> Any:
+    """Return a labelled control that calls ``changed`` with each change of its value."""
+    control = kind(description=label, style=_STYLE, layout=_WIDE, **options)
+    control.observe(changed, "value")
+    return control
+
+
 def _menu(label: str, options: Sequence[Any], value: Any, changed: Callable[[Any], None]) -> Any:
-    menu = widgets.Dropdown(options=options, description=label, style=_STYLE, layout=_WIDE)
-    if value is not None:
-        menu.value = value
-    menu.observe(changed, "value")
-    return menu
+    chosen = {} if value is None else {"value": value}
+    return _labelled(widgets.Dropdown, label, changed, options=options, **chosen)
 
 
 def _slider(label: str, options: Sequence[Any], value: Any, changed: Callable[[Any], None]) -> Any:
-    slider = widgets.SelectionSlider(
-        options=options, value=value, description=label, style=_STYLE, layout=_WIDE, continuous_update=False
-    )
-    slider.observe(changed, "value")
-    return slider
+    return _labelled(widgets.SelectionSlider, label, changed, options=options, value=value, **_ON_RELEASE)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,14 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from iopatterns.analysis import plots, quantities
-from iopatterns.analysis.statistics import Floats, StatisticsError
+from iopatterns.analysis.statistics import Floats, StatisticsError, check_method, checked_sample
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, between, fixed, significant
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.lab.comparison import Side, in_words, point_factors, sides
+from iopatterns.lab.comparison import Side, point_columns, shared_points, sides
 
 APART, OPEN = "drives differ", "not told apart"
 _LEAST_DRIVES = 2
+_DEVIATIONS = frozenset({"within", "within_low", "within_high", "between", "between_low", "between_high"})
 _ROW_INCH, _FRAME_INCH = 0.19, 1.0
 
 
@@ -59,14 +60,11 @@ def components(groups: Sequence[Sequence[float] | Floats], confidence: float = 0
     both mean squares, which is F (Searle, Casella, McCulloch 1992, chapter 3). They suppose normal values. Raises
     StatisticsError for fewer than two groups, or none of two executions.
     """
-    samples = [np.asarray(group, dtype=np.float64) for group in groups]
+    check_method(confidence)
+    samples = [checked_sample(group) for group in groups]
     sizes = np.array([sample.size for sample in samples])
-    if len(samples) < _LEAST_DRIVES or sizes.min() < 1 or sizes.max() < 2:
+    if len(samples) < _LEAST_DRIVES or sizes.max() < 2:
         raise StatisticsError("variance components need two drives or more, and one of them two executions or more")
-    if not all(np.isfinite(sample).all() for sample in samples):
-        raise StatisticsError("a value is missing or not finite")
-    if not 0 < confidence < 1:
-        raise StatisticsError(f"a confidence level lies between 0 and 1, {confidence} does not")
     means = np.array([sample.mean() for sample in samples])
     of_drives, of_executions = len(samples) - 1, int(sizes.sum()) - len(samples)
     # what is left of equal values would be the noise of arithmetic
@@ -76,7 +74,7 @@ def components(groups: Sequence[Sequence[float] | Floats], confidence: float = 0
     among = each * float(means.var(ddof=1)) if np.ptp(means) else 0.0
     low, high = (1 - confidence) / 2, (1 + confidence) / 2
     ratio = among / within if within else math.inf if among else 0.0
-    f_low, f_high = (_f(of_drives, of_executions, p) for p in (low, high))
+    f_low, f_high = (float(special.fdtri(of_drives, of_executions, p)) for p in (low, high))
     # 1 - F/ratio, and 0 where the ratio itself is
     left = {p: max(0.0, 1 - f / ratio) if ratio else 0.0 for p, f in ((high, f_high), (low, f_low))}
     bounds = [of_drives * among * left[p] / (each * _chi_square(of_drives, p)) for p in (high, low)]
@@ -102,10 +100,6 @@ def _chi_square(freedom: int, p: float) -> float:
     return float(special.chdtri(freedom, 1 - p))
 
 
-def _f(above: int, below: int, p: float) -> float:
-    return float(special.fdtri(above, below, p))
-
-
 @dataclass(frozen=True)
 class Spread:
     """The executions of several drives, by study, and the quantity of which the spread is told."""
@@ -120,8 +114,7 @@ class Spread:
         distinct = list(dict.fromkeys(names))
         if len(distinct) < _LEAST_DRIVES:
             raise SpreadError("Name two drives or more, best of one model: their spread is what is told.")
-        found = [side for name in distinct[1:] for side in sides(root, distinct[0], name)]
-        return cls(list({side.name: side for side in found}.values()), of, confidence)
+        return cls(sides(root, *distinct), of, confidence)
 
     def points(self) -> pd.DataFrame:
         """Return one row for each point that all drives have.
@@ -131,7 +124,17 @@ class Spread:
         mean), share, share_low and share_high (of the drives in the variance, in percent), and verdict. Raises
         SpreadError where there is none.
         """
-        rows = [row for study, experiment, parts in self._shared() for row in self._of(study, experiment, parts)]
+        rows = []
+        for about, values in shared_points(self.drives, self.of):
+            if max(each.size for each in values) < 2 or np.mean([each.mean() for each in values]) <= 0:
+                continue
+            found = components(values, self.confidence)
+            relative = {
+                name: 100 * deviation / found.mean for name, deviation in found._asdict().items() if name in _DEVIATIONS
+            }
+            shares = {name: 100 * getattr(found, name) for name in ("share", "share_low", "share_high")}
+            verdict = APART if found.share_low > 0 else OPEN
+            rows.append({**about, **found._asdict(), **relative, **shares, "verdict": verdict})
         if not rows:
             names = ", ".join(side.name for side in self.drives)
             raise SpreadError(
@@ -140,56 +143,12 @@ class Spread:
             )
         return pd.DataFrame(rows)
 
-    def _shared(self) -> Iterator[tuple[str, str, list[pd.DataFrame]]]:
-        """Yield study, experiment and the executions of each drive, for each experiment that all drives have."""
-        column = quantities.get(self.of).column
-        first = self.drives[0].executions
-        for study, mine in first.items():
-            for experiment in quantities.experiments_of(mine):
-                tables = [side.executions.get(study, mine.iloc[:0]) for side in self.drives]
-                parts = [quantities.of_experiment(table, experiment) for table in tables]
-                parts = [rows[rows[column].notna()] if column in rows else rows.iloc[:0] for rows in parts]
-                if not any(rows.empty for rows in parts):
-                    yield study, experiment, parts
-
-    def _of(self, study: str, experiment: str, parts: Sequence[pd.DataFrame]) -> Iterator[dict[str, Any]]:
-        column, by = quantities.get(self.of).column, point_factors(parts)
-        groups = [dict(list(rows.groupby(by, sort=False, dropna=False))) for rows in parts]
-        for key in groups[0]:
-            if not all(key in group for group in groups):
-                continue
-            values = [group[key][column].to_numpy(dtype=np.float64) for group in groups]
-            mean = float(np.mean([each.mean() for each in values]))
-            if max(each.size for each in values) < 2 or mean <= 0:
-                continue
-            found = components(values, self.confidence)
-            levels = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
-            relative = {
-                name: 100 * getattr(found, name) / found.mean
-                for name in ("within", "within_low", "within_high", "between", "between_low", "between_high")
-            }
-            yield {
-                "study": study,
-                "experiment": experiment,
-                "rw": levels["rw"],
-                "point": in_words(levels, parts),
-                "drives": found.drives,
-                "executions": found.executions,
-                "mean": found.mean,
-                **relative,
-                **{name: 100 * getattr(found, name) for name in ("share", "share_low", "share_high")},
-                "verdict": APART if found.share_low > 0 else OPEN,
-            }
-
     def table(self, points: pd.DataFrame) -> Table:
         """Return the table of `points`."""
         percent = f"{100 * self.confidence:g} % interval"
         inner, outer = "Within a drive (% of the mean)", "Between drives (% of the mean)"
         columns = (
-            *((Column(("study",), "Study", right=False, once=True),) if points["study"].nunique() > 1 else ()),
-            Column(("experiment",), "Experiment", right=False, once=True),
-            Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False),
-            Column(("point",), "Levels", right=False),
+            *point_columns(points),
             Column(("mean",), "Mean", significant, quantities.get(self.of).unit),
             Column(("within",), "SD", fixed(2), over=inner),
             Column(("within_low", "within_high"), percent, between(2), over=inner),
@@ -207,8 +166,7 @@ class Spread:
 
     @plots.styled()
     def _figure(self, experiment: str, rows: pd.DataFrame) -> Figure:
-        figure = Figure(figsize=(plots.WIDTH_INCH, _FRAME_INCH + _ROW_INCH * len(rows)), layout="constrained")
-        axes = figure.add_subplot()
+        figure, (axes,) = plots.panels_figure(1, 1, _ROW_INCH * len(rows), frame_inch=_FRAME_INCH)
         looks = {"within": ("within a drive", "o", "white", -0.14), "between": ("between drives", "s", "black", 0.14)}
         places = np.arange(len(rows), dtype=np.float64)
         for name, (label, marker, fill, shift) in looks.items():

@@ -16,6 +16,9 @@ NOTEBOOKS, COPIES = "notebooks", "notebooks/working"
 _OUTPUTS = {f'"results/{kind}/': f'"results/working/{kind}/' for kind in ("tables", "figures", "numbers")}
 
 
+_COMMITTED_OUTPUTS = {copied: committed for committed, copied in _OUTPUTS.items()}
+
+
 class WorkingCopyError(IoPatternsError):
     """A notebook cannot be copied or copied back; the message names the notebook."""
 
@@ -38,10 +41,10 @@ def lay_out(root: Path) -> list[str]:
     for path in sorted((root / NOTEBOOKS).glob("*.ipynb")):
         copy = root / COPIES / path.name
         base = _base(copy)
-        if copy.exists() and base.exists() and _sources(_read(copy)) != _sources(_redirected(_read(base))):
+        if copy.exists() and base.exists() and _sources(_read(copy)) != _sources(_replaced(_read(base), _OUTPUTS)):
             edited.append(path.stem)
             continue
-        _write(copy, _redirected(_read(path)))
+        _write(copy, _replaced(_read(path), _OUTPUTS))
         _copy(path, base)
     return edited
 
@@ -62,7 +65,7 @@ def save(root: Path, names: list[str]) -> list[Saved]:
     for name in names or known:
         copy, committed = root / COPIES / f"{name}.ipynb", root / NOTEBOOKS / f"{name}.ipynb"
         base = _read(_base(copy))
-        edited, present = _directed_back(_read(copy)), _read(committed)
+        edited, present = _replaced(_read(copy), _COMMITTED_OUTPUTS), _read(committed)
         if _sources(edited) == _sources(base):
             continue
         if _sources(present) != _sources(base):
@@ -93,14 +96,6 @@ def _merge(committed: Any, edited: Any) -> int:
             cleared += before is None
     committed.cells = edited.cells
     return cleared
-
-
-def _redirected(notebook: Any) -> Any:
-    return _replaced(notebook, _OUTPUTS)
-
-
-def _directed_back(notebook: Any) -> Any:
-    return _replaced(notebook, {new: old for old, new in _OUTPUTS.items()})
 
 
 def _replaced(notebook: Any, texts: dict[str, str]) -> Any:
