@@ -8,6 +8,7 @@ import pandas as pd
 from support import FIXTURE, FIXTURE_STUDY, ROOT, recorded_file
 
 from iopatterns.raw import tuning_steps
+from iopatterns.raw.tuning_steps import TuningRecord
 from iopatterns.study import Study
 
 
@@ -28,7 +29,7 @@ class Recorded:
         return table.assign(mb=table["bandwidth_bytes_per_s"] / 1e6)
 
     @cached_property
-    def steps(self) -> tuning_steps.TuningRecords:
+    def steps(self) -> list[TuningRecord]:
         """The settings that were asked for."""
         return tuning_steps.read_records(recorded_file(self.name, "tuning.json"))
 

@@ -132,14 +132,6 @@ def copy_project(root: Path, without: Collection[str] = ()) -> Project:
     return project
 
 
-def files_of_the_user(root: Path) -> dict[str, bytes]:
-    """Return the content of each file below ``root`` that no run makes, by path: a tutorial must leave them."""
-    made = {"results", ".snakemake", "__pycache__", ".ipynb_checkpoints"}
-    paths = (path for path in sorted(root.rglob("*")) if path.is_file())
-    relative = {str(path.relative_to(root)): path for path in paths if not made & {*path.relative_to(root).parts}}
-    return {name: path.read_bytes() for name, path in relative.items() if not name.startswith("data/raw/")}
-
-
 @cache
 def fixture_root() -> Path:
     """Return a project, not to be written to, whose only configured study is the whole fixture study."""
@@ -169,6 +161,14 @@ def recorded_file(study: str, kind: str) -> Path:
 def recorded_studies() -> list[str]:
     """Return the names of the studies of the project that have a recorded measurement."""
     return sorted(path.parent.name for path in ROOT.glob("tests/studies/*/recorded.parquet"))
+
+
+def files_of_the_user(root: Path) -> dict[str, bytes]:
+    """Return the content of each file below ``root`` that no run makes, by path: a tutorial must leave them."""
+    made = {"results", ".snakemake", "__pycache__", ".ipynb_checkpoints"}
+    paths = (path for path in sorted(root.rglob("*")) if path.is_file())
+    relative = {str(path.relative_to(root)): path for path in paths if not made & {*path.relative_to(root).parts}}
+    return {name: path.read_bytes() for name, path in relative.items() if not name.startswith("data/raw/")}
 
 
 # What became of the recorded studies, judged once a process, for it takes seconds

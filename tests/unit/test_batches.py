@@ -16,8 +16,8 @@ def fresh(tmp_path: Path) -> Project:
     return copy_project(tmp_path / "project")
 
 
-def of_saif2020(project: Project, **values: object) -> list[batches.Batch]:
-    return batches.of_study(load(project.root, values), "saif2020")
+def of_tiny(project: Project, **values: object) -> list[batches.Batch]:
+    return batches.of_study(load(project.root, values), "tiny")
 
 
 def test_the_batches_of_a_study_have_each_cell_once_and_one_drive_each() -> None:
@@ -32,26 +32,26 @@ def test_the_batches_of_a_study_have_each_cell_once_and_one_drive_each() -> None
 def test_what_is_measured_already_changes_no_batch(fresh: Project) -> None:
     values = {"drives": ["c400", "scratch"], "repetitions": 2}
     cells = load(fresh.root, values)
-    before = batches.of_study(cells, "saif2020")
+    before = batches.of_study(cells, "tiny")
     for raw in cells.raw_files(before[0].cells)[:5]:
         (fresh.root / raw).parent.mkdir(parents=True, exist_ok=True)
         (fresh.root / raw).touch()
-    assert of_saif2020(fresh, **values) == before
+    assert of_tiny(fresh, **values) == before
 
 
 def test_a_cell_that_takes_seconds_is_a_batch_of_its_own(fresh: Project) -> None:
-    found = of_saif2020(fresh, drives=["scratch"], repetitions=10, runtime="1 s")
+    found = of_tiny(fresh, drives=["scratch"], repetitions=10, runtime="1 s")
     assert [len(batch.cells) for batch in found] == [1] * 8
-    (batch,) = of_saif2020(fresh, drives=["scratch"], repetitions=1, runtime="10 ms")
+    (batch,) = of_tiny(fresh, drives=["scratch"], repetitions=1, runtime="10 ms")
     assert len(batch.cells) == 8
 
 
 def test_the_kernel_takes_the_command_line_of_a_batch(fresh: Project) -> None:
-    study = yaml.safe_load((fresh.root / "config/studies/saif2020.yaml").read_text())
+    study = yaml.safe_load((fresh.root / "config/studies/tiny.yaml").read_text())
     vary = {"rw": ["read"], "bs": ["4k"], "thinktime": [f"{number} us" for number in range(500)]}
-    fresh.edit("config/studies/saif2020.yaml", experiments={"many": {**study["experiments"]["initial"], "vary": vary}})
+    fresh.edit("config/studies/tiny.yaml", experiments={"many": {**study["experiments"]["initial"], "vary": vary}})
     cells = load(fresh.root, {"drives": ["c400"], "repetitions": 1, "runtime": "10 ms"})
-    found = batches.of_study(cells, "saif2020")
+    found = batches.of_study(cells, "tiny")
     assert 1 < len(found) < 50
     for batch in found:
         words = [*batches.specification_options(batch.cells), *cells.raw_files(batch.cells)]
@@ -62,7 +62,7 @@ def test_the_kernel_takes_the_command_line_of_a_batch(fresh: Project) -> None:
 def test_a_time_limit_grows_with_the_batch_and_with_each_attempt(fresh: Project) -> None:
     def limit(attempt: int, **values: object) -> int:
         cells = load(fresh.root, {"drives": ["c400"], **values})
-        return batches.time_limit_min(cells, batches.of_study(cells, "saif2020")[0], attempt)
+        return batches.time_limit_min(cells, batches.of_study(cells, "tiny")[0], attempt)
 
     assert 10 <= limit(1, repetitions=1, runtime="10 ms") <= 12
     assert limit(1, repetitions=500, runtime="60 s") > 60
@@ -72,11 +72,11 @@ def test_a_time_limit_grows_with_the_batch_and_with_each_attempt(fresh: Project)
 def test_a_job_names_its_cells_that_lack_a_raw_file(fresh: Project) -> None:
     values = {"drives": ["c400"], "repetitions": 2, "runtime": "10 ms"}
     before = load(fresh.root, values)
-    complete, half, *others = before.of_study("saif2020")
+    complete, half, *others = before.of_study("tiny")
     for raw in (*before.raw_files([complete]), before.raw_files([half])[0]):
         (fresh.root / raw).parent.mkdir(parents=True, exist_ok=True)
         (fresh.root / raw).touch()
     cells = load(fresh.root, values)
     lines = batches.job_message(cells, [complete, half, *others]).splitlines()
-    assert lines == [f"Measuring saif2020 on c400: {cell.name}" for cell in (half, *others)]
+    assert lines == [f"Measuring tiny on c400: {cell.name}" for cell in (half, *others)]
     assert batches.job_message(cells, [complete]) == "Checking that 1 cells are complete"

@@ -89,19 +89,40 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
             ["scratch.path: ", "there is no such file. Put the archive there"],
         ),
         (
-            DRIVES,
-            "\nused: {kind: twin,",
-            "\nmore: {kind: twin, model: c400, set: [random]}\nused: {kind: twin,",
-            ["more.set: ['random'] is not valid"],
+            STUDY,
+            "experiments:",
+            "twins: {used: {model: c400, set: [64 KiB]}}\nexperiments:",
+            ["twins.used.set: ['64 KiB'] is not valid", "other values of its model's parameters"],
+        ),
+        (
+            STUDY,
+            "experiments:",
+            "twins: {used: {modle: c400}}\nexperiments:",
+            ["used: unknown key 'modle'", "Did you mean 'model'?"],
         ),
         (DRIVES, "\n  kind: file", "\n  set: {a: 1}\n  kind: file", ["scratch.set: belongs to kind 'twin'"]),
         (DRIVES, "\n  kind: file", "\n  host: node 7\n  kind: file", ["scratch.host: 'node 7' is not valid", "sinfo"]),
         (DRIVES, "\n  kind: file", "\n  host: 7\n  kind: file", ["scratch.host: 7 is not valid", "such as node7"]),
         (
             DRIVES,
-            "\nused: {kind: twin,",
-            "\nused: {kind: twin, host: a,",
-            ["used.host: belongs to kind 'file'", "a 'twin'"],
+            "\nscratch:",
+            "\nmine: {kind: twin, host: a, model: c400}\nscratch:",
+            ["mine.host: belongs to kind 'file'", "a 'twin'"],
+        ),
+        (
+            DRIVES,
+            "\nscratch:",
+            "\nc400: {kind: twin, model: c400}\nscratch:",
+            [
+                "c400: config/studies/",
+                "has another drive of this name: {model: c400}. Give one of the two another name",
+            ],
+        ),
+        (
+            DRIVES,
+            "\nscratch:",
+            "\ntwins: {kind: twin, model: c400}\nscratch:",
+            ["twins: in config.yaml this word stands for all simulated drives", "Give the drive another name"],
         ),
         (STUDY, "direct: 1", "directt: 1", ["fio: unknown key 'directt'", "Did you mean 'direct'?"]),
         (STUDY, "direct: 1", "direct: yes", ["fio.direct: True is not valid", "O_DIRECT"]),
@@ -128,7 +149,11 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
             STUDY,
             "drives: [c400]",
             "drives: [c40]",
-            ["experiments.block-size.drives[0]", "'c40' is described in", "Did you mean 'c400'?"],
+            [
+                "experiments.block-size.drives[0]: no drive 'c40'",
+                "under twins in this file",
+                "Did you mean 'c400'?",
+            ],
         ),
         (STUDY, "bs: small", "bs: [4k, 4k]", ["vary.bs", "twice"]),
         (STUDY, "randwrite]", "randwrit]", ["initial.vary.rw[3]: 'randwrit'", "Did you mean 'randwrite'?"]),
@@ -148,7 +173,7 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
             "direct: 1\n  read_iolog: config/config.yaml",
             ["experiments.initial: read_iolog: ", "config.yaml: line 1: the first line of a log must be one of"],
         ),
-        (STUDY, "experiments:", "drives: [c40]\nexperiments:", ["drives[0]", "Did you mean 'c400'?"]),
+        (STUDY, "experiments:", "drives: [c40]\nexperiments:", [": drives[0]", "Did you mean 'c400'?"]),
         (STUDY, "title:", "titlee:", ["unknown key 'titlee'", "Did you mean 'title'?"]),
         (STUDY, "ioengine: sync", "ioengine: sync\n  filename: /dev/sda", ["fio: unknown key 'filename'"]),
         (STUDY, "  direct: 1", "  direct: 1\n  direct: 0", ["line", "key 'direct' stands twice"]),
@@ -159,10 +184,7 @@ def test_mistake_in_another_file_is_named(
     project: Project, file: str, text: str, replacement: str, expected: list[str]
 ) -> None:
     path = project.root / file
-    if file == STUDY:
-        shutil.copy(FIXTURE / STUDY, path)
-    else:
-        path.write_text(path.read_text() + "used: {kind: twin, model: c400, set: {ftl.initial_state: random}}\n")
+    shutil.copy((FIXTURE if file == STUDY else ROOT) / file, path)
     original = path.read_text()
     assert text in original
     path.write_text(original.replace(text, replacement, 1))
@@ -191,21 +213,21 @@ def add_study(project: Project, name: str, text: str) -> None:
 
 def test_twins_are_the_simulated_drives_of_the_studies_in_the_order_of_each(project: Project) -> None:
     text = "title: ''\nfio: {}\ndrives: [%s]\nexperiments: {e: {drives: [%s], vary: {rw: [read]}}}\n"
-    add_study(project, "one", text % ("c400, scratch", "pqi"))
-    add_study(project, "two", text % ("ocz, mine", "c400"))
-    add_study(project, "three", text % ("pqi, c400", "ocz"))
-    project.edit(DRIVES, mine={"kind": "twin", "model": "intel"})
+    add_study(project, "one", text % ("c400, scratch", "hard-disk"))
+    add_study(project, "two", text % ("nvme-generic, mine", "c400"))
+    add_study(project, "three", text % ("hard-disk, c400", "nvme-generic"))
+    project.edit(DRIVES, mine={"kind": "twin", "model": "ssdsc2kg480g7"})
 
     def drives(*names: str, studies: list[str]) -> list[str]:
         return list(config.load(project.root, {"drives": names, "studies": studies}).drives)
 
-    assert drives("twins", studies=["one"]) == ["c400", "pqi"]
-    assert drives("twins", studies=["one", "two"]) == ["ocz", "mine", "c400", "pqi"]
-    assert drives("pqi", "twins", "scratch", studies=["one"]) == ["pqi", "c400", "scratch"]
-    assert drives("scratch", "pqi", studies=["one"]) == ["scratch", "pqi"]
+    assert drives("twins", studies=["one"]) == ["c400", "hard-disk"]
+    assert drives("twins", studies=["one", "two"]) == ["nvme-generic", "mine", "c400", "hard-disk"]
+    assert drives("hard-disk", "twins", "scratch", studies=["one"]) == ["hard-disk", "c400", "scratch"]
+    assert drives("scratch", "hard-disk", studies=["one"]) == ["scratch", "hard-disk"]
     # where two studies contradict each other, the first decides
-    assert drives("twins", studies=["one", "three"]) == ["c400", "pqi", "ocz"]
-    assert drives("twins", studies=["three", "one"]) == ["pqi", "c400", "ocz"]
+    assert drives("twins", studies=["one", "three"]) == ["c400", "hard-disk", "nvme-generic"]
+    assert drives("twins", studies=["three", "one"]) == ["hard-disk", "c400", "nvme-generic"]
 
 
 def test_twins_of_studies_without_any_are_told(project: Project) -> None:
@@ -263,7 +285,7 @@ def test_a_study_names_no_twin_that_another_study_defines(project: Project) -> N
         config.load(project.root)
 
 
-@pytest.mark.parametrize("name", ["c400", "c400-steady", "wiscsim", "scratch"])
+@pytest.mark.parametrize("name", ["c400", "scratch"])
 def test_drives_of_the_user_and_of_studies_and_models_are_found_by_name(name: str) -> None:
     known = drive_entries.read(ROOT)
     assert kinds.is_simulated(known.resolved(name)) == (name != "scratch")

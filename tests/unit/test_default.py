@@ -26,10 +26,13 @@ def described(overrides: dict[str, Any] | None = None) -> dict[str, Any]:
 def judged(tmp_path: Path) -> Path:
     """A project with the recorded measurement, of which nothing that was found is expected."""
     root = lay_out_recorded(tmp_path / "project")
-    for entry in (content := scorecard.load(root))["studies"][STUDY]["claims"]:
+    studies = scorecard.load(root)["studies"]
+    studies[STUDY]["configuration"] = described()
+    scorecard.write(root, studies)
+    scorecard.expect(root)
+    for entry in studies[STUDY]["claims"]:
         entry["finding"] = "deviates"
-    content["studies"][STUDY]["configuration"] = described()
-    scorecard.write(root, content["studies"])
+    scorecard.write(root, studies)
     return root
 
 

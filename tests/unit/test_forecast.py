@@ -34,7 +34,7 @@ def test_twins_write_nothing(fresh: Project) -> None:
 def test_a_raw_file_that_exists_is_not_counted(fresh: Project) -> None:
     values = {"drives": ["c400"], "repetitions": 10}
     cells = load(fresh.root, values)
-    touch(fresh, cells.raw_files(cells.of_study("saif2020"))[:1])
+    touch(fresh, cells.raw_files(cells.of_study("tiny"))[:1])
     assert forecast.of_drives(load(fresh.root, values))[0].repetitions == 79
 
 
@@ -56,29 +56,29 @@ def test_the_forecast_names_each_drive_and_the_sum(fresh: Project) -> None:
 
 
 def test_a_drive_that_is_measured_already_is_not_in_the_forecast(fresh: Project) -> None:
-    values = {"drives": ["c400", "px02ssf020"], "repetitions": 1}
+    values = {"drives": ["c400", "ssdsc2kg480g7"], "repetitions": 1}
     cells = load(fresh.root, values)
-    touch(fresh, cells.raw_files(cells.of_study("saif2020", "c400")))
+    touch(fresh, cells.raw_files(cells.of_study("tiny", "c400")))
     assert "c400" not in text(fresh, **values)
-    touch(fresh, cells.raw_files(cells.of_study("saif2020")))
+    touch(fresh, cells.raw_files(cells.of_study("tiny")))
     assert text(fresh, **values).splitlines()[0] == "Nothing is left to measure."
 
 
 def test_studies_that_set_their_repetitions_are_named(fresh: Project) -> None:
     values = {"drives": ["c400"], "repetitions": 3}
     assert "Repetitions of a cell" not in text(fresh, **values)
-    fresh.edit("config/studies/saif2020.yaml", repetitions=5)
-    assert "Repetitions of a cell: 3; set by the study's file: saif2020 5" in text(fresh, **values).splitlines()
+    fresh.edit("config/studies/tiny.yaml", repetitions=5)
+    assert "Repetitions of a cell: 3; set by the study's file: tiny 5" in text(fresh, **values).splitlines()
 
 
 def test_a_drive_that_no_configured_study_names_has_nothing_to_measure(fresh: Project) -> None:
-    assert "named by no experiment" not in text(fresh, drives=["c400", "px05smb040", "scratch"])
-    study = yaml.safe_load((fresh.root / "config/studies/saif2020.yaml").read_text())
-    other = {**study, "experiments": {"initial": {**study["experiments"]["initial"], "drives": ["px05smb040"]}}}
+    assert "named by no experiment" not in text(fresh, drives=["c400", "ssdsc2kg480g7", "scratch"])
+    study = yaml.safe_load((fresh.root / "config/studies/tiny.yaml").read_text())
+    other = {**study, "experiments": {"initial": {**study["experiments"]["initial"], "drives": ["ssdsc2kg480g7"]}}}
     (fresh.root / "config/studies/other.yaml").write_text(yaml.safe_dump(other))
-    cells = load(fresh.root, {"drives": ["c400", "px05smb040"], "studies": ["other"]})
+    cells = load(fresh.root, {"drives": ["c400", "ssdsc2kg480g7"], "studies": ["other"]})
     assert "c400: named by no experiment of other: nothing to measure" in forecast.text(cells)
-    assert {cell.drive for cell in cells.of_study("other")} == {"px05smb040"}
+    assert {cell.drive for cell in cells.of_study("other")} == {"ssdsc2kg480g7"}
 
 
 def test_the_forecast_names_drives_measured_at_the_same_time(fresh: Project) -> None:

@@ -38,6 +38,10 @@ def lines_measured() -> dict[str, str]:
     return {name: lines[0] for name, lines in found.items() if lines}
 
 
+def test_the_changelog_begins_with_what_is_not_released() -> None:
+    assert SECTIONS[0][:2] == ("Unreleased", "")
+
+
 def test_each_release_has_a_version_a_date_and_what_it_measures() -> None:
     for version, rest, _ in RELEASES:
         assert re.fullmatch(r"\d+\.\d+\.\d+", version)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from support import ROOT, Project, copy_project
+from support import FIXTURE_GRID, ROOT, Project, copy_project
 
 from iopatterns.cli import iopatterns_command
 from iopatterns.configuration import config, study_files
@@ -17,7 +17,7 @@ from iopatterns.workflow.run_start import RunLockError
 from iopatterns.workflow.study_package import StudyError
 
 # The configuration as it is committed, in place of the small one of a copy
-AS_COMMITTED = ("config/config.yaml", "config/studies/saif2020.yaml")
+AS_COMMITTED = ("config/config.yaml",)
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -48,7 +48,7 @@ def lay_out(root: Path) -> Project:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", ["park2009", "zhou"])
+@pytest.mark.parametrize("study", study_files.studies(ROOT)[-2:])
 def test_a_study_that_was_removed_comes_back_to_the_byte(study: str, tmp_path: Path) -> None:
     project = lay_out(tmp_path / "project")
     root, package = project.root, tmp_path / "package.tar.xz"
@@ -72,9 +72,9 @@ def test_the_same_study_gives_the_same_package(tmp_path: Path) -> None:
     sums = []
     for name in ("one", "two"):
         root = lay_out(tmp_path / name).root
-        (root / "notebooks/zhou.py").touch()
-        (root / "notebooks/zhou.ipynb").chmod(0o600)
-        sums.append(study_package.pack(root, "zhou", tmp_path / f"{name}.tar.xz").sha256)
+        (root / "notebooks/tiny.py").touch()
+        (root / "notebooks/tiny.ipynb").chmod(0o600)
+        sums.append(study_package.pack(root, "tiny", tmp_path / f"{name}.tar.xz").sha256)
     assert sums[0] == sums[1]
 
 
@@ -410,16 +410,14 @@ def test_the_list_has_each_study_with_its_extent_and_files(project: Project, mon
     blocks = {block.split(":")[0]: block.splitlines() for block in text.replace("\n  ", "\x00").splitlines()}
     shown = {name: "".join(lines).split("\x00") for name, lines in blocks.items()}
     assert list(shown) == study_files.studies(project.root)
-    assert shown["saif2020"][1].startswith("configured, ")
-    assert shown["clarke2024"][1:3] == [
-        "not configured (config/config.yaml: studies), 35 cells on 7 drives, 2 repetitions each, 21 claims",
-        "config/studies/clarke2024.yaml",
-    ]
+    assert shown["tiny"][1:3] == ["configured, 16 cells on 2 drives, 2 repetitions each, 16 claims", FIXTURE_GRID]
+    others = [name for name in shown if name != "tiny"]
+    assert all(shown[name][1].startswith("not configured (config/config.yaml: studies), ") for name in others)
 
 
 def test_a_check_of_all_studies_names_each_mistake(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.root)
-    names = ["saif2020", "clarke2024", "datasheets"]
+    names = study_files.studies(project.root)
     done = run("check", *names)
     assert done.exit_code == 0
     assert [line.split(":")[0] for line in done.output.splitlines()] == names
@@ -428,9 +426,9 @@ def test_a_check_of_all_studies_names_each_mistake(project: Project, monkeypatch
     grid = project.root / "config/studies/mine.yaml"
     grid.write_text(grid.read_text().replace("libaio", "psync"))
     (project.root / "paper/studies/mine.typ").unlink()
-    done = run("check", "mine", "datasheets")
+    done = run("check", "mine", "tiny")
     assert done.exit_code == 2
     assert "config/studies/mine.yaml:18: experiments.depth: iodepth 4 has no effect" in done.output
     assert "paper/studies/mine.typ: not there. `iopatterns study new mine` begins one." in done.output
-    assert "datasheets: no mistake found" in done.output
+    assert "tiny: no mistake found" in done.output
     assert run("check", "no").exception is not None

@@ -232,7 +232,7 @@ def test_the_record_lists_the_drives_that_replay_the_trace(measured: Path, proje
 
 @pytest.mark.slow
 def test_records_of_other_studies_stay_as_they_are(measured: Path, project: Project) -> None:
-    other = project.root / f"data/ablation/{FIXTURE_STUDY}.yaml"
+    other = project.root / "data/ablation/tiny.yaml"
     other.write_text("as it was", encoding="utf-8")
     before = (project.root / RECORD).read_bytes()
     assert ablation.record(project.root, {}, measured).splitlines()[-1] == f"{RECORD}: written"

@@ -1,4 +1,4 @@
-"""Draws the README's picture from the measurement that the repository records: `python docs/images/draw.py`."""
+"""Draws the README's picture from the measurement that the repository records: `python tests/studies/saif2020/draw_picture.py`."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from iopatterns.analysis.plots import bandwidth_figure, styled, write_png
 from iopatterns.base import files
 from iopatterns.study import Study
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RECORDED = ROOT / "tests/studies/saif2020"
 PICTURE = ROOT / "docs/images/saif2020-initial.png"
 
