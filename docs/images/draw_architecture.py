@@ -43,7 +43,7 @@ PLACES = {
     "published": Place(f"{_PACKAGE}/analysis/published.py", "load", "tests/unit/test_published.py"),
     "judging": Place(f"{_PACKAGE}/judging/claims.py", "Judge", "tests/unit/judging/test_criteria.py"),
     "scorecard": Place(
-        f"{_PACKAGE}/judging/scorecard.py", "judge", "tests/unit/judging/test_scorecard_of_any_study.py"
+        f"{_PACKAGE}/judging/scorecard.py", "judge", "tests/unit/judging/test_claims_of_studies.py"
     ),
     "paper": Place(f"{_PACKAGE}/workflow/report.py", "compile_report", "tests/unit/test_report.py"),
     # ---- the life of a request

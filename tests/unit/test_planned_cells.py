@@ -8,7 +8,7 @@ import yaml
 from support import ROOT, Project, copy_project
 
 from iopatterns.configuration.grid import GridError
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import Completion, StopReason, load
 
 
 @pytest.fixture

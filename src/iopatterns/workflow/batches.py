@@ -87,4 +87,4 @@ def job_message(cells: Cells, of_job: Iterable[grid.Cell]) -> str:
 
 
 def _measuring_s(cells: Cells, of_batch: Iterable[grid.Cell]) -> float:
-    return sum(forecast.measuring_s(cells, cell, grid.repetitions(cells.config, cell.study)) for cell in of_batch)
+    return sum(forecast.measuring_s(cells, cell, cells.completions[cell.folder].repetitions) for cell in of_batch)

@@ -88,8 +88,7 @@ def text(cells: Cells) -> str:
 
 def own_repetitions(cells: Cells) -> list[str]:
     """Return a line on the studies that set their number of repetitions; no line without such a study."""
-    numbers = {study: content.get("repetitions") for study, content in cells.config.studies.items()}
-    own = ", ".join(f"{study} {number}" for study, number in numbers.items() if number)
+    own = ", ".join(f"{study} {repetitions}" for study, repetitions in cells.own_repetitions().items())
     return [f"Repetitions of a cell: {cells.config.repetitions}; set by the study's file: {own}"] if own else []
 
 

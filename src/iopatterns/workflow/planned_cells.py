@@ -1,5 +1,6 @@
 """The cells of all configured studies, their repetitions, and the raw files that exist."""
 
+import enum
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +13,21 @@ from iopatterns.workflow import capture
 
 RAW = "data/raw"
 PROGRESS = f"{RAW}/.progress"
+
+
+class StopReason(enum.Enum):
+    """Why a cell has no more repetitions."""
+
+    CONFIGURATION = f"repetitions of {config.CONFIG_FILE}"
+    STUDY = "repetitions of the study's file"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """When a cell is finished: at this number of repetitions, for this reason."""
+
+    repetitions: int
+    reason: StopReason
 
 
 class ArchiveFile(NamedTuple):
@@ -30,11 +46,13 @@ class Cells:
     Attributes:
         config: The checked configuration.
         by_study: The cells of each study, by folder, in the order of the study's file.
+        completions: When each cell is finished, by folder.
         modified_ns: The files of each cell, by folder and name, with the time of their last modification.
     """
 
     config: config.Config
     by_study: Mapping[str, Mapping[str, grid.Cell]]
+    completions: Mapping[str, Completion]
     modified_ns: Mapping[str, Mapping[str, int]]
 
     @property
@@ -96,8 +114,13 @@ class Cells:
         """Return the names of the experiments of each cell of a study, by folder."""
         return {folder: list(cell.experiments) for folder, cell in self.by_study[study].items()}
 
+    def own_repetitions(self) -> dict[str, int]:
+        """Return the repetitions of each study whose file sets their number."""
+        completions = {study: self.completions[next(iter(cells))] for study, cells in self.by_study.items()}
+        return {study: each.repetitions for study, each in completions.items() if each.reason is StopReason.STUDY}
+
     def _names(self, cell: grid.Cell) -> list[str]:
-        return [f"{name}.json" for name in grid.execution_names(grid.repetitions(self.config, cell.study))]
+        return [f"{name}.json" for name in grid.execution_names(self.completions[cell.folder].repetitions)]
 
 
 def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
@@ -121,6 +144,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
     return Cells(
         conf,
         by_study,
+        {folder: _completion(conf, study) for study, cells in by_study.items() for folder in cells},
         {folder: _modified_ns(root / RAW / folder) for cells in by_study.values() for folder in cells},
     )
 
@@ -137,6 +161,11 @@ def archives(conf: config.Config) -> dict[str, ArchiveFile]:
 def unpacked_marker(drive: str) -> str:
     """Return the file that names the archive from which the raw files of a drive come."""
     return f"{RAW}/{drive}/{UNPACKED}"
+
+
+def _completion(conf: config.Config, study: str) -> Completion:
+    has_own = "repetitions" in conf.studies[study]
+    return Completion(grid.repetitions(conf, study), StopReason.STUDY if has_own else StopReason.CONFIGURATION)
 
 
 def _no_drive(conf: config.Config, study: str) -> str:

@@ -1,4 +1,4 @@
-"""Draws the README's picture from the measurement that the repository records: `python tests/studies/saif2020/draw_picture.py`."""
+"""Draw the README's picture from the recorded measurement: `python tests/studies/saif2020/draw_picture.py`."""
 
 import sys
 from pathlib import Path
