@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 from support import FIXTURE_GRID, ROOT, Project, copy_project
 
+from iopatterns.base import files
 from iopatterns.cli import iopatterns_command
 from iopatterns.configuration import config, study_files
 from iopatterns.workflow import study_package
@@ -105,7 +106,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         write(root / f"data/twins/{model}.yaml", model)
     write(root / "config/drives.yaml", "x: {kind: twin, model: of-user}\n")
     write(root / "config/config.yaml", CONFIG)
-    write(root / "config/quick.yaml", "studies: [mine]  # the quick one\ndrives: [quick]\n")
     write(root / "paper/references.yml", "mine:\n  type: misc\n\ncited:\n  type: misc\n\nother:\n  type: misc\n")
     write(root / "paper/studies/mine.typ", "As in @cited.")
     for place in (
@@ -165,8 +165,6 @@ def test_all_places_and_the_own_model_make_the_round_trip(root: Path) -> None:
     }
     assert run("add", str(package), "--yes").exit_code == 0
     after = contents(root)
-    quick = after.pop("config/quick.yaml")
-    assert quick != before.pop("config/quick.yaml")
     text = after.pop("config/config.yaml").decode()
     assert yaml.safe_load(text)["studies"] == ["first", "mine", "last"]
     assert text.startswith("# Which studies, with a comment — and a dash\n")
@@ -263,9 +261,8 @@ def test_all_or_nothing_is_written(root: Path, broken: str, monkeypatch: pytest.
     package = packed_and_removed(root)
     write(root / "paper/references.yml", "")
     before = contents(root)
-    for name in ("_replace", "_write_new"):
-        owner = study_package if name == "_replace" else study_package.Addition
-        monkeypatch.setattr(owner, name, failing_at(broken, getattr(owner, name)))
+    monkeypatch.setattr(files, "write_text", failing_at(broken, files.write_text))
+    monkeypatch.setattr(study_package.Addition, "_write_new", failing_at(broken, study_package.Addition._write_new))
     done = run("add", str(package), "--yes")
     assert isinstance(done.exception, OSError)
     assert contents(root) == before
@@ -365,11 +362,6 @@ def test_a_study_that_another_one_needs_stays(root: Path, file: str, text: str) 
     assert (root / "notebooks/mine.py").exists()
 
 
-def test_the_quick_report_gets_the_first_study_that_remains(root: Path) -> None:
-    assert run("remove", "mine", "--yes").exit_code == 0
-    assert (root / "config/quick.yaml").read_text() == "studies: [first]  # the quick one\ndrives: [quick, a]\n"
-
-
 def test_the_only_study_stays(root: Path) -> None:
     write(root / "config/config.yaml", "studies: [mine]\n")
     assert "'mine' is the only study" in refused("remove", "mine", "--yes")
@@ -410,16 +402,19 @@ def test_the_list_has_each_study_with_its_extent_and_files(project: Project, mon
     blocks = {block.split(":")[0]: block.splitlines() for block in text.replace("\n  ", "\x00").splitlines()}
     shown = {name: "".join(lines).split("\x00") for name, lines in blocks.items()}
     assert list(shown) == study_files.studies(project.root)
-    assert shown["tiny"][1:3] == ["configured, 16 cells on 2 drives, 2 repetitions each, 16 claims", FIXTURE_GRID]
+    assert shown["tiny"][1].startswith("configured, ")
+    assert shown["tiny"][2] == FIXTURE_GRID
+    assert run("list", "--names").output == "tiny\n"
     others = [name for name in shown if name != "tiny"]
     assert all(shown[name][1].startswith("not configured (config/config.yaml: studies), ") for name in others)
 
 
 def test_a_check_of_all_studies_names_each_mistake(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.root)
+    project.edit("config/config.yaml", file_size="1 GiB", runtime="1 s")
     names = study_files.studies(project.root)
     done = run("check", *names)
-    assert done.exit_code == 0
+    assert done.exit_code == 0, done.output
     assert [line.split(":")[0] for line in done.output.splitlines()] == names
     assert run("new", "mine").exit_code == 0
     assert run("check", "mine").output == "mine: no mistake found; 4 cells on 1 drive, 2 repetitions each\n"

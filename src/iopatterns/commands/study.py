@@ -34,12 +34,16 @@ def new(name: str, *, with_source: bool) -> None:
 
 
 @command.command("list")
-def list_command() -> None:
+@click.option("--names", is_flag=True, help="Only the names of the configured studies, in their order.")
+def list_command(*, names: bool) -> None:
     """List all studies, with their extent and files."""
     from iopatterns.configuration import study_files
-    from iopatterns.workflow import studies
+    from iopatterns.workflow import studies, study_package
 
     root = Path.cwd()
+    if names:
+        click.echo("\n".join(study_package.configured(root)))
+        return
     click.echo("\n".join(studies.overview(root, study) for study in study_files.studies(root)))
 
 

@@ -29,7 +29,6 @@ from iopatterns.workflow.studies import content_of, drives_in, grid_of
 
 VERSION = 1
 REFERENCES = "paper/references.yml"
-QUICK = "config/quick.yaml"
 _MODELS = "data/twins"
 _DRIVES = "config/drives.yaml"
 # Results that are about all studies of a run
@@ -141,7 +140,7 @@ def pack(root: Path, study: str, output: Path, *, with_raw: bool = False) -> Pac
         "study": study,
         "iopatterns": iopatterns.__version__,
         "protocol": grid.PROTOCOL,
-        "studies": _listed(root),
+        "studies": configured(root),
         "references": _cited(root, study),
         "executable": [path for path in paths if os.access(root / path, os.X_OK)],
         "sha256": {path: files.sha256(root / path) for path in paths},
@@ -206,7 +205,7 @@ def _is_simulated(raws: Sequence[Path]) -> bool:
         return False
 
 
-def _listed(root: Path) -> list[str]:
+def configured(root: Path) -> list[str]:
     """Return ``studies`` of config.yaml."""
     found = content_of(root, config.CONFIG_FILE).get("studies")
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
@@ -334,7 +333,7 @@ class Addition:
             )
         there = _references(root)
         references = {key: entry for key, entry in package.references.items() if key not in there}
-        return cls(root, package, title, new, same, references, package.study in _listed(root))
+        return cls(root, package, title, new, same, references, package.study in configured(root))
 
     @property
     def is_empty(self) -> bool:
@@ -388,7 +387,7 @@ class Addition:
             texts[(self.root / REFERENCES).resolve()] = (before, after)
         if not self.is_listed:
             listed = list(self.package.listed)
-            preceding = listed[: listed.index(study)] if study in listed else _listed(self.root)
+            preceding = listed[: listed.index(study)] if study in listed else configured(self.root)
             edit = functools.partial(yaml_files.with_item, key="studies", item=study, preceding=preceding)
             texts[(self.root / config.CONFIG_FILE).resolve()] = _edited(self.root, config.CONFIG_FILE, edit)
         return texts
@@ -570,28 +569,11 @@ def _texts_in(content: Any) -> Iterator[str]:
 
 
 def _texts_without(root: Path, study: str) -> Iterator[tuple[str, str]]:
-    """Yield config.yaml and quick.yaml without a study, as far as they name it. Raises StudyError."""
+    """Yield config.yaml without a study, if the file names the study. Raises StudyError."""
+    names = configured(root)
+    if study not in names:
+        return
+    if names == [study]:
+        raise StudyError(f"{config.CONFIG_FILE}: studies: '{study}' is the only study. Name another one there first.")
     without = functools.partial(yaml_files.without_item, key="studies", item=study)
-    listed = _listed(root)
-    remaining = [name for name in listed if name != study]
-    if remaining != listed:
-        if not remaining:
-            raise StudyError(
-                f"{config.CONFIG_FILE}: studies: '{study}' is the only study. Name another one there first."
-            )
-        yield config.CONFIG_FILE, _edited(root, config.CONFIG_FILE, without)[1]
-    quick = content_of(root, QUICK)
-    if study not in quick.get("studies", ()):
-        return
-    if len(quick["studies"]) > 1:
-        yield QUICK, _edited(root, QUICK, without)[1]
-        return
-    first = remaining[0]
-    drives = list(dict.fromkeys(drives_in(grid_of(root, first))))
-
-    def with_first(text: str) -> str:
-        text = yaml_files.with_list(text, "studies", [first])
-        names_drives = isinstance(quick.get("drives"), list) and "twins" not in quick["drives"]
-        return yaml_files.with_list(text, "drives", drives) if names_drives else text
-
-    yield QUICK, _edited(root, QUICK, with_first)[1]
+    yield config.CONFIG_FILE, _edited(root, config.CONFIG_FILE, without)[1]
