@@ -60,9 +60,8 @@ PLACES = {
     # ---- named in the table alone
     "cell name": Place(f"{_PACKAGE}/raw/cells.py", "digest", "tests/unit/test_grid.py"),
     "options": Place(f"{_PACKAGE}/configuration/factors.py", "_TABLE", "tests/unit/test_factors.py"),
-    "statistics": Place(
-        f"{_PACKAGE}/judging/check_statistics.py", "Statistic", "tests/unit/judging/test_check_statistics.py"
-    ),
+    "criteria": Place(f"{_PACKAGE}/judging/claims.py", "Criterion", "tests/unit/judging/test_criteria.py"),
+    "own time": Place(f"{_TWIN}/clock/timeline.h", "advance", "tests/native/clock_test.cc"),
     "study files": Place(f"{_PACKAGE}/configuration/study_files.py", "PLACES", "tests/workflow/test_study_commands.py"),
     "intervals": Place(f"{_PACKAGE}/analysis/statistics.py", "interval", "tests/unit/test_statistics.py"),
     "kinds": Place(f"{_PACKAGE}/measuring/drives/__init__.py", "open_drive", "tests/unit/test_kinds.py"),
@@ -105,10 +104,10 @@ REQUEST: tuple[Box, ...] = (
 # Where is …: the question and the places that answer it
 WHERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("an I/O scheduler modelled?", ("scheduler",)),
-    ("a claim judged?", ("judging", "statistics")),
+    ("a claim judged?", ("criteria", "scorecard")),
     ("a setting of a drive restored?", ("restoring", "journal")),
     ("an fio option added?", ("options",)),
-    ("virtual time advanced?", ("clock",)),
+    ("virtual time advanced?", ("clock", "own time")),
     ("a call of the C library replaced?", ("preload",)),
     ("a completion passed back to the program?", ("completion",)),
     ("a drive checked before it is written?", ("pre-write checks",)),
