@@ -5,7 +5,7 @@ import click
 
 @click.command()
 def command() -> None:
-    """List the fio options and drive settings of studies.
+    """List the fio options and drive settings that a study may vary.
 
     A study may vary each of them. The command prints the levels that each may have.
     """

@@ -12,8 +12,8 @@ from iopatterns.commands.arguments import FILE, StudyName
 def command() -> None:
     """Begin, list, check, pack, add and remove studies.
 
-    A study is a grid with its notebook, section, published values, traces and tests, at places that follow from its
-    name.
+    A study is a grid with a notebook, a section of the report, published values, traces and tests. The name of the
+    study determines the paths of these files.
     """
 
 
@@ -36,7 +36,7 @@ def new(name: str, *, with_source: bool) -> None:
 @command.command("list")
 @click.option("--names", is_flag=True, help="Only the names of the configured studies, in their order.")
 def list_command(*, names: bool) -> None:
-    """List all studies, with their extent and files."""
+    """List all studies with cells, drives, claims and files."""
     from iopatterns.configuration import study_files
     from iopatterns.workflow import studies, study_package
 
@@ -89,11 +89,14 @@ def pack(name: str, output: Path | None, *, with_raw: bool) -> None:
 
 @command.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Go on without asking.")
 def add(file: Path, *, yes: bool) -> None:
     """Add a packed study to the project.
 
-    All sums and paths are verified first. Nothing is overwritten.
+    FILE is a package that `iopatterns study pack` made. The command verifies the SHA-256 sums and paths of the
+    package, shows the files to write, and asks. No file is replaced. The name of the study is added to
+    config/config.yaml, and new references to paper/references.yml. A study contains code: add it only if you trust its
+    author.
     """
     from iopatterns.workflow import study_package
 
@@ -110,7 +113,7 @@ def add(file: Path, *, yes: bool) -> None:
 
 @command.command()
 @click.argument("name", type=StudyName())
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Go on without asking.")
 @click.option("--keep-raw", is_flag=True, help="Keep the raw files.")
 def remove(name: str, *, yes: bool, keep_raw: bool) -> None:
     """Remove a study with its results and raw files."""

@@ -133,7 +133,7 @@ class PartResult:
 
 @dataclass(frozen=True)
 class Judge:
-    """The measurements by which the claims of a study are judged.
+    """Judge of a study's claims: its measurements, and how intervals are computed.
 
     Attributes:
         executions: One row per repetition, as `quantities.read_executions` returns it.

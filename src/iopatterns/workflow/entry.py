@@ -58,8 +58,9 @@ def check_folder(root: Path) -> None:
 def require_sources(root: Path, inputs: Iterable[object]) -> None:
     """Raise ConfigError unless each source among the input files of all rules can be used.
 
-    A source is a file that no rule makes. Snakemake's own check does not suffice: where a source is missing and its
-    result of an earlier run exists, Snakemake takes the result for a source, measures everything and analyses nothing.
+    A source is an input that no rule makes. Snakemake's own check does not suffice. If a source is missing and an
+    earlier run left the result made from it, Snakemake treats that result as a source. Snakemake then measures
+    everything and analyses nothing.
     """
     made = (f"{planned_cells.RAW}/", "results/")
     wanted = [file for file in inputs if isinstance(file, str) and "{" not in file and not file.startswith(made)]

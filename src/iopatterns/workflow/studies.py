@@ -60,7 +60,10 @@ def is_configured(root: Path, study: str) -> bool:
 
 
 def content_of(root: Path, file: str) -> dict[str, Any]:
-    """Return a YAML file's mapping; an empty one where the file is missing or has a mistake, which others report."""
+    """Return the mapping in a YAML file; an empty mapping for an unusable file.
+
+    A file is unusable if it is missing, is not valid YAML, or holds no mapping. Other checks report the mistake.
+    """
     try:
         content = read_yaml(root, file)
     except ConfigError:

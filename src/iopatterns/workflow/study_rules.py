@@ -18,7 +18,7 @@ def figures(conf: config.Config, *studies: str) -> list[str]:
 
 
 def traces(conf: config.Config, study: str) -> list[str]:
-    """Return the files of the user's own traces, if the study's notebook shows them."""
+    """Return the paths of the converted user traces that a study's notebook shows."""
     notebook = conf.root / f"notebooks/{study}.ipynb"
     if not (conf.traces and notebook.exists()):
         return []

@@ -8,9 +8,10 @@ from iopatterns.measuring.fio.process import run
 
 
 def fill(descriptor: int, size_bytes: int) -> None:
-    """Write the first part of an open file or block device once, sequentially, with incompressible data.
+    """Fill the start of an open file or block device with incompressible data.
 
-    The writes bypass the page cache and are flushed. A file must have the size already: fio would delete a shorter one.
+    fio writes the first ``size_bytes`` bytes once, sequentially. The writes bypass the page cache and are
+    flushed. A file must have at least this size before the call: fio would delete a shorter file.
 
     Raises:
         FioError: fio failed.
