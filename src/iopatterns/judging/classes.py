@@ -89,7 +89,9 @@ class FitProvenance:
 
 
 def check_statements(folder: Path, sources: Path, study: str) -> None:
-    """Raise ClassesError if a model names a statement that a study does not make, or a study that does not exist.
+    """Raise ClassesError if a model names a statement that a study does not make, or misspells a study.
+
+    A model may name a study that the project does not have: models outlive the studies for which they were made.
 
     Args:
         folder: The folder of models.
@@ -104,9 +106,9 @@ def check_statements(folder: Path, sources: Path, study: str) -> None:
                 its_study, _, name = pattern.partition("/")
                 if not (sources / its_study).is_dir():
                     there = sorted(each.name for each in sources.iterdir() if each.is_dir())
-                    raise ClassesError(
-                        f"{where}: there is no study '{its_study}' in data/published.{nearest(its_study, there)}"
-                    )
+                    if near := nearest(its_study, there):
+                        raise ClassesError(f"{where}: there is no study '{its_study}' in data/published.{near}")
+                    continue
                 if its_study != study:
                     continue
                 known = known or _statements(sources / study)

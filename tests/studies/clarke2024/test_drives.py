@@ -7,6 +7,7 @@ from support import ROOT
 from twins import a_second, iops, mean_fit_errors
 
 from iopatterns.analysis import published
+from iopatterns.twin import models
 
 pytestmark = pytest.mark.slow
 
@@ -47,3 +48,13 @@ def test_errors_of_the_published_values_are_small() -> None:
     fitted, predicted = mean_fit_errors("wsl-ssd")
     assert fitted <= 0.01
     assert predicted <= 0.05
+
+
+def test_a_fit_keeps_what_a_parameter_was_chosen_for(tmp_path: Path) -> None:
+    drive = models.load("wsl-ssd")
+    assert drive.chosen_for["link.rate"]
+    models.write(drive, tmp_path / "new.yaml", {"link.rate": 500_000_000}, "a fit", drive.fit)
+    written = models.load(tmp_path / "new.yaml")
+    assert (written.values["link.rate"], written.sources["link.rate"][1]) == (500_000_000, "a fit")
+    assert written.chosen_for == drive.chosen_for
+    assert written.replaced(drive.values).digest == drive.digest

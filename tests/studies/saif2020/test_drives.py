@@ -4,6 +4,7 @@ import numpy as np
 from support import ROOT
 
 from iopatterns import twin
+from iopatterns.twin import models
 from iopatterns.twin.fitting import published_points, simulate
 
 
@@ -17,3 +18,8 @@ def test_errors_of_the_fitted_and_the_predicted_values_of_tables_2_and_3_are_sma
     assert (len(errors[False]), len(errors[True])) == (20, 4)
     assert np.mean(errors[False]) <= 0.05
     assert np.mean(errors[True]) <= 0.20
+
+
+def test_what_a_parameter_was_chosen_for_is_described() -> None:
+    sources = {row[0]: row[3] for row in models.describe(models.load("px05smb040"))}
+    assert sources["mode_page.FSW"].endswith("; chosen for saif2020/fsw-no-effect")
