@@ -227,7 +227,9 @@ def test_a_write_cache_is_put_back_after_a_kill_and_so_is_the_kernel_s_view(
 def test_a_write_cache_that_something_else_changes_ends_the_run(said: dict[str, Section]) -> None:
     section = said["scsi changed meanwhile"]
     # restore leaves alone what is being measured, and the measurement finds what sdparm has changed
-    assert re.search(r"a: /dev/sd[a-z]+ is being measured by process \d+; WCE, write_cache", section.output)
+    assert re.search(
+        r"a: /dev/sd[a-z]+ is being measured by process \d+, which will restore WCE, write_cache", section.output
+    )
     assert "restore ends with 0" in section.output
     assert states(section) == ["WCE 0, write through", "WCE 1, write back"]
     assert section.status == 1

@@ -10,7 +10,7 @@ import yaml
 from support import FIXTURE, Project, copy_project, pdf_text
 
 STUDY = "config/studies/tiny.yaml"
-DRIVES = ["c400", "scratch"]
+DRIVES = ["mine", "scratch"]
 TOOLS_OF_A_DRIVE = {"fio", "sdparm", "sg_modes"}
 
 
@@ -20,6 +20,8 @@ def little(root: Path) -> Project:
     experiments = yaml.safe_load((FIXTURE / STUDY).read_text())["experiments"]
     project.edit(STUDY, experiments={name: experiments[name] for name in ("initial", "refusing")})
     project.edit("config/config.yaml", drives=DRIVES, runtime="50 ms")
+    # archives have the names of drives, and a study defines its own: `mine` is a name of the user's
+    project.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
     return project
 
 
@@ -125,7 +127,7 @@ def test_colophon_says_that_the_drives_were_measured_elsewhere(measured: Project
     said = analysed.iopatterns("summary", "--since", "0")
     assert "scratch (archive of kind file: scratch.tar.xz)" in said.stdout
     assert "nothing had to be measured anew" in said.stdout
-    assert "not compared: c400, scratch came out of archives" in said.stdout
+    assert "not compared: mine, scratch came out of archives" in said.stdout
 
 
 def test_a_second_run_does_nothing(analysed: Project) -> None:
@@ -153,7 +155,7 @@ def test_a_deleted_raw_file_comes_back_out_of_the_archive(office: Project) -> No
     done = office.snakemake(str(gone.relative_to(office.root)))
     assert done.returncode == 0, done.stdout
     assert "Unpacking scratch" in done.stdout
-    assert "Unpacking c400" not in done.stdout
+    assert "Unpacking mine" not in done.stdout
     assert gone.read_bytes() == before
 
 
@@ -196,7 +198,7 @@ def test_more_repetitions_than_packed_are_told_with_cell_and_both_numbers(office
     office.edit("config/config.yaml", repetitions=5)
     wrong = office.snakemake("-n")
     assert wrong.returncode == 2
-    assert "c400.tar.xz holds 2 executions of the cell tiny/read-4k-j1-" in wrong.stdout
+    assert "mine.tar.xz holds 2 executions of the cell tiny/read-4k-j1-" in wrong.stdout
     assert "repetitions asks for 5" in wrong.stdout
     assert "Traceback" not in wrong.stdout
 

@@ -134,7 +134,7 @@ def reported(cluster: slurm.Cluster, disk: Loop, module_disk_folder: Path) -> tu
     project.edit("config/drives.yaml", disk=entry(disk, B, destroy=disk.serial), scratch={**here, "host": A})
     project.edit("config/config.yaml", drives=["scratch", "disk", TWIN])
     study = yaml.safe_load((project.root / STUDY).read_text())
-    project.edit(STUDY, levels={**study["levels"], "small_and_usual": ["4k"]})
+    project.edit(STUDY, levels={**study["levels"], "small": ["4k"]})
     done = run(cluster, project, "--config", "runtime=100 ms")
     assert done.returncode == 0, f"{done.stdout}\n{cluster.logs()}"
     return project, done.stdout
@@ -315,7 +315,7 @@ def test_a_host_that_the_cluster_does_not_have_is_told_with_the_nearest(
 def test_where_slurm_does_not_answer_that_is_told(ready_made: Project) -> None:
     said = ready_made.iopatterns("hosts")
     assert said.returncode == 1
-    assert said.stdout.startswith("sinfo: ")
+    assert said.stdout.startswith("iopatterns: error: sinfo: ")
     assert "Does Slurm run?" in said.stdout
     assert "Traceback" not in said.stdout
 

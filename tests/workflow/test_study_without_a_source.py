@@ -25,7 +25,7 @@ STUDY = {
 def alone(module_disk_folder: Path) -> Project:
     """A run of that study alone, on a twin."""
     project = copy_project(module_disk_folder / "project")
-    assert project.iopatterns("study", "mine").returncode == 0
+    assert project.iopatterns("study", "new", "mine").returncode == 0
     (project.root / "config/studies/mine.yaml").write_text(yaml.safe_dump(STUDY))
     project.edit("config/config.yaml", studies=["mine"], drives=["c400"], runtime="20 ms", file_size="64 MiB")
     done = project.snakemake()

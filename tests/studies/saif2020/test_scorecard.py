@@ -50,7 +50,7 @@ def expected_of(root: Path) -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with the recorded measurement, its scorecard and the expectations; not to be written to."""
-    return lay_out_recorded(tmp_path_factory.mktemp("recorded") / "project")
+    return lay_out_recorded(tmp_path_factory.mktemp("recorded") / "project", [STUDY])
 
 
 @pytest.fixture(scope="module")
