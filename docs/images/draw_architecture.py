@@ -42,9 +42,7 @@ PLACES = {
     "outputs": Place(f"{_PACKAGE}/analysis/outputs.py", "Outputs", "tests/unit/test_tables.py"),
     "published": Place(f"{_PACKAGE}/analysis/published.py", "load", "tests/unit/test_published.py"),
     "judging": Place(f"{_PACKAGE}/judging/claims.py", "Judge", "tests/unit/judging/test_criteria.py"),
-    "scorecard": Place(
-        f"{_PACKAGE}/judging/scorecard.py", "judge", "tests/unit/judging/test_claims_of_studies.py"
-    ),
+    "scorecard": Place(f"{_PACKAGE}/judging/scorecard.py", "judge", "tests/unit/judging/test_claims_of_studies.py"),
     "paper": Place(f"{_PACKAGE}/workflow/report.py", "compile_report", "tests/unit/test_report.py"),
     # ---- the life of a request
     "start": Place(f"{_PACKAGE}/twin/running.py", "run", "tests/twin/test_fio.py"),

@@ -23,7 +23,6 @@ rule report:
     log:
         f"{RESULTS}/logs/report.log",
     params:
-        results=RESULTS,
         titles=study_rules.titles(CONF),
     message:
         f"Typesetting {RESULTS}/report.pdf"

@@ -1,11 +1,11 @@
 # The scorecard: what became of every published number and claim of the sources.
 rule judge:
     input:
-        measurements=expand(
-            RESULTS + "/measurements/{study}.{kind}",
-            study=study_rules.judged(CONF),
-            kind=["parquet", "tuning.json"],
-        ),
+        measurements=[
+            f"{RESULTS}/measurements/{study}.{kind}"
+            for study in study_rules.judged(CONF)
+            for kind in ("parquet", "tuning.json")
+        ],
         published=[
             *study_rules.claimed(CONF),
             *study_rules.published(CONF, *CELLS.studies),
@@ -24,7 +24,6 @@ rule judge:
         method=CONF.interval,
         models=twin_models.by_drive(CONF),
         config=config,
-        results=RESULTS,
     message:
         "Holding the sources' claims against what was measured"
     script:
@@ -37,9 +36,7 @@ rule scorecard:
         f"{RESULTS}/scorecard.json",
     log:
         f"{RESULTS}/logs/scorecard.log",
-    params:
-        results=RESULTS,
     message:
         "The scorecard, compared with what is expected of each study"
     shell:
-        "iopatterns scorecard --results {params.results:q} 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}"
+        'iopatterns scorecard --results "$(dirname {input:q})" 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}'

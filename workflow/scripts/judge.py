@@ -12,7 +12,7 @@ from iopatterns.workflow import ablation
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
-parameters = snakemake.params
+parameters, results = snakemake.params, str(Path(snakemake.output[0]).parent)
 with command_line.errors_reported("iopatterns"):
     configured = config.load(Path.cwd(), parameters.config)
     ablated = ablation.load(Path.cwd(), parameters.config)
@@ -24,10 +24,10 @@ with command_line.errors_reported("iopatterns"):
             method=parameters.method,
             models=parameters.models,
             ablation=ablated.get(study),
-            results=parameters.results,
+            results=results,
         )
         | {"configuration": default.described(configured, study)}
         for study in parameters.studies
     }
-    scorecard.write(Path.cwd(), judged, parameters.results)
+    scorecard.write(Path.cwd(), judged, results)
 progress.took("analysis")

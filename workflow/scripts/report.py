@@ -18,6 +18,6 @@ studies: dict[str, Any] = {
 }
 files.write_json(Path(snakemake.output.colophon), colophon(studies))
 with command_line.errors_reported("iopatterns"):
-    inputs = {"results": f"/{snakemake.params.results}"}
+    inputs = {"results": f"/{Path(snakemake.output.pdf).parent}"}
     compile_report(snakemake.input.source, snakemake.output.pdf, inputs=inputs)
 progress.took("report")
