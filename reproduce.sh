@@ -165,10 +165,12 @@ setup) set_up ;;
 lab)
     shift
     set_up
-    if [ "${1:-}" = save ]; then
+    case "${1:-}" in
+    save)
         shift
         exec iopatterns lab save "$@"
-    fi
+        ;;
+    esac
     iopatterns lab copy
     options=(--ServerApp.root_dir="$PWD" --LabApp.default_url=/lab/tree/notebooks/working/explore.ipynb)
     options+=(--LabApp.app_settings_dir="$PWD/envs/jupyterlab") # it asks no other host for news or newer versions

@@ -47,7 +47,7 @@ def test_a_kernel_that_is_not_built_is_told_with_the_line_that_builds_it(tmp_pat
         (("--wall-limit", "0.1 s"), "less than a second"),
         (("--folder", "/no/such"), "no such folder"),
         (("--fs", "none", "--mount-options", "discard"), "leave out"),
-        (("--fs", "none", "--fs-size", "1 GiB"), "leave out --fs-size"),
+        (("--fs", "none", "--fs-size", "1 GiB"), "leave out --mkfs-options, --mount-options and --fs-size"),
         (("--fs-size", "1k"), "Give 1 MiB or more"),
         (("--fs-size", "900 GiB"), "no more than the drive has"),
         (("--trace-all",), "give --trace, too"),

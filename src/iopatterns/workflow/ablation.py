@@ -11,7 +11,7 @@ import yaml
 from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.configuration import config, drive_entries, grid, kinds, schemas, sources, study_files
+from iopatterns.configuration import config, drive_entries, grid, kinds, schemas, study_files
 from iopatterns.raw import cells, tuning_steps
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
@@ -235,8 +235,8 @@ def studies(conf: config.Config) -> list[str]:
 
 
 def claims(root: Path, study: str) -> list[dict[str, Any]]:
-    """Return the claims of a study's source, as its claims.yaml has them; none where it claims nothing."""
-    if not sources.has_published(root, study):
+    """Return the claims in a study's claims.yaml; none without the file, which the check of all inputs reports."""
+    if not (root / _claims_file(study)).exists():
         return []
     found: list[dict[str, Any]] = yaml_schema.read_yaml(root, _claims_file(study)).get("claims", [])
     return found
