@@ -97,8 +97,8 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
         (
             STUDY,
             "experiments:",
-            "twins: {used: {modell: c400}}\nexperiments:",
-            ["used: unknown key 'modell'", "Did you mean 'model'?"],
+            "twins: {used: {mdel: c400}}\nexperiments:",
+            ["used: unknown key 'mdel'", "Did you mean 'model'?"],
         ),
         (DRIVES, "\n  kind: file", "\n  set: {a: 1}\n  kind: file", ["scratch.set: belongs to kind 'twin'"]),
         (DRIVES, "\n  kind: file", "\n  host: node 7\n  kind: file", ["scratch.host: 'node 7' is not valid", "sinfo"]),
