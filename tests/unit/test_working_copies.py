@@ -61,6 +61,15 @@ def test_edits_are_kept_until_they_are_copied_back(root: Path) -> None:
     assert working_copies.lay_out(root) == []
 
 
+def test_a_notebook_of_the_user_in_the_place_of_a_copy_is_kept(root: Path) -> None:
+    working_copies.lay_out(root)
+    copy = root / "notebooks/working/tiny.ipynb"
+    edit(copy, 1, "print(2)")
+    (root / "notebooks/working/.tiny.base").unlink()
+    assert working_copies.lay_out(root) == ["tiny"]
+    assert "print(2)" in copy.read_text()
+
+
 def test_outputs_of_cells_that_were_not_edited_stay_as_committed(root: Path) -> None:
     working_copies.lay_out(root)
     copy = root / "notebooks/working/tiny.ipynb"

@@ -26,7 +26,7 @@ class DriveName(CompletedName):
 
 
 class StudyName(CompletedName):
-    """The name of a study, which is that of its file in config/studies."""
+    """A command-line argument that names a study: NAME for the file config/studies/NAME.yaml."""
 
     name = "study"
 

@@ -41,7 +41,9 @@ def lay_out(root: Path) -> list[str]:
     for path in sorted((root / NOTEBOOKS).glob("*.ipynb")):
         copy = root / COPIES / path.name
         base = _base(copy)
-        if copy.exists() and base.exists() and _sources(_read(copy)) != _sources(_replaced(_read(base), _OUTPUTS)):
+        # a copy whose base is missing may be the user's own notebook: only an exact copy is replaced
+        before = base if base.exists() else path
+        if copy.exists() and _sources(_read(copy)) != _sources(_replaced(_read(before), _OUTPUTS)):
             edited.append(path.stem)
             continue
         _write(copy, _replaced(_read(path), _OUTPUTS))
