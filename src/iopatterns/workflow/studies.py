@@ -1,6 +1,6 @@
 """The studies of the project: what each is, and what is wrong with it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ def problems(root: Path, study: str) -> list[str]:
 def overview(root: Path, study: str) -> str:
     """Return for people a study's title, extent and files."""
     lines = [f"{study}: {_title(root, study)}", f"  {', '.join(_extent(root, study))}"]
-    lines += [f"  {path}{_count(root / path)}" for path in study_files.places_of(root, study)]
+    files = study_files.files_of(root, study)
+    lines += [f"  {place}{_count(root / place, files, root)}" for place in study_files.places_of(root, study)]
     return "\n".join(lines)
 
 
@@ -102,11 +103,11 @@ def _extent(root: Path, study: str) -> Iterator[str]:
     yield _number(len(claims), "claim") if isinstance(claims, list) and claims else "no claims"
 
 
-def _count(path: Path) -> str:
-    """Return the number of files in a folder, in parentheses; nothing for a file."""
-    if path.is_symlink() or not path.is_dir():
+def _count(place: Path, files: Iterable[Path], root: Path) -> str:
+    """Return the number of a study's files in a folder, in parentheses; nothing for a file."""
+    if place.is_symlink() or not place.is_dir():
         return ""
-    return f" ({_number(sum(each.is_file() for each in path.rglob('*')), 'file')})"
+    return f" ({_number(sum((root / file).is_relative_to(place) for file in files), 'file')})"
 
 
 def _number(count: int, noun: str) -> str:
