@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import click
 import pytest
 import yaml
-from support import ROOT, cell_on_a_file
+from support import ROOT, file_cell
 
 from iopatterns.cli import iopatterns_command
 from iopatterns.configuration import drive_entries, study_files
@@ -286,7 +286,7 @@ def test_every_target_and_key_given_to_snakemake_is_one(name: str) -> None:
     rules = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "Snakefile", *ROOT.glob("workflow/rules/*")])
     targets = set(re.findall(r"^rule (\w+):", rules, flags=re.MULTILINE))
     targets |= set(re.findall(r'^    name:\n        "([\w-]+)"$', rules, flags=re.MULTILINE))
-    targets |= {f"twin_of_{drive}" for drive in (*drive_entries.read(ROOT).entries, "labdisk")}
+    targets |= {f"twin_of_{drive}" for drive in (*drive_entries.read_drive_entries(ROOT).entries, "labdisk")}
     # what a rule takes for itself is no key of the configuration
     keys = set(yaml.safe_load(page_of("config/config.yaml"))) | set(re.findall(r'config\.pop\("(\w+)"', rules))
     wrong = []
@@ -356,8 +356,8 @@ def described(content: object) -> Iterator[str]:
 
 
 def test_every_key_of_a_sidecar_is_described(disk_folder: Path) -> None:
-    specification = cell_on_a_file(disk_folder)
-    raw = disk_folder / "data/raw/test/study" / f"cell-{cells.digest(specification)[:8]}" / "01.json"
+    specification = file_cell(disk_folder)
+    raw = disk_folder / "data/raw/test/study" / f"cell-{cells.specification_digest(specification)[:8]}" / "01.json"
     command = [sys.executable, "-m", "iopatterns", "measure", "--specification", json.dumps(specification), str(raw)]
     subprocess.run(command, cwd=disk_folder, check=True)
     content = json.loads(raw.with_name("01.sidecar.json").read_text(encoding="utf-8"))
@@ -367,6 +367,6 @@ def test_every_key_of_a_sidecar_is_described(disk_folder: Path) -> None:
 def test_the_example_of_a_sidecar_is_one() -> None:
     (text,) = re.findall(r"^```json\n(.*?)^```", RAW_FILES, flags=re.MULTILINE | re.DOTALL)
     example = json.loads(text)
-    assert f"-{cells.digest(example['specification'])[:8]}`" in RAW_FILES
+    assert f"-{cells.specification_digest(example['specification'])[:8]}`" in RAW_FILES
     assert example["randseed"] == cells.randseed(example["specification"], example["execution"])
     assert [key for key in described(example) if key != "…" and f"`{key}`" not in RAW_FILES] == []

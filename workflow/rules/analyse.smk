@@ -32,15 +32,15 @@ for study in CELLS.studies:
             notebook=ancient(f"notebooks/{study}.ipynb"),
             measurements=f"{RESULTS}/measurements/{study}.parquet",
             tuning=f"{RESULTS}/measurements/{study}.tuning.json",
-            published=study_rules.published(CONF, study),
-            twins=twin_models.files(CONF),
-            traces=study_rules.traces(CONF, study),
+            published=study_rules.published_files(CONF, study),
+            twins=twin_models.model_files(CONF),
+            traces=study_rules.shown_trace_files(CONF, study),
             code=rule_code.dependencies_of(
                 ROOT, "workflow/scripts/analyse.py", f"notebooks/{study}.ipynb"
             ),
         output:
-            tables=study_rules.tables(CONF, study),
-            figures=study_rules.figures(CONF, study),
+            tables=study_rules.table_files(CONF, study),
+            figures=study_rules.figure_files(CONF, study),
             numbers=f"{RESULTS}/numbers/{study}.json",
         log:
             notebook=f"{RESULTS}/notebooks/{study}.ipynb",
