@@ -23,5 +23,5 @@ def twin_command() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. Exit status 2: wrong usage or model; 1: other failure."""
+    """Run the command line and exit: status 2 for wrong usage or a bad model, 1 for other failures."""
     command_line.run_program(twin_command, "twin", arguments)

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands of `twin` share, and their types."""
+"""Arguments and options of several commands of `twin`, and their types."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,41 +12,41 @@ from iopatterns.twin import state
 
 
 class ModelNameType(CompletedName):
-    """The name of a model in data/twins, or the path of a model file."""
+    """Name of a model in data/twins, or path of a model file; completes names in the shell."""
 
     name = "model"
 
     def names(self) -> Iterable[str]:
-        """Return the names of the models."""
+        """Return the names of the models in data/twins, in any order."""
         return [path.stem for path in Path(state.models_folder()).glob("*.yaml")]
 
 
 class SizeType(click.ParamType[int]):
-    """A size such as 512M, in bytes."""
+    """Size in bytes, given with a unit, such as ``512 MiB``."""
 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return a size in bytes."""
+        """Return the size in bytes; fail with a usage error if the text is not a size."""
         try:
             return units.parse_size(value)
         except ValueError as error:
-            self.fail(f"{error}; give such as '512 MiB'", param, ctx)
+            self.fail(f"{error}; give a size such as '512 MiB'", param, ctx)
 
 
 class DurationType(click.ParamType[int]):
-    """A time such as 10min, in whole seconds."""
+    """Time in whole seconds, given with a unit, such as ``10 min``."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return a time in seconds, at least one second."""
+        """Return the time in seconds; fail with a usage error if it is not a time of at least one second."""
         if isinstance(value, int):
             return value
         try:
             seconds = units.parse_duration_us(value) // 1_000_000
         except ValueError as error:
-            self.fail(f"{error}; give such as '10 min'", param, ctx)
+            self.fail(f"{error}; give a time such as '10 min'", param, ctx)
         if seconds < 1:
             self.fail(f"{value!r} is less than a second", param, ctx)
         return seconds
@@ -75,7 +75,15 @@ SKIP_BAD_OPTION = click.option("--skip-bad", is_flag=True, help="Skip and count 
 
 
 def state_folder_of(model: str, folder: Path | None) -> Path:
-    """Return the folder for the settings of a drive, by default that of its model. Raises TwinError for no model."""
+    """Return the state folder of a simulated drive.
+
+    Args:
+        model: Name of a model, or path of a model file.
+        folder: The folder that the user gave; None for the default folder of the model.
+
+    Raises:
+        TwinError: The model does not exist.
+    """
     from iopatterns.twin import models
 
     path = models.find_model_file(model)

@@ -47,9 +47,9 @@ def _print_text(model: "Model") -> None:
     click.echo("  " + ", ".join(f"{key} {value}" for key, value in model.identity.items()))
     group = ""
     for name, value, provenance, source, meaning in models.parameter_rows(model):
-        its_group, short_name = name.split(".")
-        if its_group != group:
-            group = its_group
+        new_group, short_name = name.split(".")
+        if new_group != group:
+            group = new_group
             click.echo(f"\n{group}")
         click.echo(f"  {short_name:<22} {value:<20} {provenance:<10} {meaning}")
         click.echo(f"  {'':<22} {'':<20} {'':<10} ({source})")

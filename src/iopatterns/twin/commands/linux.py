@@ -1,5 +1,6 @@
 """`twin linux`."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +90,16 @@ def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     The drive of the guest, /dev/vda, is the simulated drive MODEL. The guest runs in virtual time.
 
     COMMAND is a program of this host and runs as an ordinary user. The file system of the drive is mounted at
-    /mnt/drive; with --fs none the command uses the bare drive /dev/vda ({drive}). All other files of the host are
+    /mnt/drive; with --fs none, COMMAND uses the bare drive /dev/vda ({drive}). All other files of the host are
     read-only.
 
-    The output and the exit status are those of COMMAND. The exit status is 124 if the wall-clock limit is reached and
-    125 if the guest fails.
+    `twin linux` prints the output of COMMAND and exits with its status. The status is 124 if the wall-clock limit is
+    reached and 125 if the guest fails.
     """
     from iopatterns.twin import linux
 
     words = command[1:] if command[0] == "--" else command
     if not words:
-        raise click.UsageError("needs a command after --")
+        raise click.UsageError("requires a command after --")
     given = {name: value for name, value in options.items() if value is not None}
-    linux.run_and_exit(model, words, linux.LinuxOptions(**given))
+    sys.exit(linux.run_in_linux(model, words, linux.LinuxOptions(**given)).returncode)

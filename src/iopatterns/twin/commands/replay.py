@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -31,14 +32,11 @@ from iopatterns.twin.commands.arguments import (
 def command(  # noqa: PLR0917 - click passes arguments by name
     model: str,
     trace: Path,
-    depth: int | None,
-    threads: int,
-    output: Path | None,
-    counters_file: Path | None,
     interval: str | None,
     interval_bytes: str | None,
     settings: tuple[str, ...],
     skip_bad: bool,
+    **options: Any,
 ) -> None:
     """Replay the block trace TRACE on MODEL without fio.
 
@@ -49,18 +47,14 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     from iopatterns.twin import counters, models, traces
     from iopatterns.twin.trace_replay import replay_to_files
 
-    loaded = models.load_model(model).overridden(settings) if settings else models.load_model(model)
     skipped = traces.SkippedLines() if skip_bad else None
     summary, totals = replay_to_files(
-        loaded,
+        models.load_model(model).overridden(settings),
         trace,
-        depth=depth,
-        threads=threads,
-        output=output,
-        counters_file=counters_file,
         interval_ns=counters.parse_interval_ns(interval),
         interval_bytes=counters.parse_interval_bytes(interval_bytes),
         skipped=skipped,
+        **options,
     )
-    left_out = {} if skipped is None else {"skipped": skipped.report()}
-    click.echo(json.dumps({"summary": summary, **left_out, "counters": totals}, indent=2))
+    skipped_count = {} if skipped is None else {"skipped": skipped.report()}
+    click.echo(json.dumps({"summary": summary, **skipped_count, "counters": totals}, indent=2))
