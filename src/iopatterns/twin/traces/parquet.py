@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iopatterns.base.input_file import MAX_NUMBER, printable
+from iopatterns.base.input_file import printable
+from iopatterns.base.numeric_columns import checked_numbers
 from iopatterns.base.parquet import write_tables
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces.form import (
@@ -71,13 +72,12 @@ def _convert_batch(batch: Any, times: dict[str, str], factor: int) -> tuple[dict
     faults: dict[int, str] = {}
     piece = {"operation": _operations(batch.column("operation"), faults)}
     for column in ("offset_bytes", "size_bytes"):
-        numbers = _numbers(batch.column(column), column, faults, "whole number of bytes from 0 to 2^62")
+        numbers = checked_numbers(batch.column(column), column, faults, "whole number of bytes from 0 to 2^62")
         piece[column] = numbers.astype(np.uint64)
     for column, name in times.items():
-        is_arrival = column == "arrival_ns"
-        unit = factor if is_arrival else 1
-        piece[column] = _numbers(
-            batch.column(name), name, faults, "time from 0 to 146 years", unit, may_be_unknown=not is_arrival
+        unit, unknown = (factor, None) if column == "arrival_ns" else (1, UNKNOWN_TIME)
+        piece[column] = checked_numbers(
+            batch.column(name), name, faults, "time from 0 to 146 years", unit, unknown=unknown
         )
     earlier = piece.get("arrival_ns")
     for column in ("dispatched_ns", "completed_ns"):
@@ -104,41 +104,6 @@ def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
         name = names[codes[at]] if codes[at] < len(names) else None
         faults.setdefault(int(at), f"no operation '{printable(name)}'. Valid: {', '.join(OPERATIONS)}")
     return numbers.astype(np.uint8)
-
-
-def _numbers(
-    column: Any, name: str, faults: dict[int, str], expected: str, factor: int = 1, *, may_be_unknown: bool = False
-) -> np.ndarray:
-    """Return a column multiplied by a factor, as int64; add the problems of faulty rows to ``faults``.
-
-    Sizes and offsets must be whole numbers; fractions of a nanosecond are rounded.
-
-    Args:
-        column: The column (pyarrow.Array).
-        name: Name of the column, for messages.
-        faults: Problems by row.
-        expected: Description of the valid numbers, for messages. Fractions are faulty if it begins with "whole".
-        factor: The factor.
-        may_be_unknown: Whether a missing value is valid; it becomes `UNKNOWN_TIME`.
-    """
-    import pyarrow as pa
-
-    null = column.is_null().to_numpy(zero_copy_only=False)
-    if pa.types.is_integer(column.type):
-        given: np.ndarray = column.fill_null(0).to_numpy(zero_copy_only=False)
-    else:
-        given = pd.to_numeric(column.to_pandas(), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    with np.errstate(invalid="ignore", over="ignore"):
-        as_float = given.astype(np.float64) * factor
-        bad = ~((as_float >= 0) & (as_float < MAX_NUMBER)) & ~(null & may_be_unknown)
-        if expected.startswith("whole"):
-            bad |= as_float != np.floor(as_float)
-        bad |= null & (not may_be_unknown)
-        scaled = given * factor if given.dtype.kind != "f" else np.round(given * factor)
-        numbers: np.ndarray = np.where(null | bad, 0, scaled).astype(np.int64)
-    for at in np.flatnonzero(bad):
-        faults.setdefault(int(at), f"{name} is '{printable(column[int(at)])}', not a {expected}")
-    return np.where(null, UNKNOWN_TIME, numbers) if may_be_unknown else numbers
 
 
 def read_phases(path: Path) -> dict[str, int]:
