@@ -156,13 +156,12 @@ def test_files_have_the_given_prefix(tmp_path: Path) -> None:
 def test_files_follow_one_another_on_a_bare_drive(tmp_path: Path) -> None:
     calls = [Call(0, 0, "write", "a", 0, 5000), Call(1, 0, "write", "b", 4000, 200), Call(1, 1, "read", "a", 0, 1)]
     trace = trace_of([*calls, Call(1, 2, "fsync", "a")])
-    logs = replaying.to_drive_iologs(trace, tmp_path / "logs", offset_bytes=2**20)
+    logs = replaying.to_drive_iologs(trace, tmp_path / "logs")
     lines = [logs.logs[process].read_text().splitlines()[1:] for process in (0, 1)]
-    begin = 2**20
-    assert lines[0] == ["drive add", "drive open", f"drive write {begin} 8192", "drive close"]
-    requests = [f"drive write {begin + 8192} 8192", f"drive read {begin} 4096"]
+    assert lines[0] == ["drive add", "drive open", "drive write 0 8192", "drive close"]
+    requests = ["drive write 8192 8192", "drive read 0 4096"]
     assert lines[1][2:] == [*requests, "drive sync 0 0", "drive close"]
-    assert logs.sizes_bytes == {"drive": begin + 8192 + 8192}
+    assert logs.sizes_bytes == {"drive": 16384}
     os.truncate(os.open(tmp_path / "dev", os.O_CREAT | os.O_RDWR), logs.sizes_bytes["drive"])
     jobs = replayed(logs.job_file({"thread": 1, "ioengine": "psync", "replay_redirect": "dev"}), tmp_path)
     assert transferred(jobs) == [(0, 0, 1, 8192), (1, 4096, 1, 8192)]

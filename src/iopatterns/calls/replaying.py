@@ -29,6 +29,7 @@ from iopatterns.calls.form import CALL_KINDS, Call, CallsError, Trace
 _SYNCS = {"fsync": "sync", "fdatasync": "datasync"}
 _MAX_NAME = 100  # characters; fio reads names of up to 256 characters
 _FILL_BYTES = 2**20
+_PAGE_BYTES = 4096
 # File name in a log for a bare drive; replay_redirect replaces it
 _DRIVE = "drive"
 
@@ -92,21 +93,17 @@ def to_drive_iologs(
     folder: Path,
     *,
     processes: Collection[int] | None = None,
-    offset_bytes: int = 0,
-    alignment_bytes: int = 4096,
     timed: bool = False,
 ) -> WrittenIologs:
     """Write an I/O log for each process that reads or writes, for a replay on a bare drive.
 
     The accessed parts of the files follow one another on the drive, in the order in which the trace first accesses
-    them. Requests are extended to multiples of the alignment, like the pages of a file system.
+    them. Requests are extended to multiples of 4 KiB, like the pages of a file system.
 
     Args:
         trace: The trace.
         folder: Folder for the logs, which are named ``TRACE.PROCESS.log``.
         processes: The processes; None for all.
-        offset_bytes: Offset of the first file on the drive.
-        alignment_bytes: Alignment of the requests.
         timed: See `to_iologs`.
 
     Raises:
@@ -117,11 +114,11 @@ def to_drive_iologs(
         for row in _rows(piece, processes):
             if row.size_bytes and CALL_KINDS[row.call] in {"read", "write"}:
                 ends[row.file] = max(ends.get(row.file, 0), row.offset_bytes + row.size_bytes)
-    starts, end = {}, offset_bytes
+    starts, end = {}, 0
     for file, file_end in ends.items():
         starts[file] = end
-        end += -(-file_end // alignment_bytes) * alignment_bytes
-    logs = _write_logs(trace, folder, processes, lambda: _OnDrive(starts, alignment_bytes), timed)
+        end += -(-file_end // _PAGE_BYTES) * _PAGE_BYTES
+    logs = _write_logs(trace, folder, processes, lambda: _OnDrive(starts), timed)
     return WrittenIologs(logs, {_DRIVE: end}, dict.fromkeys(starts, _DRIVE))
 
 
@@ -252,9 +249,8 @@ class _OnFiles:
 class _OnDrive:
     """Makes the lines in the log of one process, for a replay on a bare drive."""
 
-    def __init__(self, starts: Mapping[str, int], alignment_bytes: int) -> None:
+    def __init__(self, starts: Mapping[str, int]) -> None:
         self._starts = starts
-        self._alignment = alignment_bytes
         self._is_open = False
 
     def lines(self, row: Call) -> Iterator[str]:
@@ -266,8 +262,9 @@ class _OnDrive:
             if not self._is_open:
                 self._is_open = True
                 yield from (f"{_DRIVE} add", f"{_DRIVE} open")
-            begin = self._starts[row.file] + row.offset_bytes // self._alignment * self._alignment
-            end = self._starts[row.file] - (row.offset_bytes + row.size_bytes) // -self._alignment * self._alignment
+            start, row_end = self._starts[row.file], row.offset_bytes + row.size_bytes
+            begin = start + row.offset_bytes // _PAGE_BYTES * _PAGE_BYTES
+            end = start - row_end // -_PAGE_BYTES * _PAGE_BYTES
             yield f"{_DRIVE} {kind} {begin} {end - begin}"
 
     def end(self) -> Iterator[str]:

@@ -9,8 +9,8 @@ import hashlib
 import heapq
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -24,29 +24,22 @@ STAND_IN_FORM = "stand-in"
 _KB = 1024
 
 
-@dataclass(frozen=True)
-class SourcedValue:
+class SourcedValue(NamedTuple):
     """A parameter of a stand-in with its source.
 
     Attributes:
         value: The value.
-        basis: Whether the paper states the value, or it is assumed.
         why: Place in the paper, or reason of the assumption.
+        basis: Whether the paper states the value, or it is assumed.
     """
 
     value: Any
-    basis: Literal["stated", "assumed"]
     why: str
+    basis: Literal["stated", "assumed"]
 
 
-def _stated(value: object, where: str) -> SourcedValue:
-    return SourcedValue(value, "stated", where)
-
-
-def _assumed(value: object, why: str) -> SourcedValue:
-    return SourcedValue(value, "assumed", why)
-
-
+_stated = partial(SourcedValue, basis="stated")
+_assumed = partial(SourcedValue, basis="assumed")
 _SMALL = "small enough that ten processes are replayed in seconds"
 _MIX = "figures 1 and 2 are not readable as numbers; the caption and the text give the range, below 1 KB to 2048 KB"
 _COMMON = {

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _SERIES = ("queue_depth", "counter", "erase_count", "valid_ratio")
 _RECORD = np.dtype([("time_ns", "<i8"), ("series", "<u2"), ("zero", "<u2"), ("index", "<u4"), ("value", "<f8")])
 _RECORDS_PER_CHUNK = 1_000_000
-_DEFAULT_INTERVAL_NS = 100_000_000
 
 
 def check_table_path(path: Path | str) -> None:
@@ -42,48 +41,24 @@ def table_writer(path: Path, schema: "pyarrow.Schema") -> AbstractContextManager
     return writer
 
 
-def parse_interval_ns(text: str | None) -> int:
-    """Return the time between two snapshots in nanoseconds; 100 ms for None.
-
-    Raises:
-        TwinError: The text is not a time with its unit.
-    """
-    if text is None:
-        return _DEFAULT_INTERVAL_NS
-    try:
-        return units.parse_duration_us(text) * 1000
-    except ValueError as error:
-        raise TwinError(f"--interval: {error}; give a time such as '10 ms'") from None
-
-
-def parse_interval_bytes(text: str | None) -> int:
-    """Return the bytes written between two snapshots; 0 (no limit) for None.
-
-    Raises:
-        TwinError: The text is not a size.
-    """
-    try:
-        return units.parse_size(text) if text else 0
-    except ValueError as error:
-        raise TwinError(f"--interval-bytes: {error}; give a size such as '64 MiB'") from None
-
-
 def counter_variables(path: str, interval: str | None, interval_bytes: str | None) -> dict[str, str]:
     """Return the environment variables that set how often the preload library takes snapshots.
 
     Args:
         path: File for the counters, as given by the user.
-        interval: Virtual time between two snapshots, see `parse_interval_ns`.
-        interval_bytes: Bytes written between two snapshots, see `parse_interval_bytes`.
+        interval: Virtual time between two snapshots; by default 100 ms.
+        interval_bytes: Bytes written between two snapshots; by default no limit.
 
     Raises:
         TwinError: An argument is not valid.
     """
     check_table_path(path)
-    return {
-        "TWIN_COUNTERS_INTERVAL_NS": str(parse_interval_ns(interval)),
-        "TWIN_COUNTERS_INTERVAL_BYTES": str(parse_interval_bytes(interval_bytes)),
-    }
+    try:
+        interval_ns = units.parse_duration_us(interval or "100 ms") * 1000
+        written_bytes = units.parse_size(interval_bytes or "0")
+    except ValueError as error:
+        raise TwinError(f"--interval, --interval-bytes: {error}; give values such as '10 ms' and '64 MiB'") from None
+    return {"TWIN_COUNTERS_INTERVAL_NS": str(interval_ns), "TWIN_COUNTERS_INTERVAL_BYTES": str(written_bytes)}
 
 
 def convert_counters(binary: Path, path: Path) -> None:

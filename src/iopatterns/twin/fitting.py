@@ -320,10 +320,9 @@ def _read_table(path: Path) -> list[MeasuredPoint]:
         if missing:
             raise TwinError(f"{path}, line 1: no column '{missing[0]}'. Required: {', '.join(_COLUMNS)}.")
         return [_point_of_row(row, f"{path}, line {reader.line_num}") for row in reader]
-    except FileNotFoundError:
-        raise TwinError(f"{path}: not readable as a table of points: there is no such file") from None
-    except (files.UnreadableError, UnicodeDecodeError, csv.Error) as error:
-        raise TwinError(f"{path}: not readable as a table of points: {error}") from None
+    except (FileNotFoundError, files.UnreadableError, UnicodeDecodeError, csv.Error) as error:
+        problem = getattr(error, "strerror", None) or error
+        raise TwinError(f"{path}: not readable as a table of points: {problem}") from None
 
 
 def _point_of_row(row: Mapping[str, str], where: str) -> MeasuredPoint:
@@ -387,10 +386,8 @@ def _read_fio(path: Path) -> list[MeasuredPoint]:
     try:
         files.read_bounded(path, _MAX_FIO_BYTES)  # refuses pipes and devices, from which reading may never end
         documents = read_documents(path)
-    except FileNotFoundError:
-        raise TwinError(f"{path}: there is no such file") from None
     except (FioParseError, files.UnreadableError, OSError) as error:
-        raise TwinError(f"{path}: {error}") from None
+        raise TwinError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     points = []
     for document in documents:
         shared = _global_options(document.data)
@@ -552,19 +549,18 @@ def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
             for point, value, error in fitted.compared(predicted=predicted)
         }
 
-    section: dict[str, Any] = {"points": points_source}
-    if fitted.run.settings:
-        section["set"] = dict(fitted.run.settings)
-    if fitted.run.ramp_time_s:
-        section["ramp_time_s"] = fitted.run.ramp_time_s
-    if fitted.run.runtime_s != _RUNTIME_S:
-        section["runtime_s"] = fitted.run.runtime_s
-    section |= {"moved": list(fitted.moved), "fitted": rows(False)}
-    if rows(True):
-        section["predicted"] = rows(True)
-    if fitted.at_bounds:
-        section["at_bounds"] = dict(fitted.at_bounds)
-    return section
+    defaults = {"set": {}, "ramp_time_s": 0.0, "runtime_s": _RUNTIME_S, "predicted": {}, "at_bounds": {}}
+    section = {
+        "points": points_source,
+        "set": dict(fitted.run.settings),
+        "ramp_time_s": fitted.run.ramp_time_s,
+        "runtime_s": fitted.run.runtime_s,
+        "moved": list(fitted.moved),
+        "fitted": rows(False),
+        "predicted": rows(True),
+        "at_bounds": dict(fitted.at_bounds),
+    }
+    return {key: value for key, value in section.items() if key not in defaults or value != defaults[key]}
 
 
 def fit_from_files(

@@ -77,8 +77,8 @@ class LinuxOptions:
     trace: Path | None = None
     trace_all: bool = False
     counters: Path | None = None
-    interval: str | None = None
-    interval_bytes: str | None = None
+    interval_ns: int = 100_000_000
+    interval_bytes: int = 0
     keep: Path | None = None
     folder: Path | None = None
     state: Path | None = None
@@ -177,8 +177,8 @@ def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str
         "settings": folder.absolute(),
         "image": options.keep.absolute() if options.keep else "",
         "folder": options.folder.resolve() if options.folder else "",
-        "interval_ns": recorded.parse_interval_ns(options.interval),
-        "interval_bytes": recorded.parse_interval_bytes(options.interval_bytes),
+        "interval_ns": options.interval_ns,
+        "interval_bytes": options.interval_bytes,
         "seed": options.seed,
         "memory_bytes": options.memory_bytes,
         "queue_depth": options.queue_depth,

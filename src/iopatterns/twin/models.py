@@ -301,11 +301,12 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
             groups.setdefault(group, {})[short] = _closed(value, chosen_for=chosen)
     whole = {"type": "integer", "minimum": 0, "x-hint": "a whole number"}
     plain = {**text, "pattern": r"^[ -~]*$"}  # INQUIRY data are ASCII, and a line break would corrupt Model.text
-    identity = {
-        "vendor": {**plain, "maxLength": 8, "x-hint": "at most 8 characters of ASCII"},
-        "product": {**plain, "maxLength": 16, "x-hint": "at most 16 characters of ASCII"},
-        "revision": {**plain, "maxLength": 4, "x-hint": "at most 4 characters of ASCII, in quotes"},
-        "serial": {**plain, "maxLength": 20, "x-hint": "at most 20 characters of ASCII, in quotes"},
+    lengths = {"vendor": 8, "product": 16, "revision": 4, "serial": 20}
+    identity: dict[str, Any] = {
+        **{
+            name: {**plain, "maxLength": length, "x-hint": f"at most {length} characters of ASCII, in quotes"}
+            for name, length in lengths.items()
+        },
         "naa": {"type": "string", "pattern": "^[0-9a-f]{16}$", "x-hint": "16 hexadecimal digits, in quotes"},
         "rotation_rpm": {**whole, "minimum": 1, "maximum": 65534, "x-hint": "1 for an SSD, or rotations per minute"},
         "form_factor": {**whole, "maximum": 5, "x-hint": "the code of SBC-3: 2 is 3.5 inches, 3 is 2.5 inches"},

@@ -92,7 +92,6 @@ def replay_trace(
     threads: int = 1,
     counters_file: Path | None = None,
     interval_ns: int = 100_000_000,
-    interval_bytes: int = 0,
 ) -> ReplayResult:
     """Replay a trace on a new drive of the model; return the latencies of all requests.
 
@@ -106,7 +105,6 @@ def replay_trace(
         threads: Number of threads that submit requests.
         counters_file: File for the drive's counters over time, .parquet or .csv.
         interval_ns: Simulated time between two snapshots of the counters.
-        interval_bytes: Bytes written between two snapshots; 0 for no limit.
 
     Raises:
         TwinError: The trace or an argument is not valid.
@@ -117,7 +115,7 @@ def replay_trace(
         pieces = traces.read_pieces(Path(trace))
     else:
         pieces = [trace] if isinstance(trace, pd.DataFrame) else trace
-    with session.recording(counters_file, interval_ns, interval_bytes):
+    with session.recording(counters_file, interval_ns, 0):
         done = list(session.run(pieces))
     return ReplayResult(pd.concat(done, ignore_index=True), session.counters(), session.duration_ns)
 
@@ -144,7 +142,7 @@ def replay_to_files(
         output: File for the latencies of all requests (columns of `ReplayResult.latencies`), .parquet or .csv.
         counters_file: See `replay_trace`.
         interval_ns: See `replay_trace`.
-        interval_bytes: See `replay_trace`.
+        interval_bytes: Bytes written between two snapshots; 0 for no limit.
         skipped: Counts faulty lines, which are skipped; None to raise an error at the first.
 
     Raises:

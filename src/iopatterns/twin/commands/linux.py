@@ -12,9 +12,9 @@ from iopatterns.twin.commands.arguments import (
     INTERVAL_BYTES_OPTION,
     INTERVAL_OPTION,
     MODEL_ARGUMENT,
+    SECONDS_TYPE,
     SET_OPTION,
-    DurationType,
-    SizeType,
+    SIZE_TYPE,
 )
 
 
@@ -28,7 +28,7 @@ from iopatterns.twin.commands.arguments import (
     help="File system on the drive, or none for the bare drive.",
 )
 @click.option(
-    "--fs-size", "file_system_bytes", type=SizeType(), help="Size of the file system.  [default: that of the drive]"
+    "--fs-size", "file_system_bytes", type=SIZE_TYPE, help="Size of the file system.  [default: that of the drive]"
 )
 @click.option("--mkfs-options", default="", help="Options for mkfs, as one word.")
 @click.option("--mount-options", default="", help="Options for mount, such as discard,noatime.")
@@ -44,7 +44,7 @@ from iopatterns.twin.commands.arguments import (
     help="Setting in /sys/block/vda/queue, such as wbt_lat_usec=0; may be given several times.",
 )
 @click.option(
-    "--memory", "memory_bytes", type=SizeType(), default="512 MiB", show_default=True, help="Memory of the guest."
+    "--memory", "memory_bytes", type=SIZE_TYPE, default="512 MiB", show_default=True, help="Memory of the guest."
 )
 @click.option("--queue-depth", type=int, default=32, show_default=True, help="Queue depth of the drive.")
 @click.option("--trace", type=FILE_TYPE, help="File for a trace of the requests of the command (.parquet, .csv).")
@@ -66,7 +66,7 @@ from iopatterns.twin.commands.arguments import (
 @click.option(
     "--wall-limit",
     "wall_limit_s",
-    type=DurationType(),
+    type=SECONDS_TYPE,
     default="10 min",
     show_default=True,
     help="Limit of the wall-clock time.",
