@@ -135,25 +135,7 @@ def test_twin_run_writes_counters_as_a_table(tmp_path: Path) -> None:
     assert reads.iloc[-1] == len(depth) / 2
 
 
-@pytest.mark.parametrize("direct", [0, 1])
-def test_a_log_of_another_file_is_refused_and_the_file_is_unchanged(tmp_path: Path, direct: int) -> None:
-    other = tmp_path / "other"
-    other.write_bytes(b"precious" * 1024)
-    log = tmp_path / "io.log"
-    log.write_text(f"fio version 2 iolog\n{other} add\n{other} open\n{other} write 0 4096\n{other} close\n")
-    replay = [*JOB, f"--direct={direct}", f"--read_iolog={log}", "--ioengine=psync"]
-    refused = run(tmp_path, *replay)
-    assert refused.returncode == 2
-    assert "only the drive is simulated" in refused.stderr
-    assert "--replay_redirect={drive}" in refused.stderr
-    assert run(tmp_path, *replay, "--replay_redirect={drive}").returncode == 0
-    assert other.read_bytes() == b"precious" * 1024
-
-
 REFUSED = {
-    "io_uring": (["--ioengine=io_uring", "--rw=read"], "ioengine=libaio"),
-    "mapped memory": (["--ioengine=mmap", "--rw=read"], "ioengine=libaio"),
-    "POSIX AIO": (["--ioengine=posixaio", "--rw=read"], "ioengine=libaio"),
     "processes instead of threads": (["--thread=0", "--rw=read"], "thread=1"),
     "the processor's clock": (["--clocksource=cpu", "--rw=read"], "clock_gettime"),
     "idle profiles": (["--idle-prof=percpu", "--rw=read"], "Leave it out"),

@@ -1,11 +1,9 @@
 """The folders of src/twin include only folders of lower layers, and the build refuses other includes."""
 
 import json
-import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ TWIN = ROOT / "src/twin"
 # The order in CONTRIBUTING
 ORDER = ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive", "scsi", "clock", "preload"]
 ORDER += ["linux", "python"]
-# The folders that a folder may include, if these are fewer than all folders before it
+# The folders that the files of a folder may include; preload and python may include all
 KNOWS = {
     "core": [],
     "host": ["core"],
@@ -31,25 +29,8 @@ KNOWS = {
 }
 
 
-def includes() -> Iterator[tuple[Path, str]]:
-    for path in sorted(TWIN.rglob("*")):
-        if path.suffix in {".h", ".cc"}:
-            for folder in re.findall(r'^#include "(\w+)/', path.read_text(), re.MULTILINE):
-                yield path.relative_to(TWIN), folder
-
-
 def test_the_order_contains_every_folder() -> None:
     assert sorted(path.name for path in TWIN.iterdir() if path.is_dir()) == sorted(ORDER)
-
-
-def test_no_file_includes_a_higher_layer() -> None:
-    wrong = [
-        f"{path} includes {folder}/"
-        for path, folder in includes()
-        if ORDER.index(folder) > ORDER.index(path.parts[0])
-        or folder not in [path.parts[0], *KNOWS.get(path.parts[0], ORDER)]
-    ]
-    assert not wrong, wrong
 
 
 @pytest.fixture(scope="module")

@@ -15,93 +15,35 @@ import pandas as pd
 import patience
 import pytest
 from linux_kernel import FIO, SMALL, fio, let_others_in, linux, needs_kernel, rows, shell
+from support import busy_processors
 from twins import TWIN, command, json_of
 
 from iopatterns.base import schedulers
 from iopatterns.twin import linux as twin_linux
-from iopatterns.twin import models, traces
-from iopatterns.twin.error import TwinError
+from iopatterns.twin import models
 from iopatterns.twin.trace_replay import replay_trace
 
 # whether other users may run this Python, which may be in the home of a user
 FOR_ALL = all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents)
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, needs_kernel]
 WRITES = "dd if=/dev/zero of=a bs=4k count=300 conv=fsync status=none; sync; rm a"
 
 
-def test_a_missing_kernel_is_reported_with_the_command_that_builds_it(tmp_path: Path) -> None:
-    done = linux("--kernel", str(tmp_path / "none"), "--", "true")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert "./reproduce.sh linux" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--fs", "ntfs"), "'ntfs' is not one of"),
-        (("--memory", "much"), "'much' is no size"),
-        (("--memory", "1M"), "Give 64 MiB or more"),
-        (("--queue-depth", "0"), "Valid: 1 to 128"),
-        (("--wall-limit", "0.1 s"), "less than a second"),
-        (("--folder", "/no/such"), "no such folder"),
-        (("--fs", "none", "--mount-options", "discard"), "leave out"),
-        (("--fs", "none", "--fs-size", "1 GiB"), "leave out --mkfs-options, --mount-options and --fs-size"),
-        (("--fs-size", "1k"), "Give 1 MiB or more"),
-        (("--fs-size", "900 GiB"), "not more than the capacity of the drive"),
-        (("--trace-all",), "Give --trace too"),
-        (("--mkfs-options", "'"), "No closing quotation"),
-        (("--keep", "/etc/passwd"), "the file exists"),
-        (("--trace", "trace.txt"), ".parquet or .csv"),
-        (("--set", "capacity.size=no"), "capacity.size"),
-        (("--queue", "wbt_lat_usec"), "not of the form NAME=VALUE"),
-        (("--queue", "../../size=1"), "not of the form NAME=VALUE"),
-    ],
-)
-def test_invalid_options_are_refused(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    (tmp_path / "linux").touch()
-    done = linux("--kernel", str(tmp_path / "linux"), *words, "--", "true")
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("option", "message"), [("--sqthread_poll=1", "polls without pause"), ("--clocksource=cpu", "clock_gettime")]
-)
-def test_options_of_fio_that_stop_virtual_time_are_refused(option: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "linux").touch()
-    done = linux("--kernel", str(tmp_path / "linux"), "--", "fio", "--name=a", "--ioengine=io_uring", option)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-
-
-def test_options_in_a_job_file_are_checked(tmp_path: Path) -> None:
-    job = tmp_path / "job.fio"
-    job.write_text("[a]\nioengine=io_uring\nsqthread_poll=1\n")
-    with pytest.raises(TwinError, match="sqthread_poll"):
-        twin_linux._guest_command(["fio", str(job)])
-
-
-@needs_kernel
 def test_output_and_exit_status_are_those_of_the_command() -> None:
     done = linux("--", "sh", "-c", "echo out; echo err >&2; exit 7")
     assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
 
 
-@needs_kernel
 def test_a_killed_command_gives_128_plus_the_signal() -> None:
     assert linux("--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
 
 
-@needs_kernel
 def test_a_missing_command_is_reported() -> None:
     done = linux("--", "no-such-program")
     assert done.returncode == 127
     assert "no-such-program" in done.stderr
 
 
-@needs_kernel
 def test_the_command_runs_as_an_ordinary_user_on_the_drives_file_system() -> None:
     done = shell("id -u; stat -f -c %T .; touch here; uname -s")
     user = "65534" if os.geteuid() == 0 else str(os.geteuid())
@@ -114,7 +56,6 @@ def _needs_mkfs(file_system: str) -> None:
         pytest.skip(f"{program} is not installed")
 
 
-@needs_kernel
 @pytest.mark.parametrize("file_system", ["ext4", "ext3", "ext2", "xfs", "btrfs", "f2fs"])
 def test_file_systems_return_what_was_written(file_system: str) -> None:
     _needs_mkfs(file_system)
@@ -123,13 +64,11 @@ def test_file_systems_return_what_was_written(file_system: str) -> None:
     assert shell(script, "--fs", file_system).stdout.split() == [expected, "a", file_system]
 
 
-@needs_kernel
 def test_general_and_specific_mount_options_can_be_combined() -> None:
     options = shell("grep /mnt/drive /proc/mounts", "--mount-options", "noatime,discard,nobarrier").stdout.split()[3]
     assert {"noatime", "discard", "nobarrier"} <= set(options.split(","))
 
 
-@needs_kernel
 def test_the_kept_image_contains_the_written_data(tmp_path: Path) -> None:
     image = tmp_path / "image"
     shell("echo kept > a", "--keep", str(image))
@@ -142,7 +81,6 @@ def test_the_kept_image_contains_the_written_data(tmp_path: Path) -> None:
     assert image.stat().st_blocks * 512 < 2**28
 
 
-@needs_kernel
 def test_the_trace_contains_the_requests_of_the_command(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     shell(WRITES, "--mount-options", "discard", "--trace", str(trace))
@@ -155,39 +93,6 @@ def test_the_trace_contains_the_requests_of_the_command(tmp_path: Path) -> None:
     assert [row[0] for row in times] == sorted(row[0] for row in times)
 
 
-HEAD = "operation,offset_bytes,size_bytes,time_ns,dispatched_ns,completed_ns\n"
-
-
-def written_as_parquet(folder: Path, rows: str) -> pd.DataFrame:
-    """Return the Parquet trace made from the CSV lines that the machine writes."""
-    wanted = twin_linux.LinuxOptions(trace=folder / "there/trace.parquet")
-    with twin_linux._outputs(wanted) as files:
-        files["trace"].write((HEAD + rows).encode())
-        files["trace"].flush()
-    assert wanted.trace is not None
-    return pd.read_parquet(wanted.trace)
-
-
-def test_a_parquet_trace_equals_the_converted_csv_trace(tmp_path: Path) -> None:
-    rows = "write,4096,8192,1000,1200,5000\nflush,0,0,2000,,\n"
-    found = written_as_parquet(tmp_path, rows)
-    assert list(found["operation"]) == ["write", "flush"]
-    assert list(found["size_bytes"]) == [8192, 0]
-    assert list(found["time_ns"]) == [0, 1000]
-    assert list(found["completed_ns"].astype("Int64").fillna(-1)) == [4000, -1]
-    csv = tmp_path / "trace.csv"
-    csv.write_text(HEAD + rows)
-    traces.convert_trace(csv, tmp_path / "converted.parquet")
-    assert (tmp_path / "there/trace.parquet").read_bytes() == (tmp_path / "converted.parquet").read_bytes()
-
-
-def test_a_command_without_requests_has_an_empty_trace(tmp_path: Path) -> None:
-    found = written_as_parquet(tmp_path, "")
-    assert found.empty
-    assert list(found) == HEAD.strip().split(",")
-
-
-@needs_kernel
 def test_a_replay_of_the_whole_trace_equals_the_run(tmp_path: Path) -> None:
     # a drive in a host without costs, because a replay adds those of its own host
     options = ("--mount-options", "discard", "--set", "capacity.size=512 MiB")
@@ -203,7 +108,6 @@ def test_a_replay_of_the_whole_trace_equals_the_run(tmp_path: Path) -> None:
     assert done.counters["write_bytes"] >= 300 * 4096
 
 
-@needs_kernel
 @pytest.mark.parametrize("file_system", ["ext4", "ext2", "xfs", "btrfs", "f2fs"])
 def test_a_file_system_has_the_given_size(file_system: str) -> None:
     _needs_mkfs(file_system)
@@ -212,7 +116,6 @@ def test_a_file_system_has_the_given_size(file_system: str) -> None:
     assert 300 <= size_mib <= 400 < int(shell(size_of, "--fs", file_system).stdout)
 
 
-@needs_kernel
 def test_counters_of_the_drive_are_written(tmp_path: Path) -> None:
     counters = tmp_path / "counters.parquet"
     shell(WRITES, "--counters", str(counters), "--interval", "1 ms")
@@ -237,26 +140,18 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
     return output_and_trace(tmp_path_factory.mktemp("reference") / "a")
 
 
-@needs_kernel
 def test_a_workload_always_gives_the_same_trace_and_output(reference: tuple[str, bytes], tmp_path: Path) -> None:
     assert reference[1].count(b"\n") > 100
     assert output_and_trace(tmp_path / "a") == reference
 
 
-@needs_kernel
 def test_a_busy_machine_in_another_zone_gives_the_same_trace(reference: tuple[str, bytes], tmp_path: Path) -> None:
-    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * (os.cpu_count() or 1))]
-    try:
-        environment = {"TZ": "Asia/Kathmandu", "LC_ALL": "de_DE.UTF-8", "LONG": "x" * 5000}
+    environment = {"TZ": "Asia/Kathmandu", "LC_ALL": "de_DE.UTF-8", "LONG": "x" * 5000}
+    with busy_processors():
         found = output_and_trace(tmp_path / "a", environment=environment, umask=0o077)
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
     assert found == reference
 
 
-@needs_kernel
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 @pytest.mark.skipif(not FOR_ALL, reason="another user may not run this Python")
 def test_another_user_gets_the_same_trace(reference: tuple[str, bytes], tmp_path: Path) -> None:
@@ -271,14 +166,12 @@ def test_another_user_gets_the_same_trace(reference: tuple[str, bytes], tmp_path
     assert found == reference
 
 
-@needs_kernel
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide a file of the system")
 def test_another_search_order_of_libraries_gives_the_same_trace(reference: tuple[str, bytes], tmp_path: Path) -> None:
     hidden = 'mount --bind /dev/null /etc/ld.so.cache && exec "$@"'
     assert output_and_trace(tmp_path / "a", within=("unshare", "--mount", "sh", "-c", hidden, "sh")) == reference
 
 
-@needs_kernel
 def test_requests_do_not_depend_on_the_content_of_the_guests_memory(tmp_path: Path) -> None:
     # more data than the kernel keeps dirty, so that it writes back before the end
     job = shlex.join([*FIO, "--rw=write", "--bs=64k", "--size=250m", "--ioengine=psync", "--numjobs=2", "--thread=1"])
@@ -293,7 +186,6 @@ def test_requests_do_not_depend_on_the_content_of_the_guests_memory(tmp_path: Pa
     assert asked["libraries"] == asked["variable"] == asked["nothing"]
 
 
-@needs_kernel
 def test_failing_calls_take_no_time_unless_a_program_waits_by_repeating_them() -> None:
     asked = "i=0; while [ $i -lt 500 ]; do i=$((i + 1)); test -e /none$i || :; done"
     done = shell(f"date +%s%N; date +%s%N; {asked}; date +%s%N; (sleep 0.01; : > made) & until [ -e made ]; do :; done")
@@ -319,7 +211,6 @@ int main() {  // prints the steps between readings of the clock: nine by the vDS
 """
 
 
-@needs_kernel
 def test_reading_the_clock_takes_the_same_time_with_and_without_system_call(tmp_path: Path) -> None:
     source, program = tmp_path / "clocks.cc", tmp_path / "clocks"
     source.write_text(CLOCKS)
@@ -331,7 +222,6 @@ def test_reading_the_clock_takes_the_same_time_with_and_without_system_call(tmp_
     assert set(steps_ns) == {256}
 
 
-@needs_kernel
 def test_a_timer_interrupts_a_program_that_reads_the_clock_in_a_loop() -> None:
     script = (
         "import signal, time; due = []; signal.signal(signal.SIGALRM, lambda *_: due.append(time.monotonic_ns()));"
@@ -344,7 +234,6 @@ def test_a_timer_interrupts_a_program_that_reads_the_clock_in_a_loop() -> None:
     assert 50_000_000 <= int(done.stdout) < 54_000_000
 
 
-@needs_kernel
 def test_another_seed_gives_another_file_system(tmp_path: Path) -> None:
     uuids = {shell("blkid -o value -s UUID /dev/vda", "--seed", seed).stdout for seed in ("1", "1", "2")}
     assert len(uuids) == 2
@@ -354,7 +243,6 @@ def leftovers() -> set[Path]:
     return {path for folder in ("/dev/shm", "/tmp", "/var/tmp") for path in Path(folder).glob("twin-linux-*")}
 
 
-@needs_kernel
 @pytest.mark.parametrize("script", ["while :; do :; done", "while :; do date > /dev/null; done"])
 def test_a_spinning_program_ends_at_the_wall_limit(script: str) -> None:
     # the guest must start within the limit, also on a busy machine
@@ -365,7 +253,6 @@ def test_a_spinning_program_ends_at_the_wall_limit(script: str) -> None:
     assert done.stdout == "before\n"
 
 
-@needs_kernel
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("whom", ["command line", "machine", "kernel"])
 def test_nothing_is_left_behind(number: signal.Signals, whom: str, tmp_path: Path) -> None:
@@ -412,7 +299,6 @@ def jobs_of(text: str) -> dict[str, dict[str, Any]]:
     return {job["jobname"]: job for job in json_of(text)["jobs"]}
 
 
-@needs_kernel
 @pytest.mark.parametrize("thread", ["0", "1"])
 def test_fios_engines_run_buffered_and_direct_in_threads_and_processes(thread: str) -> None:
     words = ["--size=1m", "--rw=randrw", "--fsync=32", "--iodepth=8", "--verify=crc32c", "--stonewall"]
@@ -443,7 +329,6 @@ JOBS = {
 }
 
 
-@needs_kernel
 @pytest.mark.parametrize("deep", [False, True])
 def test_latencies_of_direct_jobs_equal_those_of_twin_run(deep: bool, tmp_path: Path) -> None:
     words = [*FIO[:1], *FIO[2:], *DIRECT, "--thread=1"]
@@ -460,21 +345,18 @@ def test_latencies_of_direct_jobs_equal_those_of_twin_run(deep: bool, tmp_path: 
         assert result[kind]["lat_ns"]["mean"] == pytest.approx(expected[name][kind]["lat_ns"]["mean"], rel=0.02), name
 
 
-@needs_kernel
 @pytest.mark.parametrize("scheduler", schedulers.MODERN_SCHEDULERS)
 def test_the_given_scheduler_is_used(scheduler: str) -> None:
     shown = shell("cat /sys/block/vda/queue/scheduler", "--scheduler", scheduler).stdout
     assert f"[{scheduler}]" in shown
 
 
-@needs_kernel
 def test_settings_of_the_block_layer_are_applied() -> None:
     queue = "cd /sys/block/vda/queue; cat wbt_lat_usec read_ahead_kb max_sectors_kb"
     given = ("--queue", "wbt_lat_usec=0", "--queue", "read_ahead_kb=64", "--queue", "max_sectors_kb=512")
     assert shell(queue, *given).stdout.split() == ["0", "64", "512"]
 
 
-@needs_kernel
 @pytest.mark.parametrize(("setting", "message"), [("wbt_lat=0", "No such file"), ("read_ahead_kb=much", "Invalid")])
 def test_an_invalid_setting_of_the_block_layer_is_reported(setting: str, message: str) -> None:
     done = linux("--queue", setting, "--", "true")
@@ -483,7 +365,6 @@ def test_an_invalid_setting_of_the_block_layer_is_reported(setting: str, message
     assert message in done.stderr
 
 
-@needs_kernel
 def test_the_queue_depth_limits_the_requests_at_the_drive(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     words = ("--ioengine=libaio", "--iodepth=64", "--rw=randread", *DIRECT)
@@ -492,7 +373,6 @@ def test_the_queue_depth_limits_the_requests_at_the_drive(tmp_path: Path) -> Non
     assert max(itertools.accumulate(change for _, change in sorted(events))) == 8
 
 
-@needs_kernel
 def test_sleeping_takes_virtual_time_only() -> None:
     done = shell("date +%s; sleep 3600; date +%s")
     begin, end = (int(line) for line in done.stdout.split())
@@ -500,14 +380,12 @@ def test_sleeping_takes_virtual_time_only() -> None:
     assert begin - 1767225600 < 5
 
 
-@needs_kernel
 def test_a_command_that_never_ends_is_reported() -> None:
     done = linux("--wall-limit", "5 s", "--", "sleep", "infinity")
     assert done.returncode in (124, 125)
     assert "twin: error: " in done.stderr
 
 
-@needs_kernel
 def test_dropping_caches_makes_reads_go_to_the_drive_again(tmp_path: Path) -> None:
     def read_bytes(between: str) -> int:
         trace = tmp_path / "trace.csv"
@@ -518,7 +396,6 @@ def test_dropping_caches_makes_reads_go_to_the_drive_again(tmp_path: Path) -> No
     assert read_bytes(f"cat {twin_linux.DROP_CACHES_FILE}") > read_bytes("true") + 900_000
 
 
-@needs_kernel
 def test_a_drive_without_write_cache_is_not_flushed(tmp_path: Path) -> None:
     state = ["--state", str(tmp_path / "state")]
     flushes = []
