@@ -22,7 +22,7 @@ def _refused(path: Path) -> str:
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Path:
-    """A folder with pipes, devices and other files that are not logs."""
+    """Return a folder with pipes, devices and other files that are not logs."""
     make_odd_files(tmp_path)
     return tmp_path
 

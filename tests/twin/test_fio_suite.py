@@ -9,7 +9,7 @@ import pytest
 from support import ROOT
 
 SUITE = ROOT / "tests/benchmarks/fio_suite.py"
-# A script like those of fio: writes a file, verifies it from another folder, and uses engines that are not supported
+# A script like the tests of fio: writes a file, verifies it from another folder, and uses unsupported engines
 SCRIPT = """
 import subprocess, sys
 from pathlib import Path

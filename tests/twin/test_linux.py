@@ -94,7 +94,7 @@ def test_the_trace_contains_the_requests_of_the_command(tmp_path: Path) -> None:
 
 
 def test_a_replay_of_the_whole_trace_equals_the_run(tmp_path: Path) -> None:
-    # a drive in a host without costs, because a replay adds those of its own host
+    # the host of this model costs no time, so that the replay adds none
     options = ("--mount-options", "discard", "--set", "capacity.size=512 MiB")
     whole, command = tmp_path / "whole.parquet", tmp_path / "command.parquet"
     shell(WRITES, *options, "--trace", str(whole), "--trace-all", model="wiscsim")

@@ -11,10 +11,10 @@ from iopatterns.base.input_file import MAX_NUMBER, printable
 def checked_numbers(
     column: Any, name: str, faults: dict[int, str], expected: str, factor: int = 1, *, unknown: int | None = None
 ) -> np.ndarray:
-    """Return a column multiplied by a factor, as int64; add the problems of faulty rows to ``faults``.
+    """Return a column multiplied by a factor, as int64.
 
-    Valid numbers are from 0 to 2^62 after the multiplication. Fractions are rounded, or are faulty if only whole
-    numbers are expected.
+    The problems of faulty rows are added to ``faults``. Valid numbers are from 0 to 2^62 after the multiplication.
+    Fractions are rounded, or are faulty if only whole numbers are expected.
 
     Args:
         column: The column (pyarrow.Array).

@@ -1,4 +1,4 @@
-"""Traces of system calls in several formats: reading them table by table, and converting them to Parquet.
+"""Read traces of system calls in several formats, and convert them to Parquet.
 
 docs/application-traces.md describes the formats.
 """
@@ -102,7 +102,7 @@ def open_trace(
 
 
 def _detect_trace(sources: Sequence[CallTraceFile], notes: ReadingNotes) -> Trace:
-    """Return the trace in files, whose format is that of the first file."""
+    """Return the trace in files; the first file determines the format."""
     first = sources[0]
     with first.path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
@@ -142,7 +142,10 @@ def _adapted_trace(sources: Sequence[CallTraceFile], adapter: str, notes: Readin
 
 
 def _call_tables(events: Iterable[Event], notes: ReadingNotes) -> Iterator[pd.DataFrame]:
-    """Yield the calls of events as tables; count the calls that are left out in ``notes``."""
+    """Yield the calls of events as tables.
+
+    The number of calls that are left out is stored in ``notes``.
+    """
     positions = PositionTracker()
     yield from form.call_tables(positions.follow(events))
     notes.left_out = positions.left_out

@@ -1,6 +1,6 @@
-"""Reading of traces in unknown formats, such as those of Sandia National Laboratories, by a class of the user.
+"""Read traces in other formats with a class of the user.
 
-docs/application-traces.md has a complete example.
+The traces of Sandia National Laboratories have such a format. docs/application-traces.md has a complete example.
 """
 
 import heapq
@@ -70,6 +70,9 @@ def load_adapter(name: str) -> type[Adapter]:
 
 
 def read_with_adapter(sources: Sequence[CallTraceFile], adapter: type[Adapter]) -> Iterator[Event]:
-    """Yield the events of several files in order of time, each file read by an object of the class."""
+    """Yield the events of several files in order of time.
+
+    A separate object of the class reads each file.
+    """
     events = (source.parsed(source.lines(), adapter(source.path).events) for source in sources)
     return heapq.merge(*events, key=lambda event: event.time_ns)

@@ -17,7 +17,7 @@ from iopatterns.base import subprocess_env
 from iopatterns.base.input_file import printable
 from iopatterns.calls.form import CALL_COLUMNS, CALL_TYPE, PIECE_CALLS, CallTraceFile
 
-# I/O of the system calls is preferred to that of the MPI calls; a log may contain either
+# The first module that a log contains is read: system calls are preferred to MPI calls
 _MODULES = ("DXT_POSIX", "DXT_MPIIO")
 _MAGIC = (b"75d\x00", b"\x00d57")
 
@@ -32,10 +32,10 @@ def is_darshan_log(head: bytes) -> bool:
 
 
 def read_dxt(source: CallTraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the reads and writes in a log as tables of calls, in order of time, see `Trace.pieces`.
+    """Yield the reads and writes in a log as tables, see `Trace.pieces`.
 
-    The number of a process is its rank. DXT records offset and size of each access, but neither opens nor the call. So
-    all calls are pread64 and pwrite64. The whole log is read into memory.
+    The tables are in order of time. The number of a process is its rank. DXT records offset and size of each access,
+    but neither opens nor the call. So all calls are pread64 and pwrite64. The whole log is read into memory.
 
     Raises:
         CallsError: The log is damaged, or contains no DXT records.

@@ -1,4 +1,7 @@
-"""I/O logs of fio (``write_iolog``) as traces of system calls: one log for each process."""
+"""Read I/O logs of fio (``write_iolog``) as traces of system calls.
+
+Each log belongs to one process.
+"""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -13,9 +16,9 @@ _CALLS |= {"sync": "fsync", "datasync": "fdatasync"}
 
 
 def read_iologs(sources: Sequence[CallTraceFile]) -> Iterator[Call]:
-    """Yield the calls of several logs in order of time; the position of a log is the number of its process.
+    """Yield the calls in several logs in order of time.
 
-    ``trim`` is skipped. Times count from the begin of a log.
+    The position of a log is the number of its process. ``trim`` is skipped. Times count from the begin of a log.
     """
     logs = (_read_iolog(source, process) for process, source in enumerate(sources))
     return heapq.merge(*logs, key=lambda call: call.time_ns)

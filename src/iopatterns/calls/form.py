@@ -35,7 +35,10 @@ CALL_TYPE = pd.CategoricalDtype(list(CALL_KINDS))
 
 
 class CallsError(IoPatternsError):
-    """A file is not a valid trace of system calls. The message has the file and the line."""
+    """A file is not a valid trace of system calls.
+
+    The message has the file and the line.
+    """
 
     exit_status = 2
 
@@ -96,7 +99,7 @@ class Trace:
         """Yield the calls as tables of at most `PIECE_CALLS` rows.
 
         The calls of one process are in their order. Memory use does not grow with the length of the trace. The columns
-        are those of `Call`: ``call`` is categorical, ``file`` is str, all others are int64.
+        are the fields of `Call`: ``call`` is categorical, ``file`` is str, all others are int64.
 
         Raises:
             CallsError: The trace is not valid.

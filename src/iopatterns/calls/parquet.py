@@ -1,4 +1,4 @@
-"""Traces of system calls as Parquet files: reading and writing them table by table."""
+"""Read and write traces of system calls as Parquet files, table by table."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -78,7 +78,7 @@ def read_calls(source: CallTraceFile) -> Iterator[pd.DataFrame]:
 
 
 def _convert_batch(batch: Any) -> tuple[pd.DataFrame, dict[int, str]]:
-    """Return a batch of rows (pyarrow.RecordBatch) as a table, and the problem of each faulty row."""
+    """Return a batch of rows as a table, and the problem of each faulty row."""
     import pyarrow as pa
 
     faults: dict[int, str] = {}
@@ -99,7 +99,9 @@ def _convert_batch(batch: Any) -> tuple[pd.DataFrame, dict[int, str]]:
 
 
 def write_calls(path: Path, trace: Trace, pieces: Iterable[pd.DataFrame]) -> None:
-    """Write the calls of a trace to a new Parquet file. The same trace gives the same bytes.
+    """Write the calls of a trace to a new Parquet file.
+
+    The same trace gives the same bytes.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""Files and offsets of system calls, from descriptors and file positions followed process by process.
+"""Determine the files and offsets of system calls from their descriptors.
 
 A trace contains the name of a file only at its open, and an offset only if the call has one, as pread64. The rest
 follows from the earlier calls, as in the kernel: a position belongs to an open file description, which all descriptors
@@ -93,7 +93,10 @@ class PositionTracker:
                 yield call
 
     def _call(self, event: Event) -> Call | None:
-        """Apply an event to the descriptors; return its call, or None if the event is not a call on a known file."""
+        """Apply an event to the descriptors, and return its call.
+
+        Returns None if the event is not a call on a known file.
+        """
         kind = CALL_KINDS.get(event.call)
         table = self._tables.setdefault(event.process, {})
         if kind is None:
@@ -148,7 +151,10 @@ class PositionTracker:
         return table.setdefault(event.descriptor, _Descriptor(_OpenFile(event.file, None)))
 
     def _transfer(self, event: Event, kind: str, opened: _OpenFile) -> Call | None:
-        """Return the call of a read or write; advance the position unless the call has an offset."""
+        """Return the call of a read or write, and advance the position.
+
+        A call with an offset does not change the position.
+        """
         offset = event.offset_bytes
         if offset is None:
             offset = self._sizes.get(opened.file, 0) if kind == "write" and opened.appends else opened.position
@@ -165,7 +171,10 @@ class PositionTracker:
         return self._call_on(event, opened.file, offset, event.size_bytes)
 
     def _seek(self, event: Event, opened: _OpenFile) -> Call | None:
-        """Set the position of a file; return the call, or None if the new position is unknown."""
+        """Set the position of a file; return the call.
+
+        Returns None if the new position is unknown.
+        """
         if event.result != UNKNOWN:
             opened.position = event.result
             if event.whence == "SEEK_END":

@@ -1,4 +1,6 @@
-"""Conversion of a trace of system calls to I/O logs that fio replays, one log for each process.
+"""Convert traces of system calls to I/O logs that fio replays.
+
+There is one log for each process.
 
 The logs take into account how fio 3.33 behaves:
 
@@ -50,7 +52,7 @@ class WrittenIologs:
     names: Mapping[str, str]
 
     def job_file(self, options: Mapping[str, object]) -> str:
-        """Return the text of a job file for fio with a job for each log, named ``processN``.
+        """Return a job file for fio with a job ``processN`` for each log.
 
         Args:
             options: Options of fio for all jobs.
@@ -64,7 +66,7 @@ class WrittenIologs:
 def to_iologs(
     trace: Trace, folder: Path, *, processes: Collection[int] | None = None, within: str = "", timed: bool = False
 ) -> WrittenIologs:
-    """Write an I/O log for each process that reads or writes, for a replay on files.
+    """Write an I/O log for each process, for a replay on files.
 
     Args:
         trace: The trace.
@@ -95,7 +97,7 @@ def to_drive_iologs(
     processes: Collection[int] | None = None,
     timed: bool = False,
 ) -> WrittenIologs:
-    """Write an I/O log for each process that reads or writes, for a replay on a bare drive.
+    """Write an I/O log for each process, for a replay on a bare drive.
 
     The accessed parts of the files follow one another on the drive, in the order in which the trace first accesses
     them. Requests are extended to multiples of 4 KiB, like the pages of a file system.
@@ -125,7 +127,7 @@ def to_drive_iologs(
 def write_replay_folder(
     trace: Trace, folder: Path, *, processes: Collection[int] | None = None, timed: bool = False, drive: bool = False
 ) -> Path:
-    """Write all files that fio needs to replay a trace; return the job file ``replay.fio``.
+    """Write all files that fio needs to replay a trace; return the job file.
 
     The folder contains the logs in ``logs`` and, unless the replay is on a bare drive, the accessed files in ``files``,
     with the size that they must have before the replay.
@@ -300,7 +302,9 @@ def _write_logs(
     make: "Callable[[], _OnFiles | _OnDrive]",
     timed: bool,
 ) -> dict[int, Path]:
-    """Write the logs of the processes; return their paths by process. All logs are complete, or none exists.
+    """Write the logs of the processes; return their paths by process.
+
+    All logs are complete, or none exists.
 
     Args:
         trace: The trace.

@@ -120,7 +120,10 @@ STAND_IN_NAMES = tuple(STAND_IN_PARAMETERS)
 
 
 def parameters_table() -> pd.DataFrame:
-    """Return the parameters of all stand-ins; columns workload, parameter, value, basis and why."""
+    """Return the parameters of all stand-ins as a table.
+
+    The columns are workload, parameter, value, basis and why.
+    """
     rows = [
         (workload, name, each.value, each.basis, each.why)
         for workload, parameters in STAND_IN_PARAMETERS.items()
@@ -193,13 +196,19 @@ class _Chance:
         return [item for _, _, item in sorted((self._random(), number, item) for number, item in enumerate(items))]
 
     def size_bytes(self, label_kb: int) -> int:
-        """Return a random size in a bucket: above half of its label (in the first, from 1 byte) up to the label."""
+        """Return a random size in the bucket with this label.
+
+        The bucket has the sizes above half of its label (in the first bucket from 1 byte) up to the label.
+        """
         above = 0 if label_kb == 1 else label_kb * _KB // 2
         return above + 1 + self.below(label_kb * _KB - above)
 
 
 def _segments(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]:
-    """Yield the calls of an N-to-1 process: it writes a segment of the common file, and reads the segment back."""
+    """Yield the calls of a process with an N-to-1 pattern.
+
+    The process writes a segment of the file that all processes share, and reads the segment back.
+    """
     size = values["request_kb"] * _KB
     first = process * values["writes"] * size
     if values["other_reads"]:
@@ -219,7 +228,10 @@ def _segments(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_St
 
 
 def _mixed(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]:
-    """Yield reads and writes of all sizes in random order, on files of the process, some of them sequential."""
+    """Yield reads and writes of all sizes in random order.
+
+    Each process has files of its own. A share of the requests is sequential.
+    """
     chance = _Chance(tag, process)
     requests = [
         (call, chance.size_bytes(label))
@@ -248,7 +260,10 @@ def _mixed(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]
 
 
 def _checkpoints(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]:
-    """Yield the writes of a process that writes all variables to a new file at each checkpoint."""
+    """Yield the writes of a process to a new file at each checkpoint.
+
+    A checkpoint contains all variables, one after another.
+    """
     size = values["request_kb"] * _KB
     for checkpoint in range(values["checkpoints"]):
         file = f"{tag}.{checkpoint}.{process:02}"
@@ -259,7 +274,10 @@ def _checkpoints(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[
 
 
 def _documents(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]:
-    """Yield the calls of a web server: random documents, read completely, and from time to time a write to its log."""
+    """Yield the calls of a web server.
+
+    The server reads random documents completely, and writes to its log from time to time.
+    """
     sizes_chance = _Chance(tag, "documents")
     sizes = [sizes_chance.size_bytes(label) for label, count in values["documents_by_kb"].items() for _ in range(count)]
     chance = _Chance(tag, process)

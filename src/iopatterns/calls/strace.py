@@ -35,7 +35,9 @@ _WATCHED = frozenset({*CALL_KINDS, *_FORKS, *_EXITS, *_EXECUTES, *_FCNTLS, "ftru
 
 
 def parse_call(process: int, time_ns: int, name: str, rest: str) -> Event | None:
-    """Return a printed call as an event; None if the call failed or has no effect on files and descriptors.
+    """Return a printed call as an event.
+
+    Returns None if the call failed, or has no effect on files and descriptors.
 
     Args:
         process: Number of the process.
@@ -44,7 +46,7 @@ def parse_call(process: int, time_ns: int, name: str, rest: str) -> Event | None
         rest: The text after the opening parenthesis.
 
     Raises:
-        ValueError: The text is not that of a call.
+        ValueError: The text does not end with a result, or an argument is not valid.
     """
     found = _RESULT.match(rest)
     if found is None:
@@ -91,7 +93,10 @@ def _with_file(event: Event, arguments: str) -> Event:
 
 
 def _with_arguments(event: Event, arguments: str, result: int) -> Event | None:
-    """Return the event of a call on a descriptor with its other arguments; None if the call has no effect on files."""
+    """Return the event of a call on a descriptor with its other arguments.
+
+    Returns None if the call has no effect on files.
+    """
     kind = CALL_KINDS.get(event.call)
     if kind in {"read", "write"}:
         from_end = _OFFSET_ARGUMENT.get(event.call)
@@ -115,7 +120,10 @@ def _with_arguments(event: Event, arguments: str, result: int) -> Event | None:
 
 
 def _descriptor(arguments: str) -> tuple[int, str]:
-    """Return the descriptor in the first argument, and the file that strace -y prints for it; else an empty text."""
+    """Return the descriptor in the first argument, and its file.
+
+    The file is empty unless strace printed it (option -y).
+    """
     found = _DESCRIPTOR.match(arguments)
     if found is None:
         raise ValueError(f"not a descriptor: '{printable(arguments[:60])}'")
@@ -123,7 +131,10 @@ def _descriptor(arguments: str) -> tuple[int, str]:
 
 
 def _number(arguments: str, from_end: int) -> int:
-    """Return a numeric argument by its position from the end, from 1; earlier arguments may contain commas."""
+    """Return a numeric argument by its position from the end, from 1.
+
+    The position is from the end because earlier arguments may contain commas.
+    """
     words = arguments.rsplit(",", from_end)
     word = words[-from_end].strip() if len(words) >= from_end else ""
     try:
@@ -171,7 +182,10 @@ class _Processes:
     seen: set[int] = field(default_factory=set)
 
     def add(self, process: int, time_ns: int) -> Iterator[Event]:
-        """Add a process; yield the fork that created it if strace has not yet printed the end of that fork."""
+        """Add a process; yield the fork that created the process.
+
+        The fork is yielded only if strace has not yet printed its end.
+        """
         if process in self.seen:
             return
         self.seen.add(process)
@@ -187,10 +201,10 @@ def is_strace_line(line: str) -> bool:
 
 
 def read_strace(sources: Sequence[CallTraceFile]) -> Iterator[Event]:
-    """Yield the events in the output of ``strace -f -ttt -T``, or in the files of ``strace -ff``, in order of time.
+    """Yield the events in the output of strace in order of time.
 
-    Times count from the epoch. The number of a process is that in the line; else, with ``-ff``, the suffix of the
-    file's name; else 0.
+    The output is the file of ``strace -f -ttt -T``, or the files of ``strace -ff -ttt -T``. Times count from the epoch.
+    The line contains the number of the process; if not, the suffix of the file's name (``-ff``) is the number, or 0.
     """
     return heapq.merge(*map(_read_file, sources), key=lambda event: event.time_ns)
 
@@ -255,7 +269,9 @@ _CompleteCall = tuple[int, str, str]
 
 
 def _end_call(processes: _Processes, process: int, rest: str) -> _CompleteCall | None:
-    """Return the call that a line resumes and ends; None if the call has no effect on files.
+    """Return the call that a line resumes and ends.
+
+    Returns None if the call has no effect on files.
 
     Raises:
         ValueError: The line is faulty, or the begin of the call is missing.
@@ -272,7 +288,9 @@ def _end_call(processes: _Processes, process: int, rest: str) -> _CompleteCall |
 
 
 def _begin_call(processes: _Processes, process: int, time_ns: int, rest: str) -> _CompleteCall | None:
-    """Return the call that begins and ends in a line; None if it ends later or has no effect on files.
+    """Return the call that begins and ends in a line.
+
+    Returns None if the call ends in a later line, or has no effect on files.
 
     Raises:
         ValueError: The line is not a call.

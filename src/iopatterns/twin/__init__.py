@@ -1,4 +1,4 @@
-"""Simulated drives ("twins") on which unmodified fio, sdparm and sg3-utils run in virtual time.
+"""Simulated drives ("twins") for unmodified programs, in virtual time.
 
 - ``list_models()`` returns the names of the available models.
 - ``load_model(name)`` reads a model of a drive.

@@ -23,5 +23,8 @@ def twin_command() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: status 2 for wrong usage or a bad model, 1 for other failures."""
+    """Run the command line and exit.
+
+    The exit status is 2 for wrong usage or an invalid model, and 1 for other failures.
+    """
     command_line.run_program(twin_command, "twin", arguments)

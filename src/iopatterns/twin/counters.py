@@ -42,7 +42,9 @@ def table_writer(path: Path, schema: "pyarrow.Schema") -> AbstractContextManager
 
 
 def counter_variables(path: str, interval: str | None, interval_bytes: str | None) -> dict[str, str]:
-    """Return the environment variables that set how often the preload library takes snapshots.
+    """Return the environment variables that set the times of snapshots.
+
+    The preload library reads the variables.
 
     Args:
         path: File for the counters, as given by the user.

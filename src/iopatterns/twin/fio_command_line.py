@@ -1,7 +1,8 @@
-"""Check of fio's command line, job files and logs: all I/O must go to the simulated drive.
+"""Check that all I/O of fio goes to the simulated drive.
 
-fio creates and deletes files before its first job begins. So its options are checked before fio starts. The preload
-library also refuses other files, independently of this check. But only this check can name the job and the option.
+The check covers the command line, the job files and the logs to replay. fio creates and deletes files before its first
+job begins. So its options are checked before fio starts. The preload library also refuses other files, independently of
+this check. But only this check can name the job and the option.
 
 `twin run` must start fast, so this module imports only what each run needs.
 """
@@ -31,7 +32,7 @@ _ENGINES = {
     **dict.fromkeys(("net", "netsplice", "rdma"), "it sends data over a network and makes no I/O on the drive"),
 }
 
-# Short forms of fio's options: those that require a value, and those whose value is missing or optional
+# Short forms of fio's options that require a value, and of options without or with an optional value
 _SHORT_WITH_VALUE = (
     "o=output l=latency-log F=output-format e=eta O=eta-interval E=eta-newline d=debug x=section X=inflate-log"
     " a=alloc-size p=profile j=max-jobs V=terse-version N=server-internal D=daemonize C=client R=remote-config"
@@ -134,7 +135,10 @@ class FioCommandLine:
             self.options |= {option for section in self.sections for option, _ in section.options}
 
     def _parse_words(self, words: "Sequence[str]") -> list[str]:
-        """Parse options as getopt_long_only() does; return the remaining words, which are job files."""
+        """Parse the options; return the remaining words, which are job files.
+
+        Options are parsed as by getopt_long_only(), which fio uses.
+        """
         files: list[str] = []
         rest = iter(words)
         for word in rest:
@@ -152,7 +156,7 @@ class FioCommandLine:
         return files
 
     def check(self, drive: str, *, keep_data: bool) -> None:
-        """Raise TwinError if a job would access other files, or requires something that is not supported.
+        """Raise TwinError for a job that accesses other files, or is not supported.
 
         Args:
             drive: Path of the simulated drive.
@@ -180,7 +184,7 @@ class FioCommandLine:
 
 
 def _printable(text: str) -> str:
-    """Return a text for a message: without control characters, and shortened to 200 characters."""
+    """Return a text for a message, with at most 200 printable characters."""
     # base.messages.printable does the same, but takes long to import
     text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= 200 else f"{text[:200]}…"
@@ -198,7 +202,10 @@ def _foreign_file_error(section: JobSection, problem: str) -> "TwinError":
 
 
 def _split_option(word: str, rest: "Iterator[str]") -> tuple[str, str]:
-    """Return name and value of an option on the command line; take a missing value from ``rest``."""
+    """Return name and value of an option on the command line.
+
+    A value that is not in the word itself is taken from ``rest``.
+    """
     name, equals, value = word.lstrip("-").partition("=")
     if not word.startswith("--"):
         if len(word) == 2:
@@ -248,7 +255,10 @@ def _read_job_file(path: str, only: "Sequence[str]", environment: "Mapping[str, 
 
 
 def _job_file_lines(path: str, depth: int) -> "Iterator[str]":
-    """Yield the lines of a job file and of the files that it includes, without blank lines and comments."""
+    """Yield the lines of a job file and of the files that it includes.
+
+    Blank lines and comments are skipped.
+    """
     if depth > _MAX_INCLUDE_DEPTH:
         raise _error(f"{_printable(path)}: job files include each other to a depth of more than {_MAX_INCLUDE_DEPTH}.")
     with _open(path, "a job file") as file:
@@ -308,7 +318,10 @@ def _open(path: str, what: str) -> "BufferedReader":
 
 
 def _split_list(value: str) -> list[str]:
-    r"""Return the names in a list that fio splits at colons; ``\:`` is a colon in a name."""
+    r"""Return the names in a list that fio splits at colons.
+
+    ``\:`` is a colon in a name.
+    """
     names = [""]
     for piece in value.strip().replace("\\:", "\0").split(":"):
         names.append(piece.replace("\0", ":"))
@@ -339,10 +352,11 @@ def _check_option(section: JobSection, option: str, value: str, drive: str, *, k
 
 
 def _check_offload(section: JobSection, options: "Mapping[str, str]") -> None:
-    """Raise TwinError for batches with io_submit_mode=offload, with which fio never ends, on any drive.
+    """Raise TwinError for batches with io_submit_mode=offload.
 
-    A worker of io_submit_mode=offload has one request at a time. With larger batches fio counts the request as returned
-    but not as sent (td_io_commit). It then waits until the number of requests in flight, which is negative, is zero.
+    With these options fio never ends, on any drive. A worker of io_submit_mode=offload has one request at a time. With
+    larger batches fio counts the request as returned but not as sent (td_io_commit). It then waits until the number of
+    requests in flight, which is negative, is zero.
     """
     for batch in _BATCHES:
         if options.get("io_submit_mode") == "offload" and options.get(batch, "1") != "1":

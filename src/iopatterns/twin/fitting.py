@@ -1,4 +1,4 @@
-"""Fitting of a simulated drive's parameters to measured points, and the error of the fitted model."""
+"""Fit the parameters of a simulated drive to measured points."""
 
 import csv
 import io
@@ -138,7 +138,7 @@ class FitResult:
     run: PointRun = _DEFAULT_RUN
 
     def compared(self, *, predicted: bool) -> list[tuple[MeasuredPoint, float, float]]:
-        """Return the fitted (or the held-out) points with the model's values and relative errors.
+        """Return fitted or held-out points with the model's values and errors.
 
         An error of 0.05 means that the model's value is 5 % above the measured value.
         """
@@ -149,13 +149,16 @@ class FitResult:
         ]
 
     def mean_absolute_error(self, *, predicted: bool) -> float:
-        """Return the mean absolute relative error of the fitted (or the held-out) points; NaN if there are none."""
+        """Return the mean absolute relative error of fitted or held-out points.
+
+        The error is NaN if there are no such points.
+        """
         errors = [error for _, _, error in self.compared(predicted=predicted)]
         return float(np.mean(np.abs(errors))) if errors else math.nan
 
 
 def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run: PointRun = _DEFAULT_RUN) -> float:
-    """Simulate the workload of a point on a new drive; return the value in the unit of the point.
+    """Simulate the workload of a point; return the value in its unit.
 
     The number of requests is the measured rate times the time of the run, but at least a thousand after the ramp time.
 
@@ -258,7 +261,7 @@ def fit_model(
 def _at_bounds(
     moved: Mapping[str, int], start: Sequence[float], lower: Sequence[float], upper: Sequence[float]
 ) -> dict[str, str]:
-    """Return a description of the bound for each parameter that ended at a bound of the search."""
+    """Describe the bound for each parameter that ended at a bound of the search."""
     ended = {}
     for (name, value), initial, low, high in zip(moved.items(), start, lower, upper, strict=True):
         for bound, declared, factor in ((low, "smallest", "a tenth of"), (high, "largest", "ten times")):
@@ -269,7 +272,7 @@ def _at_bounds(
 
 
 def _bounds(model: models.Model, move: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
-    """Return the initial values of parameters, and the lower and upper bounds of the search."""
+    """Return initial values of parameters, and lower and upper bounds."""
     start, lower, upper = [], [], []
     for name in move:
         if name not in model.values:
@@ -287,7 +290,10 @@ def _bounds(model: models.Model, move: Sequence[str]) -> tuple[list[float], list
 
 
 def _with_rounded(model: models.Model, move: Sequence[str], logarithms: np.ndarray) -> models.Model:
-    """Return the model with parameters set to ``exp(logarithms)``, rounded to significant digits."""
+    """Return the model with parameters set to ``exp(logarithms)``.
+
+    The values are rounded to significant digits.
+    """
     values = [math.exp(x) for x in logarithms]
     digits = [_SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(value)) for value in values]
     rounded = [round(round(value, places)) for value, places in zip(values, digits, strict=True)]
@@ -347,7 +353,9 @@ def _point_of_row(row: Mapping[str, str], where: str) -> MeasuredPoint:
 
 
 def _parse_conditions(text: str, where: str) -> dict[str, str]:
-    """Return the factors and levels in the column ``conditions`` of published values, such as ``numjobs=16``.
+    """Return the factors and levels in conditions such as ``numjobs=16``.
+
+    Published values have a column ``conditions``.
 
     Raises:
         TwinError: The fit cannot simulate a factor. It would compare the point with a different workload.
@@ -407,10 +415,10 @@ def _read_fio(path: Path) -> list[MeasuredPoint]:
 
 
 def _check_not_concurrent(path: Path, sections: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]]) -> None:
-    """Raise TwinError if two sections of a job file ran at the same time: a fit simulates each section alone.
+    """Raise TwinError if two sections of a job file ran at the same time.
 
-    Sections of one group run at the same time, except for sections with ``wait_for``. fio begins a new group at
-    ``stonewall``.
+    A fit simulates each section alone. Sections of one group run at the same time, except for sections with
+    ``wait_for``. fio begins a new group at ``stonewall``.
     """
     first_names: dict[tuple[Any, ...], str] = {}
     for (host, group, name), jobs in sections.items():
@@ -425,7 +433,10 @@ def _check_not_concurrent(path: Path, sections: Mapping[tuple[Any, ...], Sequenc
 
 
 def _global_options(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that all jobs share, which fio writes as a mapping or as a list of mappings."""
+    """Return the options that all jobs share.
+
+    fio writes them as a mapping or as a list of mappings.
+    """
     options = document.get("global options", {})
     return {key: value for part in (options if isinstance(options, list) else [options]) for key, value in part.items()}
 
@@ -517,7 +528,10 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoin
 
 
 def fit_report(fitted: FitResult) -> str:
-    """Return a fit as text for people: the fitted parameters, then measured and simulated value of each point."""
+    """Return a fit as text for people.
+
+    The text has the fitted parameters, and the measured and the simulated value of each point.
+    """
     lines = ["Fitted parameters:"]
     for name, moved in fitted.moved.items():
         lines.append(f"  {name:<34} {models.format_value(name, moved)}")
@@ -536,12 +550,15 @@ def fit_report(fitted: FitResult) -> str:
 
 
 def recorded_run(recipe: Mapping[str, Any]) -> PointRun:
-    """Return the conditions of the workloads that the ``fit`` section of a model file records."""
+    """Return the conditions that the ``fit`` section of a model file records."""
     return PointRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
 
 
 def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
-    """Return the ``fit`` section of a model file: the source of the points, the conditions, and each point's error."""
+    """Return the ``fit`` section of a model file for a fit.
+
+    The section has the source of the points, the conditions, and the error of each point.
+    """
 
     def rows(predicted: bool) -> dict[str, str]:
         return {

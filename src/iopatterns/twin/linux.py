@@ -1,4 +1,4 @@
-"""Run programs in a Linux guest with a simulated drive, in virtual time (`twin linux`).
+"""Run programs in a Linux guest with a simulated drive (`twin linux`).
 
 This module collects everything that a run needs in one plan. The machine, a program in src/twin/linux, reads the plan,
 boots the kernel, and provides its drive and its clock.
@@ -62,7 +62,10 @@ _KERNEL = Path(__file__).resolve().parents[3] / ".linux" / "linux"
 
 @dataclass(frozen=True)
 class LinuxOptions:
-    """Options of `twin linux`, with their default values. `twin linux --help` describes each option."""
+    """Options of `twin linux` with their default values.
+
+    `twin linux --help` describes each option.
+    """
 
     file_system: str = "ext4"
     file_system_bytes: int | None = None
@@ -91,10 +94,10 @@ class LinuxOptions:
 def run_in_linux(
     model: str, command: Sequence[str], options: LinuxOptions | None = None, **streams: Any
 ) -> subprocess.CompletedProcess[Any]:
-    """Run a program in a Linux guest with a simulated drive; return the completed process.
+    """Run a program in a Linux guest; return the completed process.
 
-    The exit status is that of the command, or 124 if the wall-clock limit is reached, 125 if the guest fails, 126 if
-    the command cannot be run, 127 if it does not exist, and 128 + N if signal N ends it.
+    The exit status is the status of the command, or 124 if the wall-clock limit is reached, 125 if the guest fails, 126
+    if the command cannot be run, 127 if it does not exist, and 128 + N if signal N ends it.
 
     Args:
         model: Name of a model, or path of a model file.
@@ -130,9 +133,9 @@ def run_in_linux(
 
 
 def _forward_signals(process: "subprocess.Popen[Any]") -> dict[int, Any]:
-    """Forward SIGTERM to the machine and ignore SIGINT; return the replaced handlers by signal.
+    """Forward SIGTERM to the machine, and ignore SIGINT.
 
-    The machine ends the guest. It receives SIGINT from the terminal itself.
+    Returns the replaced handlers by signal. The machine ends the guest. It receives SIGINT from the terminal itself.
     """
     try:
         return {
@@ -144,7 +147,10 @@ def _forward_signals(process: "subprocess.Popen[Any]") -> dict[int, Any]:
 
 
 def _plan_bytes(plan: Mapping[str, _PlanValue]) -> bytes:
-    """Return the plan in the form that the machine reads: records ``key=value``, each ended by a zero byte."""
+    """Return the plan in the form that the machine reads.
+
+    The form is records ``key=value``, each ended by a zero byte.
+    """
     records = []
     for key, value in plan.items():
         records += [f"{key}={each}" for each in (value if isinstance(value, list) else [value])]
@@ -152,7 +158,10 @@ def _plan_bytes(plan: Mapping[str, _PlanValue]) -> bytes:
 
 
 def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str, _PlanValue]:
-    """Return the plan of a run, with the keys that src/twin/linux/machine/main.cc reads."""
+    """Return the plan of a run.
+
+    src/twin/linux/machine/main.cc reads its keys.
+    """
     loaded = models.load_model(model).overridden(options.settings)
     _check(options)
     size_bytes = options.file_system_bytes
@@ -250,7 +259,9 @@ class CommandError(IoPatternsError):
 
 
 def _guest_command(command: Sequence[str]) -> list[str]:
-    """Return the command as the guest runs it: with absolute paths, and virtual time for fio.
+    """Return the command as the guest runs it.
+
+    Paths are absolute, and fio uses virtual time.
 
     Raises:
         TwinError: The command is not supported in virtual time.
@@ -273,7 +284,7 @@ def _guest_command(command: Sequence[str]) -> list[str]:
 
 
 def _check_fio(words: Sequence[str]) -> None:
-    """Raise TwinError for options of fio that would never end, or would not read the guest's clock."""
+    """Raise TwinError for options of fio that do not work in virtual time."""
     for section in FioCommandLine(words, subprocess_env.child_environment()).sections:
         for option, value in section.options:
             # getopt accepts abbreviations; shorter ones are ambiguous
@@ -315,7 +326,7 @@ def _mkfs(options: LinuxOptions) -> list[str]:
 
 
 def _mkfs_drive(options: LinuxOptions) -> list[str]:
-    """Return the arguments of mkfs for the drive and, if given, the size of the file system."""
+    """Return the arguments of mkfs for the drive and for a given size."""
     size_bytes = options.file_system_bytes
     if size_bytes is None:
         return [GUEST_DRIVE]
@@ -328,7 +339,10 @@ def _mkfs_drive(options: LinuxOptions) -> list[str]:
 
 
 def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
-    """Return the settings for /sys/block/vda/queue that make the guest's block layer like that of the model."""
+    """Return the settings for /sys/block/vda/queue in the guest.
+
+    They make the guest's block layer equal to the block layer of the model.
+    """
     scheduler = options.scheduler or schedulers.modern_equivalent(str(model.values["host.scheduler"]))
     settings = [f"scheduler={scheduler}", f"rotational={int(model.kind == 'hard_disk')}"]
     if scheduler != "none":
@@ -340,7 +354,10 @@ def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
 
 @contextmanager
 def _outputs(options: LinuxOptions) -> Iterator[Mapping[str, IO[bytes]]]:
-    """Yield files in memory for the trace and the counters, by key of the plan; write the output files on exit."""
+    """Yield files in memory for the trace and the counters, by key of the plan.
+
+    On exit, their content is written to the output files.
+    """
     paths = {"trace": options.trace, "counters": options.counters}
     wanted = {name: path for name, path in paths.items() if path is not None}
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Models of simulated drives: reading, checking and writing the YAML files in data/twins."""
+"""Read, check and write models of simulated drives (data/twins/*.yaml)."""
 
 import hashlib
 import re
@@ -107,7 +107,7 @@ class Model:
         return value
 
     def replaced(self, values: Mapping[str, ParameterValue]) -> "Model":
-        """Return a copy of the model with other values of some parameters, without checking them."""
+        """Return a copy of the model with other values, which are not checked."""
         return replace(self, values={**self.values, **values})
 
     def overridden(self, settings: Iterable[str]) -> "Model":
@@ -168,7 +168,7 @@ def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
 
 @cache
 def declared_parameters() -> "dict[str, _twin.Parameter]":
-    """Return the declaration of each parameter (unit, range, meaning) by ``group.name``.
+    """Return unit, range and meaning of each parameter by ``group.name``.
 
     The C++ code of the simulated drive declares the parameters.
     """
@@ -242,7 +242,7 @@ def _parse_number(unit: str, value: Any, problem: str) -> int:
 
 
 def format_number(unit: str, value: float) -> str:
-    """Return the exact number in the unit that makes it shortest: ``72 us`` for 72000 ns.
+    """Return the exact number in its shortest unit: ``72 us`` for 72000 ns.
 
     Args:
         unit: Unit of the value: ``ns``, ``bytes``, ``bytes/s`` or ``count``.
@@ -427,7 +427,10 @@ def _load_cached(path: Path, shown: str, _version: tuple[int, ...]) -> Model:
 
 
 def _relative_text(path: Path) -> str:
-    """Return a path for messages, relative to the current folder if it is below that folder."""
+    """Return a path for messages.
+
+    The path is relative to the current folder if it is below that folder.
+    """
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
@@ -435,7 +438,7 @@ def _relative_text(path: Path) -> str:
 
 
 def _parse_values(content: Any) -> tuple[dict[str, ParameterValue], list[str]]:
-    """Return the valid parameters of a model file, and a line for each parameter that is not valid.
+    """Return the valid parameters of a model file, and a line per invalid one.
 
     Missing parameters are skipped: checking the schema reports them.
     """
@@ -476,8 +479,8 @@ def _build_model(path: Path, content: Mapping[str, Any], values: Mapping[str, Pa
     )
 
 
-# Settings that are both a bit of the mode page and a parameter: the parameter of an SSD, that of a hard disk, and its
-# value when the bit is 1
+# Bits of the mode page that are also parameters: the parameter of an SSD, the parameter of a hard disk, and the value
+# of the parameter if the bit is 1
 _SWITCHES = {
     "WCE": ("write_buffer.enabled", "disk.write_cache_enabled", True),
     "RCD": ("read_cache.enabled", "disk.read_cache", False),
@@ -486,7 +489,7 @@ _SWITCHES = {
 
 
 def _check_switches(shown: str, model: Model) -> None:
-    """Raise TwinError if a parameter and the bit of the mode page for the same switch differ."""
+    """Raise TwinError if a parameter contradicts a bit of the mode page."""
     problems = []
     for bit, (ssd_name, disk_name, value_of_one) in _SWITCHES.items():
         name = ssd_name if model.kind == "ssd" else disk_name
@@ -536,7 +539,7 @@ def write_fitted_model(
 
 def _replace_line(lines: list[str], model: Model, name: str, value: str, source: str) -> None:
     """Replace the line of a parameter in the lines of a model file."""
-    # not by ruamel.yaml: its rules for what is text or a number differ from those of the reader
+    # not by ruamel.yaml, whose rules for text and numbers differ from the rules of the reader
     group, short = name.split(".")
     inside = False
     for number, line in enumerate(lines):
@@ -552,7 +555,7 @@ def _replace_line(lines: list[str], model: Model, name: str, value: str, source:
 
 
 def parameter_rows(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
-    """Return a row for each parameter: name, value with unit, provenance, source, meaning.
+    """Return name, value, provenance, source and meaning of each parameter.
 
     The source includes the published statements for which the value was chosen, if any.
     """

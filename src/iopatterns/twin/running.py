@@ -1,4 +1,4 @@
-"""Run programs on a simulated drive: the environment for the program, and the command `twin run`.
+"""Run programs on a simulated drive (`twin run`).
 
 `twin run` must take little longer than the program itself. So this module imports only what each run needs, and reads
 a model only if its file has changed since the state folder was made.
@@ -26,7 +26,7 @@ replaced with the path of the drive; the environment variable TWIN_DRIVE holds t
   MODEL                   name of a model (`twin list`), or path of a model file
   --state DIR             folder for the settings of the drive (default: a folder of the model in your home)
   --keep-data             keep written data in DIR/content, for verification by fio; otherwise reads return zeros
-  --set GROUP.NAME=VALUE  value of a parameter in place of that of the model; may be given several times
+  --set GROUP.NAME=VALUE  value of a parameter, which overrides the model; may be given several times
   --counters FILE         file for counters of the drive over time (.parquet or .csv)
   --interval TIME         virtual time between two snapshots of the counters (default: 100 ms)
   --interval-bytes SIZE   written bytes between two snapshots (default: no limit)
@@ -38,7 +38,10 @@ _OPTIONS = ("help", "keep-data", "state=", "set=", "counters=", "interval=", "in
 
 
 def main(arguments: "list[str]") -> "NoReturn":
-    """Run the command `twin run` with these arguments; end the process with the program's exit status."""
+    """Run the command `twin run`, and end the process.
+
+    The process exits with the status of the program.
+    """
     options, settings, model, command = _parse(arguments)
     counters = options.get("--counters")
     try:
@@ -75,7 +78,10 @@ def _fail(text: str, exit_status: int) -> "NoReturn":
 
 
 def _parse(arguments: "list[str]") -> "tuple[dict[str, str], list[str], str, list[str]]":
-    """Return the options by name, the values of --set, the model and the command; exit if they are not valid."""
+    """Return the options, the values of --set, the model and the command.
+
+    If they are not valid, the process ends.
+    """
     import getopt  # click takes long to import
 
     separator = arguments.index("--") if "--" in arguments else len(arguments)
@@ -114,7 +120,7 @@ def prepare_environment(
     interval: str | None = None,
     interval_bytes: str | None = None,
 ) -> dict[str, str]:
-    """Prepare a state folder; return the environment for programs on the simulated drive.
+    """Prepare a state folder; return the environment for programs.
 
     Args:
         model: Name of a model, or path of a model file.
@@ -152,7 +158,7 @@ def prepare_environment(
 
 
 def _preload(library: str, environment: dict[str, str]) -> None:
-    """Set the variables with which the dynamic loader loads a library before all others.
+    """Set the variables that make programs load a library before all others.
 
     LD_PRELOAD separates paths at blanks and colons and has no escapes. So a path with blanks is given as a bare name in
     LD_PRELOAD and as a folder in LD_LIBRARY_PATH, which separates at colons and semicolons. See ld.so(8).
@@ -177,9 +183,10 @@ def _preload(library: str, environment: dict[str, str]) -> None:
 
 
 def _model_text_file(folder: str, settings: "Sequence[str]") -> str:
-    """Return the path of the model's text in a state folder, a different path for each combination of settings.
+    """Return the path of the model's text in a state folder.
 
-    So concurrent runs with different settings do not overwrite each other's text.
+    Each combination of settings has a path of its own. So concurrent runs with different settings do not overwrite each
+    other's text.
     """
     if not settings:
         return os.path.join(folder, "model")  # noqa: PTH118
@@ -230,7 +237,9 @@ def _is_current(text_file: str, source_file: str, source: bytes) -> bool:
 
 
 def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list[str]:
-    """Return a command with ``{drive}`` replaced and, for fio, the options that virtual time requires.
+    """Return a command with the path of the drive, and with fio's options.
+
+    For fio, the options that virtual time requires are added.
 
     Args:
         command: Program and arguments.

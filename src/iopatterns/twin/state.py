@@ -18,7 +18,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - imp
 
 
 def models_folder() -> str:
-    """Return the folder of the models: data/twins in a checkout, or the installed package's."""
+    """Return the folder of the models: data/twins, or a folder of the package."""
     checkout = os.path.join(_HERE, "..", "..", "..", "data", "twins")  # noqa: PTH118
     folder = checkout if os.path.isdir(checkout) else os.path.join(_HERE, "..", "models")  # noqa: PTH112, PTH118
     return os.path.normpath(folder)
@@ -41,7 +41,7 @@ def model_name(path: str) -> str:
 
 
 def default_state_folder(path: str) -> str:
-    """Return the default state folder of drives of the model at ``path``, in the user's home."""
+    """Return the default state folder for a model file, in the user's home."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")  # noqa: PTH111, PTH118
     return os.path.join(base, "iopatterns", "twins", model_name(path))  # noqa: PTH118
 
@@ -60,5 +60,5 @@ def installed_file(name: str) -> str:
 
 
 def preload_library() -> str:
-    """Return the path of the library that redirects a program's I/O to a simulated drive."""
+    """Return the path of the library that redirects I/O to a simulated drive."""
     return installed_file("libtwin_preload.so")

@@ -1,4 +1,4 @@
-"""Synthetic request streams like those of fio's jobs, for replays without fio."""
+"""Synthetic streams of requests, as fio makes them, for replays without fio."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def synthetic_requests(
     read_share: float,
     numjobs: int = 1,
 ) -> RequestColumns:
-    """Return the columns of ``count`` requests: operation, offset_bytes and size_bytes.
+    """Return synthetic requests: operations, offsets and sizes.
 
     Args:
         generator: Source of the random offsets and operations.

@@ -1,4 +1,4 @@
-"""Replay of block traces on a simulated drive without fio: latencies, a summary, and the drive's counters."""
+"""Replay block traces on a simulated drive without fio."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -41,7 +41,10 @@ class ReplayResult:
 
 
 class LatencyHistogram:
-    """A histogram of latencies in constant memory; its quantiles have an error of at most 0.4 %."""
+    """A histogram of latencies in constant memory.
+
+    The error of its quantiles is at most 0.4 %.
+    """
 
     _BINS_PER_OCTAVE = 256
 
@@ -60,13 +63,18 @@ class LatencyHistogram:
         self._max_ns = max(self._max_ns, int(latency_ns.max()))
 
     def quantile_ns(self, share: float) -> float:
-        """Return the latency in nanoseconds that a share of the requests, from 0 to 1, does not exceed."""
+        """Return the latency that a share of the requests does not exceed.
+
+        The share is from 0 to 1, the latency in nanoseconds.
+        """
         cumulated = np.cumsum(self._counts)
         place = int(np.searchsorted(cumulated, share * cumulated[-1]))
         return float(min(2 ** ((place + 0.5) / self._BINS_PER_OCTAVE), self._max_ns))
 
     def summary(self, duration_ns: int) -> dict[str, float]:
-        """Return requests, duration_s, iops, and mean, quantiles and maximum of the latencies in microseconds.
+        """Return the number of requests, the duration, the rate and the latencies.
+
+        The latencies are mean, quantiles and maximum in microseconds. Each key ends with its unit.
 
         Args:
             duration_ns: Duration of the replay.
@@ -93,7 +101,7 @@ def replay_trace(
     counters_file: Path | None = None,
     interval_ns: int = 100_000_000,
 ) -> ReplayResult:
-    """Replay a trace on a new drive of the model; return the latencies of all requests.
+    """Replay a trace on a new drive; return the latencies of all requests.
 
     All latencies are in memory. For traces of any length see `replay_to_files`.
 
@@ -132,7 +140,7 @@ def replay_to_files(
     interval_bytes: int,
     skipped: traces.SkippedLines | None = None,
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """Replay a trace of any length in bounded memory; return the summary and the drive's counters.
+    """Replay a trace in bounded memory; return a summary and the counters.
 
     Args:
         model: The model of the drive.
@@ -165,7 +173,7 @@ def replay_to_files(
 
 
 class ReplaySession:
-    """A replay on a new drive that reads its trace, and yields latencies, table by table."""
+    """A replay on a new drive that reads its trace table by table."""
 
     def __init__(self, model: Model, *, depth: int | None = None, threads: int = 1, trace: str = "") -> None:
         """Create a drive of the model.
@@ -191,7 +199,7 @@ class ReplaySession:
 
     @contextmanager
     def recording(self, file: Path | None, interval_ns: int, interval_bytes: int) -> Iterator[None]:
-        """Record the drive's counters during the context, and write them to a file on exit.
+        """Record the drive's counters, and write them to a file on exit.
 
         Args:
             file: The file, .parquet or .csv; None to record nothing.
@@ -207,7 +215,9 @@ class ReplaySession:
             counters.convert_counters(Path(binary.name), file)
 
     def run(self, pieces: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """Replay tables of requests; yield the latencies of completed requests after each table and at the end.
+        """Replay tables of requests; yield the latencies of completed requests.
+
+        Latencies are yielded after each table and at the end.
 
         Args:
             pieces: Tables with the columns of `traces.read_pieces`, in the order of the trace.

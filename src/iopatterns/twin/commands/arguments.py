@@ -12,7 +12,10 @@ from iopatterns.twin import state
 
 
 class ModelNameType(CompletedName):
-    """Name of a model in data/twins, or path of a model file; completes names in the shell."""
+    """Name of a model in data/twins, or path of a model file.
+
+    The shell completes the names.
+    """
 
     name = "model"
 
@@ -67,7 +70,7 @@ SET_OPTION = click.option(
     "settings",
     multiple=True,
     metavar="GROUP.NAME=VALUE",
-    help="Value of a parameter in place of that of the model; may be given several times.",
+    help="Value of a parameter, which overrides the model; may be given several times.",
 )
 INTERVAL_OPTION = click.option(
     "--interval",

@@ -28,14 +28,14 @@ from iopatterns.twin.commands.arguments import (
     help="File system on the drive, or none for the bare drive.",
 )
 @click.option(
-    "--fs-size", "file_system_bytes", type=SIZE_TYPE, help="Size of the file system.  [default: that of the drive]"
+    "--fs-size", "file_system_bytes", type=SIZE_TYPE, help="Size of the file system.  [default: capacity of the drive]"
 )
 @click.option("--mkfs-options", default="", help="Options for mkfs, as one word.")
 @click.option("--mount-options", default="", help="Options for mount, such as discard,noatime.")
 @click.option(
     "--scheduler",
     type=click.Choice(schedulers.MODERN_SCHEDULERS),
-    help="I/O scheduler of the block layer.  [default: that of the model]",
+    help="I/O scheduler of the block layer.  [default: scheduler of the model]",
 )
 @click.option(
     "--queue",
@@ -81,7 +81,7 @@ from iopatterns.twin.commands.arguments import (
     is_flag=True,
     help="Provide /mnt/drop-caches: a read of this file empties the page cache. Shifts all times by about 1 us.",
 )
-@click.option("--kernel", type=FILE_TYPE, help="Kernel image.  [default: that of `./reproduce.sh linux`]")
+@click.option("--kernel", type=FILE_TYPE, help="Kernel image.  [default: kernel of `./reproduce.sh linux`]")
 @MODEL_ARGUMENT
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(model: str, command: tuple[str, ...], **options: Any) -> None:

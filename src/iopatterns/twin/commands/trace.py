@@ -11,9 +11,7 @@ from iopatterns.twin.commands.arguments import FILE_TYPE, SKIP_BAD_OPTION
 @click.command()
 @click.argument("trace", metavar="IN", type=FILE_TYPE)
 @click.argument("output", metavar="OUT", type=FILE_TYPE)
-@click.option(
-    "--issued", is_flag=True, help="Requests that blktrace recorded at the drive, not those that were queued."
-)
+@click.option("--issued", is_flag=True, help="Requests issued to the drive instead of queued requests (blktrace only).")
 @SKIP_BAD_OPTION
 def command(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
     """Convert the block trace IN to the Parquet file OUT.

@@ -1,4 +1,4 @@
-"""Block traces in several formats: reading them table by table, and converting them to Parquet.
+"""Read block traces in several formats, and convert them to Parquet.
 
 docs/traces.md describes the formats.
 """
@@ -98,10 +98,10 @@ def _detect_form(path: Path) -> TraceForm:
 
 
 def read_pieces(path: Path, *, skipped: SkippedLines | None = None, issued: bool = False) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a block trace as tables of at most `form.PIECE_REQUESTS` rows.
+    """Yield the requests of a block trace as tables.
 
-    Memory use does not grow with the length of the trace. The content of the file determines its format (see
-    `TRACE_FORMS` and docs/traces.md). Columns:
+    Each table has at most `form.PIECE_REQUESTS` rows. Memory use does not grow with the length of the trace. The
+    content of the file determines its format (see `TRACE_FORMS` and docs/traces.md). Columns:
 
     - ``operation`` (uint8): a value of `OPERATIONS`.
     - ``offset_bytes`` and ``size_bytes`` (uint64).

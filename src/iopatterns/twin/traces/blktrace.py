@@ -1,4 +1,4 @@
-"""Traces of the kernel's block layer: the text output of blkparse(1) and the binary records of blktrace(8)."""
+"""Read traces of the kernel's block layer, by blkparse(1) or blktrace(8)."""
 
 import heapq
 import re
@@ -50,7 +50,7 @@ BlockEvents = Iterable[tuple[str, BlockEvent]]  # each with its place in the fil
 
 
 def _request_tables(source: TraceFile, events: Callable[[TraceFile], BlockEvents]) -> Iterator[pd.DataFrame]:
-    """Yield the queued requests, or the requests issued to the drive with their completions, as tables.
+    """Yield the queued requests, or the issued requests, as tables.
 
     Issued requests are yielded if the source asks for them, or if no request is queued in the first events.
     """
@@ -67,7 +67,10 @@ def _request_tables(source: TraceFile, events: Callable[[TraceFile], BlockEvents
 
 
 def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEvent]:
-    """Yield the events of one device at valid times; other events are faults of the source."""
+    """Yield the events of one device at valid times.
+
+    Other events are faults of the source.
+    """
     device = ""
     for place, event in events:
         device = device or event.device
@@ -82,7 +85,10 @@ def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEve
 
 
 def _queued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
-    """Yield the queued requests; a write that flushes first becomes a flush and a write."""
+    """Yield the queued requests.
+
+    A write that flushes first becomes a flush and a write.
+    """
     for time_ns, _, action, flushes, operation, offset, size in events:
         if action == "Q":
             if flushes:
@@ -92,7 +98,10 @@ def _queued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
 
 
 def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
-    """Yield the requests in the order in which they were issued to the drive, without requeued requests."""
+    """Yield the requests in the order in which they were issued to the drive.
+
+    Requeued requests are left out.
+    """
     in_order: deque[list[int]] = deque()
     in_flight: dict[tuple[int, int], deque[list[int]]] = {}  # by operation and offset
     for time_ns, _, action, flushes, operation, offset, size in events:
@@ -164,10 +173,11 @@ def _text_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
 
 
 def _parse_event(line: str) -> BlockEvent | None:
-    """Return the event in a line of blkparse; None for an event that a replay does not use.
+    """Return the event in a line of blkparse.
 
-    The field RWBS (blkparse(1)) begins with F for a flush before the data; then comes R, W, D (discard) or N (no
-    operation). The remaining letters (F, A, S, M) have no meaning for a replay.
+    Returns None for an event that a replay does not use. The field RWBS (blkparse(1)) begins with F for a flush before
+    the data; then comes R, W, D (discard) or N (no operation). The remaining letters (F, A, S, M) have no meaning for a
+    replay.
 
     Raises:
         ValueError: The line is not an event, or lacks the sectors.
@@ -208,7 +218,9 @@ _PER_CPU_FILE = re.compile(r"(.*\.blktrace\.)\d+$")
 
 
 def byte_order(head: bytes) -> str:
-    """Return the byte order of blktrace records, ``<`` or ``>``; empty if they are not blktrace records.
+    """Return the byte order of blktrace records, ``<`` or ``>``.
+
+    The result is empty if the bytes are not a record.
 
     Args:
         head: The first bytes of a file.
@@ -229,7 +241,10 @@ def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
 
 
 def is_per_cpu_file(path: Path) -> bool:
-    """Return whether a file has a name such as ``sda.blktrace.0``. The file of an idle CPU is empty."""
+    """Return whether a file has a name such as ``sda.blktrace.0``.
+
+    The file of an idle CPU is empty, so that only its name shows its format.
+    """
     return _PER_CPU_FILE.match(path.name) is not None
 
 
@@ -248,7 +263,7 @@ def _binary_events(source: TraceFile) -> BlockEvents:
 
 
 def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
-    """Yield the events in one file of binary records, each with its position in the file."""
+    """Yield the events in one file of binary records with their positions."""
     with source.path.open("rb") as file:
         order = byte_order(file.read(4))
         if not order:
@@ -293,7 +308,7 @@ def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
 
 
 def _seek_record(file: BinaryIO, at: int, magic: bytes) -> int:
-    """Seek to the next possible record, or to the end of the file; return the position.
+    """Seek to the next possible record or the end; return the position.
 
     Args:
         file: The file.

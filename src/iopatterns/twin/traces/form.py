@@ -54,7 +54,9 @@ class TraceFile(input_file.InputFile):
 
 
 def request_tables(requests: TraceRequests, times: Iterable[str]) -> Iterator[pd.DataFrame]:
-    """Yield tables of at most `PIECE_REQUESTS` requests, with the columns of `traces.read_pieces`.
+    """Yield requests as tables, with the columns of `traces.read_pieces`.
+
+    Each table has at most `PIECE_REQUESTS` rows.
 
     Args:
         requests: The requests of a trace, in order.
@@ -86,7 +88,9 @@ def empty_requests() -> pd.DataFrame:
 
 
 def subtract_start(piece: dict[str, np.ndarray], start_ns: int | None) -> int:
-    """Make the times of a table relative to the first arrival of the trace, in place; return that arrival.
+    """Make the times of a table relative to the first arrival of the trace.
+
+    The columns are changed in place. Returns the first arrival.
 
     Args:
         piece: The columns of the table.

@@ -1,4 +1,7 @@
-"""Block traces with one request per line: CSV with a header, CSV of MSR Cambridge, and I/O logs of fio."""
+"""Read block traces with one request per line.
+
+The formats are CSV with a header, CSV of MSR Cambridge, and I/O logs of fio.
+"""
 
 import csv
 from collections.abc import Iterator
@@ -26,7 +29,7 @@ _BYTES = "whole number of bytes from 0 to 2^62"
 
 
 def _split(line: str) -> list[str]:
-    """Return the fields of a line of CSV; raise ValueError if its quotation marks are not valid."""
+    """Return the fields of a line of CSV; raise ValueError for invalid quotes."""
     if '"' not in line:
         return line.rstrip("\r\n").split(",")
     try:
@@ -36,7 +39,7 @@ def _split(line: str) -> list[str]:
 
 
 def read_csv_trace(source: TraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a CSV file with a header as tables, see `traces.read_pieces`."""
+    """Yield the requests of a CSV file as tables, see `traces.read_pieces`."""
     lines = source.lines()
     _, head = next(lines, (1, ""))
     names = [name.strip() for name in _split(head)]
@@ -75,7 +78,10 @@ def read_csv_trace(source: TraceFile) -> Iterator[pd.DataFrame]:
 
 
 def _bytes(word: str, name: str) -> int:
-    """Return a number of bytes, which may be written as a decimal such as ``4096.0``; raise ValueError."""
+    """Return a number of bytes; raise ValueError if it is not valid.
+
+    The number may be written as a decimal such as ``4096.0``.
+    """
     if word.isdigit() and word.isascii():
         return whole_number(word, name, _BYTES)
     number = _number(word)
@@ -106,7 +112,10 @@ def _time_ns(word: str, name: str, unit_ns: int, *, may_be_unknown: bool) -> int
 
 
 def _number(word: str) -> float:
-    """Return the number that other programs wrote, also with decimal point and exponent; NaN if it is not a number."""
+    """Return a number with or without decimal point and exponent.
+
+    Returns NaN if the text is not a number.
+    """
     try:
         return float(word) if "_" not in word else float("nan")
     except ValueError:
@@ -114,9 +123,10 @@ def _number(word: str) -> float:
 
 
 def read_msr(source: TraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a trace of MSR Cambridge as tables; each of these traces is of one disk.
+    """Yield the requests of a trace of MSR Cambridge as tables.
 
-    A request completes its response time after its timestamp. The first line may be a header.
+    Each of these traces is of one disk. A request completes its response time after its timestamp. The first line may
+    be a header.
     """
     start: int | None = None
     disk: tuple[str, str] | None = None
@@ -155,7 +165,10 @@ def read_msr(source: TraceFile) -> Iterator[pd.DataFrame]:
 
 
 def read_iolog(source: TraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the requests of an I/O log of fio as tables, at the times at which fio would submit them."""
+    """Yield the requests of an I/O log of fio as tables.
+
+    The arrival time is the time at which fio would submit the request.
+    """
     operations = {action: OPERATION_NUMBERS[action] for action in ("read", "write", "trim", "sync", "datasync")}
     requests = (
         (operations[each.action], each.offset_bytes, each.size_bytes, each.time_ns, UNKNOWN_TIME, UNKNOWN_TIME)

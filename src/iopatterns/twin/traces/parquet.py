@@ -62,7 +62,7 @@ def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
 
 
 def _convert_batch(batch: Any, times: dict[str, str], factor: int) -> tuple[dict[str, np.ndarray], dict[int, str]]:
-    """Return the columns of a batch, and a description of the problem of each faulty row.
+    """Return the columns of a batch, and the problem of each faulty row.
 
     Args:
         batch: A batch of rows of a Parquet file (pyarrow.RecordBatch).
@@ -91,7 +91,10 @@ def _convert_batch(batch: Any, times: dict[str, str], factor: int) -> tuple[dict
 
 
 def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
-    """Return the numbers of a column of operations; add the problems of faulty rows to ``faults``."""
+    """Return the numbers of a column of operations.
+
+    The problems of faulty rows are added to ``faults``.
+    """
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type):
@@ -107,9 +110,10 @@ def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
 
 
 def read_phases(path: Path) -> dict[str, int]:
-    """Return the begin of each phase of a trace, in nanoseconds from its first request, in order of time.
+    """Return the begin of each phase of a trace, in order of time.
 
-    The last entry is the end of the last phase. A trace without phases gives an empty dictionary.
+    Times are in nanoseconds since the first request. The last entry is the end of the last phase. A trace without
+    phases gives an empty dictionary.
 
     Raises:
         TwinError: The file is not a trace.
@@ -127,7 +131,9 @@ def read_phases(path: Path) -> dict[str, int]:
 def write_requests(
     path: Path, pieces: Iterable[pd.DataFrame], form: str, phases_ns: Mapping[str, int] | None = None
 ) -> None:
-    """Write the requests of a trace to a new Parquet file. The same trace gives the same bytes.
+    """Write the requests of a trace to a new Parquet file.
+
+    The same trace gives the same bytes.
 
     Args:
         path: The file.
