@@ -122,8 +122,8 @@ def test_a_study_of_ones_own_names_some_or_all_traces(project: Project, trace: P
     ("text", "expected"),
     [
         (None, "no such file"),
-        ("nothing of the kind\n", "no trace of calls. Give "),
-        (STRACE + "8 1.0006 write(4, 5\n", "my.strace, line 7: no result behind the call of 'write'"),
+        ("nothing of the kind\n", "not a trace of system calls. Give "),
+        (STRACE + "8 1.0006 write(4, 5\n", "my.strace, line 7: no result after the call of 'write'"),
         ('7 1.0 openat(AT_FDCWD, "/f", O_RDONLY) = 3 <0.1>\n', "no call in it reads or writes a file"),
     ],
 )
