@@ -255,7 +255,7 @@ def test_a_log_of_fio_contains_the_requests_that_fio_counts(tmp_path: Path) -> N
     assert table["arrival_ns"].is_monotonic_increasing
 
 
-def test_a_wait_in_a_log_ends_at_a_time_since_its_begin(tmp_path: Path) -> None:
+def test_a_wait_in_a_log_ends_at_a_time_since_its_start(tmp_path: Path) -> None:
     log = tmp_path / "io.log"
     log.write_text(
         "fio version 2 iolog\nf add\nf open\nf read 0 4096\nf wait 2000\nf read 0 4096\nf wait 100\nf trim 0 4096\n"

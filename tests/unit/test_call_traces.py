@@ -299,7 +299,7 @@ def test_rare_lines_of_strace_are_read(tmp_path: Path) -> None:
     [
         ("7 1000.2 read(3, 99", "no result after the call of 'read'"),
         ("7 1000.2 read(x, 99) = 9", "not a descriptor: 'x, 99'"),
-        ("7 1000.2 <... read resumed>99) = 9", "'read' is resumed, but its begin is missing"),
+        ("7 1000.2 <... read resumed>99) = 9", "'read' is resumed, but its start is missing"),
         ("7 1000.2 pread64(3, 9, 9, here) = 9", "'here' is not a number"),
         ("7 1000.2 openat(AT_FDCWD, f) = 9", "'openat' has no file name"),
         ("7 1000.2 read(3, 9) = 99999999999999999999", "not a number of bytes"),

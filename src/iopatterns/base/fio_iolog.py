@@ -15,7 +15,7 @@ class IologAction(NamedTuple):
     """A line of an I/O log of fio.
 
     Attributes:
-        time_ns: Time at which fio would execute the action, since the begin of the log.
+        time_ns: Time at which fio would execute the action, since the start of the log.
         file: Name of the file.
         action: ``read``, ``write``, ``trim``, ``sync``, ``datasync``, ``add``, ``open``, ``close`` or ``wait``.
         offset_bytes: Offset of a read, write or trim; 0 for all other actions.
@@ -32,7 +32,7 @@ class IologAction(NamedTuple):
 def read_iolog_actions(source: InputFile) -> Iterator[IologAction]:
     """Yield the actions of an I/O log.
 
-    A ``wait`` in version 2 ends that many milliseconds after the begin of the log, unlike what fio's HOWTO says
+    A ``wait`` in version 2 ends that many milliseconds after the start of the log, unlike what fio's HOWTO says
     (`read_iolog_get` in fio's iolog.c).
 
     Raises:

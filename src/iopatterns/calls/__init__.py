@@ -161,7 +161,7 @@ class CallConversion:
         form: Name of the original format.
         calls: Number of calls.
         processes: Number of processes.
-        duration_ns: Time of the last call since the begin of the trace.
+        duration_ns: Time of the last call since the start of the trace.
     """
 
     name: str

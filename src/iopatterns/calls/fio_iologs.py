@@ -18,7 +18,7 @@ _CALLS |= {"sync": "fsync", "datasync": "fdatasync"}
 def read_iologs(sources: Sequence[CallTraceFile]) -> Iterator[Call]:
     """Yield the calls in several logs in order of time.
 
-    The position of a log is the number of its process. ``trim`` is skipped. Times count from the begin of a log.
+    The position of a log is the number of its process. ``trim`` is skipped. Times count from the start of a log.
     """
     logs = (_read_iolog(source, process) for process, source in enumerate(sources))
     return heapq.merge(*logs, key=lambda call: call.time_ns)
@@ -35,7 +35,10 @@ def _read_iolog(source: CallTraceFile, process: int) -> Iterator[Call]:
 
 
 def is_stand_in_log(source: CallTraceFile) -> bool:
-    """Return whether a log is of a stand-in, by the name of its first file."""
+    """Return whether an I/O log was made from a stand-in (synthetic trace).
+
+    The prefix of the first file's name shows it.
+    """
     for _, line in source.lines():
         if line.strip() not in IOLOG_HEADERS:
             return any(word.rpartition("/")[2].startswith(STAND_IN_FILE_PREFIX) for word in line.split()[:2])

@@ -1,4 +1,4 @@
-"""Columns and tables of traces of system calls, and the trace itself."""
+"""Types and tables for traces of system calls."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Call(NamedTuple):
 
     Attributes:
         process: Number of the process.
-        time_ns: Time of the call since the begin of the trace.
+        time_ns: Time of the call since the start of the trace.
         call: Name of the call, a key of `CALL_KINDS`.
         file: Path of the file.
         offset_bytes: Offset of a read or write, position of the file after a seek, or new size of a truncated file;
@@ -82,7 +82,7 @@ class Trace:
         name: Name of the trace.
         origin: ``recorded``, or ``stand-in`` for a synthetic trace that replaces an unpublished trace.
         form: Name of the original format.
-        read: Reads the trace from the begin; yields tables, see `pieces`.
+        read: Reads the trace from the start; yields tables, see `pieces`.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Trace:
 
     @property
     def label(self) -> str:
-        """Name for tables and figures; marks a stand-in."""
+        """Name for tables and figures, such as ``Sandia-cth (stand-in)``."""
         return f"{self.name} (stand-in)" if self.origin == "stand-in" else self.name
 
     def pieces(self) -> Iterator[pd.DataFrame]:
@@ -107,7 +107,7 @@ class Trace:
         return self.read()
 
     def table(self) -> pd.DataFrame:
-        """Return all calls as one table, see `pieces`."""
+        """Return all calls as one table, with the columns of `pieces`."""
         return pd.concat([empty_calls(), *self.pieces()], ignore_index=True)
 
 

@@ -170,7 +170,7 @@ def _write_file(path: Path, size_bytes: int) -> None:
 
 
 def _rows(piece: pd.DataFrame, processes: Collection[int] | None) -> Iterator[Call]:
-    """Yield the calls of the processes in a table."""
+    """Yield the calls of certain processes in a table; of all processes for None."""
     if processes is not None:
         piece = piece[piece["process"].isin(list(processes))]
     return (Call(*row) for row in piece.itertuples(index=False, name=None))
@@ -185,7 +185,7 @@ class _Names:
         self.given: dict[str, str] = {}
 
     def name(self, file: str) -> str:
-        """Return the name in logs of a file of the trace."""
+        """Return the name that a file of the trace has in the logs."""
         if file not in self.given:
             plain = re.sub(r"[^A-Za-z0-9._-]", "_", file.strip("/"))[-_MAX_NAME:] or "file"
             name, number = plain, 1
@@ -198,7 +198,7 @@ class _Names:
 
 
 class _OnFiles:
-    """Makes the lines in the log of one process, for a replay on files."""
+    """Generator of the lines in the I/O log of one process, for a replay on files."""
 
     def __init__(self, names: _Names, needed_bytes: dict[str, int]) -> None:
         """Begin a log.
@@ -215,7 +215,7 @@ class _OnFiles:
         self._written: dict[str, _Ranges] = {}
 
     def lines(self, row: Call) -> Iterator[str]:
-        """Yield the lines of a call."""
+        """Yield the lines of the log that replay a system call."""
         kind = CALL_KINDS[row.call]
         if kind in {"open", "duplicate"}:
             self._descriptors[row.file] = self._descriptors.get(row.file, 0) + 1
@@ -249,14 +249,14 @@ class _OnFiles:
 
 
 class _OnDrive:
-    """Makes the lines in the log of one process, for a replay on a bare drive."""
+    """Generator of the lines in the I/O log of one process, for a bare drive."""
 
     def __init__(self, starts: Mapping[str, int]) -> None:
         self._starts = starts
         self._is_open = False
 
     def lines(self, row: Call) -> Iterator[str]:
-        """Yield the lines of a call."""
+        """Yield the lines of the log that replay a system call."""
         kind = CALL_KINDS[row.call]
         if kind == "sync" and self._is_open:
             yield f"{_DRIVE} {_SYNCS[row.call]} 0 0"

@@ -133,7 +133,9 @@ def parameters_table() -> pd.DataFrame:
 
 
 def stand_in(workload: str) -> Trace:
-    """Return the stand-in of a trace, with processes numbered from 0.
+    """Return the stand-in (synthetic trace) for an unpublished trace.
+
+    Its processes are numbered from 0.
 
     Args:
         workload: One of `STAND_IN_NAMES`.
@@ -147,7 +149,7 @@ def stand_in(workload: str) -> Trace:
 
 
 def _calls(workload: str) -> Iterator[Call]:
-    """Yield the calls of all processes, which run at the same time, in order of time."""
+    """Yield the calls of all processes of a stand-in in order of time."""
     values = {name: each.value for name, each in STAND_IN_PARAMETERS[workload].items()}
     steps = {"LANL": _segments, "Sandia": _mixed, "web": _documents}[workload.partition("-")[0]]
     if "checkpoints" in values:

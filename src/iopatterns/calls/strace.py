@@ -274,7 +274,7 @@ def _end_call(processes: _Processes, process: int, rest: str) -> _CompleteCall |
     Returns None if the call has no effect on files.
 
     Raises:
-        ValueError: The line is faulty, or the begin of the call is missing.
+        ValueError: The line is faulty, or the start of the call is missing.
     """
     resumed = _RESUMED.match(rest)
     if resumed is None:
@@ -283,7 +283,7 @@ def _end_call(processes: _Processes, process: int, rest: str) -> _CompleteCall |
     if resumed[1] not in _WATCHED:
         return None
     if began is None or began[1] != resumed[1]:
-        raise ValueError(f"'{resumed[1]}' is resumed, but its begin is missing")
+        raise ValueError(f"'{resumed[1]}' is resumed, but its start is missing")
     return began[0], began[1], began[2] + resumed[2]
 
 

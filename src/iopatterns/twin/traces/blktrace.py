@@ -69,7 +69,7 @@ def _request_tables(source: TraceFile, events: Callable[[TraceFile], BlockEvents
 def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEvent]:
     """Yield the events of one device at valid times.
 
-    Other events are faults of the source.
+    Other events are reported as faulty.
     """
     device = ""
     for place, event in events:
@@ -146,7 +146,7 @@ BLKPARSE_LINE = re.compile(
 )
 _SECTORS = re.compile(r"\s+(\d{1,16}) \+ (\d{1,12})(?:\s|$)")
 _PACKET = re.compile(r"\s+(?:\d+ )?\(")  # a packet command, such as INQUIRY, has its bytes in place of sectors
-# Begin of the lines before the events, and of the lines of the summary after them
+# Start of the lines before the events, and of the lines of the summary after them
 BLKPARSE_HEADER = "Input file"
 _SUMMARY = ("CPU", "Total (", "Events (", "Throughput", "Skips:")
 _KINDS = {"R": _READ, "W": _WRITE, "D": _DISCARD}

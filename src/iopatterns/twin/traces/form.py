@@ -1,4 +1,4 @@
-"""Columns and tables of block traces, and the trace file as it is read."""
+"""Types and tables for block traces."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

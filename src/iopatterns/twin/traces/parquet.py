@@ -1,4 +1,4 @@
-"""Block traces as Parquet files: reading and writing them table by table."""
+"""Read and write block traces as Parquet files, table by table."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -110,7 +110,7 @@ def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
 
 
 def read_phases(path: Path) -> dict[str, int]:
-    """Return the begin of each phase of a trace, in order of time.
+    """Return the start of each phase of a trace, in order of time.
 
     Times are in nanoseconds since the first request. The last entry is the end of the last phase. A trace without
     phases gives an empty dictionary.
@@ -139,7 +139,7 @@ def write_requests(
         path: The file.
         pieces: Tables of requests, with the columns of `traces.read_pieces`.
         form: Name of the original format, which is recorded in the file.
-        phases_ns: Begin of each phase, see `read_phases`.
+        phases_ns: Start of each phase, see `read_phases`.
     """
     metadata = {"iopatterns.trace": _VERSION, "iopatterns.trace.source": form}
     if phases_ns:
