@@ -118,12 +118,12 @@ def test_a_good_package_is_added(root: Path) -> None:
     ],
 )
 def test_a_file_elsewhere_than_a_place_of_the_study_is_refused(root: Path, name: str) -> None:
-    assert "would lead out of the folder for it, or is no name of a file" in refused(root, package(root, name))
+    assert "is outside its folder, or is not a valid file name" in refused(root, package(root, name))
 
 
 @pytest.mark.parametrize("study", ["", "..", "../mine", "Mine", "mine\n", "a/b", "*", 5, None])
 def test_a_study_whose_name_is_none_is_refused(root: Path, study: object) -> None:
-    assert "its manifest.json is not as version 1 has it" in refused(root, package(root, study=study))
+    assert "its manifest.json is not valid for version 1" in refused(root, package(root, study=study))
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_a_study_whose_name_is_none_is_refused(root: Path, study: object) -> Non
     ],
 )
 def test_a_manifest_of_another_form_is_refused(root: Path, changes: dict[str, Any]) -> None:
-    assert "its manifest.json is not as version 1 has it" in refused(root, package(root, **changes))
+    assert "its manifest.json is not valid for version 1" in refused(root, package(root, **changes))
 
 
 def test_a_file_within_a_file_is_refused(root: Path) -> None:
     path = package(root, "data/traces/mine/a", "data/traces/mine/a/b")
-    assert "its manifest.json is not as version 1 has it" in refused(root, path)
+    assert "its manifest.json is not valid for version 1" in refused(root, path)
 
 
 @pytest.mark.parametrize(
@@ -167,10 +167,10 @@ def test_what_is_no_file_is_refused(root: Path, kind: bytes) -> None:
     [
         ([member(GRID, b"other")], "is not what was packed"),
         ([member("notebooks/mine.py", CONTENT)], "is not what was packed"),
-        ([member("../evil", CONTENT)], "would lead out"),
+        ([member("../evil", CONTENT)], "is outside its folder"),
         ([member(GRID, CONTENT), member(GRID, CONTENT)], "damaged after its last member"),
         ([member(GRID, CONTENT), member("evil", CONTENT)], "damaged after its last member"),
-        ([member(GRID, b"", size=2**31)], f"of {2**31} bytes, and at most"),
+        ([member(GRID, b"", size=2**31)], f"of {2**31} bytes; at most"),
         ([member(GRID, b"", size=-512)], "damaged: its member"),
         ([], "damaged: its member"),
     ],
@@ -248,5 +248,5 @@ def test_a_package_that_changes_between_question_and_answer_is_not_added(root: P
 
 
 def test_the_longest_member_is_the_reader_s(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealed_tar, "MOST_MEMBER_BYTES", 3)
-    assert f"has a member {GRID} of {len(CONTENT)} bytes, and at most 3 are read" in refused(root, package(root))
+    monkeypatch.setattr(sealed_tar, "MAX_MEMBER_BYTES", 3)
+    assert f"has a member {GRID} of {len(CONTENT)} bytes; at most 3 are read" in refused(root, package(root))

@@ -99,7 +99,7 @@ def test_results_of_another_version(
     (tmp_path / "results").mkdir()
     for name in ("scorecard", "colophon"):
         (tmp_path / f"results/{name}.json").write_text(content)
-    assert "not as this version writes it" in _told(command, monkeypatch, capsys)
+    assert "not in the format of this version" in _told(command, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_all_mistakes_of_a_file_are_named_at_once() -> None:
         (STUDY, "experiments:", "drives: [c40]\nexperiments:", [": drives[0]", "Did you mean 'c400'?"]),
         (STUDY, "title:", "titlee:", ["unknown key 'titlee'", "Did you mean 'title'?"]),
         (STUDY, "ioengine: sync", "ioengine: sync\n  filename: /dev/sda", ["fio: unknown key 'filename'"]),
-        (STUDY, "  direct: 1", "  direct: 1\n  direct: 0", ["line", "key 'direct' stands twice"]),
+        (STUDY, "  direct: 1", "  direct: 1\n  direct: 0", ["line", "key 'direct' occurs twice"]),
         (STUDY, "experiments:", "experiments: [", ["line", "not valid YAML"]),
     ],
 )

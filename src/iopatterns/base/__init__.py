@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, messages, files, units, YAML; it knows nothing of drives or studies."""
+"""Foundations without knowledge of drives or studies: errors, messages, files, units and YAML."""
