@@ -142,7 +142,7 @@ def test_a_loop_of_links_is_told(path: Path, folder: Path) -> None:
 def test_a_huge_sparse_file_is_told_by_its_size(path: Path, folder: Path) -> None:
     with open(path, "wb") as file:
         file.truncate(2**40)
-    assert "it has 1,099,511,627,776 bytes, and at most" in refusal(path, folder)
+    assert "it has 1,099,511,627,776 bytes; at most" in refusal(path, folder)
 
 
 def test_a_sparse_file_of_a_size_that_is_taken_is_told(path: Path, folder: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_manifest_that_unpacks_to_gigabytes_is_told(path: Path, folder: Path) 
 
 def test_a_member_that_unpacks_to_gigabytes_is_told(path: Path, folder: Path) -> None:
     compressed([manifest(cell(SUMS)), member("study/cell/01.json", b"", 2_500_000_000), bytes(2**20)], path)
-    assert "of 2500000000 bytes, and at most" in refusal(path, folder)
+    assert "of 2500000000 bytes; at most" in refusal(path, folder)
 
 
 def test_a_member_of_negative_size_is_told(path: Path, folder: Path) -> None:
@@ -334,8 +334,8 @@ def test_what_is_too_large_to_be_read_again_is_not_packed(
     archive.unpack_archive(path, folder)
     contents = dataclasses.replace(archive.read_archive(path), drive="there")
     limits = {
-        "MOST_MANIFEST_BYTES": "has too many raw files for one archive",
-        "MOST_MEMBER_BYTES": "a file in an archive has at most 3",
+        "MAX_MANIFEST_BYTES": "has too many raw files for one archive",
+        "MAX_MEMBER_BYTES": "a file in an archive has at most 3",
     }
     for name, words in limits.items():
         with monkeypatch.context() as context:
