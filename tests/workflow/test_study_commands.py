@@ -417,7 +417,7 @@ def test_a_check_of_all_studies_names_each_mistake(project: Project, monkeypatch
     assert done.exit_code == 0, done.output
     assert [line.split(":")[0] for line in done.output.splitlines()] == names
     assert run("new", "mine").exit_code == 0
-    assert run("check", "mine").output == "mine: no mistake found; 4 cells on 1 drive, 2 repetitions each\n"
+    assert run("check", "mine").output == "mine: no mistakes found; 4 cells on 1 drive, 2 repetitions each\n"
     grid = project.root / "config/studies/mine.yaml"
     grid.write_text(grid.read_text().replace("libaio", "psync"))
     (project.root / "paper/studies/mine.typ").unlink()
@@ -425,5 +425,5 @@ def test_a_check_of_all_studies_names_each_mistake(project: Project, monkeypatch
     assert done.exit_code == 2
     assert "config/studies/mine.yaml:18: experiments.depth: iodepth 4 has no effect" in done.output
     assert "paper/studies/mine.typ: not there. `iopatterns study new mine` begins one." in done.output
-    assert "tiny: no mistake found" in done.output
+    assert "tiny: no mistakes found" in done.output
     assert run("check", "no").exception is not None

@@ -1,4 +1,4 @@
-"""`iopatterns bench`."""
+"""The command `iopatterns bench`."""
 
 from pathlib import Path
 

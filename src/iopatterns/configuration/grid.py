@@ -230,7 +230,7 @@ def _replay(
     of_drive = drive if drive in conf.source_drives else str(asked.get("others", drive))
     try:
         path, phase = (config.fill_template(str(asked[key]), levels, of_drive) for key in ("trace", "phase"))
-    except config.TEMPLATE_ERRORS:
+    except ValueError:
         names = ", ".join(f"{{{name}}}" for name in (*levels, "drive"))
         place = study_check.place_of_option(conf.root, study, experiment, "replay")
         raise GridError(

@@ -111,7 +111,7 @@ def test_a_study_of_ones_own_names_some_or_all_traces(project: Project, trace: P
 
     assert names(["b"]) == {"b"}
     assert names("traces") == {"a", "b"}
-    with pytest.raises(yaml_schema.ConfigError, match=r"experiments\.mine: no trace 'c' stands under traces in config"):
+    with pytest.raises(yaml_schema.ConfigError, match=r"experiments\.mine: no trace 'c' is under traces in config"):
         names(["c"])
 
 
@@ -159,7 +159,7 @@ def test_what_is_no_good_name_is_refused(trace: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["Sandia-cth", "lanl-64kb", "web-server"])
 def test_the_name_of_a_stand_in_is_taken(trace: Path, name: str) -> None:
     assert f"traces.{name}: " in (message := refused({name: {"path": str(trace)}}))
-    assert "is the name of a stand-in. Take another name" in message
+    assert "is the name of a stand-in. Use another name" in message
 
 
 def test_a_trace_that_needs_more_than_the_file_has_is_refused(trace: Path) -> None:
