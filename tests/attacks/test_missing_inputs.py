@@ -53,14 +53,14 @@ def test_an_old_report_is_no_source_of_a_new_one(project: Project) -> None:
 @pytest.mark.parametrize(
     ("path", "content", "expected"),
     [
-        (VALUES, (FIXTURE / VALUES).read_text().splitlines()[0] + "\n", "no value follows the head"),
+        (VALUES, (FIXTURE / VALUES).read_text().splitlines()[0] + "\n", "there is no value after the header"),
         (VALUES, "a,b\n1,2\n", "line 1: the columns must be id,"),
         (VALUES, "", "line 1: the columns must be id,"),
-        (CLAIMS, "", "holds no claim"),
-        (CLAIMS, "# none yet\n", "holds no claim"),
-        (CLAIMS, "claims: []\n", "holds no claim"),
-        (NOTEBOOK, "{}", "no notebook with cells"),
-        (NOTEBOOK, "[" * 100_000, "no notebook with cells"),
+        (CLAIMS, "", "there are no claims in it"),
+        (CLAIMS, "# none yet\n", "there are no claims in it"),
+        (CLAIMS, "claims: []\n", "there are no claims in it"),
+        (NOTEBOOK, "{}", "not a notebook with cells"),
+        (NOTEBOOK, "[" * 100_000, "not a notebook with cells"),
     ],
 )
 def test_an_empty_source_is_told_like_a_missing_one(checkout: Path, path: str, content: str, expected: str) -> None:
@@ -76,7 +76,7 @@ def test_an_empty_source_is_told_like_a_missing_one(checkout: Path, path: str, c
 
 
 def test_a_folder_in_place_of_a_source_is_told(checkout: Path) -> None:
-    assert "paper: no plain file" in refusal(checkout, "paper")
+    assert "paper: not a regular file" in refusal(checkout, "paper")
 
 
 def test_the_check_takes_no_time(checkout: Path) -> None:

@@ -248,7 +248,7 @@ def test_an_offset_within_regions_makes_each_smaller() -> None:
     (cell,) = grid.expand_grid(replace(BASE, studies={"study": study}, file_size_bytes=2**24), "study")
     assert (cell.specification["fio"]["size"], cell.specification["fio"]["offset_increment"]) == (3 * 2**20, 2**22)
     experiment["fio"] = {"size": "1m"}
-    with pytest.raises(grid.GridError, match="regions says already how much"):
+    with pytest.raises(grid.GridError, match="regions already determines how much"):
         list(grid.expand_grid(replace(BASE, studies={"study": study}), "study"))
 
 

@@ -198,8 +198,8 @@ def test_more_repetitions_than_packed_are_told_with_cell_and_both_numbers(office
     office.edit("config/config.yaml", repetitions=5)
     wrong = office.snakemake("-n")
     assert wrong.returncode == 2
-    assert "mine.tar.xz holds 2 executions of the cell tiny/read-4k-j1-" in wrong.stdout
-    assert "repetitions asks for 5" in wrong.stdout
+    assert "mine.tar.xz has 2 repetitions of the cell tiny/read-4k-j1-" in wrong.stdout
+    assert "; 5 are configured" in wrong.stdout
     assert "Traceback" not in wrong.stdout
 
 
@@ -217,7 +217,7 @@ def test_an_archive_without_an_experiment_of_the_study_is_told(office: Project) 
     office.edit(STUDY, experiments={"other": experiments["initial"]})
     wrong = office.snakemake("-n")
     assert wrong.returncode == 2
-    assert "holds no cell of an experiment that tiny has. It holds tiny: initial" in wrong.stdout
+    assert "has no cell of an experiment of tiny. It has tiny: initial" in wrong.stdout
 
 
 def test_a_drive_by_another_name_is_analysed_under_it(measured: Project, no_fio: str, disk_folder: Path) -> None:

@@ -424,6 +424,6 @@ def test_a_check_of_all_studies_names_each_mistake(project: Project, monkeypatch
     done = run("check", "mine", "tiny")
     assert done.exit_code == 2
     assert "config/studies/mine.yaml:18: experiments.depth: iodepth 4 has no effect" in done.output
-    assert "paper/studies/mine.typ: not there. `iopatterns study new mine` begins one." in done.output
+    assert "paper/studies/mine.typ: there is no such file. `iopatterns study new mine` creates one." in done.output
     assert "tiny: no mistakes found" in done.output
     assert run("check", "no").exception is not None

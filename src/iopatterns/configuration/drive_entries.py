@@ -216,6 +216,10 @@ def _as_text(twin: kinds.TwinEntry) -> str:
     return printable(f"{{model: {twin['model']}{f', set: {{{values}}}' if values else ''}}}")
 
 
+def _kind_with(key: str) -> str:
+    return next(kind.name for kind in kinds.DRIVE_KINDS.values() if key in kind.allowed)
+
+
 def _check_kinds(drives: Mapping[str, kinds.DriveEntry]) -> None:
     """Raise ConfigError for entries that lack a key of their kind, or have a key of another kind."""
     problems = []
@@ -227,7 +231,7 @@ def _check_kinds(drives: Mapping[str, kinds.DriveEntry]) -> None:
             if key not in drive
         ]
         problems += [
-            f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{kinds.kind_with_key(key).name}', but this drive is a '{kind.name}'"
+            f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{_kind_with(key)}', but this drive is a '{kind.name}'"
             for key in sorted(set(drive) - kind.allowed)
         ]
     if problems:
