@@ -361,8 +361,8 @@ def _check_independent(names: Iterable[str], known: DriveEntries, where: str) ->
 def _with_levels(file: str, content: Any, traces: Iterable[str]) -> Any:
     """Return the content of a study with the names of lists under ``vary`` replaced by these lists.
 
-    The lists are defined under ``levels``; `_ALL_TRACES` is the list of ``traces``. If there are no traces, an experiment
-    that varies them is removed, because it has nothing to measure.
+    The lists are defined under ``levels``; `_ALL_TRACES` is the list of ``traces``. If there are no traces, an
+    experiment that varies them is removed, because it has nothing to measure.
     """
     if not (isinstance(content, dict) and isinstance(content.get("experiments"), dict)):
         return content  # reported by the schema

@@ -1,7 +1,7 @@
 """The drives that can be measured.
 
-These are the drives of the user in config/drives.yaml, the simulated drives that studies define, and one simulated drive
-for each model in data/twins.
+These are the drives of the user in config/drives.yaml, the simulated drives that studies define, and one simulated
+drive for each model in data/twins.
 """
 
 import errno

@@ -21,8 +21,8 @@ _DIGITS = 8  # of the digest of an experiment's options and levels
 def study_settings(conf: config.Config, study: str) -> dict[str, Any]:
     """Return the values that determine the results of a study on simulated drives, except the drives.
 
-    Keys: repetitions, runtime_ms (by experiment), file_size_bytes, seed, interval, confidence, and experiments (a digest
-    of the options and levels of each experiment).
+    Keys: repetitions, runtime_ms (by experiment), file_size_bytes, seed, interval, confidence, and experiments (a
+    digest of the options and levels of each experiment).
     """
     content = conf.studies[study]
     return {

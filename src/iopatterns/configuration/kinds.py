@@ -126,8 +126,8 @@ class DriveKind:
         is_archived: Whether the drive was measured elsewhere, so that its raw files are unpacked.
         is_whole_disk: Whether the path is a block device.
         is_filled: Whether the package writes the measured part of the drive once before the first measurement.
-        is_preconditioned: Whether the package does so if the configuration asks for it, optionally until the drive is in
-            a steady state.
+        is_preconditioned: Whether the package does so if the configuration asks for it, optionally until the drive is
+            in a steady state.
     """
 
     name: str
