@@ -132,21 +132,21 @@ def test_only_a_log_of_reads_alone_counts_as_reading(tmp_path: Path, actions: li
     ("version", "lines", "expected"),
     [
         (4, ["a read 0 512"], "line 1: the first line of a log must be one of: fio version 2 iolog, fio version 3"),
-        (2, ["a read 0"], "line 2: 'a read 0': a line is FILE ACTION [OFFSET LENGTH]"),
+        (2, ["a read 0"], "line 2: 'a read 0': the syntax is FILE ACTION [OFFSET LENGTH]"),
         (3, ["a read 0 512"], "line 2: 'a read 0 512': the time is 'a', no whole number"),
         (2, ["a read -512 512"], "the offset is '-512', no whole number"),
         (2, ["a read 0 4k"], "the length is '4k', no whole number"),
         (2, ["a read 0 0"], "a request of 0 bytes"),
-        (2, ["a read"], "a line is FILE ACTION"),
-        (2, ["a add", "a trim 0 512"], "line 3: 'a trim 0 512': 'trim' is not replayed here"),
+        (2, ["a read"], "the syntax is FILE ACTION"),
+        (2, ["a add", "a trim 0 512"], "line 3: 'a trim 0 512': 'trim' is not supported"),
         (2, ["a wait 100 0"], "write times instead (version 3)"),
         (
             3,
             ["9 a read 0 512", "8 a read 0 512"],
-            "line 3: '8 a read 0 512': its time lies before that of the line above",
+            "line 3: '8 a read 0 512': its time is before that of the previous line",
         ),
         (2, ["a read 0 512", "b read 0 512"], "its requests go to 2 files (a, b …)"),
-        (2, ["a add", "a open", "a close"], "holds no request that reads or writes"),
+        (2, ["a add", "a open", "a close"], "no request reads or writes"),
     ],
 )
 def test_a_log_that_cannot_be_replayed_is_refused(

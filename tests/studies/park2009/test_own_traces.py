@@ -124,7 +124,7 @@ def test_a_study_of_ones_own_names_some_or_all_traces(project: Project, trace: P
         (None, "no such file"),
         ("nothing of the kind\n", "no trace of calls. Give "),
         (STRACE + "8 1.0006 write(4, 5\n", "my.strace, line 7: no result behind the call of 'write'"),
-        ('7 1.0 openat(AT_FDCWD, "/f", O_RDONLY) = 3 <0.1>\n', "no call in it reads or writes a file"),
+        ('7 1.0 openat(AT_FDCWD, "/f", O_RDONLY) = 3 <0.1>\n', "no call reads or writes a file"),
     ],
 )
 def test_a_trace_that_cannot_be_replayed_is_named(tmp_path: Path, text: str | None, expected: str) -> None:
@@ -140,8 +140,8 @@ def test_a_trace_that_cannot_be_replayed_is_named(tmp_path: Path, text: str | No
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        ({"only": "/elsewhere/*"}, "no call in it reads or writes a file that fits '/elsewhere/*'"),
-        ({"process": 9}, "its process 9 reads and writes nothing. Others do: 7, 8."),
+        ({"only": "/elsewhere/*"}, "no call reads or writes a file that matches '/elsewhere/*'"),
+        ({"process": 9}, "process 9 reads and writes nothing. Processes that do: 7, 8."),
         ({"process": -1}, "process: -1 is not valid"),
         ({"process": "first"}, "process: 'first' is not valid"),
         ({"onlyy": "*"}, "unknown key 'onlyy'. Did you mean 'only'?"),
