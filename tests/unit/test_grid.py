@@ -97,7 +97,7 @@ def test_regions_give_each_job_a_part_of_the_file_of_its_own() -> None:
     for cell in grid.expand_grid(conf, "study"):
         assert cell.specification["fio"]["size"] == cell.specification["fio"]["offset_increment"] == 2 * 2**20
     experiment["vary"]["numjobs"] = [8]
-    with pytest.raises(grid.GridError, match="8 jobs need as many regions"):
+    with pytest.raises(grid.GridError, match="8 jobs need 8 regions"):
         list(grid.expand_grid(conf, "study"))
 
 
@@ -276,23 +276,26 @@ def test_no_cell_reaches_beyond_the_file(numjobs: int, offset: int, increment: i
     [
         ({"rw": ["randread"], "skip": ["4k"]}, "skip is for sequential requests: rw read or write, not randread"),
         ({"rw": ["readwrite"], "skip": ["4k"]}, "rw read or write, not readwrite"),
-        ({"rw": ["read"], "skip": ["-1 GiB"]}, "skip -1g leads out of the part used of the file"),
+        ({"rw": ["read"], "skip": ["-1 GiB"]}, "skip -1g leads outside the used part of the file"),
         ({"rw": ["randread"], "partitions": [4]}, "partitions is for sequential requests"),
         ({"rw": ["read"], "percentage_random": [50]}, "percentage_random is for random requests: rw read has none"),
         ({"rw": ["write"], "blockalign": [512]}, "blockalign is for random requests: rw write has none"),
         ({"rw": ["read"], "size": ["2 GiB"]}, "size 2g is larger than the file (config/config.yaml: file_size: 1g)"),
-        ({"rw": ["read"], "size": ["1k"]}, "bs 4k is larger than the part used of the file"),
-        ({"rw": ["read"], "size": ["1g"], "offset": ["512"]}, "size 1g from offset 512 on is more than the file (1g)"),
-        ({"rw": ["read"], "offset": ["1 GiB"]}, "bs 4k is larger than the part used of the file"),
-        ({"rw": ["read"], "thinktime": ["1 s"]}, "thinktime 1000000 us is no shorter than an execution"),
+        ({"rw": ["read"], "size": ["1k"]}, "bs 4k is larger than the used part of the file"),
+        ({"rw": ["read"], "size": ["1g"], "offset": ["512"]}, "size 1g from offset 512 exceeds the file (1g)"),
+        ({"rw": ["read"], "offset": ["1 GiB"]}, "bs 4k is larger than the used part of the file"),
+        ({"rw": ["read"], "thinktime": ["1 s"]}, "thinktime 1000000 us is not shorter than a repetition"),
         ({"rw": ["read"], "thinktime_blocks": [4]}, "thinktime_blocks is the number of requests between pauses"),
         ({"rw": ["randread"], "replay": ["write-read"]}, "replay write-read is rw randrw, not randread"),
         ({"rw": ["randrw"], "replay": ["write-write"]}, "replay write-write is rw randwrite, not randrw"),
         ({"rw": ["randrw"], "replay": ["read-read"]}, "replay read-read is rw randread, not randrw"),
-        ({"rw": ["randrw"], "replay": ["write-read"], "rwmixread": [50]}, "replay and rwmixread do not go together"),
-        ({"rw": ["read"], "partitions": [4], "skip": ["4k"]}, "partitions and skip do not go together"),
+        ({"rw": ["randrw"], "replay": ["write-read"], "rwmixread": [50]}, "replay and rwmixread exclude each other"),
+        ({"rw": ["read"], "partitions": [4], "skip": ["4k"]}, "partitions and skip exclude each other"),
         ({"rw": ["read"], "partitions": [4], "numjobs": [2]}, "partitions is for one job, not for 2"),
-        ({"rw": ["read"], "partitions": [512], "size": ["1m"]}, "a part of 2048 bytes holds no request of 4096"),
+        (
+            {"rw": ["read"], "partitions": [512], "size": ["1m"]},
+            "a part of 2048 bytes is smaller than a request of 4096",
+        ),
     ],
 )
 def test_what_cannot_be_done_or_has_no_effect_is_refused(vary: dict[str, list[Any]], expected: str) -> None:
@@ -323,9 +326,9 @@ def test_another_content_of_a_log_is_another_cell() -> None:
 
 def test_a_log_that_needs_more_than_the_file_is_refused() -> None:
     long = replace(OWN_LOG, requests=[iologs.LogRequest(0, "read", 2**30, 512)])
-    with pytest.raises(grid.GridError, match=r"x\.iolog goes up to byte 1073742336, and the file .* has 1073741824"):
+    with pytest.raises(grid.GridError, match=r"x\.iolog extends to byte 1073742336, and the file .* has 1073741824"):
         with_log(long)
-    with pytest.raises(grid.GridError, match="read_iolog and offset do not go together"):
+    with pytest.raises(grid.GridError, match="read_iolog and offset exclude each other"):
         with_log(OWN_LOG, {"offset": [512]})
 
 

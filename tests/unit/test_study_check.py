@@ -100,7 +100,7 @@ def test_a_size_that_is_no_multiple_of_a_sector_is_refused(root: Path, option: s
     line, near = (8, "512 or 1024") if option == "bs" else (9, "10240 or 10752")
     size = 700 if option == "bs" else 10700
     expected = (
-        f"config/studies/mine.yaml:{line}: experiments.one: {option} {size} is no multiple of a sector, 512 bytes"
+        f"config/studies/mine.yaml:{line}: experiments.one: {option} {size} is not a multiple of a sector, 512 bytes"
     )
     assert refused(root, study) == f"{expected}. Use {near}."
 
@@ -108,7 +108,7 @@ def test_a_size_that_is_no_multiple_of_a_sector_is_refused(root: Path, option: s
 def test_a_buffered_size_is_of_any_length_on_a_real_drive_alone(root: Path) -> None:
     study = one("bs: [700]", direct=0)
     assert expanded(root, study, "scratch")
-    assert "no multiple of a sector" in refused(root, study, "c400")
+    assert "not a multiple of a sector" in refused(root, study, "c400")
 
 
 def test_the_line_is_that_of_the_shared_levels(root: Path) -> None:

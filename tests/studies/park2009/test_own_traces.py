@@ -165,8 +165,8 @@ def test_the_name_of_a_stand_in_is_taken(trace: Path, name: str) -> None:
 def test_a_trace_that_needs_more_than_the_file_has_is_refused(trace: Path) -> None:
     trace.write_text(STRACE.replace("30000", "90000000"))
     message = refused({"mine": {"path": str(trace)}}, file_size="64 MiB")
-    assert "experiments.own: the trace mine goes up to byte 90001408" in message
-    assert "Take a larger file" in message
+    assert "experiments.own: the trace mine extends to byte 90001408" in message
+    assert "Use a larger file" in message
 
 
 def test_an_entry_must_have_a_path(trace: Path) -> None:
