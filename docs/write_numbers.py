@@ -72,7 +72,7 @@ def errors(studies: Studies) -> str:
 def counts(studies: Studies) -> str:
     """Return a table of the published numbers and claims of each study, and of how many claims are reproduced."""
     rows = [
-        "| study | numbers | claims | reproduced, of all that can be checked | of these, independent |",
+        "| study | numbers | claims | reproduced, of checkable claims | reproduced, of independent claims |",
         "|---|---|---|---|---|",
     ]
     for name, study in sorted(studies.items()):
@@ -99,7 +99,7 @@ def renewed(text: str, studies: Studies) -> str:
 def main() -> None:
     """Renew all pages, unless the scorecard is of a run with other values than the default."""
     if others := scorecard.not_judged(ROOT):
-        sys.exit("\n".join([*others, "The numbers of the documentation are those of a default run."]))
+        sys.exit("\n".join([*others, "The documentation has the numbers of a default run. Run it first: snakemake --cores 1"]))
     studies = scorecard.load(ROOT)["studies"]
     for name in PAGES:
         path = ROOT / name
