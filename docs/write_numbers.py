@@ -28,10 +28,12 @@ def claims(studies: Studies) -> str:
     missed, numbers = held_out["counts"]["values"]["deviates"], held_out["by_class"]["values"]["independent"]
     return f"""\
 - A default run reproduces **{hold} of the {checkable}** published claims that it can check.
-- {checkable - independent_checkable} of these claims say little: a model was fitted to them, or is built so that they come out.
+- {checkable - independent_checkable} of these claims say little: a model was fitted to them, or is built so that \
+they come out.
 - The other {independent_checkable} are *independent*. **{independent_hold}** of them are reproduced.
-- No model is fitted to the {numbers["values"]} numbers of vendor data sheets. {numbers["values"] - missed} of them are met within \
-{100 * held_out["tolerance"]:.0f} %; the mean error is {numbers["mean_absolute_percent"]:.0f} %."""
+- No model is fitted to the {numbers["values"]} numbers of vendor data sheets. {numbers["values"] - missed} of them \
+are met within {100 * held_out["tolerance"]:.0f} %;
+  the mean error is {numbers["mean_absolute_percent"]:.0f} %."""
 
 
 def picture(studies: Studies) -> str:
@@ -46,11 +48,11 @@ def picture(studies: Studies) -> str:
         if name != "fitted"
     }
     return f"""\
-*Bandwidth of three drives, tables 2 and 3 of RR-9319. Hollow markers: published values of the real drives. Filled markers:
-simulated drives, means with 95 % confidence intervals. The picture shows how well the models fit, not how well they predict.
-Of the {len(points)} simulated points {len(of_class["fitted"])} are fitted to the published points. \
-{len(of_class["built in"])} are built into the model, because a parameter was chosen with
-them in view: {named["built in"]}.
+*Bandwidth of three drives, tables 2 and 3 of RR-9319. Hollow markers: published values of the real drives. Filled
+markers: simulated drives, means with 95 % confidence intervals. The picture shows how well the models fit, not how well
+they predict. Of the {len(points)} simulated points {len(of_class["fitted"])} are fitted to the published points.
+{len(of_class["built in"])} are built into the model, because a parameter was chosen with them in view:
+{named["built in"]}.
 {len(of_class["independent"])} is independent: {named["independent"]}.*"""
 
 
@@ -78,7 +80,9 @@ def counts(studies: Studies) -> str:
     for name, study in sorted(studies.items()):
         published = sum(claim["drive"] is None for claim in study["claims"])
         independent = study["by_class"]["claims"]["independent"]
-        shown = (f"{each['hold']} of {each['checkable']}" if each["checkable"] else "–" for each in (study, independent))
+        shown = (
+            f"{each['hold']} of {each['checkable']}" if each["checkable"] else "–" for each in (study, independent)
+        )
         rows.append(f"| `{name}` | {len(study['values'])} | {published} | {' | '.join(shown)} |")
     return "\n".join(rows)
 
@@ -99,7 +103,11 @@ def renewed(text: str, studies: Studies) -> str:
 def main() -> None:
     """Renew all pages, unless the scorecard is of a run with other values than the default."""
     if others := scorecard.not_judged(ROOT):
-        sys.exit("\n".join([*others, "The documentation has the numbers of a default run. Run it first: snakemake --cores 1"]))
+        sys.exit(
+            "\n".join(
+                [*others, "The documentation has the numbers of a default run. Run it first: snakemake --cores 1"]
+            )
+        )
     studies = scorecard.load(ROOT)["studies"]
     for name in PAGES:
         path = ROOT / name

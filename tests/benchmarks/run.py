@@ -21,10 +21,11 @@ FOLDER = Path(__file__).resolve().parent
 PAGE = """\
 # Benchmarks
 
-What `snakemake --cores 1 benchmarks` printed on the machine named below; `tests/benchmarks/run.py` wrote this page.
-Each section is a program in `tests/benchmarks/`. Ratios hold on other machines too; times and rates do not.
+This page has the run times of the commands, and how fast the parts of the project are, on one machine.
+`snakemake --cores 1 benchmarks` renews it: each section is the output of a program in `tests/benchmarks/`.
+On other machines expect similar ratios, and other times and rates.
 
-Machine: {cpu_model}, {cpu_count} processors, {kernel}, {fio}. Load when it began: {load:.1f}.
+Machine: {cpu_model}, {cpu_count} processors, {kernel}, {fio}. Load at the start: {load:.1f}.
 """
 
 
@@ -53,23 +54,18 @@ def figures(path: Path) -> tuple[list[str], int]:
 
 
 def page(found: dict[str, Any]) -> str:
-    """Return the page of the documentation."""
+    """Return the page of the documentation; tables come first."""
     sections = [PAGE.format(**found["machine"], fio=found["fio_version"], load=found["load_average"])]
-    sections += [
-        "\n".join(
-            [
-                f"## {each['title']}",
-                "",
-                f"`tests/benchmarks/{each['program']}`",
-                "",
-                "```text",
-                *each["figures"],
-                "```\n",
-            ]
+    for each in sorted(found["benchmarks"], key=lambda each: not _is_table(each)):
+        figures = each["figures"] if _is_table(each) else ["```text", *each["figures"], "```"]
+        sections.append(
+            "\n".join([f"## {each['title']}", "", f"`tests/benchmarks/{each['program']}`", "", *figures, ""])
         )
-        for each in found["benchmarks"]
-    ]
     return "\n".join(sections)
+
+
+def _is_table(benchmark: dict[str, Any]) -> bool:
+    return benchmark["figures"][:1] != [] and benchmark["figures"][0].startswith("|")
 
 
 def main() -> None:
