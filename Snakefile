@@ -33,7 +33,7 @@ rule all:
 
 onstart:
     with entry.errors_as_messages():
-        run_start.begin(CELLS, hosts.submission(workflow))
+        run_start.begin_run(CELLS, hosts.slurm_submission(workflow))
 
 
 # Of all rules above: it must stand below them.

@@ -102,13 +102,13 @@ def renewed(text: str, studies: Studies) -> str:
 
 def main() -> None:
     """Renew all pages, unless the scorecard is of a run with other values than the default."""
-    if others := scorecard.not_judged(ROOT):
+    if others := scorecard.skipped_expectations(ROOT):
         sys.exit(
             "\n".join(
                 [*others, "The documentation has the numbers of a default run. Run it first: snakemake --cores 1"]
             )
         )
-    studies = scorecard.load(ROOT)["studies"]
+    studies = scorecard.load_scorecard(ROOT)["studies"]
     for name in PAGES:
         path = ROOT / name
         path.write_text(renewed(path.read_text(encoding="utf-8"), studies), encoding="utf-8")

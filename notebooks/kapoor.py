@@ -15,9 +15,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, panels_figure, styled
-from iopatterns.analysis.replays import shown_parts, zombie_curve
-from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, in_order, significant
+from iopatterns.analysis.plots import WIDTH_INCH, figure_with_panels, panel_letter, report_style
+from iopatterns.analysis.replays import replay_details, zombie_curve
+from iopatterns.analysis.tables import (
+    WORKLOAD_NAMES,
+    Column,
+    Table,
+    block_label,
+    fixed_decimals,
+    sort_rows,
+    three_digits,
+)
 from iopatterns.base.schedulers import SUCCESSORS
 from iopatterns.study import Study
 
@@ -85,20 +93,20 @@ _MODEL = "modelled-"
 
 def shown(measurements: Path) -> pd.DataFrame:
     """Return what figures are drawn of: a row for each replay with what was asked, and `_CONTENT`."""
-    return shown_parts(measurements, *_CONTENT)
+    return replay_details(measurements, *_CONTENT)
 
 
 def of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
     """Return the replays of an experiment, by the number of jobs and then by that of writes between two fsync."""
-    rows = quantities.of_experiment(replays, experiment)
+    rows = quantities.select_experiments(replays, experiment)
     rows = rows.sort_values([name for name in ("numjobs", "fsync") if name in rows], kind="stable")
     return [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
 
 
-@styled()
+@report_style()
 def depth_figure(replays: pd.DataFrame) -> Figure:
     """Return figure 1: the extremes of the queue depth over time in the three phases of the mix, one after another."""
-    figure, (axes,) = panels_figure(1, 1, _HEIGHT_INCH)
+    figure, (axes,) = figure_with_panels(1, 1, _HEIGHT_INCH)
     end_s = 0.0
     phases = [each for name in _MIX for each in of(replays, name)]
     for replay, colour in zip(phases, itertools.cycle(_GREYS), strict=False):
@@ -112,10 +120,10 @@ def depth_figure(replays: pd.DataFrame) -> Figure:
     return figure
 
 
-@styled()
+@report_style()
 def box_figure(replays: pd.DataFrame) -> Figure:
     """Return figure 2: the queue depths with and without fsync, each event counting once; whiskers as J. W. Tukey's."""
-    figure, (axes,) = panels_figure(1, 1, 1.7)
+    figure, (axes,) = figure_with_panels(1, 1, 1.7)
     rows = of(replays, "scale")
     depths = [np.repeat(np.arange(len(row["depth"]["events"])), row["depth"]["events"]) for row in rows]
     axes.boxplot(depths, orientation="horizontal", showfliers=False, medianprops={"color": "0.0", "linewidth": 2.5})
@@ -125,10 +133,10 @@ def box_figure(replays: pd.DataFrame) -> Figure:
     return figure
 
 
-@styled()
+@report_style()
 def zombie_figure(replays: pd.DataFrame) -> Figure:
     """Return figures 4 and 5: the zombie curves after large sequential and small random writes, by threads."""
-    figure, panels = panels_figure(2, 2, _HEIGHT_INCH)
+    figure, panels = figure_with_panels(2, 2, _HEIGHT_INCH)
     for axes, (experiment, title) in zip(panels, _ZOMBIES, strict=True):
         _draw_zombies(axes, of(replays, experiment))
         axes.set(title=title, xlabel="Blocks, by size over that of the drive", ylabel="Valid ratio", ylim=(0, 1.05))
@@ -157,7 +165,7 @@ def times(replays: pd.DataFrame) -> int:
     return min((len(each) if isinstance(each, list) else 0 for each in known), default=0)
 
 
-@styled()
+@report_style()
 def zombie_times_figure(replays: pd.DataFrame) -> Figure:
     """Return the zombie curves at some times, side by side: a row for each workload."""
     count = times(replays)
@@ -178,12 +186,12 @@ def zombie_times_figure(replays: pd.DataFrame) -> Figure:
     return figure
 
 
-@styled()
+@report_style()
 def zombie_animation(replays: pd.DataFrame) -> bytes:
     """Return the zombie curves over time as an animated GIF, a frame for each time, which begins again at its end."""
     count = times(replays)
     space = _largest_space(replays, count)
-    figure, panels = panels_figure(2, 2, _HEIGHT_INCH, frame_inch=0.2, sharey=True)
+    figure, panels = figure_with_panels(2, 2, _HEIGHT_INCH, frame_inch=0.2, sharey=True)
     FigureCanvasAgg(figure)
     drawn = [(axes, of(replays, experiment)) for axes, (experiment, _) in zip(panels, _ZOMBIES, strict=True)]
 
@@ -228,23 +236,27 @@ def _largest_space(replays: pd.DataFrame, count: int) -> float:
     return 1.03 * float(np.nanmax(spaces))
 
 
-def _here(name: str, head: str, unit: str = "", over: str = "") -> Column:
-    return Column((f"{name}_mean",), head, significant, unit, over)
+def _here(name: str, head: str, unit: str = "", spanner: str = "") -> Column:
+    return Column((f"{name}_mean",), head, three_digits, unit, spanner)
 
 
-def _published(name: str, unit: str = "", over: str = "") -> Column:
-    return Column((f"published_{name}",), "Published", significant, unit, over)
+def _published(name: str, unit: str = "", spanner: str = "") -> Column:
+    return Column((f"published_{name}",), "Published", three_digits, unit, spanner)
 
 
-def _fsync(once: bool = False) -> Column:
+def _fsync(hide_repeats: bool = False) -> Column:
     return Column(
-        ("fsync",), "Writes between fsync", lambda count: str(count) if count else "none", right=False, once=once
+        ("fsync",),
+        "Writes between fsync",
+        lambda count: str(count) if count else "none",
+        align_right=False,
+        hide_repeats=hide_repeats,
     )
 
 
 _DEPTHS = (
-    _here("depth_mean", "Mean", over="Queue depth"),
-    _here("depth_largest", "Largest", over="Queue depth"),
+    _here("depth_mean", "Mean", spanner="Queue depth"),
+    _here("depth_largest", "Largest", spanner="Queue depth"),
     _here("drained", "Emptied", "times", "Queue depth"),
 )
 
@@ -265,9 +277,9 @@ def scale_table(study: Study) -> Table:
         _published("duration_s", "s", "Duration"),
         _here("largest_write_kib", "Here", "KiB", "Largest write"),
         _published("largest_write_kib", "KiB", "Largest write"),
-        _here("depth_first_quartile", "First quartile", over="Queue depth"),
-        _here("depth_median", "Median", over="Queue depth"),
-        _here("depth_third_quartile", "Third quartile", over="Queue depth"),
+        _here("depth_first_quartile", "First quartile", spanner="Queue depth"),
+        _here("depth_median", "Median", spanner="Queue depth"),
+        _here("depth_third_quartile", "Third quartile", spanner="Queue depth"),
     ]
     return Table(data, tuple(columns), "study")
 
@@ -285,13 +297,13 @@ def file_system_table(study: Study) -> Table:
         file_system_amplification=data["written_mib_mean"] / _PROGRAM_MIB,
     )
     columns = [
-        Column(("file_system",), "File system", right=False),
+        Column(("file_system",), "File system", align_right=False),
         _here("duration_s", "Duration", "s"),
         _here("written_mib", "Written", "MiB", "To the drive"),
         _here("median_write_kib", "Median write", "KiB", "To the drive"),
         _here("flushes", "Flushes", "times", "To the drive"),
-        Column(("file_system_amplification",), "File system", fixed(2), over="Write amplification"),
-        Column(("write_amplification_mean",), "Drive", fixed(2), over="Write amplification"),
+        Column(("file_system_amplification",), "File system", fixed_decimals(2), spanner="Write amplification"),
+        Column(("write_amplification_mean",), "Drive", fixed_decimals(2), spanner="Write amplification"),
     ]
     return Table(data, tuple(columns), "study")
 
@@ -302,8 +314,8 @@ def loop_table(study: Study) -> Table:
     data = _comparisons(study, _LOOPS, "fsync", of).sort_values("fsync", kind="stable", ignore_index=True)
     data = data.assign(loop=data["study"].map(_LOOPS))
     columns = [
-        _fsync(once=True),
-        Column(("loop",), "The programs waited for", right=False),
+        _fsync(hide_repeats=True),
+        Column(("loop",), "The programs waited for", align_right=False),
         _here("duration_s", "Duration", "s"),
         _here("write_latency_ms", "Latency of writes", "ms"),
         *_DEPTHS,
@@ -350,21 +362,21 @@ def rule_table(study: Study) -> Table:
                 for name, value in level.items():
                     cells = cells[cells[name] == value]
                 sides.append(cells.set_index("drive"))
-            column = f"{quantities.get(quantity).column}_mean"
+            column = f"{quantities.get_quantity(quantity).column}_mean"
             timed = sides[0].index[sides[0]["published_duration_s"].notna()]
             for drive in timed if len(timed) else sides[0].index:
                 (follows_s, its), (breaks_s, others) = (side.loc[drive, ["duration_s_mean", column]] for side in sides)
                 rows.append((rule, drive, follows_s, breaks_s, breaks_s / follows_s, quantity, its, others))
     names = ["rule", "drive", "follows_s", "breaks_s", "cost", "measure", "follows", "breaks"]
     columns = [
-        Column(("rule",), "Rule", right=False, once=True),
-        Column(("drive",), "Drive", right=False),
-        Column(("follows_s",), "Follows", significant, "s", "Duration"),
-        Column(("breaks_s",), "Breaks", significant, "s", "Duration"),
-        Column(("cost",), "Times as long", fixed(2)),
-        Column(("measure",), "Measured by", lambda name: quantities.get(name).label, right=False),
-        Column(("follows",), "Follows", significant, over="Value"),
-        Column(("breaks",), "Breaks", significant, over="Value"),
+        Column(("rule",), "Rule", align_right=False, hide_repeats=True),
+        Column(("drive",), "Drive", align_right=False),
+        Column(("follows_s",), "Follows", three_digits, "s", "Duration"),
+        Column(("breaks_s",), "Breaks", three_digits, "s", "Duration"),
+        Column(("cost",), "Times as long", fixed_decimals(2)),
+        Column(("measure",), "Measured by", lambda name: quantities.get_quantity(name).label, align_right=False),
+        Column(("follows",), "Follows", three_digits, spanner="Value"),
+        Column(("breaks",), "Breaks", three_digits, spanner="Value"),
     ]
     return Table(pd.DataFrame(rows, columns=names), tuple(columns), "rule")
 
@@ -374,8 +386,8 @@ def mix_table(study: Study) -> Table:
     quantities = ["workload duration", "queue depth", "largest queue depth", "times drained"]
     data = _comparisons(study, [*_MIX, *_MIX_ELSEWHERE], "numjobs", quantities)
     columns = [
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("rw",), "Phase", WORKLOAD_NAMES.__getitem__, right=False),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
+        Column(("rw",), "Phase", WORKLOAD_NAMES.__getitem__, align_right=False),
         Column(("numjobs",), "Threads"),
         _here("duration_s", "Duration", "s"),
         *_DEPTHS,
@@ -396,10 +408,12 @@ def locality_table(study: Study) -> Table:
     wanted = cells[cells["drive"].isin(timed if len(timed) else drives[:1])]
     data = data.merge(wanted[[*keys, "duration_s_mean", "published_duration_s"]], on=keys)
     columns = [
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False, hide_repeats=True),
         Column(("bs_bytes",), "Size", block_label),
         *(
-            Column((drive,), drive.rpartition("-")[2], fixed(3), over="Miss ratio, by the map in memory (%)")
+            Column(
+                (drive,), drive.rpartition("-")[2], fixed_decimals(3), spanner="Miss ratio, by the map in memory (%)"
+            )
             for drive in drives
         ),
         _here("duration_s", "Here", "s", "Duration"),
@@ -414,15 +428,15 @@ def zombie_table(study: Study) -> Table:
     names = [name for name in study.experiments if name.startswith("zombies")]
     data = _comparisons(study, names, "numjobs", quantities)
     columns = [
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False, hide_repeats=True),
         Column(("numjobs",), "Threads"),
         _here("duration_s", "Here", "s", "Duration"),
         _published("duration_s", "s", "Duration"),
         _here("bandwidth_mb_per_s", "Here", "MB/s", "Bandwidth"),
         _published("bandwidth_mb_per_s", "MB/s", "Bandwidth"),
-        Column(("occupied_mean",), "Occupied", fixed(2), over="Blocks"),
-        Column(("mean_valid_ratio_mean",), "Valid ratio", fixed(2), over="Blocks"),
-        Column(("zombies_mean",), "Partly valid", fixed(2), over="Blocks"),
+        Column(("occupied_mean",), "Occupied", fixed_decimals(2), spanner="Blocks"),
+        Column(("mean_valid_ratio_mean",), "Valid ratio", fixed_decimals(2), spanner="Blocks"),
+        Column(("zombies_mean",), "Partly valid", fixed_decimals(2), spanner="Blocks"),
     ]
     return Table(data, tuple(columns), "rw")
 
@@ -453,29 +467,29 @@ def schedulers(study: Study) -> pd.DataFrame:
     table["difference_percent"] = 100 * (table["modelled_mb_per_s"] / table["bandwidth_mb_per_s"] - 1)
     # a tenth of a percent is what is printed; of less no sign is left
     table["difference_percent"] = table["difference_percent"].where(table["difference_percent"].abs() >= 0.05, 0.0)
-    return in_order(table, ["drive", "rw", "scheduler"], rw=list(WORKLOAD_NAMES), scheduler=list(MODELLED))
+    return sort_rows(table, ["drive", "rw", "scheduler"], rw=list(WORKLOAD_NAMES), scheduler=list(MODELLED))
 
 
 def scheduler_table(found: pd.DataFrame) -> Table:
     """Return `schedulers` as it is printed."""
     columns = (
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
-        Column(("scheduler",), "Linux", right=False, over="Scheduler"),
-        Column(("modelled",), "Model", right=False, over="Scheduler"),
-        Column(("bandwidth_mb_per_s",), "Linux", significant, "MB/s", "Bandwidth"),
-        Column(("modelled_mb_per_s",), "Model", significant, "MB/s", "Bandwidth"),
-        Column(("difference_percent",), "Difference", fixed(1), "%", "Bandwidth"),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False, hide_repeats=True),
+        Column(("scheduler",), "Linux", align_right=False, spanner="Scheduler"),
+        Column(("modelled",), "Model", align_right=False, spanner="Scheduler"),
+        Column(("bandwidth_mb_per_s",), "Linux", three_digits, "MB/s", "Bandwidth"),
+        Column(("modelled_mb_per_s",), "Model", three_digits, "MB/s", "Bandwidth"),
+        Column(("difference_percent",), "Difference", fixed_decimals(1), "%", "Bandwidth"),
     )
     return Table(found, columns, "rw")
 
 
-@styled()
+@report_style()
 def scheduler_figure(found: pd.DataFrame) -> Figure:
     """Return the bandwidths of `schedulers`: a row of panels for each drive, a panel for each workload."""
     drives, workloads = list(dict.fromkeys(found["drive"])), list(dict.fromkeys(found["rw"]))
     of_panels = list(itertools.product(drives, workloads))
-    figure, panels = panels_figure(len(of_panels), len(workloads), 1.75, frame_inch=0.3)
+    figure, panels = figure_with_panels(len(of_panels), len(workloads), 1.75, frame_inch=0.3)
     for number, (axes, (drive, rw)) in enumerate(zip(panels, of_panels, strict=True)):
         here = found[(found["drive"] == drive) & (found["rw"] == rw)]
         places = np.arange(len(here))
@@ -500,5 +514,5 @@ def scheduler_note(found: pd.DataFrame) -> str:
         f"Of {len(found)} bandwidths {within} are within 10 % of the kernel's, and the median difference is"
         f" {far.median():.1f} %. The largest is that of {worst['scheduler']} on {worst['drive']}"
         f" ({WORKLOAD_NAMES[worst['rw']].lower()}): the model's {worst['modelled']} has"
-        f" {significant(worst['modelled_mb_per_s'])} MB/s and the kernel {significant(worst['bandwidth_mb_per_s'])}."
+        f" {three_digits(worst['modelled_mb_per_s'])} MB/s and the kernel {three_digits(worst['bandwidth_mb_per_s'])}."
     )

@@ -13,9 +13,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from iopatterns.analysis import applications
-from iopatterns.analysis.plots import panels_figure, styled
-from iopatterns.analysis.replays import shown_parts
-from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed, significant
+from iopatterns.analysis.plots import figure_with_panels, report_style
+from iopatterns.analysis.replays import replay_details
+from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed_decimals, three_digits
 from iopatterns.calls import Trace, stand_ins
 from iopatterns.study import Study
 
@@ -30,12 +30,14 @@ _HATCHES = ("", "", "", "//", "..")
 def label(experiment: str) -> str:
     """Return how an experiment's workload is printed: ``Sandia-cth (stand-in)``."""
     name = experiment.partition("-")[2] if not experiment.startswith("no-journal-") else experiment.split("-", 2)[2]
-    return next((f"{known} (stand-in)" for known in stand_ins.WORKLOADS if known.lower() == name), name)
+    return next((f"{known} (stand-in)" for known in stand_ins.STAND_IN_NAMES if known.lower() == name), name)
 
 
-def workloads(own: Iterable[Trace] = ()) -> list[applications.Characteristics]:
+def workloads(own: Iterable[Trace] = ()) -> list[applications.TraceCharacteristics]:
     """Return what each of the stand-ins, and of a reader's own traces, looks like: of table I, figures 1 and 2."""
-    return [applications.characterise(trace) for trace in (*map(stand_ins.stand_in, stand_ins.WORKLOADS), *own)]
+    return [
+        applications.characterise_trace(trace) for trace in (*map(stand_ins.stand_in, stand_ins.STAND_IN_NAMES), *own)
+    ]
 
 
 def times(study: Study, kind: str, of: str) -> pd.DataFrame:
@@ -63,13 +65,13 @@ def times(study: Study, kind: str, of: str) -> pd.DataFrame:
     return found[["workload", "drive", "numjobs", "time_s", "spread", "over_disk"]]
 
 
-@styled()
+@report_style()
 def sequential_figure(found: pd.DataFrame) -> Figure:
     """Return figure 3: for each workload a bar for each drive, its time over that of the disk, which stands on top.
 
     Where the disk was not measured, the bars are seconds.
     """
-    figure, (axes,) = panels_figure(1, 1, 2.6)
+    figure, (axes,) = figure_with_panels(1, 1, 2.6)
     height = "over_disk" if found["over_disk"].notna().any() else "time_s"
     _bars(axes, found, "workload", height)
     names = list(dict.fromkeys(found["workload"]))
@@ -77,7 +79,7 @@ def sequential_figure(found: pd.DataFrame) -> Figure:
     top = float(found[height].max())
     for place, name in enumerate(names):
         if name in disk:
-            axes.text(place, 1.02 * top, f"{significant(disk[name])} s", ha="center", va="bottom", fontsize="small")
+            axes.text(place, 1.02 * top, f"{three_digits(disk[name])} s", ha="center", va="bottom", fontsize="small")
     axes.set_ylim(0, 1.14 * top)
     axes.set_xticks(range(len(names)), [name.replace(" (", "\n(") for name in names], fontsize="small")
     if height == "over_disk":
@@ -87,11 +89,11 @@ def sequential_figure(found: pd.DataFrame) -> Figure:
     return figure
 
 
-@styled()
+@report_style()
 def parallel_figure(found: pd.DataFrame) -> Figure:
     """Return figure 4: a panel for each workload, the mean time of its runs over the number of processes."""
     names = list(dict.fromkeys(found["workload"]))
-    figure, panels = panels_figure(len(names), len(names), 2.4)
+    figure, panels = figure_with_panels(len(names), len(names), 2.4)
     for number, (axes, name) in enumerate(zip(panels, names, strict=True)):
         here = found[found["workload"] == name].assign(processes=lambda rows: rows["numjobs"].astype(str))
         _bars(axes, here, "processes", "time_s", spread=True, named=number == 0)
@@ -121,15 +123,15 @@ def _bars(axes: Any, found: pd.DataFrame, group: str, height: str, *, spread: bo
 
 def latencies(measurements: Path) -> pd.DataFrame:
     """Return a row for each replay whose latencies were kept, with ``latency`` as `measuring.replays` made it."""
-    table = shown_parts(measurements, "latency")
+    table = replay_details(measurements, "latency")
     return table[table["latency"].notna()].reset_index(drop=True)
 
 
-@styled()
+@report_style()
 def latency_figure(replays: pd.DataFrame) -> Figure:
     """Return a panel for each drive: the largest latency in each two-hundred-and-fiftieth of the replay, over time."""
     count = max(1, len(replays))
-    figure, panels = panels_figure(count, count, 2.2, sharey=True)
+    figure, panels = figure_with_panels(count, count, 2.2, sharey=True)
     for axes, (_, row) in zip(panels, replays.iterrows(), strict=True):
         latency = row["latency"]
         seconds = np.arange(len(latency["largest_ns"])) * latency["part_ns"] / 1e9
@@ -156,8 +158,8 @@ def told_of_peaks(table: Table) -> str:
     """Return how latencies stand out, in words; ``table`` is `cleaning_table`."""
     sentences = []
     for _, row in table.data.iterrows():
-        times = significant(row["peak_latency_ms_mean"] / row["median_latency_ms_mean"])
-        share = significant(row["peaks_per_thousand_mean"])
+        times = three_digits(row["peak_latency_ms_mean"] / row["median_latency_ms_mean"])
+        share = three_digits(row["peaks_per_thousand_mean"])
         sentences.append(f"On {row['drive']} {share} of a thousand writes take {times} times as long as the median.")
     return " ".join(sentences)
 
@@ -198,9 +200,9 @@ def sequential_table(found: pd.DataFrame) -> Table:
     data = _pivoted(found, ["workload"], ["time_s", "over_disk"])
     drives = list(dict.fromkeys(found["drive"]))
     columns = [
-        Column(("workload",), "Workload", right=False),
-        *(Column((f"{drive}_time_s",), drive, significant, "s", "Longest of ten processes") for drive in drives),
-        *(Column((_over(drive),), drive, fixed(2), "", "Over the disk") for drive in drives if drive != DISK),
+        Column(("workload",), "Workload", align_right=False),
+        *(Column((f"{drive}_time_s",), drive, three_digits, "s", "Longest of ten processes") for drive in drives),
+        *(Column((_over(drive),), drive, fixed_decimals(2), "", "Over the disk") for drive in drives if drive != DISK),
     ]
     return Table(data, tuple(columns), "workload")
 
@@ -210,11 +212,11 @@ def parallel_table(found: pd.DataFrame) -> Table:
     data = _pivoted(found, ["workload", "numjobs"], ["time_s", "over_disk", "spread"])
     drives = list(dict.fromkeys(found["drive"]))
     columns = [
-        Column(("workload",), "Workload", right=False, once=True),
+        Column(("workload",), "Workload", align_right=False, hide_repeats=True),
         Column(("numjobs",), "At once"),
-        *(Column((f"{drive}_time_s",), drive, significant, "s", "Mean of three runs") for drive in drives),
-        *(Column((_over(drive),), drive, fixed(2), "", "Over the disk") for drive in drives if drive != DISK),
-        *(Column((f"{drive}_spread",), drive, fixed(3), "", "Spread") for drive in drives),
+        *(Column((f"{drive}_time_s",), drive, three_digits, "s", "Mean of three runs") for drive in drives),
+        *(Column((_over(drive),), drive, fixed_decimals(2), "", "Over the disk") for drive in drives if drive != DISK),
+        *(Column((f"{drive}_spread",), drive, fixed_decimals(3), "", "Spread") for drive in drives),
     ]
     return Table(data, tuple(columns), "workload")
 
@@ -227,10 +229,10 @@ def journal_table(study: Study) -> Table:
     data = found.dropna().reset_index()
     data["ordered_over_none"] = data["ordered"] / data["none"]
     columns = [
-        Column(("workload",), "Workload", right=False, once=True),
-        Column(("drive",), "Drive", right=False),
-        *(Column((name,), name.capitalize(), significant, "s", "Journal") for name in kinds.values()),
-        Column(("ordered_over_none",), "Ordered over none", fixed(2)),
+        Column(("workload",), "Workload", align_right=False, hide_repeats=True),
+        Column(("drive",), "Drive", align_right=False),
+        *(Column((name,), name.capitalize(), three_digits, "s", "Journal") for name in kinds.values()),
+        Column(("ordered_over_none",), "Ordered over none", fixed_decimals(2)),
     ]
     return Table(data, tuple(columns), "workload")
 
@@ -239,11 +241,11 @@ def transfer_table(study: Study) -> Table:
     """Return the rates of table II beside those measured."""
     data = study.comparison("transfer", of=["bandwidth"]).assign(group="transfer")
     columns = [
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("rw",), "Requests", lambda rw: WORKLOAD_NAMES[rw], right=False),
-        Column(("bandwidth_mb_per_s_mean",), "Here", significant, "MB/s"),
-        Column(("published_bandwidth_mb_per_s",), "Table II", significant, "MB/s"),
-        Column(("use",), "Class", right=False),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
+        Column(("rw",), "Requests", lambda rw: WORKLOAD_NAMES[rw], align_right=False),
+        Column(("bandwidth_mb_per_s_mean",), "Here", three_digits, "MB/s"),
+        Column(("published_bandwidth_mb_per_s",), "Table II", three_digits, "MB/s"),
+        Column(("use",), "Class", align_right=False),
     ]
     return Table(data, tuple(columns), "group")
 
@@ -270,9 +272,9 @@ def _rates_table(found: pd.DataFrame, group: str) -> Table:
     data = _pivoted(found, ["workload"], ["mb_per_s", "over_disk"]).assign(group=group)
     drives = list(dict.fromkeys(found["drive"]))
     columns = [
-        Column(("workload",), "Workload", right=False),
-        *(Column((f"{drive}_mb_per_s",), drive, significant, "MB/s", "Bare drive") for drive in drives),
-        *(Column((_over(drive),), drive, fixed(2), "", "Over the disk") for drive in drives if drive != DISK),
+        Column(("workload",), "Workload", align_right=False),
+        *(Column((f"{drive}_mb_per_s",), drive, three_digits, "MB/s", "Bare drive") for drive in drives),
+        *(Column((_over(drive),), drive, fixed_decimals(2), "", "Over the disk") for drive in drives if drive != DISK),
     ]
     return Table(data, tuple(columns), "group")
 
@@ -282,11 +284,11 @@ def cleaning_table(study: Study) -> Table:
     of = ["median latency", "largest latency", "latency of peaks", "peaks per thousand", "irregularity of peaks"]
     data = study.comparison("random-writes", of=of).assign(group="random-writes")
     columns = [
-        Column(("drive",), "Drive", right=False),
-        Column(("median_latency_ms_mean",), "Median", significant, "ms", "Latency"),
-        Column(("peak_latency_ms_mean",), "Peaks", significant, "ms", "Latency"),
-        Column(("largest_latency_ms_mean",), "Largest", significant, "ms", "Latency"),
-        Column(("peaks_per_thousand_mean",), "In 1000 requests", significant, over="Peaks"),
-        Column(("irregularity_of_peaks_mean",), "Irregularity", fixed(2), over="Peaks"),
+        Column(("drive",), "Drive", align_right=False),
+        Column(("median_latency_ms_mean",), "Median", three_digits, "ms", "Latency"),
+        Column(("peak_latency_ms_mean",), "Peaks", three_digits, "ms", "Latency"),
+        Column(("largest_latency_ms_mean",), "Largest", three_digits, "ms", "Latency"),
+        Column(("peaks_per_thousand_mean",), "In 1000 requests", three_digits, spanner="Peaks"),
+        Column(("irregularity_of_peaks_mean",), "Irregularity", fixed_decimals(2), spanner="Peaks"),
     ]
     return Table(data, tuple(columns), "group")

@@ -7,7 +7,7 @@ import pandas as pd
 
 from iopatterns.analysis import report_tables
 from iopatterns.analysis.report_tables import drive_label
-from iopatterns.analysis.statistics import direction, random_to_sequential
+from iopatterns.analysis.statistics import random_to_sequential_ratios, ratio_verdict
 from iopatterns.analysis.tables import block_label
 from iopatterns.base.units import format_size
 from iopatterns.study import Study, block_labels
@@ -24,7 +24,7 @@ def numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, limit: st
     """
     limit_mb_per_s = float(study.values.loc[study.values["id"] == limit, "value"].iloc[0])
     source = study.published("initial")
-    source_ratios = random_to_sequential(source, ["drive_key", "bs_bytes"], "value")
+    source_ratios = random_to_sequential_ratios(source, ["drive_key", "bs_bytes"], "value")
     reads = source_ratios[source_ratios["operation"] == "read"]
     halved = reads[reads["drive_key"].isin(["px05smb040", "c400"])]
     writes = source_ratios[source_ratios["operation"] == "write"]
@@ -34,7 +34,7 @@ def numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, limit: st
         "initial_block_sizes": block_labels(initial["bs_bytes"]),
         "jobs": sorted(int(jobs) for jobs in set(study.rows("concurrency")["numjobs"])),
         "margins_percent": {
-            "settings": 100 * report_tables.MARGIN,
+            "settings": 100 * report_tables.SETTING_MARGIN,
             "schedulers": 100 * report_tables.SCHEDULER_MARGIN,
         },
         "drives": [_drive_numbers(drive, initial, ratios, limit_mb_per_s) for drive in dict.fromkeys(initial["drive"])],
@@ -85,7 +85,7 @@ def findings(study: Study, ratios: pd.DataFrame) -> list[str]:
     for row in ratios.sort_values(["drive", "operation", "bs_bytes"], kind="stable").to_dict("records"):
         where = f"{row['drive']}, {row['operation']}, {block_label(row['bs_bytes'])}"
         value = f"{row['ratio']:.2f} of sequential (interval {row['low']:.2f} to {row['high']:.2f})"
-        lines.append(f"- {where}: random is {value}: {direction(row['low'], row['high'])}")
+        lines.append(f"- {where}: random is {value}: {ratio_verdict(row['low'], row['high'])}")
     for step in study.left_out():
         lines.append(f"- {step['drive']}, {step['setting']}={step['wanted']}: {step['outcome']}, {step['reason']}")
     return lines
@@ -124,7 +124,7 @@ def _ratio_numbers(row: Mapping[Any, Any]) -> dict[str, Any]:
     return {
         "block_size": block_label(row["bs_bytes"]),
         "operation": row["operation"],
-        "random_is": direction(row["low"], row["high"]),
+        "random_is": ratio_verdict(row["low"], row["high"]),
         "random_to_sequential": row["ratio"],
         "random_to_sequential_low": row["low"],
         "random_to_sequential_high": row["high"],

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from iopatterns.analysis.tables import Column, Table, fixed, significant
+from iopatterns.analysis.tables import Column, Table, fixed_decimals, three_digits
 
 _RARE = 99  # percent of reads in the slides' mix
 
@@ -35,14 +35,14 @@ def rare(mixes: pd.DataFrame) -> pd.DataFrame:
 def interference_table(mixes: pd.DataFrame) -> Table:
     """Return the table of the slides' mix as they have it: three rates, and the arithmetic; see `interference`."""
     rates = {"randwrite": "Rand. write", "randread": "Rand. read", "iops": f"{_RARE} % reads"}
-    columns = [Column(("drive",), "Drive", right=False)]
+    columns = [Column(("drive",), "Drive", align_right=False)]
     for name, head in rates.items():
         mean = "iops_mean" if name == "iops" else name
-        columns.append(Column((mean,), "Here", significant, "IOPS", head))
-        columns.append(Column((f"published_{name}",), "Published", significant, "IOPS", head))
+        columns.append(Column((mean,), "Here", three_digits, "IOPS", head))
+        columns.append(Column((f"published_{name}",), "Published", three_digits, "IOPS", head))
     heads = {"cost_reads": "A write costs", "ideal_percent": "Ideal share", "real_percent": "Real share"}
     units = {"cost_reads": "reads", "ideal_percent": "%", "real_percent": "%"}
-    columns += [Column((name,), head, fixed(1), units[name]) for name, head in heads.items()]
+    columns += [Column((name,), head, fixed_decimals(1), units[name]) for name, head in heads.items()]
     return Table(rare(mixes), tuple(columns), "study")
 
 

@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 import skipped
 from patience import bounded
-from support import ROOT, Project, cell_on_a_file, copy_project
+from support import ROOT, Project, copy_project, file_cell
 
 from iopatterns.base import host_state
 
@@ -31,7 +31,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 # Which tests take longest, the longest first: of several workers none then ends long after the others. Those of Slurm
 # wait for most of their time, and go beside those that want a processor.
-SLOWEST = ("workflow/test_slurm.py", "guest", "workflow", "studies", "native", "attacks", "notebooks", "drives")
+SLOWEST_FIRST = ("workflow/test_slurm.py", "guest", "workflow", "studies", "native", "attacks", "notebooks", "drives")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,7 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def turn(item: pytest.Item) -> int:
         path = os.path.relpath(item.path, ROOT / "tests")
-        return next((number for number, start in enumerate(SLOWEST) if path.startswith(start)), len(SLOWEST))
+        return next(
+            (number for number, start in enumerate(SLOWEST_FIRST) if path.startswith(start)), len(SLOWEST_FIRST)
+        )
 
     items.sort(key=turn)
 
@@ -84,7 +86,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def host_state_folder() -> Iterator[Path]:
     """A folder of this test run's own for what is kept of the host's disks, in place of /var/lib/iopatterns."""
     with tempfile.TemporaryDirectory(prefix="iopatterns-state-") as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(host_state.VARIABLE, folder)
+        patch.setenv(host_state.STATE_VARIABLE, folder)
         yield Path(folder)
 
 
@@ -116,4 +118,4 @@ def project(disk_folder: Path) -> Project:
 @pytest.fixture
 def specification(disk_folder: Path) -> Any:
     """The specification of a short random read of a small file in `disk_folder`."""
-    return cell_on_a_file(disk_folder)
+    return file_cell(disk_folder)

@@ -13,17 +13,17 @@ from typing import Any
 
 import yaml
 from patience import communicate, wait_for
-from support import processes_with
+from support import processes_matching
 
 from iopatterns.measuring import machine
 from iopatterns.measuring.tuning import journal, queue
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.raw.metadata_files import read_metadata
 
 
 def _none_with(text: str) -> bool:
     """Return whether no process has this text in its command line."""
-    return not processes_with(text)
+    return not processes_matching(text)
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Lab:
         (self.folder / "config").mkdir(parents=True, exist_ok=True)
         (self.folder / "config/drives.yaml").write_text(yaml.safe_dump({self._name: self.entry}))
         for name, value in self.found.items():
-            if name in queue.SETTINGS:
+            if name in queue.QUEUE_SETTINGS:
                 self._attribute(name).write_text(value)
         assert self.settings() == self.found
 
@@ -56,14 +56,14 @@ class Lab:
         return {name: self._present(name) for name in self.found}
 
     def _present(self, name: str) -> str:
-        if name in queue.SETTINGS:
-            return str(queue.present(self._attribute(name)))
+        if name in queue.QUEUE_SETTINGS:
+            return str(queue.attribute_value(self._attribute(name)))
         # its exit status is not 0 on drives that save no values
         asked = subprocess.run(["sdparm", f"--get={name}", self.device], capture_output=True, text=True, check=False)
         return next(line.split()[1] for line in asked.stdout.splitlines() if line.startswith(name))
 
     def raws(self, point: str) -> list[Path]:
-        folder = self.folder / f"raw-{point}/{self._name}/study/x-{cells.digest(self.cell)[:8]}"
+        folder = self.folder / f"raw-{point}/{self._name}/study/x-{cells.specification_digest(self.cell)[:8]}"
         return [folder / f"{execution:02d}.json" for execution in (1, 2)]
 
     def start(self, point: str) -> "subprocess.Popen[str]":
@@ -96,7 +96,7 @@ class Lab:
         there = [raw for raw in self.raws(point) if raw.exists()]
         for raw in there:
             assert json.loads(raw.read_text())["jobs"]
-            first, *_ = read_sidecar(raw)["tuning"]  # what comes later may start from what the first brings
+            first, *_ = read_metadata(raw)["tuning"]  # what comes later may start from what the first brings
             assert str(first["before"]) == self.found[first["setting"]]
         return len(there)
 
@@ -132,18 +132,18 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
                 assert lab.check_raw_files(point) == 2, told
             assert before <= lab.check_raw_files(point), told
         assert lab.settings() == lab.found, told
-        assert not journal.paths(journal.present_disk(lab.device.name)), told
+        assert not journal.journal_paths(journal.connected_disk(lab.device.name)), told
         output = f"--output={lab.raws(point)[0].parent.relative_to(lab.folder)}"
         if number == signal.SIGKILL:  # one that is killed takes a moment to be gone
             wait_for(functools.partial(_none_with, output), 5, otherwise=told)
-        assert not processes_with(output), told
+        assert not processes_matching(output), told
         lab.check_raw_files(point)
 
 
 if __name__ == "__main__":  # a device, a folder, a description of a lab as JSON, signals and how many points each has
     device, folder, described, *shots = sys.argv[1:]
     about = json.loads(described)
-    known = {"path": device, "serial": machine.disk(Path(device))["serial"]}
+    known = {"path": device, "serial": machine.disk_facts(Path(device))["serial"]}
     about["cell"]["drive"] |= known
     about["entry"] |= {**known, "destroy": known["serial"]}
     lab = Lab(Path(device), Path(folder), **about)

@@ -90,7 +90,7 @@ class Project:
 
 SNAKEMAKE = (sys.executable, "-m", "snakemake", "--cores", "1")
 # What a shell runs in the background ignores Ctrl-C, and so does all that is started from there; this does not
-TAKES_CTRL_C = ("env", "--default-signal=INT")
+WITH_DEFAULT_SIGINT = ("env", "--default-signal=INT")
 
 
 def shortened(experiments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -163,7 +163,7 @@ def recorded_studies() -> list[str]:
     return sorted(path.parent.name for path in ROOT.glob("tests/studies/*/recorded.parquet"))
 
 
-def files_of_the_user(root: Path) -> dict[str, bytes]:
+def user_files(root: Path) -> dict[str, bytes]:
     """Return the content of each file below ``root`` that no run makes, by path: a tutorial must leave them."""
     made = {"results", ".snakemake", "__pycache__", ".ipynb_checkpoints"}
     paths = (path for path in sorted(root.rglob("*")) if path.is_file())
@@ -175,7 +175,7 @@ def files_of_the_user(root: Path) -> dict[str, bytes]:
 _judged: dict[str, Mapping[str, Any]] = {}
 
 
-def lay_out_recorded(project: Path, studies: Sequence[str] = (FIXTURE_STUDY,)) -> Path:
+def copy_recorded_results(project: Path, studies: Sequence[str] = (FIXTURE_STUDY,)) -> Path:
     """Lay out in ``project`` what analysis and report of some studies need, with their recorded measurements."""
     for folder in ("notebooks", "paper", "data/published", "data/twins", "workflow/schemas"):
         ignored = shutil.ignore_patterns(".ipynb_checkpoints", "conftest.py")
@@ -194,15 +194,15 @@ def lay_out_recorded(project: Path, studies: Sequence[str] = (FIXTURE_STUDY,)) -
     from iopatterns.analysis import collect  # pandas with it, which few tests need
     from iopatterns.judging import scorecard
 
-    (project / "results/colophon.json").write_text(json.dumps(collect.colophon(provenance)), encoding="utf-8")
+    (project / "results/colophon.json").write_text(json.dumps(collect.report_colophon(provenance)), encoding="utf-8")
     for study in studies:
         if study not in _judged:
-            _judged[study] = scorecard.judge(project, study)
-    scorecard.write(project, {study: _judged[study] for study in studies})
+            _judged[study] = scorecard.judge_study(project, study)
+    scorecard.write_scorecard(project, {study: _judged[study] for study in studies})
     return project
 
 
-def cell_on_a_file(folder: Path) -> Any:
+def file_cell(folder: Path) -> Any:
     """Return the specification of a short random read of a small file in ``folder``, which a test may spoil."""
     return {
         "protocol": 2,
@@ -219,7 +219,7 @@ def cell_on_a_file(folder: Path) -> Any:
     }
 
 
-def cell_on_a_disk(
+def disk_cell(
     entry: Mapping[str, Any], name: str, rw: str, runtime_ms: int = 100, *, direct: int = 1, **settings: Any
 ) -> Any:
     """Return the specification of a short run on the disk that an entry of config/drives.yaml describes."""
@@ -247,7 +247,7 @@ def script(path: Path) -> ModuleType:
 
 
 @contextmanager
-def loaded_machine() -> Iterator[None]:
+def busy_processors() -> Iterator[None]:
     """Keep every processor busy while the context lasts."""
     hogs = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
@@ -258,7 +258,7 @@ def loaded_machine() -> Iterator[None]:
             hog.wait()
 
 
-def processes_with(text: str) -> list[int]:
+def processes_matching(text: str) -> list[int]:
     """Return the live processes whose command line holds ``text``, this one left out."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -272,7 +272,7 @@ def processes_with(text: str) -> list[int]:
     return found
 
 
-def lay_out_odd_files(folder: Path) -> None:
+def make_odd_files(folder: Path) -> None:
     """Make what is no plain file of some size, by names that say what: fifo, zero, folder, loop, sparse."""
     os.mkfifo(folder / "fifo")
     (folder / "zero").symlink_to("/dev/zero")
@@ -282,7 +282,7 @@ def lay_out_odd_files(folder: Path) -> None:
     os.truncate(folder / "sparse", 10 * 2**30)
 
 
-def refused_soon(read: Callable[[], object], error: type[Exception], most_characters: int) -> str:
+def refusal_message(read: Callable[[], object], error: type[Exception], most_characters: int) -> str:
     """Return the one line in which a reader refuses what it is given; it takes bounded time for that."""
     began = time.process_time()
     with pytest.raises(error) as caught:
@@ -295,7 +295,7 @@ def refused_soon(read: Callable[[], object], error: type[Exception], most_charac
 
 
 @contextmanager
-def program_that_writes(path: Path) -> Iterator[int]:
+def other_writer(path: Path) -> Iterator[int]:
     """Have another program hold a file open for writing while the context lasts; yield its process number."""
     with subprocess.Popen(
         ["sh", "-c", 'exec 3<>"$0"; echo; read x', path], stdin=subprocess.PIPE, stdout=subprocess.PIPE

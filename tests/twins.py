@@ -15,7 +15,7 @@ from support import ROOT
 
 from iopatterns import twin
 from iopatterns.twin import cli
-from iopatterns.twin.fitting import published_points, simulate
+from iopatterns.twin.fitting import published_points, simulate_point
 
 TWIN = [sys.executable, "-m", "iopatterns.twin"]
 JOB = ["fio", "--name=job", "--filename={drive}", "--size=256m", "--bs=4k", "--randrepeat=0", "--randseed=7"]
@@ -81,8 +81,8 @@ def iops(state: Path, model: str, rw: str, *options: str) -> float:
 
 def mean_fit_errors(model: str) -> tuple[float, float]:
     """Return the mean relative errors of a model: of the published values it was fitted to, and of the others."""
-    drive = twin.load(model)
+    drive = twin.load_model(model)
     errors: dict[bool, list[float]] = {False: [], True: []}
     for point in published_points(ROOT, drive.fit):
-        errors[point.predicted].append(abs(simulate(drive, point) / point.value - 1))
+        errors[point.predicted].append(abs(simulate_point(drive, point) / point.value - 1))
     return fmean(errors[False]), fmean(errors[True])

@@ -27,9 +27,9 @@ class Place(NamedTuple):
 _PACKAGE, _TWIN = "src/iopatterns", "src/twin"
 PLACES = {
     # ---- the life of a cell
-    "configuration": Place(f"{_PACKAGE}/configuration/config.py", "load", "tests/unit/test_config.py"),
-    "grid": Place(f"{_PACKAGE}/configuration/grid.py", "expand", "tests/unit/test_grid.py"),
-    "job": Place(f"{_PACKAGE}/workflow/batches.py", "of_study", "tests/unit/test_batches.py"),
+    "configuration": Place(f"{_PACKAGE}/configuration/config.py", "load_config", "tests/unit/test_config.py"),
+    "grid": Place(f"{_PACKAGE}/configuration/grid.py", "expand_grid", "tests/unit/test_grid.py"),
+    "job": Place(f"{_PACKAGE}/workflow/batches.py", "study_batches", "tests/unit/test_batches.py"),
     "pre-write checks": Place(f"{_PACKAGE}/measuring/drives/gate.py", "Gate", "tests/drives/test_block_drive.py"),
     "settings": Place(f"{_PACKAGE}/measuring/tuning/disk.py", "set_on_disk", "tests/guest/test_settings.py"),
     "fio": Place(f"{_PACKAGE}/measuring/fio/command_line.py", "command", "tests/drives/test_measure.py"),
@@ -37,15 +37,19 @@ PLACES = {
         f"{_PACKAGE}/measuring/drives/restoring.py", "restored_on_exit", "tests/attacks/test_restore.py"
     ),
     "raw file": Place(f"{_PACKAGE}/measuring/cell.py", "_keep", "tests/attacks/test_sidecars.py"),
-    "tidy table": Place(f"{_PACKAGE}/analysis/collect.py", "measurements", "tests/unit/test_quantities.py"),
-    "notebook": Place(f"{_PACKAGE}/workflow/notebooks.py", "execute", "tests/unit/test_notebook_parameters.py"),
+    "tidy table": Place(f"{_PACKAGE}/analysis/collect.py", "measurement_table", "tests/unit/test_quantities.py"),
+    "notebook": Place(
+        f"{_PACKAGE}/workflow/notebooks.py", "execute_notebook", "tests/unit/test_notebook_parameters.py"
+    ),
     "outputs": Place(f"{_PACKAGE}/analysis/outputs.py", "Outputs", "tests/unit/test_tables.py"),
-    "published": Place(f"{_PACKAGE}/analysis/published.py", "load", "tests/unit/test_published.py"),
+    "published": Place(f"{_PACKAGE}/analysis/published.py", "load_values", "tests/unit/test_published.py"),
     "judging": Place(f"{_PACKAGE}/judging/claims.py", "Judge", "tests/unit/judging/test_criteria.py"),
-    "scorecard": Place(f"{_PACKAGE}/judging/scorecard.py", "judge", "tests/unit/judging/test_claims_of_studies.py"),
+    "scorecard": Place(
+        f"{_PACKAGE}/judging/scorecard.py", "judge_study", "tests/unit/judging/test_claims_of_studies.py"
+    ),
     "paper": Place(f"{_PACKAGE}/workflow/report.py", "compile_report", "tests/unit/test_report.py"),
     # ---- the life of a request
-    "start": Place(f"{_PACKAGE}/twin/running.py", "run", "tests/twin/test_fio.py"),
+    "start": Place(f"{_PACKAGE}/twin/running.py", "run_on_twin", "tests/twin/test_fio.py"),
     "preload": Place(f"{_TWIN}/preload/file_calls.cc", "pwrite", "tests/native/preload_test.cc"),
     "clock": Place(f"{_TWIN}/clock/timeline.cc", "Timeline::hand_over", "tests/native/clock_test.cc"),
     "block layer": Place(f"{_TWIN}/host/block_layer.cc", "BlockLayer::submit", "tests/twin/test_host.py"),
@@ -56,12 +60,12 @@ PLACES = {
     "flash": Place(f"{_TWIN}/flash/flash.cc", "Flash::array_read", "tests/native/flash_test.cc"),
     "completion": Place(f"{_TWIN}/preload/drive_file.cc", "drive_advance", "tests/twin/test_device.py"),
     # ---- only in the table
-    "cell name": Place(f"{_PACKAGE}/raw/cells.py", "digest", "tests/unit/test_grid.py"),
+    "cell name": Place(f"{_PACKAGE}/raw/cells.py", "specification_digest", "tests/unit/test_grid.py"),
     "options": Place(f"{_PACKAGE}/configuration/factors.py", "_TABLE", "tests/unit/test_factors.py"),
     "criteria": Place(f"{_PACKAGE}/judging/claims.py", "Criterion", "tests/unit/judging/test_criteria.py"),
     "own time": Place(f"{_TWIN}/clock/timeline.h", "advance", "tests/native/clock_test.cc"),
     "study files": Place(f"{_PACKAGE}/configuration/study_files.py", "PLACES", "tests/workflow/test_study_commands.py"),
-    "intervals": Place(f"{_PACKAGE}/analysis/statistics.py", "interval", "tests/unit/test_statistics.py"),
+    "intervals": Place(f"{_PACKAGE}/analysis/statistics.py", "mean_interval", "tests/unit/test_statistics.py"),
     "kinds": Place(f"{_PACKAGE}/measuring/drives/__init__.py", "open_drive", "tests/unit/test_kinds.py"),
     "journal": Place(f"{_PACKAGE}/measuring/tuning/journal.py", "Journal", "tests/attacks/test_restore.py"),
     "garbage collection": Place(f"{_TWIN}/ftl/page_ftl.cc", "PageFtl::collect", "tests/native/ftl_test.cc"),

@@ -31,7 +31,7 @@ def draw(number: int, path: Path) -> None:
         rows = table.rename(columns={f"iops_{stat}": stat for stat in ("mean", "low", "high")})
         panels.append(Panel(title, rows, of="iops"))
     figure = curves_figure(panels, "bs_bytes", 2, height_inch=2.0)
-    files.write(path, lambda temporary: temporary.write_bytes(small_png(figure)))
+    files.write_atomically(path, lambda temporary: temporary.write_bytes(small_png(figure)))
 
 
 def picture(number: int) -> Path:

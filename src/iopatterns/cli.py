@@ -7,7 +7,7 @@ import click
 import iopatterns
 from iopatterns.base import command_line
 
-COMMANDS = (
+_COMMANDS = (
     "archive",
     "bench",
     "calls",
@@ -28,7 +28,7 @@ COMMANDS = (
 
 
 @click.group(
-    commands=command_line.CommandModules("iopatterns.commands", COMMANDS),
+    commands=command_line.CommandModules("iopatterns.commands", _COMMANDS),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(iopatterns.__version__)
@@ -42,4 +42,4 @@ def iopatterns_command() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Exit status 2: wrong usage or configuration; 1: other failure; 128 + N: signal N."""
-    command_line.run(iopatterns_command, "iopatterns", arguments)
+    command_line.run_program(iopatterns_command, "iopatterns", arguments)

@@ -9,16 +9,22 @@ from typing import Any, cast
 import pandas as pd
 
 from iopatterns.analysis import quantities, report_tables
-from iopatterns.analysis.published import conditions, load, load_drives
-from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
-from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label, in_order
+from iopatterns.analysis.published import load_source_drives, load_values, parse_conditions
+from iopatterns.analysis.statistics import (
+    METHOD_NAMES,
+    Method,
+    interval_method_used,
+    random_to_sequential_ratios,
+    summarise_groups,
+)
+from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label, sort_rows
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
-from iopatterns.judging.classes import with_uses
-from iopatterns.measuring.steadiness import doubts
+from iopatterns.judging.evidence import add_evidence_classes
+from iopatterns.measuring.steadiness import steadiness_doubts
 from iopatterns.raw import tuning_steps
 
-BANDWIDTH = quantities.QUANTITIES["bandwidth"].column
+BANDWIDTH_COLUMN = quantities.QUANTITIES["bandwidth"].column
 _CELL = ("drive", "rw", "bs_bytes")
 _ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", "drive_kind", "drive_model", "tuned"})
 
@@ -63,8 +69,8 @@ class Study:
         """
         executions = quantities.read_executions(measurements)
         values = _published_values(published, twins, executions)
-        steps = tuning_steps.read_records(tuning)
-        drives = load_drives(published)
+        steps = tuning_steps.read_tuning_records(tuning)
+        drives = load_source_drives(published)
         return cls(executions, steps, values, drives, confidence, cast("Method", method), seed)
 
     @property
@@ -76,7 +82,7 @@ class Study:
     def experiments(self) -> list[str]:
         """The experiments that were run, whether or not the drives took their settings, in the order of the study."""
         names = (name for step in self.steps for name in step["experiments"])
-        return list(dict.fromkeys([*quantities.experiments_of(self.executions), *names]))
+        return list(dict.fromkeys([*quantities.experiment_names(self.executions), *names]))
 
     def overview(self) -> pd.DataFrame:
         """Return how many cells and executions each experiment has on each drive."""
@@ -86,7 +92,7 @@ class Study:
 
     def rows(self, *experiments: str) -> pd.DataFrame:
         """Return the executions of some experiments together, each once."""
-        return quantities.of_experiment(self.executions, *experiments)
+        return quantities.select_experiments(self.executions, *experiments)
 
     def tuned(self, *experiments: str) -> list[tuning_steps.TuningRecord]:
         """Return what became of the settings that some experiments ask for."""
@@ -100,7 +106,7 @@ class Study:
 
     def factors(self, experiment: str) -> list[str]:
         """Return the columns that tell an experiment's cells apart, beside drive, rw and bs_bytes."""
-        return [name for name in varied(self.rows(experiment)) if name not in _CELL]
+        return [name for name in varied_columns(self.rows(experiment)) if name not in _CELL]
 
     def quantities(self, experiment: str) -> list[str]:
         """Return the quantities that the source published of an experiment; without any, rate and mean latency."""
@@ -109,7 +115,7 @@ class Study:
 
     def why_not(self, experiment: str, drive: str) -> str:
         """Return in two lines why a drive did not take a setting that an experiment asks for."""
-        return report_tables.reasons(self.tuned(experiment), drive) or "not measured"
+        return report_tables.refusal_reason(self.tuned(experiment), drive) or "not measured"
 
     def summary(self, experiment: str, by: Sequence[str] = (), of: str = "bandwidth") -> pd.DataFrame:
         """Return ``statistics.summarise`` of a quantity in an experiment, in its unit, and the I/O depth reached.
@@ -117,7 +123,7 @@ class Study:
         ``of``: a quantity of ``measures``. One row per drive, rw, bs_bytes and level of ``by`` (columns of the
         executions); two cells of the grid are never averaged over. Raises AnalysisError.
         """
-        measure = quantities.get(of)
+        measure = quantities.get_quantity(of)
         rows, keys = self.rows(experiment), list(dict.fromkeys([*_CELL, *by]))
         if rows.empty:
             head = [*keys, "executions", "mean", "low", "high", "cv", "method", "confidence", "iodepth_reached"]
@@ -130,12 +136,14 @@ class Study:
                 f"experiment '{experiment}': two cells share {', '.join(keys)}. Name the factor that tells them apart."
             )
         rows = rows[rows[measure.column].notna()]  # what only writes has no latency of reads
-        table = summarise(rows, keys, measure.column, **self._how())
+        table = summarise_groups(rows, keys, measure.column, **self._how())
         return table.merge(rows.groupby(keys, dropna=False)["iodepth_reached"].max().reset_index())
 
     def ratios(self, experiment: str) -> pd.DataFrame:
         """Return ``statistics.random_to_sequential`` of an experiment, by drive and block size."""
-        return random_to_sequential(self.rows(experiment), ["drive", "bs_bytes"], BANDWIDTH, **self._how())
+        return random_to_sequential_ratios(
+            self.rows(experiment), ["drive", "bs_bytes"], BANDWIDTH_COLUMN, **self._how()
+        )
 
     def _how(self) -> dict[str, Any]:
         return {"confidence": self.confidence, "method": self.method, "seed": self.seed}
@@ -147,7 +155,7 @@ class Study:
 
         The column ``value`` is in the quantity's unit here, whatever the source prints.
         """
-        measure = quantities.get(of)
+        measure = quantities.get_quantity(of)
         wanted = (self.values["experiment"] == experiment) & (self.values["quantity"] == of)
         if drive is not None:
             wanted &= self.values["drive_key"] == drive
@@ -172,7 +180,7 @@ class Study:
         table = table.assign(study=experiment, interval_method=cells["method"], use="")
         for name in of:
             summary = self.summary(experiment, by, name)
-            column = quantities.get(name).column
+            column = quantities.get_quantity(name).column
             part = summary[keys].assign(**{f"{column}_{stat}": summary[stat] for stat in ("mean", "low", "high")})
             # of equal values the noise of arithmetic is left
             part[f"{column}_cv_percent"] = (100 * summary["cv"]).round(9)
@@ -186,7 +194,7 @@ class Study:
             part[f"error_{column}_percent"] = 100 * (part[f"{column}_mean"] / reference.where(reference != 0) - 1)
             table = table.merge(part, on=keys, how="left", validate="one_to_one")
             table["use"] = table["use"].where(table["use"] != "", table.pop("its_use").astype("object").fillna(""))
-        return in_order(table, keys, rw=list(WORKLOAD_NAMES))
+        return sort_rows(table, keys, rw=list(WORKLOAD_NAMES))
 
     def facts(self) -> dict[str, Any]:
         """Return the numbers that the report tells of any study, as JSON has them.
@@ -194,8 +202,8 @@ class Study:
         Keys: experiments (the drives of each), drives, block_sizes, left_out, doubts, steady, executions and interval.
         """
         per_cell = self.executions.groupby(["drive", "cell"], sort=False).size()
-        cells = summarise(self.executions, ["drive", "cell"], BANDWIDTH)
-        methods = dict.fromkeys(method_for(int(count), self.method) for count in per_cell)
+        cells = summarise_groups(self.executions, ["drive", "cell"], BANDWIDTH_COLUMN)
+        methods = dict.fromkeys(interval_method_used(int(count), self.method) for count in per_cell)
         return {
             "experiments": {name: self.drives(name) for name in self.experiments},
             "drives": list(dict.fromkeys([*self.executions["drive"], *(step["drive"] for step in self.steps)])),
@@ -218,7 +226,7 @@ class Study:
 
     def left_out(self) -> list[dict[str, Any]]:
         """Return each setting that a drive did not take, once: drive, setting, wanted, outcome, reason."""
-        steps = tuning_steps.not_taken(self.steps)
+        steps = tuning_steps.steps_not_in_effect(self.steps)
         keys = ("drive", "setting", "wanted", "outcome", "reason")
         return [dict(zip(keys, row, strict=True)) for row in dict.fromkeys(map(itemgetter(*keys), steps))]
 
@@ -236,9 +244,9 @@ class Study:
         A twin's executions differ by their offsets alone, and are passed over.
         """
         found: dict[tuple[str, str], int] = {}
-        real = self.executions[~self.executions["drive_kind"].isin(kinds.SIMULATED)]
+        real = self.executions[~self.executions["drive_kind"].isin(kinds.SIMULATED_KINDS)]
         for _, rows in real.groupby(["drive", "cell"], sort=False):
-            for doubt in doubts(rows.sort_values("execution")[BANDWIDTH].tolist()):
+            for doubt in steadiness_doubts(rows.sort_values("execution")[BANDWIDTH_COLUMN].tolist()):
                 key = (str(rows["drive"].iloc[0]), doubt)
                 found[key] = found.get(key, 0) + 1
         cells = real.groupby("drive")["cell"].nunique()
@@ -248,7 +256,7 @@ class Study:
         ]
 
 
-def varied(rows: pd.DataFrame) -> list[str]:
+def varied_columns(rows: pd.DataFrame) -> list[str]:
     """Return the columns that tell the cells of some executions apart: drive, rw and bs_bytes, then other factors."""
     asked = rows.columns[: rows.columns.get_loc("bandwidth_bytes_per_s")]
     factors = [*_CELL, *(name for name in asked if name not in _ABOUT_A_CELL)]
@@ -262,11 +270,11 @@ def block_labels(sizes_bytes: pd.Series) -> list[str]:
 
 def _published_values(folder: Path, twins: Path, executions: pd.DataFrame) -> pd.DataFrame:
     """Return the published values of a study with their use and the factors that their conditions name."""
-    values = with_uses(load(folder), twins, folder.name, executions)
+    values = add_evidence_classes(load_values(folder), twins, folder.name, executions)
     measured = values["experiment"] != ""  # what no experiment measures may have conditions of any kind
-    named = [conditions(text) if one else {} for text, one in zip(values["conditions"], measured, strict=True)]
+    named = [parse_conditions(text) if one else {} for text, one in zip(values["conditions"], measured, strict=True)]
     for name in dict.fromkeys(name for each in named for name in each):
-        factor = factors.get(name)
+        factor = factors.find_factor(name)
         column = pd.Series([factor.read(each.get(name)) for each in named], dtype="object")
         whole = column.dropna().map(lambda level: isinstance(level, int)).all()
         values[factor.column] = column.astype("Int64") if whole else column

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 from loops import Loop, loop_device, run
-from support import cell_on_a_disk
+from support import disk_cell
 
-from iopatterns.measuring.cell import measure
+from iopatterns.measuring.cell import measure_cell
 from iopatterns.measuring.drives import DriveError
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.raw.metadata_files import read_metadata
 
 MIB = 2**20
 SIZE_MIB = 16
@@ -45,12 +45,12 @@ def described(folder: Path, disk: Loop, path: Path, rw: str = "randwrite", **fio
     entry = {"kind": "block", "path": str(path), "serial": disk.serial, "destroy": disk.serial}
     (folder / "config").mkdir(exist_ok=True, parents=True)
     (folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": entry}))
-    cell = cell_on_a_disk(entry, "disk", rw)
+    cell = disk_cell(entry, "disk", rw)
     return {**cell, "fio": {**cell["fio"], **fio}}
 
 
 def raws(folder: Path, specification: Any, count: int = 3) -> list[Path]:
-    cell = folder / f"data/raw/disk/study/x-{cells.digest(specification)[:8]}"
+    cell = folder / f"data/raw/disk/study/x-{cells.specification_digest(specification)[:8]}"
     return [cell / f"{execution:02d}.json" for execution in range(1, count + 1)]
 
 
@@ -82,11 +82,11 @@ def test_a_name_that_is_led_to_another_disk_between_two_executions(
 
     leading = threading.Thread(target=lead_away)
     leading.start()
-    assert measure(disk_folder, specification, [first, second, third]) == 3
+    assert measure_cell(disk_folder, specification, [first, second, third]) == 3
     leading.join()
     assert os.stat(path).st_rdev == os.stat(other.device).st_rdev
     assert other.checksum() == before
-    opened = read_sidecar(third)["drive"]["opened"]
+    opened = read_metadata(third)["drive"]["opened"]
     assert opened is not None
     number = os.stat(disk.device).st_rdev
     assert opened["number"] == f"{os.major(number)}:{os.minor(number)}"
@@ -108,13 +108,13 @@ def test_a_name_that_is_led_to_another_disk_at_any_moment(disk: Loop, other: Loo
         leading.start()
         found = raws(disk_folder, specification)
         try:
-            measure(disk_folder, specification, found)
+            measure_cell(disk_folder, specification, found)
         except DriveError as error:  # it was led away before it was opened
             if "refused by the check of identity" not in str(error):
                 raise
         else:
             lasts_s = time.monotonic() - started
-            assert {read_sidecar(raw)["drive"]["serial"] for raw in found} == {disk.serial}
+            assert {read_metadata(raw)["drive"]["serial"] for raw in found} == {disk.serial}
         leading.join()
         assert other.checksum() == before, moment
 
@@ -134,7 +134,7 @@ def test_a_disk_that_shrinks_while_it_is_measured_is_not_taken_for_the_one_that_
     shrinking = threading.Thread(target=shrink, daemon=True)
     shrinking.start()
     with pytest.raises(DriveError, match=r"it had size_bytes 16777216 when it was checked, and now has 12582912"):
-        measure(disk_folder, specification, [first, second, third])
+        measure_cell(disk_folder, specification, [first, second, third])
     shrinking.join()
     assert first.exists()
     assert not third.exists()
@@ -150,7 +150,7 @@ def test_two_reading_cells_through_two_nodes_of_one_disk_run_one_after_the_other
         running.append(start(checkout, specification, found[-1]))
     said = [process.communicate(timeout=60)[1] for process in running]
     assert [process.returncode for process in running] == [0, 0], said
-    spans = sorted((read_sidecar(cell[0])["started"], read_sidecar(cell[1])["ended"]) for cell in found)
+    spans = sorted((read_metadata(cell[0])["started"], read_metadata(cell[1])["ended"]) for cell in found)
     assert spans[0][1] <= spans[1][0], spans
     assert sum("is being measured by process" in text for text in said) == 1
 
@@ -166,11 +166,11 @@ def test_a_path_of_symbolic_links_in_a_circle_is_refused(disk: Loop, disk_folder
     circle.symlink_to(circle)
     specification = described(disk_folder, disk, circle)
     with pytest.raises(DriveError, match="Too many levels of symbolic links"):
-        measure(disk_folder, specification, raws(disk_folder, specification))
+        measure_cell(disk_folder, specification, raws(disk_folder, specification))
 
 
 def test_a_fifo_is_no_disk_and_does_not_keep_anybody_waiting(disk: Loop, disk_folder: Path) -> None:
     os.mkfifo(disk_folder / "fifo")
     specification = described(disk_folder, disk, disk_folder / "fifo")
     with pytest.raises(DriveError, match="is no block device"):
-        measure(disk_folder, specification, raws(disk_folder, specification))
+        measure_cell(disk_folder, specification, raws(disk_folder, specification))

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from loops import run, undone
-from support import program_that_writes
+from support import other_writer
 
-from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.measuring.cell import MeasureError, measure_cell
 from iopatterns.measuring.drives import DriveError, open_drive
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.raw.metadata_files import read_metadata
 
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
 MIB = 2**20
@@ -26,7 +26,7 @@ THESIS = b"three years of work\n" * 10_000
 
 
 def raws(folder: Path, specification: Spec, count: int = 2) -> list[Path]:
-    cell = folder / f"data/raw/test/study/x-{cells.digest(specification)[:8]}"
+    cell = folder / f"data/raw/test/study/x-{cells.specification_digest(specification)[:8]}"
     return [cell / f"{execution:02d}.json" for execution in range(1, count + 1)]
 
 
@@ -36,7 +36,7 @@ def writing(specification: Spec, **fio: Any) -> Spec:
 
 def measured(folder: Path, specification: Spec) -> list[Path]:
     found = raws(folder, specification)
-    measure(folder, specification, found)
+    measure_cell(folder, specification, found)
     return found
 
 
@@ -162,7 +162,7 @@ def test_a_file_behind_a_loop_device_is_refused(specification: Spec, disk_folder
 
 def test_a_file_that_another_program_writes_is_refused(specification: Spec, disk_folder: Path) -> None:
     measured(disk_folder, writing(specification))
-    with program_that_writes(disk_folder / "drive.bin") as process:
+    with other_writer(disk_folder / "drive.bin") as process:
         said = refusal(disk_folder, specification)
     assert f"process {process} has it open for writing" in said
 
@@ -185,7 +185,7 @@ def test_a_file_put_there_after_the_check_is_given_back(specification: Spec, dis
 def test_requests_with_gaps_never_reach_the_mark(rw: str, skip: int, specification: Spec, disk_folder: Path) -> None:
     specification = {**writing(specification, rw=rw, skip=skip, bs=65536), "runtime_ms": 300}
     for raw in measured(disk_folder, specification):
-        opened = read_sidecar(raw)["drive"]["opened"]
+        opened = read_metadata(raw)["drive"]["opened"]
         assert opened is not None
         assert opened["inode"] == (disk_folder / "drive.bin").stat().st_ino
 
@@ -197,7 +197,7 @@ def test_an_execution_in_which_the_mark_is_overwritten_is_not_kept(specification
     found = raws(disk_folder, specification, 3)
     script = 'while [ ! -e "$0" ]; do sleep 0.01; done; truncate --size=+1 "$1"'
     with subprocess.Popen(["sh", "-c", script, found[0], path]), pytest.raises((DriveError, MeasureError)) as caught:
-        measure(disk_folder, specification, found)
+        measure_cell(disk_folder, specification, found)
     assert "the file was changed while it was measured" in str(caught.value)
     assert found[0].exists()
     assert not found[2].exists()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 from loops import Loop, loop_device, run, undone
-from support import cell_on_a_disk, program_that_writes
+from support import disk_cell, other_writer
 
-from iopatterns.measuring.cell import measure
+from iopatterns.measuring.cell import measure_cell
 from iopatterns.measuring.drives import DriveError
 from iopatterns.raw import cells
 
@@ -31,8 +31,12 @@ def attempt(folder: Path, disk: Loop, *, seed: int = 1, **changes: Any) -> None:
     entry = {"kind": "block", "path": str(disk.device), "serial": disk.serial, "destroy": disk.serial, **changes}
     (folder / "config").mkdir(exist_ok=True)
     (folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": entry}))
-    specification = cell_on_a_disk(entry, "disk", "randwrite") | {"seed": seed}
-    measure(folder, specification, [folder / f"data/raw/disk/study/x-{cells.digest(specification)[:8]}/01.json"])
+    specification = disk_cell(entry, "disk", "randwrite") | {"seed": seed}
+    measure_cell(
+        folder,
+        specification,
+        [folder / f"data/raw/disk/study/x-{cells.specification_digest(specification)[:8]}/01.json"],
+    )
 
 
 def refusal(folder: Path, disk: Loop, **changes: Any) -> str:
@@ -93,7 +97,7 @@ def test_a_disk_whose_backing_file_is_mounted_through_another_loop_device(disk: 
 
 
 def test_a_disk_whose_backing_file_a_program_writes(disk: Loop, disk_folder: Path) -> None:
-    with program_that_writes(disk.image) as process:
+    with other_writer(disk.image) as process:
         said = refusal(disk_folder, disk)
     assert f"process {process} has it open for writing" in said
 
@@ -169,6 +173,6 @@ def test_a_disk_with_data_is_read_without_a_word(disk: Loop, disk_folder: Path) 
     entry = {"kind": "block", "path": str(disk.device), "serial": disk.serial}
     (disk_folder / "config").mkdir()
     (disk_folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": entry}))
-    specification = cell_on_a_disk(entry, "disk", "randread")
-    raw = disk_folder / f"data/raw/disk/study/x-{cells.digest(specification)[:8]}/01.json"
-    assert measure(disk_folder, specification, [raw]) == 1
+    specification = disk_cell(entry, "disk", "randread")
+    raw = disk_folder / f"data/raw/disk/study/x-{cells.specification_digest(specification)[:8]}/01.json"
+    assert measure_cell(disk_folder, specification, [raw]) == 1

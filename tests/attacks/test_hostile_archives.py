@@ -57,7 +57,7 @@ def _limited() -> None:
 def refusal_here(path: Path, folder: Path) -> str:
     """Return what is said likewise, of a file that is small whatever comes out of it: in this process."""
     with pytest.raises(ArchiveError) as caught:
-        archive.unpack(path, folder)
+        archive.unpack_archive(path, folder)
     return line_of(str(caught.value), path, folder)
 
 
@@ -86,7 +86,7 @@ def compressed(parts: Iterator[bytes] | list[bytes], path: Path) -> Path:
 
 
 def cell(sums: dict[str, str], **changes: Any) -> dict[str, Any]:
-    digest = cells.digest(changes.get("specification", SPECIFICATION))
+    digest = cells.specification_digest(changes.get("specification", SPECIFICATION))
     entry = {"study": "study", "name": f"cell-{digest[:8]}", "specification": SPECIFICATION, "experiments": ["one"]}
     return {**entry, "sha256": sums, **changes}
 
@@ -95,7 +95,13 @@ SUMS = {"01.json": "0" * 64, "01.sidecar.json": "0" * 64}
 
 
 def manifest(*found: Any, **changes: Any) -> bytes:
-    content = {"format": "iopatterns archive", "version": archive.VERSION, "drive": "x", "cells": found, **changes}
+    content = {
+        "format": "iopatterns archive",
+        "version": archive.ARCHIVE_VERSION,
+        "drive": "x",
+        "cells": found,
+        **changes,
+    }
     return member("manifest.json", json.dumps(content).encode())
 
 
@@ -201,8 +207,8 @@ def test_ten_million_entries_are_told(path: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("one", ["{}", "[[[]]]"])
 def test_as_many_entries_as_a_manifest_takes_are_told(one: str, path: Path, folder: Path) -> None:
-    start = f'{{"format": "iopatterns archive", "version": {archive.VERSION}, "drive": "x", "cells": ['
-    count = (sealed_tar.MOST_MANIFEST_BYTES - len(start) - 2) // (len(one) + 1)
+    start = f'{{"format": "iopatterns archive", "version": {archive.ARCHIVE_VERSION}, "drive": "x", "cells": ['
+    count = (sealed_tar.MAX_MANIFEST_BYTES - len(start) - 2) // (len(one) + 1)
     compressed([member("manifest.json", f"{start}{','.join([one] * count)}]}}".encode())], path)
     assert "its manifest.json is not as version" in refusal(path, folder)
 
@@ -310,14 +316,14 @@ def test_an_archive_that_changes_between_the_passes_is_told(
 
     monkeypatch.setattr(archive, "_each", replaced)
     with pytest.raises(ArchiveError, match="has changed while it was read"):
-        archive.unpack(path, folder)
+        archive.unpack_archive(path, folder)
     assert len(passes) == 2
     assert not list(folder.rglob("0*"))
 
 
 def test_what_is_good_is_unpacked(path: Path, folder: Path) -> None:
     good(path, b"good")
-    assert archive.unpack(path, folder) == 1
+    assert archive.unpack_archive(path, folder) == 1
     assert [file.read_bytes() for file in sorted(folder.rglob("0*.json"))] == [b"good", b"good"]
 
 
@@ -325,8 +331,8 @@ def test_what_is_too_large_to_be_read_again_is_not_packed(
     path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good(path, b"good")
-    archive.unpack(path, folder)
-    contents = dataclasses.replace(archive.read(path), drive="there")
+    archive.unpack_archive(path, folder)
+    contents = dataclasses.replace(archive.read_archive(path), drive="there")
     limits = {
         "MOST_MANIFEST_BYTES": "has too many raw files for one archive",
         "MOST_MEMBER_BYTES": "a file in an archive has at most 3",

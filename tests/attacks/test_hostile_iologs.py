@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from support import lay_out_odd_files, refused_soon
+from support import make_odd_files, refusal_message
 
-from iopatterns.analysis.published import load, load_drives
+from iopatterns.analysis.published import load_source_drives, load_values
 from iopatterns.configuration import iologs
 from iopatterns.configuration.sources import VALUE_COLUMNS, PublishedError
 from iopatterns.twin.error import TwinError
@@ -15,7 +15,7 @@ HEAD = "fio version 2 iolog\n"
 
 
 def _refused(path: Path) -> str:
-    message = refused_soon(lambda: iologs.read(path), iologs.IologError, 600 + len(str(path)))
+    message = refusal_message(lambda: iologs.load_iolog(path), iologs.IologError, 600 + len(str(path)))
     assert message.isprintable()
     return message
 
@@ -23,7 +23,7 @@ def _refused(path: Path) -> str:
 @pytest.fixture
 def odd(tmp_path: Path) -> Path:
     """A folder with what is no log."""
-    lay_out_odd_files(tmp_path)
+    make_odd_files(tmp_path)
     return tmp_path
 
 
@@ -36,7 +36,7 @@ def test_what_is_no_plain_file_of_some_size_is_refused_unread(odd: Path, name: s
 def test_so_are_tables(odd: Path, name: str) -> None:
     for file in ("values.csv", "drives.csv"):
         (odd / file).symlink_to(odd / name)
-    for reader in (load, load_drives):
+    for reader in (load_values, load_source_drives):
         with pytest.raises(PublishedError, match="not readable"):
             reader(odd)
     (odd / "points.csv").symlink_to(odd / name)
@@ -78,7 +78,7 @@ def test_a_log_has_so_many_requests_at_most(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "log").write_text(HEAD + "f read 0 4096\n" * 11)
     assert "at most 10 requests" in _refused(tmp_path / "log")
     (tmp_path / "log").write_text(HEAD + "f read 0 4096\n" * 10)
-    assert len(iologs.read(tmp_path / "log").requests) == 10
+    assert len(iologs.load_iolog(tmp_path / "log").requests) == 10
 
 
 @pytest.mark.parametrize("value", ["9" * 400, "inf", "nan", "１２", "1e5", "-1"])
@@ -87,5 +87,5 @@ def test_a_published_value_is_a_number_of_some_digits(tmp_path: Path, value: str
     row |= {"value": value, "quote": f"it is {value}"}
     (tmp_path / "values.csv").write_text(f"{','.join(VALUE_COLUMNS)}\n{','.join(row.values())}\n")
     with pytest.raises(PublishedError, match="is no number such as") as caught:
-        load(tmp_path)
+        load_values(tmp_path)
     assert len(str(caught.value)) < 500

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import lay_out_odd_files, refused_soon
+from support import make_odd_files, refusal_message
 
 from iopatterns.base import sealed_tar
-from iopatterns.workflow.study_package import VERSION, Addition, StudyError
+from iopatterns.workflow.study_package import PACKAGE_VERSION, Addition, StudyError
 
 GRID = "config/studies/mine.yaml"
 CONTENT = b"title: A study\n"
@@ -38,7 +38,7 @@ def member(name: str, content: bytes, kind: bytes = tarfile.REGTYPE, size: int |
 def manifest(sums: dict[str, str], **changes: Any) -> bytes:
     content = {
         "format": "iopatterns study",
-        "version": VERSION,
+        "version": PACKAGE_VERSION,
         "study": "mine",
         "iopatterns": "0.1.0",
         "protocol": 2,
@@ -72,7 +72,7 @@ def refused(root: Path, path: Path) -> str:
         return {each: each.read_bytes() for each in sorted(top.rglob("*")) if each.is_file() and not each.is_symlink()}
 
     before = everything() if path.is_relative_to(root.parent.parent) and path.name == "mine.tar.xz" else None
-    told = refused_soon(lambda: Addition.of(root, path).write(), StudyError, 1000)
+    told = refusal_message(lambda: Addition.of(root, path).write(), StudyError, 1000)
     assert told.isprintable()
     if before is not None:
         assert everything() == before
@@ -217,7 +217,7 @@ def test_a_title_cannot_steer_the_terminal(root: Path) -> None:
 
 @pytest.mark.parametrize("odd", ["fifo", "zero", "folder", "loop", "sparse"])
 def test_what_is_no_package_is_refused_at_once(root: Path, tmp_path: Path, odd: str) -> None:
-    lay_out_odd_files(tmp_path)
+    make_odd_files(tmp_path)
     assert str(tmp_path / odd) in refused(root, tmp_path / odd)
 
 

@@ -16,7 +16,7 @@ from twins import TWIN
 from iopatterns.measuring.replays import phase_bounds
 from iopatterns.twin import TwinError
 from iopatterns.twin.cli import main
-from iopatterns.twin.traces import convert
+from iopatterns.twin.traces import convert_trace
 
 HEAD = "operation,offset_bytes,size_bytes,time_us\n"
 LOG = "fio version 2 iolog\n/d add\n/d open\n"
@@ -218,21 +218,21 @@ def test_a_conversion_that_fails_leaves_nothing_and_overwrites_nothing(tmp_path:
     trace, output = tmp_path / "trace.csv", tmp_path / "out.parquet"
     trace.write_text(f"{HEAD}read,0,4096,5\nraed,0,4096,5\n")
     with pytest.raises(TwinError, match="line 3: no operation"):
-        convert(trace, output)
+        convert_trace(trace, output)
     with pytest.raises(TwinError, match="give the file this ending"):
-        convert(trace, tmp_path / "out.csv")
+        convert_trace(trace, tmp_path / "out.csv")
     trace.write_text(f"{HEAD}read,0,4096,5\nread,0,4096,4\n")
     with pytest.raises(TwinError, match="request 1: arrives 1000 ns before"):
-        convert(trace, output)
+        convert_trace(trace, output)
     trace.write_text(HEAD)
     with pytest.raises(TwinError, match="no request in it"):
-        convert(trace, output)
+        convert_trace(trace, output)
     assert [path.name for path in tmp_path.iterdir()] == ["trace.csv"]
     trace.write_text(f"{HEAD}read,0,4096,5\n")
-    convert(trace, output)
+    convert_trace(trace, output)
     was = output.read_bytes()
     with pytest.raises(TwinError, match="is the trace that is to be read"):
-        convert(output, output)
+        convert_trace(output, output)
     assert output.read_bytes() == was
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support import lay_out_odd_files, refused_soon
+from support import make_odd_files, refusal_message
 
 from iopatterns.base import yaml_schema
 
@@ -36,7 +36,7 @@ HOSTILE = {
 
 
 def _refused(folder: Path, file: str = "file.yaml") -> str:
-    message = refused_soon(lambda: yaml_schema.read_yaml(folder, file), yaml_schema.ConfigError, 400)
+    message = refusal_message(lambda: yaml_schema.read_yaml(folder, file), yaml_schema.ConfigError, 400)
     assert message.startswith(file)
     return message
 
@@ -60,7 +60,7 @@ def test_hostile_text_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_what_is_no_text_file_is_refused_unread(tmp_path: Path, place: str, expected: str) -> None:
-    lay_out_odd_files(tmp_path)
+    make_odd_files(tmp_path)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     assert expected in _refused(tmp_path, place)
 
@@ -78,7 +78,7 @@ def test_aliases_stand_for_what_they_name(tmp_path: Path) -> None:
 def test_ten_thousand_mistakes_are_counted_and_not_listed() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "integer", "x-hint": "a number"}}
     with pytest.raises(yaml_schema.ConfigError) as caught:
-        yaml_schema.check("file.yaml", {f"k{number}\x1b[31m": "x" * 10_000 for number in range(10_000)}, schema)
+        yaml_schema.require_valid("file.yaml", {f"k{number}\x1b[31m": "x" * 10_000 for number in range(10_000)}, schema)
     lines = str(caught.value).splitlines()
     assert lines[-1] == "file.yaml: and 9980 more mistakes"
     assert len(lines) == 21

@@ -8,7 +8,7 @@ from support import FIXTURE, Project, copy_project
 
 from iopatterns.base.yaml_schema import ConfigError
 from iopatterns.workflow import entry
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 NOTEBOOK, SECTION = "notebooks/tiny.ipynb", "paper/studies/tiny.typ"
 VALUES, CLAIMS = "data/published/tiny/values.csv", "data/published/tiny/claims.yaml"
@@ -90,7 +90,7 @@ def test_the_check_takes_no_time(checkout: Path) -> None:
 def test_the_cells_for_other_commands_need_no_notebook(checkout: Path) -> None:
     (checkout / NOTEBOOK).rename(checkout / "away")
     try:
-        assert load(checkout).of_study("tiny")
+        assert load_cells(checkout).of_study("tiny")
     finally:
         (checkout / "away").rename(checkout / NOTEBOOK)
 

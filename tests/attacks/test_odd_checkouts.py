@@ -5,16 +5,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import Project, cell_on_a_file, copy_project
+from support import Project, copy_project, file_cell
 from twins import JOB
 
 from iopatterns.base.yaml_schema import ConfigError
-from iopatterns.measuring.cell import measure
+from iopatterns.measuring.cell import measure_cell
 from iopatterns.raw import cells
 from iopatterns.twin import running, state
 from iopatterns.twin.error import TwinError
 from iopatterns.workflow import entry
-from iopatterns.workflow.notebooks import execute
+from iopatterns.workflow.notebooks import execute_notebook
 from iopatterns.workflow.report import compile_report
 
 ODD = [
@@ -59,9 +59,11 @@ def test_a_file_at_a_path_that_fio_would_cut_is_the_one_that_is_written(
     folder = disk_folder / name
     folder.mkdir()
     monkeypatch.chdir(folder)
-    cell = cell_on_a_file(folder)
+    cell = file_cell(folder)
     cell["fio"]["rw"] = "randwrite"
-    assert measure(folder, cell, [Path(f"data/raw/test/study/x-{cells.digest(cell)[:8]}/01.json")]) == 1
+    assert (
+        measure_cell(folder, cell, [Path(f"data/raw/test/study/x-{cells.specification_digest(cell)[:8]}/01.json")]) == 1
+    )
     assert (folder / "drive.bin").stat().st_size > cell["drive"]["file_size_bytes"]
     assert [path.name for path in disk_folder.iterdir()] == [name]
 
@@ -79,7 +81,7 @@ def test_a_notebook_is_executed_in_an_odd_folder(tmp_path: Path) -> None:
     root.mkdir()
     (root / "Snakefile").touch()
     (root / "a.ipynb").write_text(PROBE)
-    assert execute(root / "a.ipynb", root / "executed.ipynb").is_file()
+    assert execute_notebook(root / "a.ipynb", root / "executed.ipynb").is_file()
 
 
 def test_cells_are_measured_and_analysed_in_an_odd_folder(disk_folder: Path) -> None:
@@ -95,8 +97,10 @@ def on_a_twin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str],
     folder.mkdir()
     copy = shutil.copy(state.preload_library(), folder)
     monkeypatch.setattr(state, "preload_library", lambda: str(copy))
-    environment = running.prepare("c400", str(folder / "state"))
-    return running.on_drive([*JOB, "--rw=randwrite", "--runtime=10ms", "--time_based=1"], environment), environment
+    environment = running.prepare_environment("c400", str(folder / "state"))
+    return running.command_on_drive(
+        [*JOB, "--rw=randwrite", "--runtime=10ms", "--time_based=1"], environment
+    ), environment
 
 
 @pytest.mark.parametrize("name", ["a b", "two  blanks ", "it's", "ünï 日本", "tab\there"])

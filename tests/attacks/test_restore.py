@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from loops import Loop, loop_device, run, undone
-from support import ROOT, cell_on_a_disk, processes_with
+from support import ROOT, disk_cell, processes_matching
 
 from iopatterns.base import signals
 from iopatterns.measuring.cell import Interrupted, interruptible
@@ -45,7 +45,7 @@ class Checkout:
         return spec
 
     def raws(self, spec: Spec, count: int = 1) -> list[Path]:
-        folder = self.root / f"data/raw/{spec['drive']['name']}/study/x-{cells.digest(spec)[:8]}"
+        folder = self.root / f"data/raw/{spec['drive']['name']}/study/x-{cells.specification_digest(spec)[:8]}"
         return [folder / f"{number:02d}.json" for number in range(1, count + 1)]
 
     def command(self, *words: str) -> list[str]:
@@ -106,12 +106,12 @@ def here(disk_folder: Path) -> Checkout:
 
 def on_disk(loop: Loop, name: str = "disk", runtime_ms: int = 100, **settings: Any) -> Spec:
     entry = {"kind": "block", "path": str(loop.device), "serial": loop.serial, "tune": TUNE}
-    return cell_on_a_disk(entry, name, "randread", runtime_ms, **settings)
+    return disk_cell(entry, name, "randread", runtime_ms, **settings)
 
 
 def on_file(folder: Path, name: str = "filed", runtime_ms: int = 100, **settings: Any) -> Spec:
     entry = {"kind": "file", "path": str(folder / "drive.bin"), "tune": TUNE}
-    return cell_on_a_disk(entry, name, "randread", runtime_ms, **settings)
+    return disk_cell(entry, name, "randread", runtime_ms, **settings)
 
 
 def wait_until(true: Callable[[], bool], what: str) -> None:
@@ -128,7 +128,7 @@ def killed(checkout: Checkout, spec: Spec, loop: Loop, umask: int = 0o022) -> No
     process.send_signal(signal.SIGKILL)
     _, said = process.communicate(timeout=20)
     assert loop.present_scheduler() == ASKED_FOR, said
-    wait_until(lambda: not processes_with("--runtime=60000ms"), "fio goes on")
+    wait_until(lambda: not processes_matching("--runtime=60000ms"), "fio goes on")
 
 
 def journals(state: Path, checkout: Checkout) -> list[Path]:
@@ -439,7 +439,7 @@ def test_a_twin_whose_settings_change_is_not_as_it_was_tuned(
     monkeypatch.chdir(disk_folder)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     drive = {"kind": "twin", "model": "px05smb040", "name": "twin", "file_size_bytes": 64 * 2**20}
-    digest = models.load("px05smb040").digest
+    digest = models.load_model("px05smb040").digest
     spec: Spec = {"drive": {**drive, "model_digest": digest}, "fio": {"rw": "read"}}
     twin: Any = open_drive(disk_folder, spec)
     with twin.hold():
@@ -522,7 +522,7 @@ def test_a_signal_at_the_moment_that_settings_begin_to_be_put_back_waits_until_t
         return really(*given)
 
     def measure() -> None:
-        found = journal.present_disk(loop.device.name)
+        found = journal.connected_disk(loop.device.name)
         assert found is not None
         with interruptible(), restoring.restored_on_exit(found, journal.Owner("disk", "/here")) as noting:
             queue.set_attribute(loop.device.name, "scheduler", ASKED_FOR, noting.record)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import cell_on_a_file, processes_with
+from support import file_cell, processes_matching
 
 from iopatterns.base import files
 from iopatterns.measuring import fio
-from iopatterns.measuring.cell import measure
+from iopatterns.measuring.cell import measure_cell
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.raw.metadata_files import read_metadata
 
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
 RUNTIME_MS = 1000
@@ -32,13 +32,13 @@ def _is_empty(group: Path) -> bool:
 @pytest.fixture
 def spec(disk_folder: Path) -> Spec:
     """A random read of one second, on a file that is laid out already."""
-    found = cell_on_a_file(disk_folder) | {"runtime_ms": 20}
-    measure(disk_folder, found, [raw_of(disk_folder, found)])
+    found = file_cell(disk_folder) | {"runtime_ms": 20}
+    measure_cell(disk_folder, found, [raw_of(disk_folder, found)])
     return {**found, "runtime_ms": RUNTIME_MS}
 
 
 def raw_of(folder: Path, spec: Spec) -> Path:
-    return folder / f"data/raw/test/study/cell-{cells.digest(spec)[:8]}/01.json"
+    return folder / f"data/raw/test/study/cell-{cells.specification_digest(spec)[:8]}/01.json"
 
 
 def start(folder: Path, spec: Spec, **options: Any) -> subprocess.Popen[str]:
@@ -57,12 +57,14 @@ def wait_for(find: Callable[[], Any], seconds: float = 30) -> Any:
 
 def fio_of(folder: Path, spec: Spec, but: int | None = None) -> int:
     """Return the number of the fio process of the execution, once it does I/O; of another than ``but`` where given."""
-    partial = str(files.partial(raw_of(folder, spec)))
+    partial = str(files.partial_path(raw_of(folder, spec)))
 
     def find() -> list[int]:
         # the process is a copy of Python before it is fio
         return [
-            number for number in processes_with(partial) if number != but and name_of(number) == "fio" and reads(number)
+            number
+            for number in processes_matching(partial)
+            if number != but and name_of(number) == "fio" and reads(number)
         ]
 
     return int(wait_for(find)[0])
@@ -103,7 +105,7 @@ def is_whole(folder: Path, spec: Spec, held_up: str) -> None:
     raw = raw_of(folder, spec)
     (job,) = json.loads(raw.read_text())["jobs"]
     assert 0.9 * RUNTIME_MS <= job["read"]["runtime"] < 1.5 * RUNTIME_MS
-    told = read_sidecar(raw)["held_up"]
+    told = read_metadata(raw)["held_up"]
     assert told
     assert held_up in told[0]
 
@@ -195,14 +197,14 @@ def test_a_machine_that_was_suspended_is_known(
         return clock_gettime(number) + slept_s
 
     monkeypatch.setattr(time, "clock_gettime", clock)
-    measure(disk_folder, spec, [raw_of(disk_folder, spec)])
+    measure_cell(disk_folder, spec, [raw_of(disk_folder, spec)])
     assert "fio ran while the machine was suspended for 90.0 s. Measuring it again" in capsys.readouterr().err
     is_whole(disk_folder, spec, "suspended for 90.0 s")
 
 
 def test_an_undisturbed_execution_is_not_run_again(spec: Spec, disk_folder: Path) -> None:
-    measure(disk_folder, spec, [raw_of(disk_folder, spec)])
-    assert read_sidecar(raw_of(disk_folder, spec))["held_up"] == []
+    measure_cell(disk_folder, spec, [raw_of(disk_folder, spec)])
+    assert read_metadata(raw_of(disk_folder, spec))["held_up"] == []
 
 
 def test_a_parent_that_ignores_the_end_of_its_children_changes_nothing(spec: Spec, disk_folder: Path) -> None:
@@ -230,7 +232,7 @@ UNDISTURBED = fio.Outcome(0.0, 1.0, 1.3)
 
 
 def of_depth(folder: Path, iodepth: int, **options: Any) -> Spec:
-    spec = {**cell_on_a_file(folder), "runtime_ms": RUNTIME_MS}
+    spec = {**file_cell(folder), "runtime_ms": RUNTIME_MS}
     spec["fio"] |= {"ioengine": "libaio", "iodepth": iodepth, **options}
     return spec
 

@@ -13,7 +13,7 @@ from loops import loop_device
 from twins import TWIN, run
 
 from iopatterns import twin
-from iopatterns.twin.running import on_drive, prepare
+from iopatterns.twin.running import command_on_drive, prepare_environment
 
 DRIVE = "/dev/twin-px05smb040"
 SMALL = ["--size=64k", "--bs=4k"]
@@ -297,9 +297,9 @@ ENGINES = [
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_without_io_on_the_drive_is_refused(engine: str, tmp_path: Path) -> None:
-    environment = prepare("px05smb040", str(tmp_path))
+    environment = prepare_environment("px05smb040", str(tmp_path))
     with pytest.raises(twin.TwinError, match=r"cannot be served.*Use ioengine=libaio or psync"):
-        on_drive(["fio", "--name=a", "--filename={drive}", f"--ioengine={engine}"], environment)
+        command_on_drive(["fio", "--name=a", "--filename={drive}", f"--ioengine={engine}"], environment)
 
 
 @pytest.mark.parametrize(

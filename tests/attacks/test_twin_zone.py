@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from twins import JOB, TWIN
 
-from iopatterns.twin.running import on_drive, prepare
+from iopatterns.twin.running import command_on_drive, prepare_environment
 
 MEASURED = [*JOB, "--direct=1", "--rw=randread", "--ioengine=psync", "--time_based=1", "--runtime=50ms"]
 OUTPUT = ["--output-format=json+", "--output=raw.json"]
@@ -63,13 +63,13 @@ def test_the_user_is_not_in_the_bytes(reference: bytes, tmp_path_factory: pytest
     base = Path(tempfile.gettempdir())
     for parent in (folder, *(parent for parent in folder.parents if parent != base and parent.is_relative_to(base))):
         parent.chmod(0o755)
-    environment = prepare("px05smb040", str(folder / "state"))
+    environment = prepare_environment("px05smb040", str(folder / "state"))
     library = Path(shutil.copy(environment["LD_PRELOAD"], folder))
     output = folder / "there"
     output.mkdir()
     for path in (folder, folder / "state", output):
         shutil.chown(path, 65534, 65534)
-    command = on_drive([*MEASURED, *OUTPUT], environment)
+    command = command_on_drive([*MEASURED, *OUTPUT], environment)
     done = subprocess.run(
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command],
         cwd=output, env={**environment, "LD_PRELOAD": str(library)}, capture_output=True, text=True, check=False,

@@ -10,7 +10,7 @@ from iopatterns import cli
 from iopatterns.base import messages, yaml_schema
 from iopatterns.configuration import drive_entries
 from iopatterns.twin import cli as twin_cli
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_drives_that_are_no_drives(
     checkout: Project, drives: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(checkout.root)
-    path = checkout.root / drive_entries.FILE
+    path = checkout.root / drive_entries.DRIVES_FILE
     whole = path.read_text()
     path.write_text(drives)
     try:
@@ -65,7 +65,7 @@ def test_drives_that_are_no_drives(
     finally:
         path.write_text(whole)
     assert len(said.splitlines()) == 1
-    assert said.startswith(drive_entries.FILE)
+    assert said.startswith(drive_entries.DRIVES_FILE)
 
 
 @pytest.mark.parametrize("kind", ["kind: block, serial: x", "kind: file", "kind: archive"])
@@ -76,16 +76,16 @@ def test_a_path_that_leads_round_in_a_circle(
     monkeypatch.chdir(checkout.root)
     if not os.path.lexists("loop"):
         Path("loop").symlink_to("loop")
-    path = checkout.root / drive_entries.FILE
+    path = checkout.root / drive_entries.DRIVES_FILE
     whole = path.read_text()
     path.write_text(f"{whole}\nlooped: {{{kind}, path: loop/x}}\n")
     try:
         said = _told(command, monkeypatch, capsys)
         with pytest.raises(yaml_schema.ConfigError, match="Too many levels of symbolic links"):
-            load(checkout.root)
+            load_cells(checkout.root)
     finally:
         path.write_text(whole)
-    assert said.startswith(f"{drive_entries.FILE}: looped.path: loop/x: Too many levels of symbolic links")
+    assert said.startswith(f"{drive_entries.DRIVES_FILE}: looped.path: loop/x: Too many levels of symbolic links")
 
 
 @pytest.mark.parametrize(

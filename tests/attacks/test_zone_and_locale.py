@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from support import ROOT, SNAKEMAKE, copy_project
 
-from iopatterns.base import children
+from iopatterns.base import subprocess_env
 from iopatterns.measuring import fio
 from iopatterns.workflow import batches
-from iopatterns.workflow.planned_cells import Cells, load
+from iopatterns.workflow.planned_cells import Cells, load_cells
 
 EXECUTIONS = ("01", "02")
 NOBODY = 65534
@@ -86,7 +86,7 @@ def locales(module_disk_folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def cells() -> Cells:
-    return load(ROOT)
+    return load_cells(ROOT)
 
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS.keys())
@@ -159,12 +159,17 @@ def test_a_run_by_hand_gives_the_same_results_everywhere(disk_folder: Path, loca
 
 def test_every_locale_and_zone_of_the_user_is_replaced() -> None:
     given = {"PATH": "/bin", "LC_ALL": "de_DE", "LC_PAPER": "x", "LANG": "x", "TZ": "x", "TZDIR": "x", "LOCPATH": "x"}
-    assert children.environment(given) == {"PATH": "/bin", "TZ": "UTC", "LC_ALL": "C.UTF-8", "LC_NUMERIC": "C"}
+    assert subprocess_env.child_environment(given) == {
+        "PATH": "/bin",
+        "TZ": "UTC",
+        "LC_ALL": "C.UTF-8",
+        "LC_NUMERIC": "C",
+    }
 
 
 def test_all_that_the_package_starts_has_it() -> None:
     sources = {path: path.read_text() for path in (ROOT / "src/iopatterns").rglob("*.py") if "twin" not in path.parts}
     started = {path: len(re.findall(r"subprocess\.(?:run|Popen)\(", text)) for path, text in sources.items()}
-    uniform = {path: text.count("env=children.environment(") for path, text in sources.items()}
+    uniform = {path: text.count("env=subprocess_env.environment(") for path, text in sources.items()}
     assert sum(started.values())
     assert started == uniform

@@ -67,7 +67,7 @@ def judging() -> None:
 
         def judge() -> None:
             for study in STUDIES:
-                scorecard.judge(root, study)
+                scorecard.judge_study(root, study)
 
         kept_s = cpu_s(judge)
         try:
@@ -81,14 +81,14 @@ def judging() -> None:
 
 def ours(figure: Figure, folder: Path) -> None:
     """Write SVG and PNG, and a PNG of the size at which a notebook shows it."""
-    plots.save(figure, folder / "figure")
-    with plots.styled():
+    plots.save_figure(figure, folder / "figure")
+    with plots.report_style():
         plots.write_png(figure, folder / "small.png", SHOWN_DPI)
 
 
 def by_savefig(figure: Figure, folder: Path) -> None:
     """Write the same three files, each by ``Figure.savefig``."""
-    with plots.styled():
+    with plots.report_style():
         figure.savefig(folder / "figure.svg")
         figure.savefig(folder / "figure.png")
         figure.savefig(folder / "small.png", dpi=SHOWN_DPI)

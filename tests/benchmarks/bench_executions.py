@@ -49,10 +49,10 @@ def main() -> None:
     twin = str(Path(sys.executable).with_name("twin"))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        environment = running.prepare("px05smb040", folder)
+        environment = running.prepare_environment("px05smb040", folder)
 
         def loaded(runtime: str) -> None:
-            argv = running.on_drive(["fio", *JOB, f"--runtime={runtime}", "--output=out.json"], environment)
+            argv = running.command_on_drive(["fio", *JOB, f"--runtime={runtime}", "--output=out.json"], environment)
             process = fio.FioForkServer(environment)
             for _ in range(EXECUTIONS):
                 process.run(argv, 1, argv)
@@ -63,7 +63,7 @@ def main() -> None:
         print(f"fio --version: {version_ms:.1f} ms")
         ways = {
             "twin run": each_ms(repeated([twin, "run", "px05smb040", "--state", folder, "--", *argv])),
-            "fio started on a twin": each_ms(repeated(running.on_drive(argv, environment), environment)),
+            "fio started on a twin": each_ms(repeated(running.command_on_drive(argv, environment), environment)),
             "fio kept loaded": each_ms(lambda: loaded("1")),
             "fio kept loaded, a millisecond in place of a second": each_ms(lambda: loaded("1ms")),
         }

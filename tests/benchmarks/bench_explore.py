@@ -22,14 +22,14 @@ WORKLOADS = {
 
 def main() -> None:
     """Print the median and the 95th percentile, of all twins and of each workload."""
-    picture = explore.Picture()
-    drives = [models.load(name) for name in models.names()]
+    picture = explore.SimulationFigure()
+    drives = [models.load_model(name) for name in models.list_models()]
     took_ms: dict[str, list[float]] = {}
     busy = time.process_time()
     for name, workload in WORKLOADS.items():
         for model in drives:
             begin = time.perf_counter()
-            picture.png(explore.simulate(model, workload, {}))
+            picture.png(explore.simulate_workload(model, workload, {}))
             took_ms.setdefault(name, []).append(1e3 * (time.perf_counter() - begin))
     everything = [one for each in took_ms.values() for one in each]
     busy_ms = 1e3 * (time.process_time() - busy) / len(everything)

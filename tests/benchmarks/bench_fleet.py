@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import ROOT, SNAKEMAKE, Project, copy_project
 
 from iopatterns.workflow import batches
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 MODEL = "px05smb040"
 STUDY = "tiny"
@@ -65,7 +65,7 @@ def cost(project: Project, *words: str) -> Cost:
 
 def pretend_measured(project: Project) -> None:
     """Make all raw files of a project, empty: a plan looks at their names and times alone."""
-    cells = load(project.root)
+    cells = load_cells(project.root)
     for raw in cells.raw_files(cells.of_study(STUDY)):
         path = project.root / raw
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def main() -> None:
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         project = fleet(Path(folder) / "planned", arguments.planned)
-        cells, jobs = load(project.root), batches.of_study(load(project.root), STUDY)
+        cells, jobs = load_cells(project.root), batches.study_batches(load_cells(project.root), STUDY)
         raws, declared = (files(cells.of_study(STUDY)) for files in (cells.raw_files, cells.declared_outputs))
         print(f"{len(raws):,} repetitions, {len(declared):,} files that Snakemake is told of, {len(jobs):,} jobs")
         first = cost(project, "-n", f"measure_{STUDY}")

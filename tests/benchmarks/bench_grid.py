@@ -11,20 +11,20 @@ from iopatterns.configuration import config, grid
 def main() -> None:
     """Print seconds, cells per second and the ratio."""
     # a drive that no study names runs in all experiments
-    base = config.load(Path(__file__).resolve().parents[2], {"drives": ["scratch"]})
+    base = config.load_config(Path(__file__).resolve().parents[2], {"drives": ["scratch"]})
     vary: dict[str, list[int | str]] = {
         "rw": ["read", "randread"],
         "bs": [512 * n for n in range(1, 501)],
         "numjobs": list(range(1, 101)),
     }
-    study: config.Study = {
+    study: config.StudyConfig = {
         "title": "",
         "source": "",
         "fio": {"ioengine": "sync", "direct": 1},
         "experiments": {"all": {"vary": vary}},
     }
     start = time.perf_counter()
-    cells = list(grid.expand(replace(base, studies={"study": study}), "study"))
+    cells = list(grid.expand_grid(replace(base, studies={"study": study}), "study"))
     expanding_s = time.perf_counter() - start
     start = time.perf_counter()
     for cell in cells:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from iopatterns import twin
-from iopatterns.twin.replaying import Session
+from iopatterns.twin.trace_replay import ReplaySession
 
 TWIN = [str(Path(sys.executable).with_name("twin")), "run"]
 FIO = ["fio", "--name=bench", "--size=1g", "--rw=randread", "--bs=4k", "--thread=1", "--clocksource=clock_gettime"]
@@ -79,7 +79,7 @@ def steady_trace(operation: int, region_bytes: int, count: int, seed: int) -> pd
 
 def replay_rate(model: twin.Model, operation: int, region_bytes: int, pieces: int, depth: int) -> tuple[float, int]:
     """Return requests per wall second of a replay in pieces of half a million, and how much memory it took in bytes."""
-    session = Session(model, depth=depth)
+    session = ReplaySession(model, depth=depth)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     traces = [steady_trace(operation, region_bytes, 500_000, seed) for seed in range(2)]
     begin = time.process_time()
@@ -117,7 +117,7 @@ def main() -> None:
         for name, argv in (("polling in 2 jobs", polling), ("spinning between requests in 4 jobs", spinning)):
             print(f"1 virtual second of {name}: {cpu_s(argv, 3):.2f} s of CPU")
 
-    model = twin.load("px05smb040")
+    model = twin.load_model("px05smb040")
     rate, _ = replay_rate(model, 0, model.size_bytes, 20, 1)
     print(f"replay, 10 million 4 KiB random reads over {model.size_bytes / 1e9:.0f} GB: {rate / 1e6:.2f} million/s")
     small = model.overridden(["capacity.size=16GiB", "flash.pages_per_block=64", "ftl.initial_state=random"])

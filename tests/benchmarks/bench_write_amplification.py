@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import lambertw
 
 from iopatterns import twin
-from iopatterns.twin.replaying import Session
+from iopatterns.twin.trace_replay import ReplaySession
 
 SIZE_BYTES = 4 * 2**30
 UNIT_BYTES = 4096
@@ -62,10 +62,10 @@ def overwrites(seed: int) -> pd.DataFrame:
 
 def measured(policy: str, over_provisioning: float) -> float:
     """Return units programmed for each unit that the host wrote."""
-    model = twin.load("px05smb040").overridden(
+    model = twin.load_model("px05smb040").overridden(
         [*SETTINGS, f"ftl.over_provisioning={over_provisioning}", f"page_mapping.gc_policy={policy}"]
     )
-    session = Session(model, depth=64)
+    session = ReplaySession(model, depth=64)
     counts = [session.counters() for _ in session.run(overwrites(seed) for seed in (1, 2))]
     before, after = counts[:2]
     return (after["units_programmed"] - before["units_programmed"]) / (after["units_host"] - before["units_host"])

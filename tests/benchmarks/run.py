@@ -80,9 +80,9 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     found: dict[str, Any] = {
-        "machine": machine.machine(),
+        "machine": machine.machine_facts(),
         "fio_version": fio.version(),
-        "load_average": machine.moment()["load_average"][0],
+        "load_average": machine.load_snapshot()["load_average"][0],
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "benchmarks": [],
     }
@@ -103,7 +103,7 @@ def main() -> None:
     if failed:
         sys.exit("\n".join(failed))
     if arguments.page:
-        files.write(arguments.page, lambda temporary: temporary.write_text(page(found), encoding="utf-8"))
+        files.write_atomically(arguments.page, lambda temporary: temporary.write_text(page(found), encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Project, cell_on_a_file
+from support import Project, file_cell
 
-from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.measuring.cell import MeasureError, measure_cell
 from iopatterns.raw import archive, cells
 from iopatterns.raw.archive import ArchiveError
-from iopatterns.raw.sidecars import SidecarError
+from iopatterns.raw.metadata_files import MetadataError
 
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
 STUDY = "study"
@@ -33,17 +33,17 @@ def files_of(raw: Path) -> dict[str, bytes]:
 
 def cell_of(specification: Spec) -> str:
     tags = "".join(f"-{name.lower()}{value}" for name, value in specification.get("settings", {}).items())
-    return f"{STUDY}/randread-4k-j1{tags}-{cells.digest(specification)[:8]}"
+    return f"{STUDY}/randread-4k-j1{tags}-{cells.specification_digest(specification)[:8]}"
 
 
 @pytest.fixture(scope="module")
 def measured(module_disk_folder: Path) -> Path:
     """A drive's raw folder with two executions of a cell, and one of a cell whose setting the drive does not take."""
     folder = module_disk_folder / "data/raw/test"
-    plain = cell_on_a_file(module_disk_folder)
+    plain = file_cell(module_disk_folder)
     tuned = plain | {"settings": {"DRA": 1}}
-    measure(module_disk_folder, plain, [folder / cell_of(plain) / f"{name}.json" for name in ("01", "02")])
-    measure(module_disk_folder, tuned, [folder / cell_of(tuned) / "01.json"])
+    measure_cell(module_disk_folder, plain, [folder / cell_of(plain) / f"{name}.json" for name in ("01", "02")])
+    measure_cell(module_disk_folder, tuned, [folder / cell_of(tuned) / "01.json"])
     return folder
 
 
@@ -55,7 +55,7 @@ def raw(measured: Path, disk_folder: Path) -> Path:
 
 def pack(raw: Path, output: Path) -> archive.Contents:
     asked = {f"test/{cell.relative_to(raw)}": ["one", "two"] for cell in sorted(raw.glob("*/*"))}
-    return archive.pack(raw, asked, output)
+    return archive.pack_archive(raw, asked, output)
 
 
 @pytest.fixture
@@ -67,15 +67,15 @@ def packed(raw: Path, disk_folder: Path) -> Path:
 
 def test_what_is_packed_comes_out_byte_for_byte(raw: Path, packed: Path, disk_folder: Path) -> None:
     there = disk_folder / "there"
-    assert archive.unpack(packed, there) == 3
+    assert archive.unpack_archive(packed, there) == 3
     assert files_of(there) == files_of(raw)
     assert len(files_of(there)) == 6
-    assert archive.origin(there) == {
+    assert archive.read_origin(there) == {
         "archive": "test.tar.xz",
         "sha256": hashlib.sha256(packed.read_bytes()).hexdigest(),
         "drive": "test",
     }
-    assert archive.origin(raw) is None
+    assert archive.read_origin(raw) is None
 
 
 def test_same_raw_files_give_the_same_bytes(raw: Path, packed: Path, disk_folder: Path) -> None:
@@ -100,10 +100,10 @@ def test_any_tar_reads_it_and_the_manifest_comes_first(raw: Path, packed: Path) 
     assert {(member.mtime, member.uid, member.gid, member.uname, member.mode) for member in members} == {
         (0, 0, 0, "", 0o644)
     }
-    assert (manifest["version"], manifest["drive"]) == (archive.VERSION, "test")
+    assert (manifest["version"], manifest["drive"]) == (archive.ARCHIVE_VERSION, "test")
     for cell in manifest["cells"]:
         assert cell["experiments"] == ["one", "two"]
-        assert cell["name"].endswith(cells.digest(cell["specification"])[:8])
+        assert cell["name"].endswith(cells.specification_digest(cell["specification"])[:8])
     listed = [(f"{each['study']}/{each['name']}", each["sha256"]) for each in manifest["cells"]]
     sums = {f"{cell}/{file}": sum_ for cell, of_cell in listed for file, sum_ in of_cell.items()}
     assert sums == {name: hashlib.sha256(content).hexdigest() for name, content in files_of(raw).items()}
@@ -111,14 +111,14 @@ def test_any_tar_reads_it_and_the_manifest_comes_first(raw: Path, packed: Path) 
 
 def test_cells_keep_the_order_in_which_they_were_asked_for(raw: Path, disk_folder: Path) -> None:
     folders = [f"test/{cell.relative_to(raw)}" for cell in sorted(raw.glob("*/*"))]
-    made = archive.pack(raw, {folders[1]: ["one"], folders[0]: ["two"]}, disk_folder / "a.tar.xz")
+    made = archive.pack_archive(raw, {folders[1]: ["one"], folders[0]: ["two"]}, disk_folder / "a.tar.xz")
     assert [f"test/{cell.study}/{cell.name}" for cell in made.cells] == [folders[1], folders[0]]
-    assert archive.read(disk_folder / "a.tar.xz") == made
+    assert archive.read_archive(disk_folder / "a.tar.xz") == made
 
 
 def test_a_cell_of_an_earlier_configuration_is_packed_with_no_experiment(raw: Path, disk_folder: Path) -> None:
     first, second = sorted(raw.glob("*/*"))
-    made = archive.pack(raw, {f"test/{second.relative_to(raw)}": ["one"]}, disk_folder / "a.tar.xz")
+    made = archive.pack_archive(raw, {f"test/{second.relative_to(raw)}": ["one"]}, disk_folder / "a.tar.xz")
     assert [(cell.name, cell.experiments) for cell in made.cells] == [(second.name, ("one",)), (first.name, ())]
 
 
@@ -132,14 +132,16 @@ def refused(act: Callable[[], object]) -> str:
 
 
 def test_a_drive_without_raw_files_is_told_with_those_that_have_some(raw: Path, disk_folder: Path) -> None:
-    said = refused(lambda: archive.pack(raw.parent / "other", {}, disk_folder / "a.tar.xz"))
+    said = refused(lambda: archive.pack_archive(raw.parent / "other", {}, disk_folder / "a.tar.xz"))
     assert "drive 'other': there are no raw files below" in said
     assert "that has been measured: test." in said
     assert not (disk_folder / "a.tar.xz").exists()
 
 
 def test_raw_files_that_the_configuration_does_not_ask_for_are_told(raw: Path, disk_folder: Path) -> None:
-    said = refused(lambda: archive.pack(raw, {"test/study/another-12345678": ["one"]}, disk_folder / "a.tar.xz"))
+    said = refused(
+        lambda: archive.pack_archive(raw, {"test/study/another-12345678": ["one"]}, disk_folder / "a.tar.xz")
+    )
     assert "none of the 2 cells" in said
     assert "Set runtime, warmup" in said
 
@@ -147,7 +149,7 @@ def test_raw_files_that_the_configuration_does_not_ask_for_are_told(raw: Path, d
 def test_a_changed_raw_file_is_not_packed(raw: Path, disk_folder: Path) -> None:
     changed = sorted(raw.glob("*/*/02.json"))[0]
     changed.write_bytes(changed.read_bytes() + b" ")
-    with pytest.raises(SidecarError, match=r"02\.json: changed since it was measured"):
+    with pytest.raises(MetadataError, match=r"02\.json: changed since it was measured"):
         pack(raw, disk_folder / "a.tar.xz")
     assert not list(disk_folder.glob("*a.tar.xz*"))
 
@@ -161,7 +163,7 @@ def test_a_gap_between_executions_is_told(raw: Path, disk_folder: Path) -> None:
 def test_a_folder_with_the_name_of_another_cell_is_told(raw: Path, disk_folder: Path) -> None:
     cell = sorted(raw.glob("*/*"))[0]
     cell.rename(cell.with_name("read-4k-j1-00000000"))
-    with pytest.raises(SidecarError, match=r"read-4k-j1-00000000/01\.sidecar\.json: is of another cell than its name"):
+    with pytest.raises(MetadataError, match=r"read-4k-j1-00000000/01\.sidecar\.json: is of another cell than its name"):
         pack(raw, disk_folder / "a.tar.xz")
 
 
@@ -173,7 +175,7 @@ def test_another_file_is_not_replaced(there: str, raw: Path, packed: Path, disk_
     else:
         other = raw.with_name("other")
         shutil.copytree(raw, other)
-        archive.pack(other, {f"other/{cell.relative_to(other)}": ["one"] for cell in other.glob("*/*")}, output)
+        archive.pack_archive(other, {f"other/{cell.relative_to(other)}": ["one"] for cell in other.glob("*/*")}, output)
     before = output.read_bytes()
     said = refused(lambda: pack(raw, output))
     assert "is there. Give another path with --output" in said
@@ -192,7 +194,7 @@ def test_an_archive_of_the_same_drive_is_replaced(raw: Path, packed: Path) -> No
 
 def nothing_came_of(path: Path, folder: Path) -> str:
     """Return what is said of an archive that is not unpacked, and see that nothing is left of the try."""
-    said = refused(lambda: archive.unpack(path, folder))
+    said = refused(lambda: archive.unpack_archive(path, folder))
     assert said.startswith(f"{path}: ")
     assert not folder.exists()
     return said
@@ -351,7 +353,7 @@ def test_a_missing_file_and_a_folder_are_told(disk_folder: Path) -> None:
 
 
 def test_an_archive_that_changed_since_the_run_was_planned_is_told(packed: Path, disk_folder: Path) -> None:
-    said = refused(lambda: archive.unpack(packed, disk_folder / "there", "0" * 64))
+    said = refused(lambda: archive.unpack_archive(packed, disk_folder / "there", "0" * 64))
     assert "has changed since the run was planned. Run again." in said
     assert not (disk_folder / "there").exists()
 
@@ -361,36 +363,36 @@ def test_an_archive_that_changed_since_the_run_was_planned_is_told(packed: Path,
 
 def test_raw_files_measured_here_are_not_replaced(raw: Path, packed: Path) -> None:
     before = files_of(raw)
-    said = refused(lambda: archive.unpack(packed, raw))
+    said = refused(lambda: archive.unpack_archive(packed, raw))
     assert f"{raw}: holds raw files that were measured here" in said
     assert files_of(raw) == before
 
 
 def test_a_spoilt_or_deleted_file_comes_back(raw: Path, packed: Path, disk_folder: Path) -> None:
     there = disk_folder / "there"
-    archive.unpack(packed, there)
+    archive.unpack_archive(packed, there)
     first, second, *_ = sorted(there.glob("*/*/*.json"))
     first.write_text("spoilt")
     second.unlink()
-    archive.unpack(packed, there)
+    archive.unpack_archive(packed, there)
     assert files_of(there) == files_of(raw)
 
 
 def test_every_file_is_as_new_as_the_unpacking(packed: Path, disk_folder: Path) -> None:
     there = disk_folder / "there"
-    archive.unpack(packed, there)
+    archive.unpack_archive(packed, there)
     for path in there.glob("*/*/*"):
         os.utime(path, (1e9, 1e9))
-    archive.unpack(packed, there)
+    archive.unpack_archive(packed, there)
     assert all(path.stat().st_mtime > 1.5e9 for path in there.glob("*/*/*"))
 
 
 def test_nothing_is_measured_into_what_was_unpacked(packed: Path, disk_folder: Path) -> None:
     there = disk_folder / "there"
-    archive.unpack(packed, there)
-    cell = archive.read(packed).cells[0]
+    archive.unpack_archive(packed, there)
+    cell = archive.read_archive(packed).cells[0]
     with pytest.raises(MeasureError, match="holds what was measured elsewhere"):
-        measure(disk_folder, cell.specification, [there / cell.study / cell.name / "03.json"])
+        measure_cell(disk_folder, cell.specification, [there / cell.study / cell.name / "03.json"])
 
 
 # ---- The commands

@@ -13,8 +13,8 @@ import yaml
 from support import Project, copy_project
 
 import fio_parser_json
-from iopatterns.measuring.cell import log_beside
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.measuring.cell import latency_log_path
+from iopatterns.raw.metadata_files import read_metadata
 
 LEVELS = ("--rw", "randread,randwrite", "--bs", "4k,64k", "--iodepth", "1,8", "--numjobs", "1,2")
 LITTLE = ("--repetitions", "2", "--runtime", "20ms", "--file-size", "64MiB")
@@ -40,7 +40,7 @@ def raw_files(folder: Path) -> dict[Path, int]:
 
 
 def test_each_combination_of_levels_is_measured_as_often_as_asked(folder: Path) -> None:
-    sidecars = [read_sidecar(raw) for raw in raw_files(folder)]
+    sidecars = [read_metadata(raw) for raw in raw_files(folder)]
     asked = [
         (fio["rw"], fio["bs"], fio["iodepth"], fio["numjobs"])
         for fio in (each["specification"]["fio"] for each in sidecars)
@@ -66,10 +66,10 @@ def test_figures_are_drawn_and_a_map_of_depths_and_jobs(folder: Path) -> None:
 
 def test_a_log_of_latencies_lies_beside_each_raw_file_and_counts_its_requests(folder: Path) -> None:
     raws = list(raw_files(folder))
-    assert {log_beside(raw) for raw in raws} == set(folder.glob("raw/*/*/*/*.log"))
+    assert {latency_log_path(raw) for raw in raws} == set(folder.glob("raw/*/*/*/*.log"))
     for raw in raws[:4]:
         requests = fio_parser_json.jobs(raw)["total_ios"].sum()
-        assert 0 < fio_parser_json.log_bins(log_beside(raw))["count"].sum() <= requests
+        assert 0 < fio_parser_json.log_bins(latency_log_path(raw))["count"].sum() <= requests
 
 
 def test_nothing_of_the_project_is_touched(benched: tuple[Project, str]) -> None:

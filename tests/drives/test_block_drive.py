@@ -18,13 +18,13 @@ import patience
 import pytest
 import yaml
 from loops import Loop, loop_device, run, undone
-from support import ROOT, cell_on_a_disk
+from support import ROOT, disk_cell
 
 from iopatterns.measuring import machine
-from iopatterns.measuring.cell import measure
+from iopatterns.measuring.cell import measure_cell
 from iopatterns.measuring.drives import DriveError
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.raw.metadata_files import read_metadata
 
 MIB = 2**20
 
@@ -52,9 +52,9 @@ def attempt(folder: Path, drive: dict[str, Any], rw: str = "randwrite", *, direc
     """Measure a short cell on a disk described so, and return its raw file."""
     (folder / "config").mkdir(exist_ok=True)
     (folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": drive}))
-    specification = cell_on_a_disk(drive, "disk", rw, direct=direct, **settings)
-    raw = folder / f"raw/disk/study/x-{cells.digest(specification)[:8]}/01.json"
-    measure(folder, specification, [raw])
+    specification = disk_cell(drive, "disk", rw, direct=direct, **settings)
+    raw = folder / f"raw/disk/study/x-{cells.specification_digest(specification)[:8]}/01.json"
+    measure_cell(folder, specification, [raw])
     return raw
 
 
@@ -68,7 +68,7 @@ def test_a_disk_is_read_without_consent_and_not_written(disk: Loop, disk_folder:
     disk.image.write_bytes(os.urandom(64 * MIB))
     before = disk.checksum()
     raw = attempt(disk_folder, entry(disk, destroy=None), "randread")
-    sidecar = read_sidecar(raw)
+    sidecar = read_metadata(raw)
     assert "--readonly" in sidecar["command"]
     assert sidecar["drive"]["serial"] == disk.serial
     assert disk.checksum() == before
@@ -279,26 +279,26 @@ def test_two_measurements_never_use_a_disk_at_a_time(disk: Loop, disk_folder: Pa
 def test_a_scheduler_is_switched_and_put_back(disk: Loop, disk_folder: Path) -> None:
     disk.scheduler.write_text("none")
     raw = attempt(disk_folder, entry(disk, tune=["scheduler"]), "randread", scheduler="deadline")
-    (step,) = read_sidecar(raw)["tuning"]
+    (step,) = read_metadata(raw)["tuning"]
     assert (step["outcome"], step["after"]) == ("changed", "mq-deadline")
     assert disk.present_scheduler() == "none"
 
 
 def test_a_bit_that_the_disk_does_not_have_is_not_applicable(disk: Loop, disk_folder: Path) -> None:
     raw = attempt(disk_folder, entry(disk, tune=["DRA"]), "randread", DRA=1)
-    (step,) = read_sidecar(raw)["tuning"]
+    (step,) = read_metadata(raw)["tuning"]
     assert step["outcome"] == "not applicable"
 
 
 def test_without_leave_no_setting_is_touched(disk: Loop, disk_folder: Path) -> None:
     raw = attempt(disk_folder, entry(disk), "randread", scheduler="deadline")
-    (step,) = read_sidecar(raw)["tuning"]
+    (step,) = read_metadata(raw)["tuning"]
     assert "does not have scheduler under `tune`" in step["reason"]
 
 
 def preconditioned(folder: Path, disk: Loop, mode: str, rw: str = "randread", **changes: Any) -> dict[str, Any]:
     drive = entry(disk, precondition={"mode": mode, "round_ms": 50}, **changes)
-    return dict(read_sidecar(attempt(folder, drive, rw))["drive"]["preconditioned"] or {})
+    return dict(read_metadata(attempt(folder, drive, rw))["drive"]["preconditioned"] or {})
 
 
 def test_a_disk_is_filled_before_it_is_measured_and_once_only(disk: Loop, disk_folder: Path) -> None:
@@ -328,7 +328,7 @@ def test_filling_needs_consent_also_for_a_reading_workload(disk: Loop, disk_fold
 
 
 def test_an_undisturbed_execution_moves_what_the_disk_moved(disk: Loop, disk_folder: Path) -> None:
-    sidecar = read_sidecar(attempt(disk_folder, entry(disk), "randread"))
+    sidecar = read_metadata(attempt(disk_folder, entry(disk), "randread"))
     assert sidecar["others_bytes"] == 0
     assert "other I/O on the disk" not in sidecar["doubts"]
 
@@ -337,7 +337,7 @@ def test_what_others_do_on_the_disk_meanwhile_is_told(disk: Loop, disk_folder: P
     code = "while true; do dd if=$0 of=/dev/null bs=1M iflag=direct status=none; done"
     others = subprocess.Popen(["sh", "-c", code, str(disk.device)], process_group=0)
     try:
-        sidecar = read_sidecar(attempt(disk_folder, entry(disk), "randread"))
+        sidecar = read_metadata(attempt(disk_folder, entry(disk), "randread"))
     finally:
         os.killpg(others.pid, signal.SIGKILL)
         others.wait()
@@ -389,7 +389,7 @@ def view_of(disk: Loop) -> Path:
 def test_the_kernel_s_view_of_the_write_cache_is_set_and_put_back(disk: Loop, disk_folder: Path, rw: str) -> None:
     before = view_of(disk).read_text()
     raw = attempt(disk_folder, entry(disk, tune=["write_cache"]), rw, write_cache="write through")
-    sidecar = read_sidecar(raw)
+    sidecar = read_metadata(raw)
     assert sidecar["tuning"][0]["after"] == sidecar["write_cache"]["kernel"] == "write through"
     assert view_of(disk).read_text() == before == "write back\n"
 
@@ -399,13 +399,13 @@ def test_the_kernel_s_view_of_a_mounted_disk_is_left_alone(disk: Loop, disk_fold
     with undone("umount", point):
         drive = entry(disk, tune=["write_cache"])
         raw = attempt(disk_folder, drive, "randread", write_cache="write through")
-    (step,) = read_sidecar(raw)["tuning"]
+    (step,) = read_metadata(raw)["tuning"]
     assert step["outcome"] == "not applicable"
     assert "may lose its data" in step["reason"]
 
 
 def test_a_disk_without_health_has_the_reason_and_no_doubt_in_its_sidecar(disk: Loop, disk_folder: Path) -> None:
-    sidecar = read_sidecar(attempt(disk_folder, entry(disk), "randread"))
+    sidecar = read_metadata(attempt(disk_folder, entry(disk), "randread"))
     for moment in ("before", "after"):
         assert list(sidecar["health"][moment]) == ["not available"]
     assert sidecar["write_cache"] == {"drive": None, "kernel": "write back"}
@@ -436,7 +436,7 @@ def test_without_direct_io_what_lay_in_memory_is_read_anew_and_doubted_all_the_s
         patience.wait_for(lambda: traffic_of_reading_again() == 0, 10)
         before = traffic_bytes()
         raw = attempt(disk_folder, entry(disk), "randread", direct=0)
-        sidecar = read_sidecar(raw)
+        sidecar = read_metadata(raw)
         # pages that come twice are read once; on a busy machine few come at all
         asked_bytes = min(json.loads(raw.read_text())["jobs"][0]["read"]["io_bytes"], 4 * MIB)
         assert traffic_bytes() > before + asked_bytes // 2

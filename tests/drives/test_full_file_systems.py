@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from loops import loop_device, run, undone
 from patience import run as run_patiently
-from support import cell_on_a_file
+from support import file_cell
 
 from iopatterns.measuring import fio
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.raw.metadata_files import read_metadata
 
 MIB = 2**20
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
@@ -54,7 +54,10 @@ def write_on_and_on(file: FileIO, block: bytes) -> None:
 
 def attempt(folder: Path, specification: Spec, *options: str) -> tuple["subprocess.CompletedProcess[str]", list[Path]]:
     """Measure two executions of a cell in the project ``folder``; return how that went, and their raw files."""
-    raws = [folder / f"data/raw/test/study/x-{cells.digest(specification)[:8]}/0{number}.json" for number in (1, 2)]
+    raws = [
+        folder / f"data/raw/test/study/x-{cells.specification_digest(specification)[:8]}/0{number}.json"
+        for number in (1, 2)
+    ]
     words = ["measure", "--specification", json.dumps(specification), *options, *map(str, raws)]
     command = [sys.executable, "-m", "iopatterns", *words]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -72,11 +75,11 @@ def refused(went: "subprocess.CompletedProcess[str]") -> str:
 def assert_whole(raws: list[Path], specification: Spec) -> None:
     for raw in raws:
         fio.check(raw, specification)
-        read_sidecar(raw)
+        read_metadata(raw)
 
 
 def test_file_that_does_not_fit_leaves_nothing_and_comes_once_there_is_room(small: Path, disk_folder: Path) -> None:
-    specification = cell_on_a_file(small)
+    specification = file_cell(small)
     specification["drive"]["file_size_bytes"] = 20 * MIB
     went, raws = attempt(disk_folder, specification)
     assert "Free some space, make file_size in config/config.yaml smaller" in refused(went)
@@ -89,7 +92,7 @@ def test_file_system_that_fills_while_the_file_is_made(disk_folder: Path) -> Non
     memory, point = disk_folder / "memory", disk_folder / "thin"
     memory.mkdir()
     point.mkdir()
-    specification = cell_on_a_file(point)
+    specification = file_cell(point)
     specification["drive"]["file_size_bytes"] = 32 * MIB
     try:
         run("mount", "-t", "tmpfs", "-o", "size=24m", "none", memory)
@@ -113,7 +116,7 @@ def test_file_system_that_fills_while_the_file_is_made(disk_folder: Path) -> Non
 
 @pytest.mark.parametrize("left", [0, 4096, 12288, 20480], ids=lambda left: f"{left} bytes left")
 def test_full_file_system_under_the_raw_files(left: int, small: Path, disk_folder: Path) -> None:
-    specification = cell_on_a_file(disk_folder)
+    specification = file_cell(disk_folder)
     project = small / "project"
     project.mkdir()
     ballast = fill(small, left)
@@ -131,7 +134,7 @@ def test_full_file_system_under_the_raw_files(left: int, small: Path, disk_folde
 
 
 def test_file_system_that_fills_between_two_executions_keeps_the_first(small: Path, disk_folder: Path) -> None:
-    specification = cell_on_a_file(disk_folder)
+    specification = file_cell(disk_folder)
     project = small / "project"
     project.mkdir()
     _, raws = attempt(project, specification)

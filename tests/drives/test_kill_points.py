@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kill_points import Lab, shoot
 from loops import loop_device
-from support import cell_on_a_disk
+from support import disk_cell
 
 POINTS = 10
 FOUND = {"scheduler": "none", "nr_requests": "100", "read_ahead_kb": "64"}
@@ -20,7 +20,7 @@ def test_a_signal_at_any_moment_leaves_the_disk_as_it_was(number: signal.Signals
         if "mq-deadline" not in loop.scheduler.read_text():
             pytest.skip("this kernel offers no mq-deadline")
         entry = {"kind": "block", "path": str(loop.device), "serial": loop.serial, "tune": list(ASKED_FOR)}
-        cell = {**cell_on_a_disk(entry, "disk", "randwrite", 50, **ASKED_FOR), "warmup_ms": 50}
+        cell = {**disk_cell(entry, "disk", "randwrite", 50, **ASKED_FOR), "warmup_ms": 50}
         lab = Lab(loop.device, disk_folder, {**entry, "destroy": loop.serial}, cell, FOUND)
         lab.set_up()
         shoot(lab, number, POINTS)

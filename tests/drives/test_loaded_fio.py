@@ -14,14 +14,14 @@ from typing import Any
 
 import patience
 import pytest
-from support import ROOT, processes_with
+from support import ROOT, processes_matching
 
 from iopatterns.configuration import config, grid
 from iopatterns.measuring import fio
-from iopatterns.measuring.cell import MeasureError, measure, measure_all
+from iopatterns.measuring.cell import MeasureError, measure_cell, measure_cells
 from iopatterns.measuring.drives.twin import TwinDrive
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.raw.metadata_files import read_metadata
 from iopatterns.twin import models, running
 
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
@@ -36,10 +36,10 @@ def in_folder(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def sample() -> list[grid.Cell]:
     """Return a cell of each experiment of each study, of a drive that varies: all that fio is ever asked to do."""
-    conf = config.load(ROOT, {"runtime": "200 ms"})
+    conf = config.load_config(ROOT, {"runtime": "200 ms"})
     chosen: dict[tuple[str, str], list[grid.Cell]] = {}
     for study in conf.studies:
-        for cell in grid.expand(conf, study):
+        for cell in grid.expand_grid(conf, study):
             if "replay" in cell.specification:  # of a trace, without fio
                 continue
             chosen.setdefault((study, cell.experiments[0]), []).append(cell)
@@ -47,19 +47,19 @@ def sample() -> list[grid.Cell]:
 
 
 def raws(folder: Path, specification: Spec, count: int) -> list[Path]:
-    cell = folder / f"twin/study/x-{cells.digest(specification)[:8]}"
+    cell = folder / f"twin/study/x-{cells.specification_digest(specification)[:8]}"
     return [cell / f"{execution:02d}.json" for execution in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("cell", sample(), ids=lambda cell: cell.folder.rpartition("-")[0])
 def test_raw_files_are_those_of_twin_run(cell: grid.Cell, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = raws(disk_folder, cell.specification, 2)
-    measure(disk_folder, cell.specification, found)
+    measure_cell(disk_folder, cell.specification, found)
     loaded = [raw.read_bytes() for raw in found]
     shutil.rmtree(found[0].parent)
     # the command line that the sidecar tells, by which a user would have the same
     monkeypatch.setattr(TwinDrive, "run", lambda _, argv, expected_s: fio.run(argv, expected_s))
-    measure(disk_folder, cell.specification, found)
+    measure_cell(disk_folder, cell.specification, found)
     assert [raw.read_bytes() for raw in found] == loaded
 
 
@@ -70,7 +70,7 @@ def twin_cell(**options: Any) -> Spec:
         "runtime_ms": 500,
         "warmup_ms": 0,
         "seed": 1,
-        "drive": {**drive, "model_digest": models.load("px05smb040").digest},
+        "drive": {**drive, "model_digest": models.load_model("px05smb040").digest},
         "fio": {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1, **options},
     }
 
@@ -132,7 +132,7 @@ def check_whole(found: list[Path]) -> list[Path]:
     there = [raw for raw in found if raw.exists()]
     for raw in there:
         assert json.loads(raw.read_text())["jobs"]
-        read_sidecar(raw)
+        read_metadata(raw)
     return there
 
 
@@ -159,7 +159,7 @@ def test_a_signal_at_any_moment_leaves_no_fio_and_no_half_raw_file(number: signa
         patience.wait_for(functools.partial(_is_gone, below, of_cell))
         before = {raw: raw.read_bytes() for raw in check_whole(found)}
         # the next run keeps what is there, measures the rest, and clears away what was left
-        measure(disk_folder, specification, found)
+        measure_cell(disk_folder, specification, found)
         assert [raw.read_bytes() for raw in found] == [raw.read_bytes() for raw in wanted]
         assert all(raw.read_bytes() == content for raw, content in before.items())
         assert not list(found[0].parent.glob(".*"))
@@ -167,7 +167,7 @@ def test_a_signal_at_any_moment_leaves_no_fio_and_no_half_raw_file(number: signa
 
 def _is_gone(processes: set[int], cell: str) -> bool:
     """Return whether no fio is left among some processes, and none at all that has a cell in its command line."""
-    return not processes & set(_running()) and not processes_with(cell)
+    return not processes & set(_running()) and not processes_matching(cell)
 
 
 def _running() -> list[int]:
@@ -198,15 +198,15 @@ def _has_ended(number: int) -> bool:
 def test_an_execution_that_fails_is_told_with_fio_s_words_and_the_next_ones_run(disk_folder: Path) -> None:
     bad = twin_cell(random_distribution="nonsense")
     with pytest.raises(fio.FioError, match=r"(?s)failed with exit status 1.*nonsense"):
-        measure(disk_folder, bad, raws(disk_folder, bad, 1))
+        measure_cell(disk_folder, bad, raws(disk_folder, bad, 1))
     good = twin_cell()
-    assert measure(disk_folder, good, raws(disk_folder, good, 1)) == 1
+    assert measure_cell(disk_folder, good, raws(disk_folder, good, 1)) == 1
 
 
 def test_what_a_twin_cannot_serve_is_told_by_name(disk_folder: Path) -> None:
     specification = twin_cell(ioengine="io_uring", iodepth=4)
     with pytest.raises(fio.FioError, match=r"drive 'twin' \(twin px05smb040\): ioengine=io_uring cannot be served"):
-        measure(disk_folder, specification, raws(disk_folder, specification, 1))
+        measure_cell(disk_folder, specification, raws(disk_folder, specification, 1))
 
 
 def test_a_stranger_under_fio_s_name_is_told(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_a_stranger_under_fio_s_name_is_told(disk_folder: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", f"{stranger.parent}:{os.environ['PATH']}")
     specification = twin_cell()
     with pytest.raises(fio.FioError, match=r"(?s)failed with exit status 3. It printed:.*who is fio\?"):
-        measure(disk_folder, specification, raws(disk_folder, specification, 1))
+        measure_cell(disk_folder, specification, raws(disk_folder, specification, 1))
 
 
 def test_a_script_that_starts_fio_passes_on_what_it_is_given(
@@ -225,23 +225,23 @@ def test_a_script_that_starts_fio_passes_on_what_it_is_given(
 ) -> None:
     specification = twin_cell()
     direct, through = (raws(disk_folder / name, specification, 2) for name in ("direct", "through"))
-    measure(disk_folder, specification, direct)
+    measure_cell(disk_folder, specification, direct)
     script = disk_folder / "bin/fio"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec {shutil.which("fio")} "$@"\n')
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
-    measure(disk_folder, specification, through)
+    measure_cell(disk_folder, specification, through)
     assert [raw.read_bytes() for raw in through] == [raw.read_bytes() for raw in direct]
 
 
 def test_fio_that_makes_no_request_ends_with_a_message(disk_folder: Path) -> None:
-    environment = running.prepare("px05smb040", str(disk_folder / "state"))
+    environment = running.prepare_environment("px05smb040", str(disk_folder / "state"))
     job = ["fio", "--name=job", "--filename={drive}", "--size=4k", "--rw=write", "--create_only=1"]
     loaded = fio.FioForkServer(environment)
     try:
         with pytest.raises(fio.FioError, match="made no request on the drive"):
-            loaded.run(running.on_drive(job, environment), 1, job)
+            loaded.run(running.command_on_drive(job, environment), 1, job)
     finally:
         loaded.close()
 
@@ -249,7 +249,7 @@ def test_fio_that_makes_no_request_ends_with_a_message(disk_folder: Path) -> Non
 def test_a_job_of_several_cells_measures_those_that_lack_something(disk_folder: Path) -> None:
     specifications = [twin_cell(bs=size) for size in (4096, 8192, 16384)]
     found = [raws(disk_folder, specification, 2) for specification in specifications]
-    measure(disk_folder, specifications[1], found[1])
+    measure_cell(disk_folder, specifications[1], found[1])
     found[1][0].unlink()
     before = {raw: raw.stat().st_mtime_ns for raw in [found[1][1]]}
     words = [f"--specification={json.dumps(specification)}" for specification in specifications]
@@ -266,7 +266,7 @@ def test_a_cell_that_cannot_be_measured_ends_the_job_and_what_is_measured_is_kep
     specifications = [twin_cell(), twin_cell(random_distribution="nonsense"), twin_cell(bs=8192)]
     first, second, third = (raws(disk_folder, specification, 1)[0] for specification in specifications)
     with pytest.raises(fio.FioError, match="nonsense"):
-        measure_all(disk_folder, specifications, [first, second, third])
+        measure_cells(disk_folder, specifications, [first, second, third])
     assert first.exists()
     assert not second.exists()
     assert not third.exists()
@@ -274,4 +274,4 @@ def test_a_cell_that_cannot_be_measured_ends_the_job_and_what_is_measured_is_kep
 
 def test_raw_files_of_no_specification_given_are_told(disk_folder: Path) -> None:
     with pytest.raises(MeasureError, match="x-00000000: the folder's name is not that of a specification given"):
-        measure_all(disk_folder, [twin_cell()], [disk_folder / "twin/study/x-00000000/01.json"])
+        measure_cells(disk_folder, [twin_cell()], [disk_folder / "twin/study/x-00000000/01.json"])

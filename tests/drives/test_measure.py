@@ -13,31 +13,31 @@ from typing import Any, get_type_hints
 
 import pytest
 from patience import communicate, stretched, wait_for
-from support import processes_with
+from support import processes_matching
 
 from iopatterns.base import files
 from iopatterns.measuring import fio
-from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.measuring.cell import MeasureError, measure_cell
 from iopatterns.measuring.drives import DriveError
 from iopatterns.raw import cells
-from iopatterns.raw.records import Sidecar
-from iopatterns.raw.sidecars import SidecarError, is_measured, read_sidecar, sidecar_path
+from iopatterns.raw.metadata_files import MetadataError, is_measured, metadata_path, read_metadata
+from iopatterns.raw.records import MetadataFile
 from iopatterns.twin import models
 
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
 
 
 def raw_paths(folder: Path, specification: Spec, count: int) -> list[Path]:
-    cell = folder / f"raw/test/study/randread-4k-j1-{cells.digest(specification)[:8]}"
+    cell = folder / f"raw/test/study/randread-4k-j1-{cells.specification_digest(specification)[:8]}"
     return [cell / f"{number:02d}.json" for number in range(1, count + 1)]
 
 
 def test_each_execution_gives_a_raw_file_and_a_sidecar(specification: Spec, disk_folder: Path) -> None:
     raws = raw_paths(disk_folder, specification, 2)
-    assert measure(Path.cwd(), specification, raws) == 2
+    assert measure_cell(Path.cwd(), specification, raws) == 2
     for number, raw in enumerate(raws, start=1):
-        sidecar = read_sidecar(raw)
-        assert sidecar.keys() == get_type_hints(Sidecar).keys() - {"counters"}  # which twins alone have
+        sidecar = read_metadata(raw)
+        assert sidecar.keys() == get_type_hints(MetadataFile).keys() - {"counters"}  # which twins alone have
         assert sidecar["execution"] == number
         assert sidecar["specification"] == specification
         assert sidecar["fio_version"] == fio.version()
@@ -48,14 +48,14 @@ def test_each_execution_gives_a_raw_file_and_a_sidecar(specification: Spec, disk
         assert sidecar["started"] < sidecar["ended"]
     assert {path.name for path in raws[0].parent.iterdir()} == {
         *(raw.name for raw in raws),
-        *(sidecar_path(raw).name for raw in raws),
+        *(metadata_path(raw).name for raw in raws),
     }
 
 
 def test_executions_differ_in_their_seed_and_in_nothing_else(specification: Spec, disk_folder: Path) -> None:
     raws = raw_paths(disk_folder, specification, 2)
-    measure(Path.cwd(), specification, raws)
-    commands = [shlex.join(read_sidecar(raw)["command"]) for raw in raws]
+    measure_cell(Path.cwd(), specification, raws)
+    commands = [shlex.join(read_metadata(raw)["command"]) for raw in raws]
     seeds = [re.search(r"--randseed=(\d+)", command) for command in commands]
     assert seeds[0]
     assert seeds[1]
@@ -75,37 +75,37 @@ def test_every_run_is_one_killable_process_that_creates_nothing(specification: S
 
 def test_colon_in_a_path_is_not_a_second_drive(specification: Spec, disk_folder: Path) -> None:
     specification["drive"]["path"] = str(disk_folder / "a:b.bin")
-    assert measure(Path.cwd(), specification, raw_paths(disk_folder, specification, 1)) == 1
+    assert measure_cell(Path.cwd(), specification, raw_paths(disk_folder, specification, 1)) == 1
     assert (disk_folder / "a:b.bin").exists()
 
 
 def test_what_is_there_is_kept(specification: Spec, disk_folder: Path) -> None:
     raws = raw_paths(disk_folder, specification, 3)
-    measure(Path.cwd(), specification, raws[:2])
+    measure_cell(Path.cwd(), specification, raws[:2])
     before = [raw.read_bytes() for raw in raws[:2]]
-    assert measure(Path.cwd(), specification, raws) == 1
+    assert measure_cell(Path.cwd(), specification, raws) == 1
     assert [raw.read_bytes() for raw in raws[:2]] == before
 
 
 def test_changed_raw_file_is_found(specification: Spec, disk_folder: Path) -> None:
     raws = raw_paths(disk_folder, specification, 1)
-    measure(Path.cwd(), specification, raws)
+    measure_cell(Path.cwd(), specification, raws)
     raws[0].write_bytes(raws[0].read_bytes().replace(b'"error" : 0', b'"error" : 1'))
-    with pytest.raises(SidecarError, match=r"01\.json: changed since it was measured"):
-        measure(Path.cwd(), specification, raws)
+    with pytest.raises(MetadataError, match=r"01\.json: changed since it was measured"):
+        measure_cell(Path.cwd(), specification, raws)
 
 
 def test_folder_of_another_specification_is_refused(specification: Spec, disk_folder: Path) -> None:
     raws = raw_paths(disk_folder, specification, 1)
     with pytest.raises(MeasureError, match="not that of the specification"):
-        measure(Path.cwd(), specification | {"runtime_ms": 200}, raws)
+        measure_cell(Path.cwd(), specification | {"runtime_ms": 200}, raws)
 
 
 def test_failing_fio_gives_its_own_words_and_leaves_no_raw_file(specification: Spec, disk_folder: Path) -> None:
     specification["fio"]["random_distribution"] = "nonsense"
     raws = raw_paths(disk_folder, specification, 1)
     with pytest.raises(fio.FioError) as caught:
-        measure(Path.cwd(), specification, raws)
+        measure_cell(Path.cwd(), specification, raws)
     assert "nonsense" in str(caught.value)
     assert "--random_distribution=nonsense" in str(caught.value)
     assert list(raws[0].parent.iterdir()) == []
@@ -123,7 +123,7 @@ def test_run_without_io_is_no_measurement(specification: Spec, disk_folder: Path
 
 def measured(specification: Spec, disk_folder: Path) -> Path:
     raws = raw_paths(disk_folder, specification, 1)
-    measure(Path.cwd(), specification, raws)
+    measure_cell(Path.cwd(), specification, raws)
     return raws[0]
 
 
@@ -145,8 +145,8 @@ def test_a_run_that_was_too_short_is_tried_again_where_time_is_the_machine_s(
 
     monkeypatch.setattr(fio, "command", once_too_short)
     raws = raw_paths(disk_folder, specification, 1)
-    measure(Path.cwd(), specification, raws)
-    (held_up,) = read_sidecar(raws[0])["held_up"]
+    measure_cell(Path.cwd(), specification, raws)
+    (held_up,) = read_metadata(raws[0])["held_up"]
     assert "ms were asked for" in held_up
     assert len(tried) == 2
 
@@ -191,7 +191,7 @@ def test_signal_stops_fio_at_once_and_keeps_what_is_done(
     specification["runtime_ms"] = 1000
     raws = raw_paths(disk_folder, specification, 20)
     running = start(specification, raws)
-    wait_for(lambda: raws[0].exists() and processes_with(f"{files.partial(raws[1])}"))
+    wait_for(lambda: raws[0].exists() and processes_matching(f"{files.partial_path(raws[1])}"))
     started = time.monotonic()
     running.send_signal(number)
     _, said = communicate(running, 20)
@@ -199,7 +199,7 @@ def test_signal_stops_fio_at_once_and_keeps_what_is_done(
     assert took_s < 1.0 or took_s < stretched(1.0)  # not what was left of the execution, and of nineteen others
     assert running.returncode == 128 + number
     assert f"stopped by {number.name}" in said
-    assert not processes_with(specification["drive"]["path"])
+    assert not processes_matching(specification["drive"]["path"])
     assert not raws[1].exists()
     assert not list(raws[0].parent.glob(".*"))
     fio.check(raws[0], specification)
@@ -209,12 +209,12 @@ def test_killed_measurement_takes_fio_with_it_and_the_next_one_goes_on(specifica
     specification["runtime_ms"] = 400
     raws = raw_paths(disk_folder, specification, 3)
     running = start(specification, raws)
-    wait_for(lambda: raws[0].exists() and processes_with(f"{files.partial(raws[1])}"))
+    wait_for(lambda: raws[0].exists() and processes_matching(f"{files.partial_path(raws[1])}"))
     running.kill()
     communicate(running, 20)
-    wait_for(lambda: not processes_with(specification["drive"]["path"]), 5)
+    wait_for(lambda: not processes_matching(specification["drive"]["path"]), 5)
     first = raws[0].read_bytes()
-    assert measure(Path.cwd(), specification, raws) == 2
+    assert measure_cell(Path.cwd(), specification, raws) == 2
     assert raws[0].read_bytes() == first
     assert not list(raws[0].parent.glob(".*"))
 
@@ -225,28 +225,28 @@ def test_measurement_ends_with_the_process_that_asked_for_it(specification: Spec
     command = [sys.executable, "-m", "iopatterns", "measure", "--die-with-parent", "--specification"]
     command += [json.dumps(specification), *map(str, raws)]
     parent = subprocess.Popen([sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])", *command])
-    wait_for(lambda: processes_with(f"{files.partial(raws[0])}"))
+    wait_for(lambda: processes_matching(f"{files.partial_path(raws[0])}"))
     parent.kill()
     parent.wait()
-    wait_for(lambda: not processes_with(specification["drive"]["path"]), 5)
+    wait_for(lambda: not processes_matching(specification["drive"]["path"]), 5)
 
 
 def test_two_measurements_of_one_drive_take_turns(specification: Spec, disk_folder: Path) -> None:
     specification["runtime_ms"] = 300
     raws = raw_paths(disk_folder, specification, 2)
     first = start(specification, raws)
-    wait_for(lambda: processes_with(f"{files.partial(raws[0])}"))
+    wait_for(lambda: processes_matching(f"{files.partial_path(raws[0])}"))
     second = start(specification, raws)
     _, said = communicate(second, 60)
     communicate(first, 60)
     assert f"is being measured by process {first.pid}; waiting" in said
     assert (first.returncode, second.returncode) == (0, 0)
-    measured_once = {read_sidecar(raw)["raw"]["sha256"] for raw in raws}
+    measured_once = {read_metadata(raw)["raw"]["sha256"] for raw in raws}
     assert len(measured_once) == 2
 
 
 def test_two_jobs_that_have_one_cell_of_a_twin_measure_it_once(disk_folder: Path) -> None:
-    twin = models.load("px05smb040")
+    twin = models.load_model("px05smb040")
     drive = {"kind": "twin", "name": "test", "model": "px05smb040", "model_digest": twin.digest}
     options = {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1}
     common = {"protocol": 2, "runtime_ms": 100, "warmup_ms": 0, "seed": 1}
@@ -257,9 +257,9 @@ def test_two_jobs_that_have_one_cell_of_a_twin_measure_it_once(disk_folder: Path
     assert [each.returncode for each in began] == [0, 0], told
     assert "this cell is being measured by process " in "".join(told)
     for raw in raws:
-        assert read_sidecar(raw)["raw"]["sha256"] == files.sha256(raw)
+        assert read_metadata(raw)["raw"]["sha256"] == files.sha256(raw)
     assert sorted(text.count("40 executions in") for text in told) == [0, 1]
-    assert not list((Path.cwd() / "data/raw/.twins").glob(f"{cells.digest(specification)[:16]}*"))
+    assert not list((Path.cwd() / "data/raw/.twins").glob(f"{cells.specification_digest(specification)[:16]}*"))
 
 
 def test_a_drive_of_another_host_is_not_measured(specification: Spec, disk_folder: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_drive_of_a_kind_that_nothing_measures_is_refused(specification: Spec,
     specification["drive"]["kind"] = kind
     said = rf"drive 'test': none of the kind '{kind}' can be measured\. Valid are twin, file, block\."
     with pytest.raises(DriveError, match=said):
-        measure(Path.cwd(), specification, raw_paths(disk_folder, specification, 1))
+        measure_cell(Path.cwd(), specification, raw_paths(disk_folder, specification, 1))
     assert not list(disk_folder.iterdir())
 
 
@@ -313,16 +313,16 @@ def test_a_drive_that_cannot_replay_a_trace_says_so_before_anything_is_written(
     specification["replay"] = {"trace": "data/traces/a.parquet", "phase": "all"}
     said = r"one of the kind 'file' cannot replay the trace data/traces/a\.parquet\. Name a simulated drive\."
     with pytest.raises(MeasureError, match=said):
-        measure(Path.cwd(), specification, raw_paths(disk_folder, specification, 1))
+        measure_cell(Path.cwd(), specification, raw_paths(disk_folder, specification, 1))
     assert not list(disk_folder.iterdir())
 
 
 def test_a_file_drive_has_no_settings(specification: Spec, disk_folder: Path) -> None:
     tuned = specification | {"settings": {"scheduler": "none", "DRA": 1}}
     raws = raw_paths(disk_folder, tuned, 2)
-    assert measure(Path.cwd(), tuned, raws) == 0
+    assert measure_cell(Path.cwd(), tuned, raws) == 0
     for raw in raws:
-        sidecar = read_sidecar(raw)
+        sidecar = read_metadata(raw)
         assert not is_measured(sidecar)
         assert {step["setting"]: step["outcome"] for step in sidecar["tuning"]} == {
             "scheduler": "not applicable",

@@ -15,14 +15,22 @@ from loops import Loop, loop_device, run, undone
 from patience import wait, wait_for
 from support import ROOT
 
-from iopatterns.measuring.cell import measure
+from iopatterns.measuring.cell import measure_cell
 from iopatterns.measuring.drives import open_drive, restoring
 from iopatterns.measuring.tuning import mode_page, sg_commands
 from iopatterns.measuring.tuning.journal import Disk as OnDisk
-from iopatterns.measuring.tuning.journal import Journal, Owner, RestoreError, paths, present_disk, put_back, read
+from iopatterns.measuring.tuning.journal import (
+    Journal,
+    Owner,
+    RestoreError,
+    connected_disk,
+    journal_paths,
+    read_journal,
+    restore_entry,
+)
 from iopatterns.measuring.tuning.queue import set_attribute
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import is_measured, read_sidecar
+from iopatterns.raw.metadata_files import is_measured, read_metadata
 
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
 
@@ -46,7 +54,7 @@ class Disk:
         return self.loop.present_scheduler()
 
     def journal(self) -> Journal:
-        found = present_disk(self.name)
+        found = connected_disk(self.name)
         assert found is not None
         return Journal(found, Owner("loop", str(self.folder.parent)))
 
@@ -80,13 +88,13 @@ def specification(disk: Disk, **settings: Any) -> Spec:
 
 
 def raw(folder: Path, spec: Spec) -> Path:
-    return folder / f"raw/loop/study/randread-4k-j1-{cells.digest(spec)[:8]}/01.json"
+    return folder / f"raw/loop/study/randread-4k-j1-{cells.specification_digest(spec)[:8]}/01.json"
 
 
 def test_a_scheduler_is_switched_for_the_cell_and_put_back(disk: Disk, disk_folder: Path) -> None:
     spec = specification(disk, scheduler="deadline")
-    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
-    sidecar = read_sidecar(raw(disk_folder, spec))
+    assert measure_cell(disk_folder, spec, [raw(disk_folder, spec)]) == 1
+    sidecar = read_metadata(raw(disk_folder, spec))
     assert is_measured(sidecar)
     (step,) = sidecar["tuning"]
     assert (step["before"], step["after"], step["outcome"]) == ("none", "mq-deadline", "changed")
@@ -112,8 +120,8 @@ def test_a_scheduler_that_the_kernel_has_not_is_not_applicable(disk: Disk) -> No
 def test_without_leave_in_the_configuration_nothing_is_switched(disk: Disk, disk_folder: Path) -> None:
     spec = specification(disk, scheduler="deadline")
     del spec["drive"]["tune"]
-    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 0
-    (step,) = read_sidecar(raw(disk_folder, spec))["tuning"]
+    assert measure_cell(disk_folder, spec, [raw(disk_folder, spec)]) == 0
+    (step,) = read_metadata(raw(disk_folder, spec))["tuning"]
     assert step["outcome"] == "not applicable"
     assert not (disk_folder / "data").exists()
 
@@ -123,8 +131,8 @@ def test_the_note_is_on_the_disk_before_the_change(disk: Disk, disk_folder: Path
     with drive.hold():
         drive.tune({"scheduler": "deadline"})
         assert disk.present() == "mq-deadline"
-        (path,) = paths(present_disk(disk.name))
-        noted = read(path)
+        (path,) = journal_paths(connected_disk(disk.name))
+        noted = read_journal(path)
         assert noted is not None
         assert list(noted.settings) == ["scheduler", "nr_requests"]
         assert noted.settings["scheduler"] == "none"
@@ -137,7 +145,7 @@ def test_the_note_is_on_the_disk_before_the_change(disk: Disk, disk_folder: Path
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_the_scheduler_is_put_back_whatever_ends_the_run(disk: Disk, disk_folder: Path, number: signal.Signals) -> None:
     spec = specification(disk, scheduler="deadline") | {"runtime_ms": 20_000}
-    words = ["measure", "--specification", cells.canonical(spec), str(raw(disk_folder, spec))]
+    words = ["measure", "--specification", cells.canonical_json(spec), str(raw(disk_folder, spec))]
     process = subprocess.Popen([sys.executable, "-m", "iopatterns", *words], cwd=disk_folder)
     wait_for(lambda: disk.present() == "mq-deadline", otherwise="the scheduler was not switched")
     process.send_signal(number)
@@ -155,17 +163,17 @@ def test_the_next_measurement_puts_back_what_a_killed_one_left(disk: Disk, disk_
     disk.journal().record("scheduler", "none")
     disk.scheduler.write_text("mq-deadline")
     spec = specification(disk, scheduler="none")
-    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
-    assert read_sidecar(raw(disk_folder, spec))["tuning"][0]["outcome"] == "already so"
+    assert measure_cell(disk_folder, spec, [raw(disk_folder, spec)]) == 1
+    assert read_metadata(raw(disk_folder, spec))["tuning"][0]["outcome"] == "already so"
     assert disk.present() == "none"
 
 
 def test_a_cell_that_is_all_there_puts_back_what_a_killed_run_left(disk: Disk, disk_folder: Path) -> None:
     spec = specification(disk, scheduler="deadline")
-    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
+    assert measure_cell(disk_folder, spec, [raw(disk_folder, spec)]) == 1
     disk.journal().record("scheduler", "none")
     disk.scheduler.write_text("mq-deadline")
-    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 0
+    assert measure_cell(disk_folder, spec, [raw(disk_folder, spec)]) == 0
     assert disk.present() == "none"
 
 
@@ -235,7 +243,7 @@ def test_the_first_value_noted_counts(disk: Disk) -> None:
 def test_the_kernel_s_read_ahead_is_set_and_put_back(disk: Disk) -> None:
     file = disk.scheduler.with_name("read_ahead_kb")
     before = file.read_text()
-    found = present_disk(disk.name)
+    found = connected_disk(disk.name)
     assert found is not None
     with restoring.restored_on_exit(found, Owner("loop", "/")) as journal:
         step = set_attribute(disk.name, "read_ahead_kb", 64, journal.record)
@@ -260,8 +268,8 @@ def test_scheduler_and_requests_are_both_put_back(disk: Disk, disk_folder: Path)
     before = disk.present(), requests.read_text()
     spec = specification(disk, scheduler="deadline", nr_requests=32)
     spec["drive"]["tune"] = ["scheduler", "nr_requests"]
-    measure(disk_folder, spec, [raw(disk_folder, spec)])
-    outcomes = {step["setting"]: step["outcome"] for step in read_sidecar(raw(disk_folder, spec))["tuning"]}
+    measure_cell(disk_folder, spec, [raw(disk_folder, spec)])
+    outcomes = {step["setting"]: step["outcome"] for step in read_metadata(raw(disk_folder, spec))["tuning"]}
     assert outcomes == {"scheduler": "changed", "nr_requests": "changed"}
     assert (disk.present(), requests.read_text()) == before
 
@@ -291,12 +299,12 @@ def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeyp
     monkeypatch.chdir(disk_folder)
     # the kernel knows nothing of a twin
     notes = Journal(OnDisk("twin-refusing", "0:0", None, "TWIN", None, None), Owner("twin", str(disk_folder)))
-    access = mode_page.access([], "/dev/twin-refusing", "DRA")
+    access = mode_page.sdparm_access([], "/dev/twin-refusing", "DRA")
     assert sg_commands.set_value(access, "DRA", 1, notes.record).outcome == "refused"
     assert notes.path.exists()
-    noted = read(notes.path)
+    noted = read_journal(notes.path)
     assert noted is not None
-    put_back(notes.path, noted, noted.disk)
+    restore_entry(notes.path, noted, noted.disk)
     assert not notes.path.exists()
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from support import ROOT
 
-from iopatterns.measuring.cell import measure
+from iopatterns.measuring.cell import measure_cell
 from iopatterns.measuring.drives import open_drive
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.tuning import mode_page
 from iopatterns.raw import cells, tuning_steps
-from iopatterns.raw.sidecars import is_measured, read_sidecar
+from iopatterns.raw.metadata_files import is_measured, read_metadata
 from iopatterns.twin import models
 
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
@@ -26,7 +26,7 @@ def on_twin(model: str, settings: dict[str, Any], rw: str = "read") -> Spec:
         "runtime_ms": 50,
         "warmup_ms": 0,
         "seed": 1,
-        "drive": {**drive, "model_digest": models.load(model).digest},
+        "drive": {**drive, "model_digest": models.load_model(model).digest},
         "fio": {"rw": rw, "bs": 4096, "ioengine": "sync", "direct": 1, "group_reporting": 1},
         "settings": settings,
     }
@@ -55,7 +55,7 @@ def changed_model(folder: Path, text: str, replacement: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("bit", mode_page.BITS)
+@pytest.mark.parametrize("bit", mode_page.MODE_PAGE_BITS)
 def test_a_changeable_bit_is_set_and_reads_back(disk_folder: Path, bit: str) -> None:
     wanted = 0 if bit == "WCE" else 1
     (step,) = tuned(disk_folder, "px05smb040", **{bit: wanted})
@@ -109,7 +109,7 @@ def iops(raw: Path) -> float:
 
 
 def cell(folder: Path, specification: Spec) -> list[Path]:
-    return [folder / f"raw/twin/study/read-4k-j1-{cells.digest(specification)[:8]}/01.json"]
+    return [folder / f"raw/twin/study/read-4k-j1-{cells.specification_digest(specification)[:8]}/01.json"]
 
 
 def test_read_ahead_that_was_disabled_makes_sequential_reads_slower(disk_folder: Path) -> None:
@@ -117,14 +117,14 @@ def test_read_ahead_that_was_disabled_makes_sequential_reads_slower(disk_folder:
     for value in (0, 1):
         specification = on_twin("px05smb040", {"DRA": value})
         raws = cell(disk_folder, specification)
-        assert measure(disk_folder, specification, raws) == 1
+        assert measure_cell(disk_folder, specification, raws) == 1
         rates[value] = iops(raws[0])
     assert rates[1] < 0.5 * rates[0]
 
 
 def test_settings_do_not_outlive_their_cell(disk_folder: Path) -> None:
     specification = on_twin("px05smb040", {"DRA": 1})
-    measure(disk_folder, specification, cell(disk_folder, specification))
+    measure_cell(disk_folder, specification, cell(disk_folder, specification))
     assert not list((disk_folder / "data/raw/.twins").glob("*"))
     (step,) = tuned(disk_folder, "px05smb040", DRA=0)
     assert step.outcome == "already so"
@@ -133,8 +133,8 @@ def test_settings_do_not_outlive_their_cell(disk_folder: Path) -> None:
 def test_a_cell_whose_setting_is_not_taken_says_so_in_place_of_a_measurement(disk_folder: Path) -> None:
     specification = on_twin("mz7km240", {"DRA": 1})
     raws = cell(disk_folder, specification)
-    assert measure(disk_folder, specification, raws) == 0
-    sidecar = read_sidecar(raws[0])
+    assert measure_cell(disk_folder, specification, raws) == 0
+    sidecar = read_metadata(raws[0])
     assert not is_measured(sidecar)
     assert "command" not in sidecar
     assert sidecar["tuning"][0]["exchange"][0]["stdout"].splitlines()[-1].startswith("DRA")
@@ -144,9 +144,9 @@ def test_a_cell_whose_setting_is_not_taken_says_so_in_place_of_a_measurement(dis
 def test_such_a_cell_is_not_tried_again(disk_folder: Path) -> None:
     specification = on_twin("mz7km240", {"DRA": 1})
     raws = cell(disk_folder, specification)
-    measure(disk_folder, specification, raws)
+    measure_cell(disk_folder, specification, raws)
     before = raws[0].stat().st_mtime_ns
-    assert measure(disk_folder, specification, raws) == 0
+    assert measure_cell(disk_folder, specification, raws) == 0
     assert raws[0].stat().st_mtime_ns == before
 
 
@@ -175,15 +175,15 @@ def test_what_a_drives_entry_sets_is_so_for_fio_and_sdparm_and_is_told(disk_fold
     specification["drive"] = {
         **drive,
         "set": {"controller.throttle": "0.5"},
-        "model_digest": models.load("px05smb040").overridden(hot).digest,
+        "model_digest": models.load_model("px05smb040").overridden(hot).digest,
     }
     asked: dict[str, Spec] = {"cool": {**specification, "drive": drive}, "hot": specification}
     raws = {}
     for name, cell in asked.items():
-        folder = f"twin/study/{name}-{cells.digest(cell)[:8]}"
+        folder = f"twin/study/{name}-{cells.specification_digest(cell)[:8]}"
         raws[name] = disk_folder / "data/raw" / folder / "01.json"
-        assert measure(disk_folder, cell, [raws[name]]) == 1
-    cool, hotter = (read_sidecar(raws[name]) for name in ("cool", "hot"))
+        assert measure_cell(disk_folder, cell, [raws[name]]) == 1
+    cool, hotter = (read_metadata(raws[name]) for name in ("cool", "hot"))
     assert "set" not in cool["drive"]
     assert hotter["drive"]["set"] == {"controller.throttle": "0.5"}
     words = " ".join(hotter["command"])
@@ -204,10 +204,10 @@ def test_a_sidecar_has_what_the_twin_counted_in_its_execution_alone(disk_folder:
     spec = on_twin("px05smb040", {}, "write")
     (first,) = cell(disk_folder, spec)
     raws = [first, first.with_name("02.json")]
-    measure(disk_folder, spec, raws)
+    measure_cell(disk_folder, spec, raws)
     for raw in raws:
         (job,) = json.loads(raw.read_text())["jobs"]
-        counters = read_sidecar(raw)["counters"]
+        counters = read_metadata(raw)["counters"]
         assert counters["write_commands"] == job["write"]["total_ios"]
         assert counters["write_bytes"] == job["write"]["io_bytes"]
         assert counters["read_commands"] == 0

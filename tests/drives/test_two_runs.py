@@ -12,10 +12,10 @@ import pytest
 import yaml
 from loops import Loop, loop_device
 from patience import communicate, wait, wait_for
-from support import cell_on_a_disk, cell_on_a_file
+from support import disk_cell, file_cell
 
 from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.raw.metadata_files import read_metadata
 
 Spec = Any  # a `records.Specification`, or one that a test has spoilt
 SETTINGS: dict[str, Any] = {"scheduler": "mq-deadline", "read_ahead_kb": 256}
@@ -33,12 +33,12 @@ def on_the_disk(disk: Loop, checkouts: list[Path], rw: str) -> Spec:
     for checkout in checkouts:
         (checkout / "config").mkdir(parents=True, exist_ok=True)
         (checkout / "config/drives.yaml").write_text(yaml.safe_dump({"disk": {**entry, "destroy": disk.serial}}))
-    return cell_on_a_disk(entry, "disk", rw, 300, **SETTINGS)
+    return disk_cell(entry, "disk", rw, 300, **SETTINGS)
 
 
 def start(checkout: Path, specification: Spec) -> tuple["subprocess.Popen[str]", list[Path]]:
     drive = specification["drive"]["name"]
-    folder = checkout / f"data/raw/{drive}/study/x-{cells.digest(specification)[:8]}"
+    folder = checkout / f"data/raw/{drive}/study/x-{cells.specification_digest(specification)[:8]}"
     raws = [folder / "01.json", folder / "02.json"]
     words = ["measure", "--specification", json.dumps(specification), *map(str, raws)]
     command = [sys.executable, "-m", "iopatterns", *words]
@@ -46,7 +46,7 @@ def start(checkout: Path, specification: Spec) -> tuple["subprocess.Popen[str]",
 
 
 def spans(raws: list[Path]) -> list[tuple[str, str]]:
-    sidecars = [read_sidecar(raw) for raw in raws]
+    sidecars = [read_metadata(raw) for raw in raws]
     return [(sidecar["started"], sidecar["ended"]) for sidecar in sidecars]
 
 
@@ -71,7 +71,7 @@ def test_runs_of_two_checkouts_on_one_disk(rw: str, disk: Loop, disk_folder: Pat
     assert "drive 'disk' is being measured by process " in said
     # each found the disk as its user has it, not as the other had set it
     for raw in disk_folder.glob("*/data/raw/disk/study/*/0[12].json"):
-        outcomes = {step["setting"]: (step["before"], step["after"]) for step in read_sidecar(raw)["tuning"]}
+        outcomes = {step["setting"]: (step["before"], step["after"]) for step in read_metadata(raw)["tuning"]}
         assert outcomes["scheduler"] == ("none", "mq-deadline")
     assert disk.present_scheduler() == "none"
 
@@ -94,7 +94,7 @@ def test_two_processes_on_one_cell_measure_it_once(disk: Loop, disk_folder: Path
 
 
 def test_runs_of_two_checkouts_on_one_file(disk_folder: Path) -> None:
-    specification = {**cell_on_a_file(disk_folder), "runtime_ms": 300}
+    specification = {**file_cell(disk_folder), "runtime_ms": 300}
     checkouts = [disk_folder / "here", disk_folder / "there"]
     for checkout in checkouts:
         checkout.mkdir()

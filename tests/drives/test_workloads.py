@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 import yaml
 from loops import loop_device
-from support import cell_on_a_file, fixture_root
+from support import file_cell, fixture_root
 
 from iopatterns.analysis import collect
 from iopatterns.base import units
 from iopatterns.configuration import config, grid, iologs, kinds
 from iopatterns.measuring import fio
-from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.measuring.cell import MeasureError, measure_cell
 from iopatterns.measuring.drives import DriveError
 from iopatterns.raw import cells
+from iopatterns.raw.metadata_files import read_metadata
 from iopatterns.raw.records import Specification
-from iopatterns.raw.sidecars import read_sidecar
 from iopatterns.twin import models
 
-BASE = config.load(fixture_root(), {"drives": ["scratch"]})
+BASE = config.load_config(fixture_root(), {"drives": ["scratch"]})
 MIB = 2**20
 FILE_BYTES = 8 * MIB
 
@@ -76,10 +76,10 @@ def make(kind: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
     monkeypatch.setattr(fio, "command", logging)
 
-    def measured(runtime_ms: int = 200, own: iologs.Log | None = None, **options: Any) -> Made:
+    def measured(runtime_ms: int = 200, own: iologs.IoLog | None = None, **options: Any) -> Made:
         specification = a_cell(kind, disk_folder, runtime_ms, own, options)
-        raw = disk_folder / f"raw/test/study/x-{cells.digest(specification)[:8]}/01.json"
-        measure(disk_folder, specification, [raw])
+        raw = disk_folder / f"raw/test/study/x-{cells.specification_digest(specification)[:8]}/01.json"
+        measure_cell(disk_folder, specification, [raw])
         assert {path.name for path in raw.parent.iterdir()} == {"01.json", "01.sidecar.json"}
         lines = [line.split(",") for line in Path(f"{log}_lat.1.log").read_text().splitlines()]
         requests = [(("read", "write", "trim")[int(words[2])], int(words[4]), int(words[3])) for words in lines]
@@ -88,16 +88,16 @@ def make(kind: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return measured
 
 
-def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.Log | None, options: dict[str, Any]) -> Any:
+def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.IoLog | None, options: dict[str, Any]) -> Any:
     """Return the specification that the grid gives the one cell of these options."""
-    drive: kinds.Resolved
+    drive: kinds.ResolvedEntry
     if kind == "file":
         drive = {"kind": "file", "path": str(folder / "drive.bin")}
     else:
-        drive = {"kind": "twin", "model": "px05smb040", "model_digest": models.load("px05smb040").digest}
+        drive = {"kind": "twin", "model": "px05smb040", "model_digest": models.load_model("px05smb040").digest}
     vary = {option: [level] for option, level in {"bs": "4k", **options}.items()}
     fixed: dict[str, int | str] = {"ioengine": "psync", "direct": 1, "group_reporting": 1}
-    study: config.Study = {
+    study: config.StudyConfig = {
         "title": "",
         "source": "",
         "fio": {option: level for option, level in fixed.items() if option not in vary},
@@ -112,7 +112,7 @@ def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.Log | None, opt
         runtime_ms=runtime_ms,
         warmup_ms=0,
     )
-    (cell,) = grid.expand(conf, "study")
+    (cell,) = grid.expand_grid(conf, "study")
     return dict(cell.specification)
 
 
@@ -200,11 +200,11 @@ def test_a_pause_as_long_as_all_but_the_end_of_an_execution_is_measured(make: Ma
 @pytest.mark.parametrize("size", ["8 MiB", "64k"], ids=["", "beginning again"])
 def test_partitions_are_read_in_turn_by_one_job(make: Make, size: str) -> None:
     made = make(rw="read", partitions=4, size=size, runtime_ms=100)
-    part = units.size_bytes(size) // 4
+    part = units.parse_size(size) // 4
     # each part begins again at its own first block
     assert made.offsets == [number % 4 * part + number // 4 * 4096 % part for number in range(len(made.offsets))]
     assert made.job["read"]["total_ios"] == len(made.offsets) > 16
-    assert "--readonly" in read_sidecar(made.raw)["command"]
+    assert "--readonly" in read_metadata(made.raw)["command"]
 
 
 def test_a_replay_reads_what_was_just_written_where_it_was_written(make: Make) -> None:
@@ -222,7 +222,7 @@ def test_a_replay_that_ends_with_its_log_is_a_measurement(make: Make, monkeypatc
     assert made.job["read"]["runtime"] < 300
     # one that ended as early without having done them all is none
     with pytest.raises(fio.FioError, match="400 ms were asked for"):
-        fio.check(made.raw, read_sidecar(made.raw)["specification"], 41)
+        fio.check(made.raw, read_metadata(made.raw)["specification"], 41)
 
 
 @pytest.mark.parametrize("depth", [32, 1024])
@@ -240,10 +240,10 @@ def test_a_rare_direction_may_have_had_no_request_where_few_were_made(kind: str,
     made = make(rw="randrw", rwmixread=99, thinktime="20 ms", runtime_ms=100)
     done = made.actions.total()
     assert done <= 6
-    fio.check(made.raw, read_sidecar(made.raw)["specification"])
+    fio.check(made.raw, read_metadata(made.raw)["specification"])
     reads = make(rw="randread", runtime_ms=100).raw
     mixed: Specification = {
-        **read_sidecar(reads)["specification"],
+        **read_metadata(reads)["specification"],
         "fio": {"rw": "randrw", "rwmixread": 50, "group_reporting": 1},
     }
     with pytest.raises(fio.FioError, match="did no write I/O"):
@@ -255,7 +255,7 @@ def test_a_rare_direction_may_have_had_no_request_where_few_were_made(kind: str,
 def test_a_mix_is_a_row_for_each_direction_that_was_used(make: Make) -> None:
     made = make(rw="randrw", rwmixread=50, runtime_ms=300)
     folder = "/".join(made.raw.parts[-4:-1])
-    table = collect.measurements([made.raw], {folder: ["one"]})
+    table = collect.measurement_table([made.raw], {folder: ["one"]})
     assert list(table["direction"]) == ["read", "write"]
     assert set(table["rwmixread"]) == {50}
 
@@ -263,10 +263,10 @@ def test_a_mix_is_a_row_for_each_direction_that_was_used(make: Make) -> None:
 # ---- A log of the user's
 
 
-def own_log(folder: Path, *lines: str) -> tuple[str, iologs.Log]:
+def own_log(folder: Path, *lines: str) -> tuple[str, iologs.IoLog]:
     path = folder / "x.iolog"
     path.write_text("\n".join(["fio version 3 iolog", *lines, ""]))
-    return "x.iolog", iologs.read(path)
+    return "x.iolog", iologs.load_iolog(path)
 
 
 WRITING = ("0 /dev/sdz write 4096 8192", "100 /dev/sdz sync 0 0", "200 /dev/sdz read 512 512")
@@ -276,7 +276,7 @@ def test_a_log_is_replayed_on_the_drive_whatever_file_it_names(make: Make, disk_
     path, own = own_log(disk_folder, "0 /dev/sdz add", "0 /dev/sdz open", *WRITING, "300 /dev/sdz close")
     made = make(read_iolog=path, own=own)
     assert [request for request in made.requests if request[2]] == [("write", 4096, 8192), ("read", 512, 512)]
-    command = read_sidecar(made.raw)["command"]
+    command = read_metadata(made.raw)["command"]
     assert "--readonly" not in command
     assert not any("sdz" in word for word in command)
 
@@ -288,7 +288,7 @@ def test_a_log_is_replayed_at_its_times_or_without(make: Make, disk_folder: Path
     fast = make(read_iolog=path, own=own, runtime_ms=400, replay_no_stall=1)
     assert fast.offsets == paced.offsets == [number * 4096 for number in range(10)]
     assert fast.job["read"]["runtime"] < 100
-    assert "--readonly" in read_sidecar(fast.raw)["command"]
+    assert "--readonly" in read_metadata(fast.raw)["command"]
 
 
 def test_what_a_log_has_after_the_runtime_keeps_nobody_waiting(make: Make, disk_folder: Path) -> None:
@@ -309,7 +309,11 @@ def test_a_log_said_to_read_alone_is_held_against_what_it_does(disk_folder: Path
     specification = a_cell("file", disk_folder, 100, own, {"read_iolog": path})
     specification["fio"] = {**specification["fio"], "rw": "randread"}
     with pytest.raises(MeasureError, match="has changed"):
-        measure(disk_folder, specification, [disk_folder / f"raw/a/b/x-{cells.digest(specification)[:8]}/01.json"])
+        measure_cell(
+            disk_folder,
+            specification,
+            [disk_folder / f"raw/a/b/x-{cells.specification_digest(specification)[:8]}/01.json"],
+        )
     assert not (disk_folder / "drive.bin").exists()
 
 
@@ -342,13 +346,13 @@ def test_a_replay_that_writes_needs_consent(disk_folder: Path, options: dict[str
             options = {"read_iolog": path}
         specification = a_cell("file", disk_folder, 100, own, options)
         specification["drive"] = {**drive, "name": "test", "file_size_bytes": FILE_BYTES}
-        raw = disk_folder / f"raw/test/study/x-{cells.digest(specification)[:8]}/01.json"
+        raw = disk_folder / f"raw/test/study/x-{cells.specification_digest(specification)[:8]}/01.json"
         if writes:
             with pytest.raises(DriveError, match="refused by the check of consent"):
-                measure(disk_folder, specification, [raw])
+                measure_cell(disk_folder, specification, [raw])
         else:
-            measure(disk_folder, specification, [raw])
-            assert "--readonly" in read_sidecar(raw)["command"]
+            measure_cell(disk_folder, specification, [raw])
+            assert "--readonly" in read_metadata(raw)["command"]
         assert disk.checksum() == before
 
 
@@ -370,18 +374,21 @@ def test_two_runs_on_a_twin_give_the_same_bytes_and_command(
         folder = tmp_path / str(number)
         folder.mkdir()
         monkeypatch.chdir(folder)
-        raws = [Path(f"data/raw/test/study/x-{cells.digest(specification)[:8]}/0{each}.json") for each in (1, 2)]
-        measure(folder, specification, raws)
-        found.append([(raw.read_bytes(), read_sidecar(raw)["command"]) for raw in raws])
+        raws = [
+            Path(f"data/raw/test/study/x-{cells.specification_digest(specification)[:8]}/0{each}.json")
+            for each in (1, 2)
+        ]
+        measure_cell(folder, specification, raws)
+        found.append([(raw.read_bytes(), read_metadata(raw)["command"]) for raw in raws])
     assert found[0] == found[1]
     assert found[0][0][0] != found[0][1][0] or "replay" not in options  # another seed, other requests
 
 
 def test_what_is_replayed_lies_beside_the_raw_file_no_longer_than_fio_runs(disk_folder: Path) -> None:
-    specification = cell_on_a_file(disk_folder)
+    specification = file_cell(disk_folder)
     specification["fio"] |= {"rw": "read", "partitions": 4, "ioengine": "nonsense"}
-    raw = disk_folder / f"raw/test/study/x-{cells.digest(specification)[:8]}/01.json"
+    raw = disk_folder / f"raw/test/study/x-{cells.specification_digest(specification)[:8]}/01.json"
     with pytest.raises(fio.FioError, match="nonsense") as caught:
-        measure(disk_folder, specification, [raw])
+        measure_cell(disk_folder, specification, [raw])
     assert f"--read_iolog={raw.parent}/.01.iolog.partial" in str(caught.value)
     assert list(raw.parent.iterdir()) == []

@@ -27,7 +27,7 @@ def entry(disk: Disk, **changes: Any) -> dict[str, Any]:
 
 def measuring(found: dict[str, Any]) -> str:
     """Return the command that measures a cell; its sidecar is printed behind it."""
-    folder = f"raw/{found['drive']['name']}/study/x-{cells.digest(found)[:8]}"
+    folder = f"raw/{found['drive']['name']}/study/x-{cells.specification_digest(found)[:8]}"
     return (
         f"\"$PYTHON\" -m iopatterns measure --specification '{json.dumps(found)}' {folder}/01.json;"
         f" s=$?; cat {folder}/01.sidecar.json; (exit $s)"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from guest.guest import Disk, Guest, Section
 from guest.measuring import PARTITION, entry
-from support import cell_on_a_disk, cell_on_a_file
+from support import disk_cell, file_cell
 
 LAB = Disk("a", "scsi", "T1", "TWO ALIKE", 16)
 OTHER = Disk("b", "scsi", "T2", "TWO ALIKE", 8)  # differs in its serial number and in its size
@@ -257,7 +257,7 @@ FAILING = {
 
 
 def written(name: str, entry: dict[str, Any], **settings: Any) -> list[dict[str, Any]]:
-    return [entry, cell_on_a_disk(entry, name, "randwrite", 300, **settings)]
+    return [entry, disk_cell(entry, name, "randwrite", 300, **settings)]
 
 
 def unhurried(cell: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -267,15 +267,15 @@ def unhurried(cell: dict[str, Any], **options: Any) -> dict[str, Any]:
 
 def read_over(entry: dict[str, Any]) -> list[dict[str, Any]]:
     """Reads so large that they soon come to the few sectors that scsi_debug fails."""
-    return [entry, unhurried(cell_on_a_disk(entry, "reading", "read", 2500, **TUNED), bs=65536)]
+    return [entry, unhurried(disk_cell(entry, "reading", "read", 2500, **TUNED), bs=65536)]
 
 
 def written_over(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    return [entry, unhurried(cell_on_a_disk(entry, "writing", "randwrite", 2500, **TUNED))]
+    return [entry, unhurried(disk_cell(entry, "writing", "randwrite", 2500, **TUNED))]
 
 
 def on_a_file(folder: str) -> list[dict[str, Any]]:
-    cell = unhurried(cell_on_a_file(Path(folder)), rw="randwrite")
+    cell = unhurried(file_cell(Path(folder)), rw="randwrite")
     return [{"kind": "file", "path": cell["drive"]["path"]}, {**cell, "runtime_ms": 6000}]
 
 
@@ -316,7 +316,7 @@ def kill(disk: str) -> str:
     entry = {"kind": "block", "path": "@", "tune": list(KILLED_SETTINGS), "expendable": ["data"]}
     lab = {
         "entry": entry,
-        "cell": cell_on_a_disk(entry, "lab", "randwrite", 200, **KILLED_SETTINGS),
+        "cell": disk_cell(entry, "lab", "randwrite", 200, **KILLED_SETTINGS),
         "found": {"scheduler": "mq-deadline", "nr_requests": "60", "read_ahead_kb": "512", "WCE": "1"},
     }
     script = '"$PYTHON" "$PROJECT/tests/kill_points.py"'

@@ -38,7 +38,7 @@ def cell(disk: Disk, runtime_ms: int = 200, **settings: Any) -> Spec:
 
 def measuring(specification: Spec, name: str) -> str:
     """Return the command that measures a cell in /tmp/here; its sidecar lies in the share under this name then."""
-    folder = f"raw/{specification['drive']['name']}/study/{name}-{cells.digest(specification)[:8]}"
+    folder = f"raw/{specification['drive']['name']}/study/{name}-{cells.specification_digest(specification)[:8]}"
     text = json.dumps(specification)
     return (
         f"\"$PYTHON\" -m iopatterns measure --specification '{text}' {folder}/01.json; s=$?;"
@@ -49,7 +49,7 @@ def measuring(specification: Spec, name: str) -> str:
 def killed(specification: Spec, changed: str, told: str) -> str:
     """Return what kills a measurement (SIGKILL) once a command prints a text, and then puts settings back."""
     text = json.dumps(specification)
-    raw = f"raw/{specification['drive']['name']}/study/k-{cells.digest(specification)[:8]}/01.json"
+    raw = f"raw/{specification['drive']['name']}/study/k-{cells.specification_digest(specification)[:8]}/01.json"
     return (
         f"(\"$PYTHON\" -m iopatterns measure --specification '{text}' {raw}) & "
         f"while kill -0 $! && ! {changed} | grep -q '{told}'; do sleep 1; done; echo before:; {changed};"

@@ -116,7 +116,7 @@ def test_settings_of_a_loop_device_are_told_as_they_were_taken(on_a_loop: Measur
 def test_a_loop_device_is_left_as_it_was_and_no_other_is_touched(on_a_loop: Measured) -> None:
     assert on_a_loop.loop.present_scheduler() == "mq-deadline"
     assert on_a_loop.bystander_as_before
-    assert not journal.paths(journal.present_disk(on_a_loop.loop.device.name))
+    assert not journal.journal_paths(journal.connected_disk(on_a_loop.loop.device.name))
 
 
 def test_a_second_run_on_a_loop_device_does_nothing(on_a_loop: Measured) -> None:

@@ -15,7 +15,7 @@ import nbformat
 import pytest
 from browser import Page, opened_page
 from patience import Limit, wait_for
-from support import FIXTURE, FIXTURE_STUDY, ROOT, lay_out_recorded, processes_with
+from support import FIXTURE, FIXTURE_STUDY, ROOT, copy_recorded_results, processes_matching
 
 TOKEN = "a-token-of-this-test"
 STUDY = FIXTURE_STUDY
@@ -41,7 +41,7 @@ STDERR = f"{CELLS}.flatMap((cell) => cell.outputs).filter((out) => out.name === 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a recorded study, and the script of which nothing is to be installed."""
-    folder = lay_out_recorded(tmp_path_factory.mktemp("lab") / "project", [STUDY])
+    folder = copy_recorded_results(tmp_path_factory.mktemp("lab") / "project", [STUDY])
     text = (ROOT / "reproduce.sh").read_text(encoding="utf-8")
     set_up = f'\nset_up() {{ export PATH="{Path(sys.executable).parent}:$PATH"; }}\nunused() {{'
     shutil.copytree(ROOT / "envs/jupyterlab", folder / "envs/jupyterlab")
@@ -90,9 +90,9 @@ def lab(project: Path) -> Iterator[str]:
         try:
             process.wait(Limit(60).remaining_s())
         finally:
-            for left in {process.pid} & set(processes_with("jupyter-lab")):
+            for left in {process.pid} & set(processes_matching("jupyter-lab")):
                 os.killpg(left, signal.SIGKILL)
-    assert processes_with(str(own)) == []
+    assert processes_matching(str(own)) == []
 
 
 def answers(address: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:

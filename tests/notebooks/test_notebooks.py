@@ -16,13 +16,13 @@ import pandas as pd
 import pypdfium2
 import pytest
 from reports import report
-from support import FIXTURE_STUDY, ROOT, lay_out_recorded, pdf_text, recorded_file
+from support import FIXTURE_STUDY, ROOT, copy_recorded_results, pdf_text, recorded_file
 
 from iopatterns.configuration import config
 from iopatterns.workflow import ablation
 from iopatterns.workflow.report import compile_report
 
-CONTENTS = config.load(ROOT).studies  # without what needs traces of a reader's own
+CONTENTS = config.load_config(ROOT).studies  # without what needs traces of a reader's own
 STUDIES = list(CONTENTS)
 
 
@@ -47,7 +47,7 @@ OUTPUTS = {
 def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Return a function that lays out a project with recorded measurements, of the fixture study or of others."""
 
-    return lambda name, *studies: lay_out_recorded(
+    return lambda name, *studies: copy_recorded_results(
         tmp_path_factory.mktemp(name) / "project", studies or [FIXTURE_STUDY]
     )
 
@@ -215,7 +215,7 @@ def test_no_column_of_the_report_is_so_narrow_that_it_has_a_word_a_line(built: P
     card_file = built / "results/scorecard.json"
     before = card_file.read_text()
     card = json.loads(before)
-    for study, told in ablation.load(ROOT).items():
+    for study, told in ablation.load_ablation_records(ROOT).items():
         card["studies"][study]["ablation"] = told
     try:
         card_file.write_text(json.dumps(card))

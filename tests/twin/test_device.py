@@ -11,7 +11,7 @@ from twins import command, fio
 
 from iopatterns import twin
 from iopatterns.twin import traces
-from iopatterns.twin.replaying import Session
+from iopatterns.twin.trace_replay import ReplaySession
 
 TIMED = ["--time_based=1", "--runtime=2", "--norandommap=1", "--ioengine=libaio", "--group_reporting=1"]
 RANDREAD = [*TIMED, "--rw=randread"]
@@ -64,13 +64,13 @@ def test_a_command_s_latency_does_not_limit_how_many_are_served(tmp_path: Path, 
         for depth in (1, 32)
     )
     assert many["iops"] > 6 * one["iops"]
-    slowest_ns = twin.load(model).number("controller.read_interval")
+    slowest_ns = twin.load_model(model).number("controller.read_interval")
     assert many["iops"] <= 1e9 / slowest_ns
 
 
 def test_the_lock_of_the_block_layer_s_queue_is_shared_by_all_jobs(tmp_path: Path) -> None:
     jobs = [*TIMED, "--rw=randread", "--numjobs=8", "--iodepth=16", "--runtime=300ms", "--size=1g"]
-    lock_ns = twin.load("px05smb040").number("host.lock_time")
+    lock_ns = twin.load_model("px05smb040").number("host.lock_time")
     locked, free = (reads(fio(tmp_path, *jobs, settings=settings))["iops"] for settings in ([], [NO_LOCK]))
     assert locked == pytest.approx(1e9 / lock_ns, rel=0.02)
     assert free > 2 * locked
@@ -81,17 +81,17 @@ def test_discarding_takes_time_by_the_range(tmp_path: Path) -> None:
         found = fio(tmp_path, "--rw=trim", f"--bs={size}", "--size=1g", "--ioengine=psync", model="mz7km240")
         return float(found["jobs"][0]["trim"]["clat_ns"]["max"] / 1e3)
 
-    unit_ns = twin.load("mz7km240").number("controller.discard_unit_time")
+    unit_ns = twin.load_model("mz7km240").number("controller.discard_unit_time")
     grown_us = (2**30 - 2**20) / 4096 * unit_ns / 1e3
     assert longest_us("1g") - longest_us("1m") == pytest.approx(grown_us, rel=0.05)
 
 
 def test_a_worn_drive_reads_with_more_retries(tmp_path: Path) -> None:
-    rated = int(twin.load("mz7km240").number("ageing.rated_cycles"))
+    rated = int(twin.load_model("mz7km240").number("ageing.rated_cycles"))
     new, worn = (
         fio(tmp_path, *RANDREAD, model="mz7km240", settings=[f"ageing.cycles={cycles}"]) for cycles in (0, rated)
     )
-    model = twin.load("mz7km240")
+    model = twin.load_model("mz7km240")
     more_us = model.number("ageing.retry_rate_when_worn") * model.number("flash.read_time") / 1e3
     assert (reads(worn)["clat_ns"]["mean"] - reads(new)["clat_ns"]["mean"]) / 1e3 == pytest.approx(more_us, rel=0.1)
 
@@ -109,7 +109,7 @@ def test_a_hot_drive_takes_commands_for_a_part_of_the_time(tmp_path: Path, throt
 
 def replay(model: twin.Model, operation: list[int], offset_bytes: list[int], arrival_ns: list[int]) -> list[int]:
     """Return the latencies of requests of 4 KiB in nanoseconds, in the order of the trace."""
-    session = Session(model)
+    session = ReplaySession(model)
     trace = pd.DataFrame(
         {
             "arrival_ns": np.array(arrival_ns, np.int64),
@@ -124,7 +124,7 @@ def replay(model: twin.Model, operation: list[int], offset_bytes: list[int], arr
 
 def test_a_second_reader_waits_for_the_flash_as_the_first_does() -> None:
     """The read cache has data when they have come, not when they have been asked for."""
-    model = twin.load("mz7km240").overridden(["flash.read_retry_rate=0", "flash.housekeeping_interval=0"])
+    model = twin.load_model("mz7km240").overridden(["flash.read_retry_rate=0", "flash.housekeeping_interval=0"])
     first, second, later = replay(model, [0, 0, 0], [0, 0, 0], [0, 10_000, 10_000_000])
     read_ns = model.number("flash.read_time") * (1 - model.number("flash.read_time_spread"))
     assert first > read_ns
@@ -134,7 +134,7 @@ def test_a_second_reader_waits_for_the_flash_as_the_first_does() -> None:
 
 def test_a_write_in_between_leaves_nothing_old_in_the_read_cache() -> None:
     """A read that comes after a write finds what was written, in the write buffer, however the first read ends."""
-    model = twin.load("mz7km240").overridden(["flash.read_retry_rate=0", "flash.housekeeping_interval=0"])
+    model = twin.load_model("mz7km240").overridden(["flash.read_retry_rate=0", "flash.housekeeping_interval=0"])
     first, _, third = replay(model, [0, 1, 0], [0, 0, 0], [0, 10_000, 40_000])
     assert third < first
 
@@ -143,7 +143,7 @@ def test_a_write_in_between_leaves_nothing_old_in_the_read_cache() -> None:
 @pytest.mark.parametrize("operation", ["flush", "discard"])
 def test_a_sata_drive_does_nothing_else_while_it_flushes_or_discards(model: str, queues: bool, operation: str) -> None:
     """NCQ has reads and writes alone; SCSI and NVMe queue all commands."""
-    drive = twin.load(model).overridden([NO_LOCK, "flash.read_retry_rate=0", "flash.housekeeping_interval=0"])
+    drive = twin.load_model(model).overridden([NO_LOCK, "flash.read_retry_rate=0", "flash.housekeeping_interval=0"])
     blocks = [4096 * 1000 * number for number in range(4)]
     alone = replay(drive, [0], [blocks[0]], [0])[0]
     first, waiting, after = replay(drive, [0, traces.OPERATIONS[operation], 0], blocks[:3], [0, 1000, 2000])

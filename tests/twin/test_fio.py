@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from patience import run as run_patiently
-from support import loaded_machine
+from support import busy_processors
 from twins import JOB, TWIN, fio, run
 
 from iopatterns import twin
-from iopatterns.twin.running import prepare
+from iopatterns.twin.running import prepare_environment
 
 
 def mean_us(content: dict[str, Any], direction: str = "read") -> float:
@@ -53,7 +53,7 @@ def test_two_runs_one_of_them_on_a_loaded_machine_write_the_same_bytes(name: str
     content = fio(tmp_path, *WORKLOADS[name])
     first = (tmp_path / "raw.json").read_bytes()
     (tmp_path / "raw.json").unlink()
-    with loaded_machine():
+    with busy_processors():
         fio(tmp_path, *WORKLOADS[name])
     assert (tmp_path / "raw.json").read_bytes() == first
     done = sum(job[direction]["total_ios"] for job in content["jobs"] for direction in ("read", "write", "trim"))
@@ -73,7 +73,7 @@ def test_nothing_of_the_machine_is_in_the_result(tmp_path: Path) -> None:
 
 
 def test_a_random_read_takes_what_the_model_says_and_a_sequential_one_less(tmp_path: Path) -> None:
-    model = twin.load("px05smb040")
+    model = twin.load_model("px05smb040")
     random, sequential = (
         mean_us(fio(tmp_path, f"--rw={rw}", "--ioengine=psync", *TIMED)) for rw in ("randread", "read")
     )
@@ -202,7 +202,7 @@ FOUND = {
 @pytest.mark.parametrize("name", FOUND)
 def test_what_cannot_be_served_is_found_while_the_program_runs(name: str, tmp_path: Path) -> None:
     options, remedy = FOUND[name]
-    environment = prepare("px05smb040", str(tmp_path))
+    environment = prepare_environment("px05smb040", str(tmp_path))
     words = [word.replace("{drive}", environment["TWIN_DRIVE"]) for word in JOB]
     words = [*words, "--rw=read", *options]
     done = run_patiently(words, 60, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -76,7 +76,7 @@ def test_replay_keeps_as_many_requests_outstanding_as_fio_does(
     requests = measured["jobs"][0]["read"]["total_ios"]
     blocks = np.random.default_rng(1).integers(0, 2**28 // 4096, requests, dtype=np.uint64)
     trace = pd.DataFrame({"operation": np.uint8(0), "offset_bytes": blocks * 4096, "size_bytes": np.uint64(4096)})
-    replayed = twin.replay(twin.load(model), trace, depth=depth, threads=jobs)
+    replayed = twin.replay_trace(twin.load_model(model), trace, depth=depth, threads=jobs)
     summary = replayed.summary()
     assert summary["iops"] == pytest.approx(requests_per_second(measured), rel=0.01)
     assert summary["latency_mean_us"] == pytest.approx(mean_us(measured), rel=0.01)

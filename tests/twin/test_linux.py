@@ -21,7 +21,7 @@ from iopatterns.base import schedulers
 from iopatterns.twin import linux as twin_linux
 from iopatterns.twin import models, traces
 from iopatterns.twin.error import TwinError
-from iopatterns.twin.replaying import replay
+from iopatterns.twin.trace_replay import replay_trace
 
 # Whether other users may run the Python of these tests, which may lie in someone's home
 FOR_ALL = all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents)
@@ -112,7 +112,7 @@ def test_the_command_is_an_ordinary_user_on_the_drives_file_system() -> None:
 
 
 def _needs_mkfs(file_system: str) -> None:
-    program = twin_linux.MKFS[file_system][0][0]
+    program = twin_linux.MKFS_PROGRAMS[file_system][0][0]
     if shutil.which(program, path=twin_linux._PATH) is None:
         pytest.skip(f"{program} is not installed")
 
@@ -163,7 +163,7 @@ HEAD = "operation,offset_bytes,size_bytes,time_ns,dispatched_ns,completed_ns\n"
 
 def written_as_parquet(folder: Path, rows: str) -> pd.DataFrame:
     """Return the trace that is made of what the machine writes, of which ``rows`` are the lines behind the head."""
-    wanted = twin_linux.Options(trace=folder / "there/trace.parquet")
+    wanted = twin_linux.LinuxOptions(trace=folder / "there/trace.parquet")
     with twin_linux._outputs(wanted) as files:
         files["trace"].write((HEAD + rows).encode())
         files["trace"].flush()
@@ -180,7 +180,7 @@ def test_a_trace_in_parquet_has_the_form_of_all_traces(tmp_path: Path) -> None:
     assert list(found["completed_ns"].astype("Int64").fillna(-1)) == [4000, -1]
     csv = tmp_path / "trace.csv"
     csv.write_text(HEAD + rows)
-    traces.convert(csv, tmp_path / "converted.parquet")
+    traces.convert_trace(csv, tmp_path / "converted.parquet")
     assert (tmp_path / "there/trace.parquet").read_bytes() == (tmp_path / "converted.parquet").read_bytes()
 
 
@@ -210,7 +210,11 @@ def test_a_replay_of_the_whole_trace_is_the_run_itself(tmp_path: Path) -> None:
     shell(WRITES, *options, "--trace", str(command), model="wiscsim")
     recorded = pd.read_parquet(whole)
     assert len(recorded) > len(pd.read_parquet(command)) > 0
-    done = replay(models.load("wiscsim").with_values(drive, ""), whole).latencies.set_index("request").sort_index()
+    done = (
+        replay_trace(models.load_model("wiscsim").with_values(drive, ""), whole)
+        .latencies.set_index("request")
+        .sort_index()
+    )
     over_ns = (done["issue_ns"] + done["latency_ns"]).to_numpy() + recorded["time_ns"].iloc[0]
     assert (over_ns == recorded["completed_ns"].to_numpy()).all()
 
@@ -478,7 +482,7 @@ def test_direct_jobs_agree_with_twin_run(deep: bool, tmp_path: Path) -> None:
 
 
 @needs_kernel
-@pytest.mark.parametrize("scheduler", schedulers.TODAY)
+@pytest.mark.parametrize("scheduler", schedulers.MODERN_SCHEDULERS)
 def test_the_scheduler_that_is_asked_for_is_used(scheduler: str) -> None:
     shown = shell("cat /sys/block/vda/queue/scheduler", "--scheduler", scheduler).stdout
     assert f"[{scheduler}]" in shown
@@ -534,11 +538,11 @@ def test_a_command_that_waits_for_ever_is_told() -> None:
 def test_what_was_read_is_read_from_the_drive_again_once_the_caches_are_dropped(tmp_path: Path) -> None:
     def read_bytes(between: str) -> int:
         trace = tmp_path / "trace.csv"
-        made = f"head -c 1000000 /dev/zero > a; cat {twin_linux.DROP_CACHES}"
+        made = f"head -c 1000000 /dev/zero > a; cat {twin_linux.DROP_CACHES_FILE}"
         shell(f"{made}; cat a > /dev/null; {between}; cat a > /dev/null", "--drop-caches", "--trace", str(trace))
         return sum(int(row["size_bytes"]) for row in rows(trace) if row["operation"] == "read")
 
-    assert read_bytes(f"cat {twin_linux.DROP_CACHES}") > read_bytes("true") + 900_000
+    assert read_bytes(f"cat {twin_linux.DROP_CACHES_FILE}") > read_bytes("true") + 900_000
 
 
 @needs_kernel

@@ -12,14 +12,14 @@ from twins import command
 
 from iopatterns import twin
 
-SHIPPED = twin.names()
-MODEL = twin.load("px05smb040").path
+SHIPPED = twin.list_models()
+MODEL = twin.load_model("px05smb040").path
 CONTENT = yaml.safe_load(Path(MODEL).read_text())
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_each_parameter_of_a_shipped_model_says_where_it_comes_from(name: str) -> None:
-    model = twin.load(name)
+    model = twin.load_model(name)
     assert model.sources.keys() >= model.values.keys()
     for provenance, source in model.sources.values():
         assert provenance in {"datasheet", "fitted", "assumed"}
@@ -32,7 +32,7 @@ def test_each_parameter_of_a_shipped_model_says_where_it_comes_from(name: str) -
 def test_describe_shows_every_parameter_with_its_unit() -> None:
     said = command("describe", "px05smb040")
     assert said.returncode == 0
-    for name in twin.load("px05smb040").values:
+    for name in twin.load_model("px05smb040").values:
         assert f"  {name.split('.')[1]} " in said.stdout
     assert "65536 B" not in said.stdout  # units are those that people read
     assert " us " in said.stdout
@@ -121,7 +121,7 @@ def test_no_change_of_a_file_gives_anything_but_a_message(tmp_path: Path, path: 
     file = tmp_path / "fuzzed.yaml"
     file.write_text(yaml.dump(content, Dumper=yaml.CSafeDumper))  # as safe_dump, ten times as fast
     try:
-        said = str(twin.load(file).size_bytes)
+        said = str(twin.load_model(file).size_bytes)
     except twin.TwinError as error:
         said = str(error)
     assert said.isdigit() or "fuzzed.yaml" in said
@@ -129,11 +129,11 @@ def test_no_change_of_a_file_gives_anything_but_a_message(tmp_path: Path, path: 
 
 def test_only_values_are_in_the_digest(tmp_path: Path) -> None:
     text = Path(MODEL).read_text()
-    digest = twin.load("px05smb040").digest
+    digest = twin.load_model("px05smb040").digest
 
     def digest_of(changed: str) -> str:
         (tmp_path / "copy.yaml").write_text(changed)
-        return twin.load(tmp_path / "copy.yaml").digest
+        return twin.load_model(tmp_path / "copy.yaml").digest
 
     assert digest_of("# a comment\n" + text.replace("provenance: assumed", "provenance: datasheet")) == digest
     assert digest_of(text.replace("page_time: {value: 100 ns", "page_time: {value: 0.1 us")) == digest
@@ -141,7 +141,7 @@ def test_only_values_are_in_the_digest(tmp_path: Path) -> None:
 
 
 def test_a_parameter_can_be_set_on_the_command_line() -> None:
-    model = twin.load("px05smb040")
+    model = twin.load_model("px05smb040")
     assert model.overridden(["flash.read_time=50 us"]).values["flash.read_time"] == 50_000
     for setting, words in (
         ("flash.read_tim=1us", "Did you mean 'flash.read_time'"),

@@ -15,13 +15,13 @@ from support import ROOT
 from twins import command
 
 from iopatterns import twin
-from iopatterns.twin.fitting import Point, published_points, read_points, run_of, simulate
+from iopatterns.twin.fitting import MeasuredPoint, published_points, read_points, recorded_run, simulate_point
 
 # without the read cache, so that every read is one of the flash
-MODEL = twin.load("px05smb040").overridden(["read_cache.enabled=off"])
+MODEL = twin.load_model("px05smb040").overridden(["read_cache.enabled=off"])
 SMALL = MODEL.overridden(["capacity.size=1GiB", "flash.pages_per_block=16", "flash.dies_per_channel=1"])
 # The models whose published values are those of a study of the project
-FITTED = [name for name in twin.names() if (ROOT / twin.load(name).fit.get("points", "none")).exists()]
+FITTED = [name for name in twin.list_models() if (ROOT / twin.load_model(name).fit.get("points", "none")).exists()]
 
 
 def trace(count: int, operation: int = 0, seed: int = 1, span_bytes: int = 2**28, gap_ns: int = 0) -> pd.DataFrame:
@@ -37,7 +37,7 @@ def trace(count: int, operation: int = 0, seed: int = 1, span_bytes: int = 2**28
 
 
 def test_each_request_is_over_once_and_never_faster_than_physics() -> None:
-    done = twin.replay(MODEL, trace(5000), depth=16)
+    done = twin.replay_trace(MODEL, trace(5000), depth=16)
     assert sorted(done.latencies["request"]) == list(range(5000))
     floor_ns = MODEL.number("flash.read_time") + 4096 / MODEL.number("link.rate") * 1e9
     assert done.latencies["latency_ns"].min() >= floor_ns
@@ -46,7 +46,7 @@ def test_each_request_is_over_once_and_never_faster_than_physics() -> None:
 def test_no_depth_gets_more_than_the_link_carries() -> None:
     rates = []
     for depth in (1, 4, 32, 256):
-        done = twin.replay(MODEL, trace(4000), depth=depth, threads=4)
+        done = twin.replay_trace(MODEL, trace(4000), depth=depth, threads=4)
         rates.append(4000 * 4096 / done.duration_ns * 1e9)
     assert max(rates) <= MODEL.number("link.rate")
     assert all(after > 0.99 * before for before, after in pairwise(rates))
@@ -59,7 +59,7 @@ def test_the_search_for_a_segment_shows_only_where_it_outlasts_the_data() -> Non
     def mean_us(model: twin.models.Model, size_bytes: int) -> float:
         writes = trace(500, operation=1, span_bytes=2**26).assign(size_bytes=np.uint64(size_bytes))
         writes["offset_bytes"] = (writes["offset_bytes"] // 2**17 * 2**18).astype("uint64")
-        return float(twin.replay(model, writes, depth=1).latencies["latency_ns"].mean() / 1e3)
+        return float(twin.replay_trace(model, writes, depth=1).latencies["latency_ns"].mean() / 1e3)
 
     # 4 KiB take 4.1 us over the link, 128 KiB 131 us
     assert mean_us(searching, 4096) - mean_us(base, 4096) == pytest.approx(50 - 4.096, abs=1.0)
@@ -71,14 +71,14 @@ def test_the_search_for_a_segment_shows_only_where_it_outlasts_the_data() -> Non
     [("flash.read_time", "20 us"), ("link.rate", "4 GB/s"), ("controller.read_command_time", "1 us")],
 )
 def test_a_faster_part_makes_no_reader_slower(faster: str, value: str) -> None:
-    before = twin.replay(MODEL, trace(3000), depth=8).duration_ns
-    assert twin.replay(MODEL.overridden([f"{faster}={value}"]), trace(3000), depth=8).duration_ns <= before
+    before = twin.replay_trace(MODEL, trace(3000), depth=8).duration_ns
+    assert twin.replay_trace(MODEL.overridden([f"{faster}={value}"]), trace(3000), depth=8).duration_ns <= before
 
 
 def test_units_programmed_are_those_of_the_host_those_moved_and_padding() -> None:
     for state in ("fresh", "sequential", "random"):
         model = SMALL.overridden([f"ftl.initial_state={state}"])
-        counters = twin.replay(model, trace(600_000, 1, span_bytes=2**30), depth=32).counters
+        counters = twin.replay_trace(model, trace(600_000, 1, span_bytes=2**30), depth=32).counters
         parts = counters["units_host"] + counters["units_moved"] + counters["units_padding"]
         assert counters["units_programmed"] == parts
         assert counters["units_host"] > 0
@@ -88,17 +88,17 @@ def test_units_programmed_are_those_of_the_host_those_moved_and_padding() -> Non
 
 def test_mapping_cache_hits_and_misses_are_all_lookups() -> None:
     model = SMALL.overridden(["page_mapping.map_cache_coverage=0.1"])
-    done = twin.replay(model, trace(20_000, span_bytes=2**30), depth=4)
+    done = twin.replay_trace(model, trace(20_000, span_bytes=2**30), depth=4)
     assert done.counters["map_read_hits"] + done.counters["map_read_misses"] == 20_000
     assert done.counters["map_read_misses"] > 10_000
     slower = done.latencies["latency_ns"].mean()
-    assert slower > twin.replay(SMALL, trace(20_000, span_bytes=2**30), depth=4).latencies["latency_ns"].mean()
+    assert slower > twin.replay_trace(SMALL, trace(20_000, span_bytes=2**30), depth=4).latencies["latency_ns"].mean()
 
 
 def test_discarded_data_cost_no_flash_to_read() -> None:
     everything = {"operation": [3], "offset_bytes": [0], "size_bytes": [2**28]}
     discard = pd.DataFrame(everything).astype({"operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"})
-    done = twin.replay(MODEL, [discard, trace(1000)[discard.columns]], depth=1)
+    done = twin.replay_trace(MODEL, [discard, trace(1000)[discard.columns]], depth=1)
     assert done.counters["page_reads"] == 0
 
 
@@ -127,12 +127,12 @@ def test_any_trace_is_replayed_the_same_whole_and_in_pieces(
             "arrival_ns": table["gap"].cumsum().astype("int64"),
         }
     )
-    drive = twin.load(model)
-    once = twin.replay(drive, whole, depth=depth)
+    drive = twin.load_model(model)
+    once = twin.replay_trace(drive, whole, depth=depth)
     assert sorted(once.latencies["request"]) == list(range(len(whole)))
     assert (once.latencies["latency_ns"] > 0).all()
     middle = len(whole) // 2
-    pieces = twin.replay(drive, [whole.iloc[:middle], whole.iloc[middle:]], depth=depth)
+    pieces = twin.replay_trace(drive, [whole.iloc[:middle], whole.iloc[middle:]], depth=depth)
     pd.testing.assert_frame_equal(once.latencies, pieces.latencies)
     assert once.counters == pieces.counters
 
@@ -157,8 +157,8 @@ def test_latencies_and_counters_are_written(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FITTED)
 def test_fitting_a_shipped_model_again_gives_its_values(name: str) -> None:
-    model = twin.load(name)
-    found = twin.fit(model, published_points(ROOT, model.fit), model.fit["moved"], run_of(model.fit))
+    model = twin.load_model(name)
+    found = twin.fit_model(model, published_points(ROOT, model.fit), model.fit["moved"], recorded_run(model.fit))
     assert found.moved == {key: model.values[key] for key in model.fit["moved"]}
 
 
@@ -170,7 +170,7 @@ def test_a_point_may_count_one_direction_of_a_mix(tmp_path: Path) -> None:
         "reads,randrw,4k,750,IOPS,75,read iops\n"
         "writes,randrw,4k,250,IOPS,75,write iops\n"
     )
-    both, reads, writes = (simulate(MODEL, point) for point in read_points(points))
+    both, reads, writes = (simulate_point(MODEL, point) for point in read_points(points))
     assert reads == pytest.approx(0.75 * both)
     assert writes == pytest.approx(0.25 * both)
     for mix, quantity in ((75, "share"), (101, "iops"), (100, "write iops")):
@@ -184,27 +184,27 @@ def test_a_point_may_count_one_direction_of_a_mix(tmp_path: Path) -> None:
 
 def test_where_submitting_blocks_a_thread_has_one_request_in_flight() -> None:
     model = MODEL.overridden(["host.blocking_submit=on"])
-    one, many = (twin.replay(model, trace(500), depth=depth) for depth in (1, 32))
+    one, many = (twin.replay_trace(model, trace(500), depth=depth) for depth in (1, 32))
     assert many.duration_ns == one.duration_ns
     assert many.counters["queue_depth_max"] == 1
-    assert twin.replay(MODEL, trace(500), depth=32).duration_ns < one.duration_ns / 2
+    assert twin.replay_trace(MODEL, trace(500), depth=32).duration_ns < one.duration_ns / 2
 
 
 def test_a_fit_finds_the_parameters_that_made_the_points(tmp_path: Path) -> None:
     truth = MODEL.overridden(["flash.read_time=90 us", "link.rate=700 MB/s"])
     lines = ["id,rw,bs,value,unit"]
     for point in (
-        Point("a", "read", 4096, 1, "MB/s"),
-        Point("b", "read", 28672, 1, "MB/s"),
-        Point("c", "randread", 4096, 1, "MB/s"),
+        MeasuredPoint("a", "read", 4096, 1, "MB/s"),
+        MeasuredPoint("b", "read", 28672, 1, "MB/s"),
+        MeasuredPoint("c", "randread", 4096, 1, "MB/s"),
     ):
-        lines.append(f"{point.id},{point.rw},{point.bs_bytes},{simulate(truth, point)},MB/s")
+        lines.append(f"{point.id},{point.rw},{point.bs_bytes},{simulate_point(truth, point)},MB/s")
     (tmp_path / "points.csv").write_text("\n".join(lines) + "\n")
     fitted = tmp_path / "fitted.yaml"
     words = ["--points", str(tmp_path / "points.csv"), "--move", "flash.read_time", "--move", "link.rate"]
     said = command("fit", "px05smb040", *words, "--output", str(fitted))
     assert said.returncode == 0, said.stderr
-    model = twin.load(fitted)
+    model = twin.load_model(fitted)
     assert model.number("flash.read_time") == pytest.approx(90_000, rel=0.05)
     assert model.number("link.rate") == pytest.approx(700e6, rel=0.02)
     assert model.sources["flash.read_time"][0] == "fitted"
@@ -219,8 +219,8 @@ def test_a_fit_counts_after_the_ramp_time_on_the_drive_as_it_is_set(tmp_path: Pa
     points = tmp_path / "points.csv"
     points.write_text("id,rw,bs,value,unit\na,write,128k,376,MB/s\n")
     (point,) = read_points(points)
-    sustained = simulate(slow, point, run=twin.FitRun(ramp_time_s=2, runtime_s=1))
-    assert sustained < 0.6 * simulate(slow, point, run=twin.FitRun(runtime_s=0.5))
+    sustained = simulate_point(slow, point, run=twin.PointRun(ramp_time_s=2, runtime_s=1))
+    assert sustained < 0.6 * simulate_point(slow, point, run=twin.PointRun(runtime_s=0.5))
     points.write_text(f"id,rw,bs,value,unit\na,write,128k,{sustained},MB/s\n")
     begin = tmp_path / "begin.yaml"
     begin.write_text(
@@ -231,11 +231,11 @@ def test_a_fit_counts_after_the_ramp_time_on_the_drive_as_it_is_set(tmp_path: Pa
     fitted = tmp_path / "fitted.yaml"
     said = command("fit", str(begin), *words, "--output", str(fitted))
     assert said.returncode == 0, said.stderr
-    model = twin.load(fitted)
+    model = twin.load_model(fitted)
     assert model.number("flash.program_time") == pytest.approx(program_time_ns, rel=0.02)
     assert model.number("capacity.size") == MODEL.number("capacity.size")
     # the file says how, so that the fit can be repeated
-    assert run_of(model.fit) == twin.FitRun(2, 1, {"capacity.size": "4 GiB", "write_buffer.size": "256 MiB"})
+    assert recorded_run(model.fit) == twin.PointRun(2, 1, {"capacity.size": "4 GiB", "write_buffer.size": "256 MiB"})
     unknown = command("fit", "px05smb040", *words, "--set", "flash.reed_time=1 us")
     assert unknown.returncode == 2
     assert "--set flash.reed_time" in unknown.stderr
@@ -314,4 +314,4 @@ def test_a_parameter_that_ends_at_its_bound_is_told(tmp_path: Path) -> None:
     said = command("fit", "px05smb040", *words)
     assert said.returncode == 0, said.stderr
     assert "It ended at the bound of the search, a tenth of the value it began with" in said.stdout
-    assert twin.load(fitted).fit["at_bounds"] == {"link.rate": "a tenth of the value it began with"}
+    assert twin.load_model(fitted).fit["at_bounds"] == {"link.rate": "a tenth of the value it began with"}

@@ -72,7 +72,7 @@ def test_counters_of_runs_at_the_same_time_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_settings_of_an_older_model_do_not_hold_what_it_no_longer_lets_change(tmp_path: Path) -> None:
-    text = Path(twin.load("px05smb040").path).read_text()
+    text = Path(twin.load_model("px05smb040").path).read_text()
     model = tmp_path / "model.yaml"
     model.write_text(text)
     drive = ("run", str(model), "--state", str(tmp_path / "state"), "--", "sdparm")
@@ -126,7 +126,7 @@ BAD: dict[str, tuple[str, str, tuple[str, ...]]] = {
 @pytest.mark.parametrize("mistake", BAD)
 def test_every_mistake_of_a_model_is_told_in_one_line_each(tmp_path: Path, mistake: str) -> None:
     there, instead, expected = BAD[mistake]
-    text = Path(twin.load("px05smb040").path).read_text()
+    text = Path(twin.load_model("px05smb040").path).read_text()
     assert there in text
     text = text.replace(there, instead)
     if mistake == "mistakes of several kinds":

@@ -79,7 +79,7 @@ def test_on_the_intel_drives_it_seems_changeable_and_does_not_change(tmp_path: P
 
 
 def test_a_bit_may_be_refused_although_the_mask_says_that_it_changes(tmp_path: Path) -> None:
-    text = Path(twin.load("px05smb040").path).read_text()
+    text = Path(twin.load_model("px05smb040").path).read_text()
     model = tmp_path / "refusing.yaml"
     model.write_text(text.replace("DRA: {value: 0, behaviour: changeable", "DRA: {value: 0, behaviour: refused"))
     assert shown(str(model), tmp_path, "DRA") == (0, "y")
@@ -95,7 +95,7 @@ def test_saving_is_refused_where_nothing_can_be_saved(tmp_path: Path) -> None:
 
 
 def test_inquiry_and_capacity_are_the_model_s(tmp_path: Path) -> None:
-    model = twin.load("px05smb040")
+    model = twin.load_model("px05smb040")
     inquiry = on("px05smb040", tmp_path, "sg_inq", "{drive}").stdout
     assert model.identity["product"] in inquiry
     assert model.identity["vendor"] in inquiry

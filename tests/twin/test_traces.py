@@ -17,7 +17,7 @@ from twins import command
 
 from iopatterns import twin
 from iopatterns.twin import traces
-from iopatterns.twin.traces import UNKNOWN, form
+from iopatterns.twin.traces import UNKNOWN_TIME, form
 
 
 def test_csv_parquet_and_fio_logs_give_the_same_replay(tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ def test_what_is_no_trace_is_told_which_forms_there_are(tmp_path: Path) -> None:
 def times_of(path: Path, *, issued: bool = False) -> list[tuple[int, ...]]:
     """Return operation, offset, and the three times of each request; -1 for a time that is not known."""
     table = pd.concat(list(traces.read_pieces(path, issued=issued)))
-    for name in form.TIMES:
-        table[name] = table[name].where(table[name] != UNKNOWN, -1) if name in table else -1
-    return list(table[["operation", "offset_bytes", *form.TIMES]].itertuples(index=False, name=None))
+    for name in form.TIME_COLUMNS:
+        table[name] = table[name].where(table[name] != UNKNOWN_TIME, -1) if name in table else -1
+    return list(table[["operation", "offset_bytes", *form.TIME_COLUMNS]].itertuples(index=False, name=None))
 
 
 def test_a_response_time_of_msr_is_when_a_request_was_over() -> None:
@@ -328,7 +328,7 @@ def test_a_trace_comes_back_as_it_was_from_csv_and_parquet(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int, int, int, int]], gap_ns: int, start_ns: int
 ) -> None:
     folder = tmp_path_factory.mktemp("form")
-    lines, expected = [",".join([*form.COLUMNS, *form.TIMES.values()])], []
+    lines, expected = [",".join([*form.REQUEST_COLUMNS, *form.TIME_COLUMNS.values()])], []
     for number, (operation, offset, size, waited, lasted) in enumerate(rows):
         queued = number * gap_ns
         dispatched = None if waited is None else queued + waited
@@ -340,10 +340,10 @@ def test_a_trace_comes_back_as_it_was_from_csv_and_parquet(
     given_csv = folder / "given.csv"
     given_csv.write_text("\n".join(lines) + "\n")
     once, twice = folder / "once.parquet", folder / "twice.parquet"
-    traces.convert(given_csv, once)
-    traces.convert(once, twice)
+    traces.convert_trace(given_csv, once)
+    traces.convert_trace(once, twice)
     assert times_of(given_csv) == times_of(once) == times_of(twice) == expected
-    traces.convert(given_csv, twice)
+    traces.convert_trace(given_csv, twice)
     assert once.read_bytes() == twice.read_bytes()
 
 
@@ -353,12 +353,12 @@ def test_a_trace_has_the_form_that_the_page_says(tmp_path: Path) -> None:
     example = re.search(r"```\n(operation,.*?)```", page, flags=re.DOTALL)
     assert example is not None
     (tmp_path / "a.csv").write_text(example[1])
-    traces.convert(tmp_path / "a.csv", tmp_path / "a.parquet")
+    traces.convert_trace(tmp_path / "a.csv", tmp_path / "a.parquet")
     with pyarrow.parquet.ParquetFile(tmp_path / "a.parquet") as file:
         schema = file.schema_arrow
     assert [(field.name, str(field.type).partition("<")[0]) for field in schema] == columns
     assert schema.metadata == {b"iopatterns.trace": b"1", b"iopatterns.trace.source": b"CSV with a head"}
-    for each in traces.FORMS:
+    for each in traces.TRACE_FORMS:
         assert f"| {each.name} |" in page
 
 
@@ -379,7 +379,7 @@ def test_faulty_rows_of_parquet_are_left_out_and_counted(tmp_path: Path) -> None
         {"operation": ["rread", "read", None, "write"], "offset_bytes": [0, 4096, 0, -1], "size_bytes": 4096}
     )
     table.to_parquet(tmp_path / "trace.parquet")
-    skipped = traces.Skipped()
+    skipped = traces.SkippedLines()
     pieces = list(traces.read_pieces(tmp_path / "trace.parquet", skipped=skipped))
     assert [list(piece["offset_bytes"]) for piece in pieces] == [[4096]]
     assert skipped.count == 3

@@ -15,7 +15,7 @@ from iopatterns.calls.form import READS, WRITES, Call, CallsError, Trace
 
 
 def trace_of(calls: Sequence[Call], name: str = "mine") -> Trace:
-    return Trace(name, "recorded", "test", lambda: form.tables(calls))
+    return Trace(name, "recorded", "test", lambda: form.call_tables(calls))
 
 
 def replayed(job_file: str, folder: Path) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ def expected(trace: Trace, processes: Iterable[int]) -> list[tuple[int, int, int
     return found
 
 
-@pytest.mark.parametrize("workload", stand_ins.WORKLOADS)
+@pytest.mark.parametrize("workload", stand_ins.STAND_IN_NAMES)
 def test_fio_moves_what_the_processes_of_a_stand_in_move(workload: str, tmp_path: Path) -> None:
     trace = stand_ins.stand_in(workload)
     logs = replaying.to_iologs(trace, tmp_path / "logs", processes=range(2))

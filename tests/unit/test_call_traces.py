@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from iopatterns import calls
 from iopatterns.calls import form, parquet, stand_ins, texts
 from iopatterns.calls.form import UNKNOWN, Call, CallsError
-from iopatterns.calls.positions import EXECUTE, EXIT, FORK, Event, Positions
+from iopatterns.calls.positions import EXECUTE, EXIT, FORK, Event, PositionTracker
 
 needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed (apt-get install strace)")
 
@@ -24,7 +24,8 @@ needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is 
 def followed(*events: Event) -> list[tuple[int, str, str, int, int]]:
     """Return the calls that events make: process, call, file, offset and size."""
     return [
-        (call.process, call.call, call.file, call.offset_bytes, call.size_bytes) for call in Positions().follow(events)
+        (call.process, call.call, call.file, call.offset_bytes, call.size_bytes)
+        for call in PositionTracker().follow(events)
     ]
 
 
@@ -121,7 +122,7 @@ def test_a_new_program_has_lost_what_closes_on_exec() -> None:
 
 
 def test_what_was_not_opened_is_counted_and_what_is_no_file_left_out() -> None:
-    positions = Positions()
+    positions = PositionTracker()
     events = [Event(1, 0, "read", 0, size_bytes=1), Event(1, 0, "close", 9), opened("/dev/null", 5)]
     events += [Event(1, 0, "write", 5, size_bytes=1), Event(1, 0, "write", 6, file="pipe:[7]", size_bytes=1)]
     assert list(positions.follow(events)) == []
@@ -238,7 +239,7 @@ def test_strace_of_a_real_program_gives_its_calls(options: list[str], tmp_path: 
     command = ["strace", *options, "-ttt", "-T", "-o", "trace", *program]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
     files = sorted(tmp_path.glob("trace*"))
-    notes = calls.Notes()
+    notes = calls.ReadingNotes()
     table = calls.open_trace(files, notes=notes).table()
     mine = table[table["file"].str.contains(r'a b"ü\.dat$|log$')]
     plain = mine["call"].astype(str).str.replace("v2", "v", regex=False)  # what the C library calls for preadv
@@ -275,9 +276,9 @@ for each in threads: each.join()
 
 def read_text(
     tmp_path: Path, text: str, *, skip: bool = False, name: str = "t.txt"
-) -> tuple[pd.DataFrame, calls.Notes]:
+) -> tuple[pd.DataFrame, calls.ReadingNotes]:
     (tmp_path / name).write_text(text)
-    notes = calls.Notes(calls.Skipped() if skip else None)
+    notes = calls.ReadingNotes(calls.SkippedLines() if skip else None)
     return calls.open_trace([tmp_path / name], notes=notes).table(), notes
 
 
@@ -339,7 +340,7 @@ def test_a_faulty_line_is_told_and_nothing_is_imported(line: str, why: str, tmp_
     trace = tmp_path / "t.txt"
     trace.write_text(begin + line + end)
     with pytest.raises(CallsError, match=f"t.txt, line 2: .*{re.escape(why)}"):
-        calls.convert(calls.open_trace([trace]), tmp_path / "out.parquet")
+        calls.convert_calls(calls.open_trace([trace]), tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["t.txt"]
     table, notes = read_text(tmp_path, begin + line + end, skip=True)
     assert made_of(table) == [("open", UNKNOWN, 0), ("read", 0, 9)]
@@ -350,7 +351,7 @@ def test_a_faulty_line_is_told_and_nothing_is_imported(line: str, why: str, tmp_
 @given(st.text(max_size=300))
 def test_no_text_ends_in_anything_but_calls_or_one_message(text: str) -> None:
     try:
-        event = texts.event_of(1, 0, texts.printed("pread64", text))
+        event = texts.to_event(1, 0, texts.parse_printed_call("pread64", text))
     except ValueError:
         return
     assert event is None or event.size_bytes >= 0
@@ -360,7 +361,7 @@ def test_no_text_ends_in_anything_but_calls_or_one_message(text: str) -> None:
 def test_names_of_files_come_back_from_what_strace_makes_of_them(name: bytes) -> None:
     plain = {10: "\\n", 9: "\\t", 34: '\\"', 92: "\\\\"}
     shown = "".join(plain.get(byte, chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in name)
-    event = texts.event_of(1, 0, texts.printed("openat", f'AT_FDCWD, "{shown}", O_RDONLY) = 3'))
+    event = texts.to_event(1, 0, texts.parse_printed_call("openat", f'AT_FDCWD, "{shown}", O_RDONLY) = 3'))
     assert event is not None
     assert event.file == name.decode(errors="backslashreplace")
 
@@ -391,7 +392,7 @@ def test_damaged_logs_of_darshan_end_in_a_message_though_their_library_crashes(t
         log = tmp_path / "cut.darshan"
         log.write_bytes(whole[:size])
         with pytest.raises(CallsError, match=r"cut.darshan: not readable as a log of Darshan: "):
-            calls.convert(calls.open_trace([log]), tmp_path / "out.parquet")
+            calls.convert_calls(calls.open_trace([log]), tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
 
 
@@ -494,7 +495,7 @@ _CALLS = st.builds(
     Call,
     process=st.integers(0, 2**31),
     time_ns=st.integers(0, 2**61),
-    call=st.sampled_from(list(form.KINDS)),
+    call=st.sampled_from(list(form.CALL_KINDS)),
     file=st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
     offset_bytes=st.integers(-1, 2**61),
     size_bytes=st.integers(0, 2**61),
@@ -503,7 +504,7 @@ _CALLS = st.builds(
 
 
 def trace_of(made: Sequence[Call], name: str = "mine") -> calls.Trace:
-    return calls.Trace(name, "recorded", "test", lambda: form.tables(made))
+    return calls.Trace(name, "recorded", "test", lambda: form.call_tables(made))
 
 
 @pytest.mark.slow
@@ -513,17 +514,17 @@ def test_parquet_gives_back_what_was_written_with_the_same_bytes_each_time(made:
 
     with tempfile.TemporaryDirectory() as folder:
         path, again = Path(folder) / "a.parquet", Path(folder) / "b.parquet"
-        calls.convert(trace_of(made), path)
+        calls.convert_calls(trace_of(made), path)
         read = calls.open_trace([path])
         assert (read.name, read.origin) == ("mine", "recorded")
         pd.testing.assert_frame_equal(read.table(), trace_of(made).table())
-        calls.convert(trace_of(made), again)
+        calls.convert_calls(trace_of(made), again)
         assert path.read_bytes() == again.read_bytes()
 
 
 def test_faulty_rows_of_parquet_are_told_with_their_number(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
-    calls.convert(trace_of([Call(0, at, "read", "f", 0, 1) for at in range(3)]), path)
+    calls.convert_calls(trace_of([Call(0, at, "read", "f", 0, 1) for at in range(3)]), path)
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -581,12 +582,12 @@ def test_only_files_that_fit_a_pattern_are_kept(tmp_path: Path) -> None:
 
 def test_a_conversion_never_overwrites_its_input_nor_writes_an_empty_trace(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
-    calls.convert(trace_of([Call(0, 0, "open", "f")]), path)
+    calls.convert_calls(trace_of([Call(0, 0, "open", "f")]), path)
     with pytest.raises(CallsError, match="is the trace that is to be read"):
-        calls.convert(calls.open_trace([path]), path, [path])
+        calls.convert_calls(calls.open_trace([path]), path, [path])
     with pytest.raises(CallsError, match=r"as .parquet"):
-        calls.convert(calls.open_trace([path]), tmp_path / "t.csv")
+        calls.convert_calls(calls.open_trace([path]), tmp_path / "t.csv")
     with pytest.raises(CallsError, match="no call on a file in it"):
-        calls.convert(trace_of([]), tmp_path / "empty.parquet")
+        calls.convert_calls(trace_of([]), tmp_path / "empty.parquet")
     assert [each.name for each in tmp_path.iterdir()] == ["t.parquet"]
-    assert parquet.about(form.Source(path)) == ("mine", "recorded")
+    assert parquet.read_trace_origin(form.CallTraceFile(path)) == ("mine", "recorded")

@@ -85,7 +85,7 @@ def test_the_table_and_the_figures_show_both_sides(run: Path, tmp_path: Path) ->
     figure = figures["tiny-initial"]
     labels = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
     assert {"Read, c400", "Read, ssdsc2kg480g7"} <= labels
-    assert all(path.stat().st_size for path in plots.save(figure, tmp_path / "initial"))
+    assert all(path.stat().st_size for path in plots.save_figure(figure, tmp_path / "initial"))
 
 
 def test_a_side_that_is_neither_drive_nor_folder_is_told(run: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from support import FIXTURE, ROOT, Project, copy_project, fixture_root
 from iopatterns.base import yaml_schema
 from iopatterns.configuration import config, drive_entries, kinds
 
-MAIN, DRIVES, STUDY = config.CONFIG_FILE, drive_entries.FILE, "config/studies/tiny.yaml"
+MAIN, DRIVES, STUDY = config.CONFIG_FILE, drive_entries.DRIVES_FILE, "config/studies/tiny.yaml"
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_shipped_configuration_is_valid() -> None:
-    assert list(config.load(ROOT).studies) == yaml.safe_load((ROOT / MAIN).read_text())["studies"]
+    assert list(config.load_config(ROOT).studies) == yaml.safe_load((ROOT / MAIN).read_text())["studies"]
 
 
 def test_every_key_of_the_schema_stands_in_the_shipped_file_under_a_comment() -> None:
@@ -58,7 +58,7 @@ def test_every_key_of_the_schema_stands_in_the_shipped_file_under_a_comment() ->
 )
 def test_mistake_in_config_yaml_is_named(overrides: dict[str, object], expected: list[str]) -> None:
     with pytest.raises(yaml_schema.ConfigError) as caught:
-        config.load(fixture_root(), overrides)
+        config.load_config(fixture_root(), overrides)
     message = str(caught.value)
     assert message.startswith(f"{MAIN}: ")
     for part in expected:
@@ -67,7 +67,7 @@ def test_mistake_in_config_yaml_is_named(overrides: dict[str, object], expected:
 
 def test_all_mistakes_of_a_file_are_named_at_once() -> None:
     with pytest.raises(yaml_schema.ConfigError) as caught:
-        config.load(ROOT, {"repetition": 3, "runtime": "2 sec"})
+        config.load_config(ROOT, {"repetition": 3, "runtime": "2 sec"})
     assert len(str(caught.value).splitlines()) == 2
 
 
@@ -189,7 +189,7 @@ def test_mistake_in_another_file_is_named(
     assert text in original
     path.write_text(original.replace(text, replacement, 1))
     with pytest.raises(yaml_schema.ConfigError) as caught:
-        config.load(project.root)
+        config.load_config(project.root)
     message = str(caught.value)
     assert message.startswith(file)
     for part in expected:
@@ -199,12 +199,12 @@ def test_mistake_in_another_file_is_named(
 def test_empty_file_is_named(project: Project) -> None:
     (project.root / DRIVES).write_text("# nothing\n")
     with pytest.raises(yaml_schema.ConfigError, match=f"{DRIVES}: the file is empty"):
-        config.load(project.root)
+        config.load_config(project.root)
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(yaml_schema.ConfigError, match=f"{MAIN}: there is no such file"):
-        config.load(tmp_path)
+        config.load_config(tmp_path)
 
 
 def add_study(project: Project, name: str, text: str) -> None:
@@ -219,7 +219,7 @@ def test_twins_are_the_simulated_drives_of_the_studies_in_the_order_of_each(proj
     project.edit(DRIVES, mine={"kind": "twin", "model": "ssdsc2kg480g7"})
 
     def drives(*names: str, studies: list[str]) -> list[str]:
-        return list(config.load(project.root, {"drives": names, "studies": studies}).drives)
+        return list(config.load_config(project.root, {"drives": names, "studies": studies}).drives)
 
     assert drives("twins", studies=["one"]) == ["c400", "hard-disk"]
     assert drives("twins", studies=["one", "two"]) == ["nvme-generic", "mine", "c400", "hard-disk"]
@@ -235,11 +235,11 @@ def test_twins_of_studies_without_any_are_told(project: Project) -> None:
     with pytest.raises(
         yaml_schema.ConfigError, match=f"^{MAIN}: drives: the configured studies name no simulated drive"
     ):
-        config.load(project.root, {"drives": ["twins"], "studies": ["one"]})
+        config.load_config(project.root, {"drives": ["twins"], "studies": ["one"]})
 
 
 def test_the_order_of_the_shipped_drives_within_a_study_is_the_same_without_any_other_study() -> None:
-    conf = config.load(ROOT)
+    conf = config.load_config(ROOT)
 
     def of_study(study: str, drives: Iterable[str]) -> list[str]:
         bodies = conf.studies[study]["experiments"].values()
@@ -247,7 +247,7 @@ def test_the_order_of_the_shipped_drives_within_a_study_is_the_same_without_any_
 
     for removed in conf.studies:
         others = [study for study in conf.studies if study != removed]
-        found = config.load(ROOT, {"studies": others}).drives
+        found = config.load_config(ROOT, {"studies": others}).drives
         for study in others:
             assert of_study(study, found) == of_study(study, conf.drives)
 
@@ -256,14 +256,14 @@ def test_two_studies_may_define_a_drive_of_one_name_alike_alone(project: Project
     used = "twins: {used: {model: c400, set: {ftl.initial_state: random}}}"
     add_study(project, "one", used)
     add_study(project, "two", used)
-    assert drive_entries.read(project.root).entries["used"] == {
+    assert drive_entries.read_drive_entries(project.root).entries["used"] == {
         "kind": "twin",
         "model": "c400",
         "set": {"ftl.initial_state": "random"},
     }
     add_study(project, "two", used.replace("random", "fresh"))
     with pytest.raises(yaml_schema.ConfigError) as caught:
-        config.load(project.root)
+        config.load_config(project.root)
     assert str(caught.value) == (
         "config/studies/one.yaml: twins.used: config/studies/two.yaml has another drive of this name: {model: c400,"
         " set: {ftl.initial_state: fresh}}. Give one of the two another name."
@@ -273,7 +273,7 @@ def test_two_studies_may_define_a_drive_of_one_name_alike_alone(project: Project
 def test_a_model_that_one_study_names_is_not_another_drive_in_a_second_study(project: Project) -> None:
     add_study(project, "one", "twins: {c400: {model: c400, set: {ftl.initial_state: random}}}")
     with pytest.raises(yaml_schema.ConfigError, match=r"c400.*has another drive of this name.*Give one of the two"):
-        config.load(project.root)
+        config.load_config(project.root)
 
 
 def test_a_study_names_no_twin_that_another_study_defines(project: Project) -> None:
@@ -282,21 +282,21 @@ def test_a_study_names_no_twin_that_another_study_defines(project: Project) -> N
     with pytest.raises(
         yaml_schema.ConfigError, match=rf"^{STUDY}: drives\[0\]: no drive 'used' is in .*under twins in this"
     ):
-        config.load(project.root)
+        config.load_config(project.root)
 
 
 @pytest.mark.parametrize("name", ["c400", "scratch"])
 def test_drives_of_the_user_and_of_studies_and_models_are_found_by_name(name: str) -> None:
-    known = drive_entries.read(ROOT)
+    known = drive_entries.read_drive_entries(ROOT)
     assert kinds.is_simulated(known.resolved(name)) == (name != "scratch")
-    assert list(config.load(ROOT, {"drives": [name]}).drives) == [name]
+    assert list(config.load_config(ROOT, {"drives": [name]}).drives) == [name]
 
 
 def test_drives_that_any_study_names_are_of_a_source_configured_or_not(project: Project) -> None:
-    before = config.load(project.root).source_drives
+    before = config.load_config(project.root).source_drives
     assert {"c400", "ssdsc2kg480g7"} <= before
     add_study(project, "one", "drives: [one-a]\nexperiments: {e: {drives: [one-b, one-a]}}")
-    assert config.load(project.root).source_drives - before == {"one-a", "one-b"}
+    assert config.load_config(project.root).source_drives - before == {"one-a", "one-b"}
 
 
 @pytest.mark.parametrize(
@@ -312,16 +312,16 @@ def test_drives_that_any_study_names_are_of_a_source_configured_or_not(project: 
     ],
 )
 def test_a_mistake_in_a_study_that_is_not_asked_for_is_none(project: Project, text: str) -> None:
-    before = config.load(project.root)
+    before = config.load_config(project.root)
     add_study(project, "draft", text)
-    assert config.load(project.root).source_drives == before.source_drives
+    assert config.load_config(project.root).source_drives == before.source_drives
 
 
 def test_drives_of_a_study_stand_for_experiments_that_name_none(project: Project) -> None:
     study = yaml.safe_load((project.root / STUDY).read_text())
     body = study["experiments"]["initial"]
     project.edit(STUDY, drives=["c400", "scratch"], experiments={"all": {"vary": body["vary"]}, "some": body})
-    experiments = config.load(project.root).studies["tiny"]["experiments"]
+    experiments = config.load_config(project.root).studies["tiny"]["experiments"]
     assert experiments["all"]["drives"] == ["c400", "scratch"]
     assert experiments["some"]["drives"] == ["c400", "ssdsc2kg480g7"]
 
@@ -331,13 +331,13 @@ def test_the_same_log_by_another_path_is_one(project: Project) -> None:
     study = yaml.safe_load((project.root / STUDY).read_text())
     vary = {"read_iolog": ["x.iolog", "config/../x.iolog"]}
     project.edit(STUDY, experiments={"own": {"vary": vary}}, fio={**study["fio"], "read_iolog": "./x.iolog"})
-    assert list(config.load(project.root).iologs) == ["x.iolog"]
+    assert list(config.load_config(project.root).iologs) == ["x.iolog"]
 
 
 def test_what_a_twins_entry_sets_is_part_of_its_digest_however_it_is_written(project: Project) -> None:
     def resolved(set_: dict[str, object]) -> dict[str, object]:
         project.edit(DRIVES, hot={"kind": "twin", "model": "c400", "set": set_})
-        return dict(config.load(project.root, {"drives": ["hot"], "file_size": "64 MiB"}).drives["hot"])
+        return dict(config.load_config(project.root, {"drives": ["hot"], "file_size": "64 MiB"}).drives["hot"])
 
     first, second = (resolved({"flash.read_time": text, "controller.throttle": 0.5}) for text in ("50 us", "0.05 ms"))
     assert first == second
@@ -363,5 +363,5 @@ def test_what_a_twins_entry_sets_is_part_of_its_digest_however_it_is_written(pro
 def test_what_a_twins_entry_cannot_set_is_named(project: Project, wrong: dict[str, object], expected: str) -> None:
     project.edit(DRIVES, hot={"kind": "twin", "model": "c400", "set": wrong})
     with pytest.raises(yaml_schema.ConfigError) as caught:
-        config.load(project.root, {"drives": ["hot"]})
+        config.load_config(project.root, {"drives": ["hot"]})
     assert f"{DRIVES}: {expected}" in str(caught.value)

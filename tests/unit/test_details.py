@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
 
-from iopatterns.analysis import details
+from iopatterns.analysis import execution_figures
 from iopatterns.analysis.plots import PlotError
 
 BINS = 232  # of a log with log_hist_coarseness=3
@@ -22,7 +22,9 @@ def log(path: Path, *lines: tuple[int, int, int]) -> Path:
 
 
 def test_a_rate_is_the_requests_of_an_interval_over_its_length(tmp_path: Path) -> None:
-    found = details.over_time([log(tmp_path / "01_clat_hist.log", (10, 0, 100), (20, 0, 300), (30, 0, 200))])
+    found = execution_figures.rates_over_time(
+        [log(tmp_path / "01_clat_hist.log", (10, 0, 100), (20, 0, 300), (30, 0, 200))]
+    )
     assert list(found["time_s"]) == pytest.approx([0.01, 0.02, 0.03])
     assert list(found["iops"]) == pytest.approx([10_000, 30_000, 20_000])
 
@@ -38,13 +40,13 @@ def test_jobs_and_directions_add_up_though_their_intervals_differ(tmp_path: Path
         (10, 1, 50),
         (30, 1, 100),
     ]
-    found = details.over_time([log(tmp_path / "01_clat_hist.log", *lines)])
+    found = execution_figures.rates_over_time([log(tmp_path / "01_clat_hist.log", *lines)])
     assert list(found["iops"]) == pytest.approx([25_000, 25_000, 25_000])
 
 
 def test_an_empty_log_gives_no_rate(tmp_path: Path) -> None:
     (tmp_path / "01_clat_hist.log").touch()
-    assert details.over_time([tmp_path / "01_clat_hist.log"]).empty
+    assert execution_figures.rates_over_time([tmp_path / "01_clat_hist.log"]).empty
 
 
 def test_there_is_a_bar_for_each_cell_and_a_panel_for_each_quantity() -> None:
@@ -60,7 +62,7 @@ def test_there_is_a_bar_for_each_cell_and_a_panel_for_each_quantity() -> None:
             "high": [110.0, 750.0, float("nan")],
         }
     )
-    figure = details.bars({"iops": rows, "latency": rows}, ["iodepth"])
+    figure = execution_figures.quantity_bars({"iops": rows, "latency": rows}, ["iodepth"])
     assert [axes.get_xlabel() for axes in figure.axes] == ["Rate (IOPS)", "Mean latency (ms)"]
     bars = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     assert [bar.get_width() for bar in bars] == [100, 700, 50]
@@ -71,10 +73,10 @@ def test_there_is_a_bar_for_each_cell_and_a_panel_for_each_quantity() -> None:
 def test_percentiles_stand_where_so_much_of_the_requests_is_below() -> None:
     executions = pd.DataFrame({"rw": "randread", "bs_bytes": 4096, "source": ["a"]})
     found = pd.DataFrame({"source": "a", "latency_ns": [100_000, 1_000_000], "count": [98, 2]})
-    figure = details.histograms(executions, found, [])
+    figure = execution_figures.latency_histograms(executions, found, [])
     (axes,) = figure.axes
     lines = {str(line.get_marker()): list(np.asarray(line.get_xdata())) for line in axes.get_lines()}
-    marks = {marker: at[0] for marker, at in lines.items() if marker in details.PERCENTILES.values()}
+    marks = {marker: at[0] for marker, at in lines.items() if marker in execution_figures._PERCENTILES.values()}
     assert marks == {"o": 100.0, "s": 1000.0, "^": 1000.0}
     assert axes.get_xlabel().startswith("Completion latency")
 
@@ -82,6 +84,6 @@ def test_percentiles_stand_where_so_much_of_the_requests_is_below() -> None:
 def test_nothing_to_draw_is_told() -> None:
     nothing = pd.DataFrame(columns=["drive", "rw", "bs_bytes", "source", "latency_ns", "count", "mean"])
     with pytest.raises(PlotError, match="nothing to draw"):
-        details.histograms(nothing, nothing, [])
+        execution_figures.latency_histograms(nothing, nothing, [])
     with pytest.raises(PlotError, match="nothing to draw"):
-        details.bars({"iops": nothing}, [])
+        execution_figures.quantity_bars({"iops": nothing}, [])

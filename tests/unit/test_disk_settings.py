@@ -48,7 +48,7 @@ def test_a_disk_behind_two_controllers_has_no_write_cache_of_its_own(block: Path
 
 def test_the_controller_is_asked_and_not_the_disk(block: Path) -> None:
     namespaces(block, "nvme0n1")
-    assert disk.by_hand(Path("/dev/nvme0n1"), "WCE", 1) == "nvme set-feature /dev/nvme0 --feature-id=6 --value=1"
+    assert disk.manual_command(Path("/dev/nvme0n1"), "WCE", 1) == "nvme set-feature /dev/nvme0 --feature-id=6 --value=1"
 
 
 @pytest.mark.parametrize("vendor", ["SEAGATE", None])
@@ -62,8 +62,8 @@ def test_only_a_sata_disk_has_look_ahead(block: Path, vendor: str | None) -> Non
 def test_what_is_set_by_hand_is_said_with_the_right_program(block: Path) -> None:
     (block / "sda/device").mkdir(parents=True)
     (block / "sda/device/vendor").write_text("ATA     \n")
-    assert disk.by_hand(Path("/dev/sda"), "look_ahead", 1) == "hdparm -A1 /dev/sda"
-    assert disk.by_hand(Path("/dev/sda"), "WCE", 0) == "sdparm --set=WCE=0 /dev/sda"
+    assert disk.manual_command(Path("/dev/sda"), "look_ahead", 1) == "hdparm -A1 /dev/sda"
+    assert disk.manual_command(Path("/dev/sda"), "WCE", 0) == "sdparm --set=WCE=0 /dev/sda"
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_what_is_set_by_hand_is_said_with_the_right_program(block: Path) -> None
 def test_drive_and_kernel_disagree_only_where_both_say_something(
     drive: int | None, kernel: str | None, disagree: bool
 ) -> None:
-    assert disk.disagree({"drive": drive, "kernel": kernel}) == disagree
+    assert disk.write_caches_disagree({"drive": drive, "kernel": kernel}) == disagree
 
 
 def test_settings_that_bring_others_are_set_before_them() -> None:
-    assert factors.in_turn(["write_cache", "nr_requests", "look_ahead", "WCE", "scheduler"]) == [
+    assert factors.in_setting_order(["write_cache", "nr_requests", "look_ahead", "WCE", "scheduler"]) == [
         "scheduler",
         "WCE",
         "look_ahead",

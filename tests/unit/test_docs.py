@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import click
 import pytest
 import yaml
-from support import RECORDED_KINDS, ROOT, cell_on_a_file, recorded_file, script
+from support import RECORDED_KINDS, ROOT, file_cell, recorded_file, script
 
 from iopatterns.cli import iopatterns_command
 from iopatterns.configuration import config, drive_entries, study_files
@@ -179,7 +179,7 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
 
 @pytest.mark.slow
 def test_functions_are_described(site: Path) -> None:
-    for name in ("fio_parser_json.jobs", "iopatterns.twin.run", "iopatterns.analysis.statistics.interval"):
+    for name in ("fio_parser_json.jobs", "iopatterns.twin.run_on_twin", "iopatterns.analysis.statistics.mean_interval"):
         assert name in Html(site / "api.html").anchors
 
 
@@ -288,7 +288,7 @@ def test_every_target_and_key_of_snakemake_exists(name: str) -> None:
     rules = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "Snakefile", *ROOT.glob("workflow/rules/*")])
     targets = set(re.findall(r"^rule (\w+):", rules, flags=re.MULTILINE))
     targets |= set(re.findall(r'^    name:\n        "([\w-]+)"$', rules, flags=re.MULTILINE))
-    targets |= {f"twin_of_{drive}" for drive in (*drive_entries.read(ROOT).entries, "labdisk")}
+    targets |= {f"twin_of_{drive}" for drive in (*drive_entries.read_drive_entries(ROOT).entries, "labdisk")}
     # rules take some keys that the configuration does not have
     keys = set(yaml.safe_load(page_of("config/config.yaml"))) | set(re.findall(r'config\.pop\("(\w+)"', rules))
     wrong = []
@@ -327,13 +327,13 @@ def test_commands_in_pages_are_found() -> None:
 
 @pytest.mark.slow
 def test_generated_numbers_are_those_of_the_recorded_measurements(tmp_path: Path) -> None:
-    conf, ablated, studies = config.load(ROOT), ablation.load(ROOT), {}
+    conf, ablated, studies = config.load_config(ROOT), ablation.load_ablation_records(ROOT), {}
     (tmp_path / "measurements").mkdir()
     for study in conf.studies:
         for kind in RECORDED_KINDS:
             shutil.copy(recorded_file(study, kind), tmp_path / f"measurements/{study}.{kind}")
-        studies[study] = scorecard.judge(
-            ROOT, study, models=twin_models.by_drive(conf), ablation=ablated.get(study), results=str(tmp_path)
+        studies[study] = scorecard.judge_study(
+            ROOT, study, models=twin_models.model_names(conf), ablation=ablated.get(study), results=str(tmp_path)
         )
     numbers = script(ROOT / "docs/write_numbers.py")
     for name in numbers.PAGES:
@@ -386,8 +386,8 @@ def described(content: object) -> Iterator[str]:
 
 
 def test_every_key_of_a_metadata_file_is_described(disk_folder: Path) -> None:
-    specification = cell_on_a_file(disk_folder)
-    raw = disk_folder / "data/raw/test/study" / f"cell-{cells.digest(specification)[:8]}" / "01.json"
+    specification = file_cell(disk_folder)
+    raw = disk_folder / "data/raw/test/study" / f"cell-{cells.specification_digest(specification)[:8]}" / "01.json"
     command = [sys.executable, "-m", "iopatterns", "measure", "--specification", json.dumps(specification), str(raw)]
     subprocess.run(command, cwd=disk_folder, check=True)
     content = json.loads(raw.with_name("01.sidecar.json").read_text(encoding="utf-8"))
@@ -397,6 +397,6 @@ def test_every_key_of_a_metadata_file_is_described(disk_folder: Path) -> None:
 def test_the_example_of_a_metadata_file_is_valid() -> None:
     (text,) = re.findall(r"^```json\n(.*?)^```", RAW_FILES, flags=re.MULTILINE | re.DOTALL)
     example = json.loads(text)
-    assert f"-{cells.digest(example['specification'])[:8]}`" in RAW_FILES
+    assert f"-{cells.specification_digest(example['specification'])[:8]}`" in RAW_FILES
     assert example["randseed"] == cells.randseed(example["specification"], example["execution"])
     assert [key for key in described(example) if key != "…" and f"`{key}`" not in RAW_FILES] == []

@@ -19,9 +19,9 @@ def test_an_independent_drive_takes_its_resource_and_any_other_drive_takes_all(f
     fresh.edit("config/drives.yaml", **{name: {"kind": "file", "path": path} for name, path in paths.items()})
 
     def taken(independent: list[str], *drives: str) -> dict[str, list[int]]:
-        conf = config.load(fresh.root, {"drives": list(drives), "independent_drives": independent})
-        names = drive_resources.names(conf)
-        return {drive: [drive_resources.taken(conf, drive, name) for name in names] for drive in drives}
+        conf = config.load_config(fresh.root, {"drives": list(drives), "independent_drives": independent})
+        names = drive_resources.resource_names(conf)
+        return {drive: [drive_resources.resource_amount(conf, drive, name) for name in names] for drive in drives}
 
     assert taken([], "one", "two", "c400") == {"one": [1], "two": [1], "c400": [0]}
     assert taken(["one"], "one", "three") == {"one": [0, 1], "three": [1, 1]}
@@ -34,9 +34,12 @@ def test_drives_of_other_hosts_do_not_wait_for_each_other(fresh: Project) -> Non
     for name, host in hosts.items():
         entry = {"kind": "file", "path": f"{fresh.root}/{name}.bin", **({"host": host} if host else {})}
         fresh.edit("config/drives.yaml", **{name: entry})
-    conf = config.load(fresh.root, {"drives": [*hosts, "c400"], "independent_drives": ["two"]})
-    names = drive_resources.names(conf)
-    taken = {drive: {each for each in names if drive_resources.taken(conf, drive, each)} for drive in [*hosts, "c400"]}
+    conf = config.load_config(fresh.root, {"drives": [*hosts, "c400"], "independent_drives": ["two"]})
+    names = drive_resources.resource_names(conf)
+    taken = {
+        drive: {each for each in names if drive_resources.resource_amount(conf, drive, each)}
+        for drive in [*hosts, "c400"]
+    }
     assert taken == {
         "one": {"real_drives_of_node1", "real_drive_two"},
         "two": {"real_drive_two"},
@@ -44,7 +47,7 @@ def test_drives_of_other_hosts_do_not_wait_for_each_other(fresh: Project) -> Non
         "four": {"real_drive"},
         "c400": set(),
     }
-    assert [drive_resources.slurm_extra(conf, drive) for drive in taken] == [
+    assert [drive_resources.slurm_options(conf, drive) for drive in taken] == [
         "--exclusive --nodelist=node1",
         "--nodelist=node1",
         "--exclusive --nodelist=node2",

@@ -8,7 +8,7 @@ import yaml
 from support import Project, copy_project
 
 from iopatterns.workflow import forecast
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 
 @pytest.fixture
@@ -23,24 +23,24 @@ def touch(project: Project, raws: Iterable[str]) -> None:
 
 
 def text(project: Project, **values: object) -> str:
-    return forecast.text(load(project.root, values))
+    return forecast.forecast_text(load_cells(project.root, values))
 
 
 def test_twins_write_nothing(fresh: Project) -> None:
-    (found,) = forecast.of_drives(load(fresh.root, {"drives": ["c400"], "repetitions": 10}))
+    (found,) = forecast.drive_forecasts(load_cells(fresh.root, {"drives": ["c400"], "repetitions": 10}))
     assert (found.repetitions, found.written_bytes) == (80, 0)
 
 
 def test_a_raw_file_that_exists_is_not_counted(fresh: Project) -> None:
     values = {"drives": ["c400"], "repetitions": 10}
-    cells = load(fresh.root, values)
+    cells = load_cells(fresh.root, values)
     touch(fresh, cells.raw_files(cells.of_study("tiny"))[:1])
-    assert forecast.of_drives(load(fresh.root, values))[0].repetitions == 79
+    assert forecast.drive_forecasts(load_cells(fresh.root, values))[0].repetitions == 79
 
 
 def test_a_file_is_filled_and_written_by_the_writing_half(fresh: Project) -> None:
     values = {"drives": ["scratch"], "repetitions": 10, "runtime": "1 s", "file_size": "1 GiB"}
-    (found,) = forecast.of_drives(load(fresh.root, values))
+    (found,) = forecast.drive_forecasts(load_cells(fresh.root, values))
     # two writing workloads with two block sizes, ten repetitions of a second each, at 1 GB/s
     assert found.written_bytes == 40 * 10**9 + 2**30
     assert found.seconds == pytest.approx(80 * 1.35, rel=0.01)
@@ -57,7 +57,7 @@ def test_the_forecast_names_each_drive_and_the_sum(fresh: Project) -> None:
 
 def test_a_drive_that_is_measured_already_is_not_in_the_forecast(fresh: Project) -> None:
     values = {"drives": ["c400", "ssdsc2kg480g7"], "repetitions": 1}
-    cells = load(fresh.root, values)
+    cells = load_cells(fresh.root, values)
     touch(fresh, cells.raw_files(cells.of_study("tiny", "c400")))
     assert "c400" not in text(fresh, **values)
     touch(fresh, cells.raw_files(cells.of_study("tiny")))
@@ -76,8 +76,8 @@ def test_a_drive_that_no_configured_study_names_has_nothing_to_measure(fresh: Pr
     study = yaml.safe_load((fresh.root / "config/studies/tiny.yaml").read_text())
     other = {**study, "experiments": {"initial": {**study["experiments"]["initial"], "drives": ["ssdsc2kg480g7"]}}}
     (fresh.root / "config/studies/other.yaml").write_text(yaml.safe_dump(other))
-    cells = load(fresh.root, {"drives": ["c400", "ssdsc2kg480g7"], "studies": ["other"]})
-    assert "c400: named by no experiment of other: nothing to measure" in forecast.text(cells)
+    cells = load_cells(fresh.root, {"drives": ["c400", "ssdsc2kg480g7"], "studies": ["other"]})
+    assert "c400: named by no experiment of other: nothing to measure" in forecast.forecast_text(cells)
     assert {cell.drive for cell in cells.of_study("other")} == {"ssdsc2kg480g7"}
 
 

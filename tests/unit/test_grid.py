@@ -13,13 +13,13 @@ from iopatterns.configuration import config, grid, iologs, kinds
 from iopatterns.measuring import fio
 from iopatterns.raw import cells
 
-BASE = config.load(fixture_root(), {"drives": ["scratch"]})
+BASE = config.load_config(fixture_root(), {"drives": ["scratch"]})
 FIO: dict[str, int | str] = {"ioengine": "sync", "direct": 1}
 
 
 def expand(vary: dict[str, list[Any]], fio: dict[str, Any] = FIO, **changes: Any) -> list[grid.Cell]:
-    study: config.Study = {"title": "", "source": "", "fio": fio, "experiments": {"one": {"vary": vary}}}
-    return list(grid.expand(replace(BASE, studies={"study": study}, **changes), "study"))
+    study: config.StudyConfig = {"title": "", "source": "", "fio": fio, "experiments": {"one": {"vary": vary}}}
+    return list(grid.expand_grid(replace(BASE, studies={"study": study}, **changes), "study"))
 
 
 def names(*arguments: Any, **changes: Any) -> set[str]:
@@ -35,7 +35,7 @@ def test_all_combinations_of_levels_are_cells() -> None:
 
 
 def shipped(*drives: str) -> list[grid.Cell]:
-    return list(grid.expand(config.load(fixture_root(), {"drives": list(drives)}), "tiny"))
+    return list(grid.expand_grid(config.load_config(fixture_root(), {"drives": list(drives)}), "tiny"))
 
 
 def test_an_experiment_runs_on_the_drives_that_it_names() -> None:
@@ -67,14 +67,14 @@ def test_settings_stand_in_specification_and_name() -> None:
 
 
 def test_an_experiment_is_measured_for_as_long_as_it_needs_and_no_shorter_than_the_others() -> None:
-    experiments: dict[str, config.Experiment] = {
+    experiments: dict[str, config.ExperimentConfig] = {
         "long": {"runtime": "20 s", "vary": {"rw": ["write"], "bs": ["4k"]}},
         "short": {"runtime": "1 ms", "vary": {"rw": ["read"], "bs": ["4k"]}},
         "usual": {"vary": {"rw": ["randread"], "bs": ["4k"]}},
     }
-    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": experiments}
+    study: config.StudyConfig = {"title": "", "source": "", "fio": FIO, "experiments": experiments}
     conf = replace(BASE, studies={"study": study}, runtime_ms=1000)
-    cells_of = {cell.experiments[0]: cell.specification["runtime_ms"] for cell in grid.expand(conf, "study")}
+    cells_of = {cell.experiments[0]: cell.specification["runtime_ms"] for cell in grid.expand_grid(conf, "study")}
     assert cells_of == {"long": 20_000, "short": 1000, "usual": 1000}
 
 
@@ -91,14 +91,14 @@ def test_a_study_may_say_over_how_long_fio_takes_each_rate() -> None:
 
 
 def test_regions_give_each_job_a_part_of_the_file_of_its_own() -> None:
-    experiment: config.Experiment = {"regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [1, 4]}}
-    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
+    experiment: config.ExperimentConfig = {"regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [1, 4]}}
+    study: config.StudyConfig = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
     conf = replace(BASE, studies={"study": study}, file_size_bytes=10 * 2**20)
-    for cell in grid.expand(conf, "study"):
+    for cell in grid.expand_grid(conf, "study"):
         assert cell.specification["fio"]["size"] == cell.specification["fio"]["offset_increment"] == 2 * 2**20
     experiment["vary"]["numjobs"] = [8]
     with pytest.raises(grid.GridError, match="8 jobs need as many regions"):
-        list(grid.expand(conf, "study"))
+        list(grid.expand_grid(conf, "study"))
 
 
 def test_added_level_adds_its_cells_and_changes_no_other() -> None:
@@ -118,12 +118,12 @@ def test_order_of_options_does_not_matter() -> None:
 
 
 def test_same_point_in_two_experiments_is_one_cell() -> None:
-    experiments: dict[str, config.Experiment] = {
+    experiments: dict[str, config.ExperimentConfig] = {
         "one": {"vary": {"rw": ["read"], "bs": ["4k"]}},
         "two": {"vary": {"rw": ["read"], "bs": ["4k", "8k"]}},
     }
-    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": experiments}
-    assert len(list(grid.expand(replace(BASE, studies={"study": study}), "study"))) == 2
+    study: config.StudyConfig = {"title": "", "source": "", "fio": FIO, "experiments": experiments}
+    assert len(list(grid.expand_grid(replace(BASE, studies={"study": study}), "study"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_block_larger_than_the_file_is_refused() -> None:
 
 
 def test_study_can_have_its_own_number_of_repetitions() -> None:
-    study: config.Study = {**BASE.studies["tiny"], "repetitions": 3}
+    study: config.StudyConfig = {**BASE.studies["tiny"], "repetitions": 3}
     assert grid.repetitions(BASE, "tiny") == 10
     assert grid.repetitions(replace(BASE, studies={"tiny": study}), "tiny") == 3
 
@@ -239,17 +239,17 @@ def test_jobs_that_are_set_apart_stay_in_the_file() -> None:
 
 
 def test_an_offset_within_regions_makes_each_smaller() -> None:
-    experiment: config.Experiment = {
+    experiment: config.ExperimentConfig = {
         "regions": 4,
         "fio": {"offset": 512},
         "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [4]},
     }
-    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
-    (cell,) = grid.expand(replace(BASE, studies={"study": study}, file_size_bytes=2**24), "study")
+    study: config.StudyConfig = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
+    (cell,) = grid.expand_grid(replace(BASE, studies={"study": study}, file_size_bytes=2**24), "study")
     assert (cell.specification["fio"]["size"], cell.specification["fio"]["offset_increment"]) == (3 * 2**20, 2**22)
     experiment["fio"] = {"size": "1m"}
     with pytest.raises(grid.GridError, match="regions says already how much"):
-        list(grid.expand(replace(BASE, studies={"study": study}), "study"))
+        list(grid.expand_grid(replace(BASE, studies={"study": study}), "study"))
 
 
 @given(
@@ -299,10 +299,10 @@ def test_what_cannot_be_done_or_has_no_effect_is_refused(vary: dict[str, list[An
     assert expected in refused({"bs": ["4k"], **vary})
 
 
-OWN_LOG = iologs.Log([iologs.Request(0, "read", 0, 512), iologs.Request(0, "write", 8192, 16384)], "0" * 64)
+OWN_LOG = iologs.IoLog([iologs.LogRequest(0, "read", 0, 512), iologs.LogRequest(0, "write", 8192, 16384)], "0" * 64)
 
 
-def with_log(log: iologs.Log, vary: dict[str, list[Any]] | None = None, **changes: Any) -> grid.Cell:
+def with_log(log: iologs.IoLog, vary: dict[str, list[Any]] | None = None, **changes: Any) -> grid.Cell:
     (cell,) = expand(
         {"read_iolog": ["data/traces/x.iolog"], **(vary or {})}, iologs={"data/traces/x.iolog": log}, **changes
     )
@@ -322,7 +322,7 @@ def test_another_content_of_a_log_is_another_cell() -> None:
 
 
 def test_a_log_that_needs_more_than_the_file_is_refused() -> None:
-    long = replace(OWN_LOG, requests=[iologs.Request(0, "read", 2**30, 512)])
+    long = replace(OWN_LOG, requests=[iologs.LogRequest(0, "read", 2**30, 512)])
     with pytest.raises(grid.GridError, match=r"x\.iolog goes up to byte 1073742336, and the file .* has 1073741824"):
         with_log(long)
     with pytest.raises(grid.GridError, match="read_iolog and offset do not go together"):
@@ -338,7 +338,7 @@ def test_a_replay_that_writes_never_counts_as_reading() -> None:
 
 # ---- On which drives a study runs
 
-TWO_SOURCES: dict[str, kinds.Resolved] = {
+TWO_SOURCES: dict[str, kinds.ResolvedEntry] = {
     "theirs": {"kind": "file", "path": "a"},
     "others": {"kind": "file", "path": "b"},
     "own": {"kind": "file", "path": "c"},
@@ -351,10 +351,10 @@ def drives_of_study(*named: list[str] | None) -> list[list[str]]:
     bodies: dict[str, Any] = {
         f"e{number}": {"vary": vary, **({"drives": each} if each else {})} for number, each in enumerate(named)
     }
-    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": bodies}
+    study: config.StudyConfig = {"title": "", "source": "", "fio": FIO, "experiments": bodies}
     sources = frozenset({"theirs", "others"})
     conf = replace(BASE, studies={"study": study}, drives=TWO_SOURCES, source_drives=sources)
-    return [grid.drives_of(conf, "study", experiment) for experiment in bodies]
+    return [grid.drives_of_experiment(conf, "study", experiment) for experiment in bodies]
 
 
 def test_a_drive_of_any_source_runs_only_where_it_is_named_and_your_own_everywhere() -> None:
@@ -367,13 +367,17 @@ def test_a_drive_of_any_source_runs_only_where_it_is_named_and_your_own_everywhe
 
 # ---- Replays of traces
 
-TWINS = config.load(fixture_root(), {"drives": ["c400"]})
+TWINS = config.load_config(fixture_root(), {"drives": ["c400"]})
 
 
 def replays(root: Path, trace: str, vary: dict[str, list[Any]], base: config.Config = TWINS) -> list[grid.Cell]:
-    experiment: config.Experiment = {"vary": vary, "replay": {"trace": trace, "phase": "run"}, "drives": [*base.drives]}
-    study: config.Study = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
-    return list(grid.expand(replace(base, root=root, studies={"study": study}), "study"))
+    experiment: config.ExperimentConfig = {
+        "vary": vary,
+        "replay": {"trace": trace, "phase": "run"},
+        "drives": [*base.drives],
+    }
+    study: config.StudyConfig = {"title": "", "source": "", "fio": FIO, "experiments": {"one": experiment}}
+    return list(grid.expand_grid(replace(base, root=root, studies={"study": study}), "study"))
 
 
 def test_a_cell_replays_the_trace_of_its_levels_and_lasts_as_long_as_that(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from iopatterns.analysis.collect import doubts_of
+from iopatterns.analysis.collect import count_doubts
 from iopatterns.measuring import health
 from iopatterns.raw.records import Health
 from iopatterns.raw.tuning_steps import CommandResult
@@ -133,14 +133,14 @@ HEALTHY = {
 )
 def test_doubts_are_those_of_the_words(before: dict[str, Any], after: dict[str, Any], doubts: list[str]) -> None:
     states = [cast(Health, {**HEALTHY, **each}) for each in (before, after)]
-    assert health.doubts(states[0], states[1]) == doubts
+    assert health.health_doubts(states[0], states[1]) == doubts
 
 
 def test_health_that_is_had_only_afterwards_is_still_judged() -> None:
     unknown: Health = {"not available": "no answer within 30 s"}
     hot = cast(Health, {**HEALTHY, "temperature_c": 71})
-    assert health.doubts(unknown, hot) == ["drive at its warning temperature"]
-    assert health.doubts(hot, unknown) == []
+    assert health.health_doubts(unknown, hot) == ["drive at its warning temperature"]
+    assert health.health_doubts(hot, unknown) == []
 
 
 def test_newer_firmware_is_a_doubt_about_what_came_after_it() -> None:
@@ -149,4 +149,4 @@ def test_newer_firmware_is_a_doubt_about_what_came_after_it() -> None:
         return {"started": f"2026-01-0{day}T00:00:00.000+00:00", "drive": drive, "doubts": ["a busy machine"]}
 
     real = [sidecar(3, "2"), sidecar(1, "1"), sidecar(2, "1"), sidecar(4, "2"), sidecar(1, "9", "other")]
-    assert doubts_of(real) == {"a busy machine": 5, "other firmware than at first": 2}
+    assert count_doubts(real) == {"a busy machine": 5, "other firmware than at first": 2}

@@ -14,20 +14,20 @@ from iopatterns.configuration import iologs
 MIB = 2**20
 
 
-def made(options: dict[str, Any], randseed: int = 7, runtime_ms: int = 1000) -> Sequence[iologs.Request]:
+def made(options: dict[str, Any], randseed: int = 7, runtime_ms: int = 1000) -> Sequence[iologs.LogRequest]:
     specification: Any = {
         "runtime_ms": runtime_ms,
         "drive": {"file_size_bytes": 8 * MIB},
         "fio": {"bs": 4096, **options},
     }
-    requests = iologs.requests_of(specification, None, randseed, runtime_ms)
+    requests = iologs.replayed_requests(specification, None, randseed, runtime_ms)
     assert requests is not None
     return requests
 
 
 def test_a_cell_whose_requests_fio_makes_has_no_log() -> None:
     specification: Any = {"fio": {"rw": "randread", "bs": 4096}}
-    assert iologs.requests_of(specification, None, 7, 1000) is None
+    assert iologs.replayed_requests(specification, None, 7, 1000) is None
 
 
 def test_partitions_take_turns_and_each_is_sequential() -> None:
@@ -101,13 +101,15 @@ def log(folder: Path, *lines: str, version: int = 2) -> Path:
 
 def test_a_log_of_fio_s_is_read(tmp_path: Path) -> None:
     lines = ["/dev/sdz add", "/dev/sdz open", "/dev/sdz write 4096 8192", "/dev/sdz read 0 512", "/dev/sdz close"]
-    found = iologs.read(log(tmp_path, *lines))
-    assert found.requests == [iologs.Request(0, "write", 4096, 8192), iologs.Request(0, "read", 0, 512)]
+    found = iologs.load_iolog(log(tmp_path, *lines))
+    assert found.requests == [iologs.LogRequest(0, "write", 4096, 8192), iologs.LogRequest(0, "read", 0, 512)]
     assert (found.rw, found.largest_bytes, found.end_bytes) == ("randrw", 8192, 12288)
 
 
 def test_times_count_from_the_first_request(tmp_path: Path) -> None:
-    found = iologs.read(log(tmp_path, "7 a add", "100 a read 0 512", "350 a sync 0 0", "400 a read 512 512", version=3))
+    found = iologs.load_iolog(
+        log(tmp_path, "7 a add", "100 a read 0 512", "350 a sync 0 0", "400 a read 512 512", version=3)
+    )
     assert [request.time_us for request in found.requests] == [0, 250, 300]
 
 
@@ -123,7 +125,7 @@ def test_times_count_from_the_first_request(tmp_path: Path) -> None:
     ],
 )
 def test_only_a_log_of_reads_alone_counts_as_reading(tmp_path: Path, actions: list[str], rw: str) -> None:
-    assert iologs.read(log(tmp_path, *(f"a {action} 0 512" for action in actions))).rw == rw
+    assert iologs.load_iolog(log(tmp_path, *(f"a {action} 0 512" for action in actions))).rw == rw
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def test_a_log_that_cannot_be_replayed_is_refused(
     tmp_path: Path, version: int, lines: list[str], expected: str
 ) -> None:
     with pytest.raises(iologs.IologError) as caught:
-        iologs.read(log(tmp_path, *lines, version=version))
+        iologs.load_iolog(log(tmp_path, *lines, version=version))
     assert f"{tmp_path / 'x.iolog'}: " in str(caught.value)
     assert expected in str(caught.value)
 
@@ -160,25 +162,25 @@ def test_a_log_that_cannot_be_replayed_is_refused(
 def test_another_file_is_no_log(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.iolog").write_bytes(content)
     with pytest.raises(iologs.IologError, match=r"x\.iolog: (line 1|cannot be read)"):
-        iologs.read(tmp_path / "x.iolog")
+        iologs.load_iolog(tmp_path / "x.iolog")
 
 
 def test_what_comes_after_the_runtime_is_left_out_for_fio_would_wait_for_it(tmp_path: Path) -> None:
-    own = iologs.read(log(tmp_path, *(f"{second * 1_000_000} a read 0 512" for second in range(3)), version=3))
+    own = iologs.load_iolog(log(tmp_path, *(f"{second * 1_000_000} a read 0 512" for second in range(3)), version=3))
     fio = {"rw": own.rw, "bs": 512, "read_iolog": "x.iolog"}
     specification: Any = {"fio": fio}
-    found = iologs.requests_of(specification, own, 7, 1500)
+    found = iologs.replayed_requests(specification, own, 7, 1500)
     assert found is not None
     assert len(found) == 2
     fio["replay_no_stall"] = 1
-    assert iologs.requests_of(specification, own, 7, 1500) == own.requests
+    assert iologs.replayed_requests(specification, own, 7, 1500) == own.requests
 
 
 @settings(deadline=None)
 @given(
     st.lists(
         st.builds(
-            iologs.Request,
+            iologs.LogRequest,
             st.integers(0, 10**9),
             st.sampled_from(["read", "write", "sync"]),
             st.integers(0, 2**40),
@@ -187,10 +189,12 @@ def test_what_comes_after_the_runtime_is_left_out_for_fio_would_wait_for_it(tmp_
         min_size=1,
     )
 )
-def test_what_is_written_reads_back(tmp_path_factory: pytest.TempPathFactory, requests: list[iologs.Request]) -> None:
+def test_what_is_written_reads_back(
+    tmp_path_factory: pytest.TempPathFactory, requests: list[iologs.LogRequest]
+) -> None:
     requests = sorted(requests, key=lambda request: request.time_us)
     requests = [request._replace(time_us=request.time_us - requests[0].time_us) for request in requests]
     path = tmp_path_factory.mktemp("log") / "x.iolog"
-    path.write_text(iologs.text(requests))
-    if iologs.moved(requests):
-        assert iologs.read(path).requests == requests
+    path.write_text(iologs.iolog_text(requests))
+    if iologs.count_transfers(requests):
+        assert iologs.load_iolog(path).requests == requests

@@ -14,7 +14,7 @@ from iopatterns.twin import models
 
 PACKAGE = ROOT / "src/iopatterns"
 TABLE = PACKAGE / "configuration/kinds.py"
-ENTRIES: list[kinds.Entry] = [
+ENTRIES: list[kinds.DriveEntry] = [
     {"kind": "twin", "model": "c400"},
     {"kind": "file", "path": "a"},
     {"kind": "block", "path": "/dev/x", "serial": "S"},
@@ -25,7 +25,7 @@ ENTRIES: list[kinds.Entry] = [
 def names_of_kinds(node: ast.AST) -> set[str]:
     """Return the kinds named in an expression."""
     texts = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
-    return {text for text in texts if isinstance(text, str) and text in kinds.KINDS}
+    return {text for text in texts if isinstance(text, str) and text in kinds.DRIVE_KINDS}
 
 
 def knows_kinds(text: str) -> list[int]:
@@ -71,7 +71,7 @@ def test_only_the_table_and_the_drives_know_a_kind_by_its_name() -> None:
 
 
 # Of typst and of notebooks: the field `kind` of something beside an operator that compares, or its name in quotes
-_NAMED = "|".join(f'"{name}"' for name in kinds.KINDS)
+_NAMED = "|".join(f'"{name}"' for name in kinds.DRIVE_KINDS)
 _COMPARED = re.compile(rf'\bkind"?\)?\s*(==|!=|in\b|not in\b)|(==|!=)\s*({_NAMED})|({_NAMED})\s*(==|!=)')
 
 
@@ -93,20 +93,20 @@ def test_the_paper_and_the_notebooks_know_no_kind_by_its_name() -> None:
     assert {name: found[0] for name, text in texts.items() if (found := _COMPARED.search(text))} == {}
 
 
-@pytest.mark.parametrize("kind", kinds.KINDS.values(), ids=lambda kind: kind.name)
-def test_an_entry_has_the_kind_under_which_the_table_has_it(kind: kinds.Kind) -> None:
+@pytest.mark.parametrize("kind", kinds.DRIVE_KINDS.values(), ids=lambda kind: kind.name)
+def test_an_entry_has_the_kind_under_which_the_table_has_it(kind: kinds.DriveKind) -> None:
     assert get_args(get_type_hints(kind.entry)["kind"]) == (kind.name,)
-    assert get_args(kinds.Entry)[list(kinds.KINDS).index(kind.name)] is kind.entry
+    assert get_args(kinds.DriveEntry)[list(kinds.DRIVE_KINDS).index(kind.name)] is kind.entry
 
 
 def test_needed_keys_stand_in_the_order_of_the_entry() -> None:
-    needed = {name: kind.needed for name, kind in kinds.KINDS.items()}
+    needed = {name: kind.needed for name, kind in kinds.DRIVE_KINDS.items()}
     assert needed == {"twin": ["model"], "file": ["path"], "block": ["path", "serial"], "archive": ["path"]}
 
 
 def test_the_schema_has_a_property_for_each_key_of_each_kind_and_no_other() -> None:
-    properties = schemas.load(ROOT, "drives")["additionalProperties"]["properties"]
-    assert set(properties) == set().union(*(kind.allowed for kind in kinds.KINDS.values()))
+    properties = schemas.load_schema(ROOT, "drives")["additionalProperties"]["properties"]
+    assert set(properties) == set().union(*(kind.allowed for kind in kinds.DRIVE_KINDS.values()))
 
 
 def test_a_drive_is_simulated_archived_or_one_of_this_machine() -> None:
@@ -116,12 +116,12 @@ def test_a_drive_is_simulated_archived_or_one_of_this_machine() -> None:
 
 
 def test_a_real_drive_is_filled_or_may_be_preconditioned() -> None:
-    for kind in kinds.KINDS.values():
+    for kind in kinds.DRIVE_KINDS.values():
         assert kind.is_filled + kind.is_preconditioned == kind.is_real
 
 
 def test_every_kind_that_is_measured_here_can_be_opened() -> None:
-    about = {"name": "x", "file_size_bytes": 2**20, "model_digest": models.load("c400").digest}
+    about = {"name": "x", "file_size_bytes": 2**20, "model_digest": models.load_model("c400").digest}
     for entry in ENTRIES:
         if not kinds.is_archived(entry):
             specification: Any = {"drive": {**about, **entry}, "fio": {"rw": "read"}}

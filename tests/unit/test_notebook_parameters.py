@@ -12,9 +12,9 @@ from support import FIXTURE
 
 from iopatterns.workflow.notebooks import (
     NotebookError,
-    execute,
+    declared_notebook_parameters,
+    execute_notebook,
     from_root,
-    parameters_of,
     project_root,
     require_outputs,
 )
@@ -71,7 +71,7 @@ def test_a_wrong_parameter_is_told_before_anything_is_executed(
     monkeypatch.setitem(sys.modules, "papermill", None)  # so that importing it fails
     path = notebook(project)
     with pytest.raises(NotebookError) as caught:
-        execute(path, project / "executed.ipynb", {"path": "x"} | given)
+        execute_notebook(path, project / "executed.ipynb", {"path": "x"} | given)
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
     assert not (project / "executed.ipynb").exists()
@@ -79,11 +79,11 @@ def test_a_wrong_parameter_is_told_before_anything_is_executed(
 
 def test_a_parameter_without_a_default_must_be_given(project: Path) -> None:
     with pytest.raises(NotebookError, match="the parameter 'path' must be given"):
-        execute(notebook(project), project / "executed.ipynb", {})
+        execute_notebook(notebook(project), project / "executed.ipynb", {})
 
 
 def test_declared_parameters_are_those_of_the_cell() -> None:
-    declared = parameters_of(FIXTURE / "notebooks/tiny.ipynb")
+    declared = declared_notebook_parameters(FIXTURE / "notebooks/tiny.ipynb")
     assert list(declared) == [
         "measurements",
         "tuning",
@@ -111,22 +111,22 @@ def test_declared_parameters_are_those_of_the_cell() -> None:
 )
 def test_a_parameters_cell_that_declares_nothing_is_refused(project: Path, cell: str, message: str) -> None:
     with pytest.raises(NotebookError, match=message):
-        parameters_of(notebook(project, parameters=cell))
+        declared_notebook_parameters(notebook(project, parameters=cell))
 
 
 def test_a_notebook_without_a_parameters_cell_is_refused(project: Path) -> None:
     path = project / "none.ipynb"
     nbformat.write(new_notebook(cells=[new_code_cell("1")]), path)
     with pytest.raises(NotebookError, match="0 cells are tagged 'parameters'"):
-        parameters_of(path)
+        declared_notebook_parameters(path)
 
 
 def test_a_file_that_is_no_notebook_is_named(project: Path) -> None:
     (project / "broken.ipynb").write_text("{")
     with pytest.raises(NotebookError, match=r"broken\.ipynb: not a notebook"):
-        parameters_of(project / "broken.ipynb")
+        declared_notebook_parameters(project / "broken.ipynb")
     with pytest.raises(NotebookError, match=r"missing\.ipynb: there is no such notebook"):
-        parameters_of(project / "missing.ipynb")
+        declared_notebook_parameters(project / "missing.ipynb")
 
 
 def test_parameters_arrive_with_their_types_and_paths_start_at_the_project(project: Path) -> None:
@@ -137,15 +137,15 @@ def test_parameters_arrive_with_their_types_and_paths_start_at_the_project(proje
     here = "from pathlib import Path; print((Path.cwd() / 'Snakefile').is_file())"
     path = notebook(project, show, where, here)
     given = {"path": "a {b}", "confidence": 1, "sizes": [4096, 28672], "levels": [1, 0.5], "title": 'a "b"'}
-    executed = execute(path, project / "a {b}" / "executed.ipynb", given)
+    executed = execute_notebook(path, project / "a {b}" / "executed.ipynb", given)
     assert outputs(executed) == ["[1.0, 10, [4096, 28672], [1.0, 0.5], 'a \"b\"', False]\n", "results\n", "True\n"]
 
 
 @pytest.mark.slow
 def test_two_executions_leave_the_same_bytes_and_no_path_of_the_machine(project: Path) -> None:
     path = notebook(project, "print(count)")
-    first = execute(path, project / "one" / "executed.ipynb", {"path": "x"})
-    second = execute(path, project / "two" / "executed.ipynb", {"path": "x"})
+    first = execute_notebook(path, project / "one" / "executed.ipynb", {"path": "x"})
+    second = execute_notebook(path, project / "two" / "executed.ipynb", {"path": "x"})
     assert first.read_bytes() == second.read_bytes()
     assert str(project) not in first.read_text()
     assert [file.name for file in first.parent.iterdir()] == ["executed.ipynb"]
@@ -154,7 +154,7 @@ def test_two_executions_leave_the_same_bytes_and_no_path_of_the_machine(project:
 def test_a_failing_cell_is_told_in_one_line_and_leaves_its_traceback(project: Path) -> None:
     path = notebook(project, "# why\nraise ValueError('the first line\\nthe second')", "print('after')")
     with pytest.raises(NotebookError) as caught:
-        execute(path, project / "executed.ipynb", {"path": "x"})
+        execute_notebook(path, project / "executed.ipynb", {"path": "x"})
     assert str(caught.value) == f"{path}: cell 3 (# why) failed: ValueError: the first line"
     cells = nbformat.read(project / "executed.ipynb", as_version=4).cells
     errors = [out for cell in cells for out in cell.get("outputs", []) if out.output_type == "error"]
@@ -167,7 +167,7 @@ def test_a_failing_cell_is_told_in_one_line_and_leaves_its_traceback(project: Pa
 def test_a_cell_that_takes_too_long_is_an_error(project: Path) -> None:
     path = notebook(project, "import time; time.sleep(60)")
     with pytest.raises(NotebookError, match="not executed: A cell timed out"):
-        execute(path, project / "executed.ipynb", {"path": "x"}, timeout_s=1)
+        execute_notebook(path, project / "executed.ipynb", {"path": "x"}, timeout_s=1)
 
 
 def test_the_project_is_found_from_its_root_and_from_below(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

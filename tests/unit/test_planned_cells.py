@@ -8,7 +8,7 @@ import yaml
 from support import ROOT, Project, copy_project
 
 from iopatterns.configuration.grid import GridError
-from iopatterns.workflow.planned_cells import Completion, StopReason, load
+from iopatterns.workflow.planned_cells import Completion, StopReason, load_cells
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def fresh(tmp_path: Path) -> Project:
 
 
 def folders(project: Project, study: str, **values: object) -> set[str]:
-    return {cell.folder for cell in load(project.root, values).of_study(study)}
+    return {cell.folder for cell in load_cells(project.root, values).of_study(study)}
 
 
 def test_a_study_without_a_cell_names_its_drives(fresh: Project) -> None:
@@ -26,18 +26,18 @@ def test_a_study_without_a_cell_names_its_drives(fresh: Project) -> None:
         body["drives"] = ["ssdsc2kg480g7"]
     (fresh.root / "config/studies/other.yaml").write_text(yaml.safe_dump(study))
     with pytest.raises(GridError, match=r"none has a cell of the study other\. Add one of those .* \(ssdsc2kg480g7\)"):
-        load(fresh.root, {"drives": ["c400"], "studies": ["tiny", "other"]})
+        load_cells(fresh.root, {"drives": ["c400"], "studies": ["tiny", "other"]})
     (fresh.root / "config/studies/other.yaml").write_text(
         yaml.safe_dump({**study, "experiments": {"e": {"vary": {"rw": ["read"], "bs": ["4k"]}}}})
     )
     with pytest.raises(GridError, match=r"none has a cell of the study other\. Name drives in its file"):
-        load(fresh.root, {"drives": ["c400"], "studies": ["other"]})
+        load_cells(fresh.root, {"drives": ["c400"], "studies": ["other"]})
 
 
 def test_a_twin_under_a_name_of_your_own_gets_every_study(fresh: Project) -> None:
     fresh.edit("config/drives.yaml", **{"my-c400": {"kind": "twin", "model": "c400"}})
     studies = sorted(path.stem for path in (ROOT / "config/studies").glob("*.yaml"))
-    cells = load(fresh.root, {"drives": ["my-c400"], "studies": studies, "file_size": "1 GiB", "runtime": "1 s"})
+    cells = load_cells(fresh.root, {"drives": ["my-c400"], "studies": studies, "file_size": "1 GiB", "runtime": "1 s"})
     for study in studies:
         asked = {name for cell in cells.of_study(study) for name in cell.experiments}
         assert asked == set(cells.config.studies[study]["experiments"])
@@ -70,11 +70,11 @@ def test_a_changed_log_changes_its_cell_alone(fresh: Project) -> None:
 
 def test_a_cell_is_finished_at_the_number_of_its_study_or_of_the_configuration(fresh: Project) -> None:
     values = {"drives": ["c400"], "repetitions": 3}
-    before = load(fresh.root, values)
+    before = load_cells(fresh.root, values)
     assert set(before.completions.values()) == {Completion(3, StopReason.CONFIGURATION)}
     assert before.own_repetitions() == {}
     fresh.edit("config/studies/tiny.yaml", repetitions=5)
-    after = load(fresh.root, values)
+    after = load_cells(fresh.root, values)
     assert set(after.completions.values()) == {Completion(5, StopReason.STUDY)}
     assert after.own_repetitions() == {"tiny": 5}
     cells = after.of_study("tiny")
@@ -97,7 +97,7 @@ def test_the_last_raw_file_of_a_cell_is_declared_and_each_that_is_missing_or_new
     oldest_first: list[str], declared: list[str], fresh: Project
 ) -> None:
     values = {"drives": ["c400"], "repetitions": 4, "runtime": "10 ms"}
-    before = load(fresh.root, values)
+    before = load_cells(fresh.root, values)
     raws = before.raw_files(before.of_study("tiny"))
     first, others = Path(raws[0]).parent, [raw for raw in raws[4:] if raw.endswith("/04.json")]
     for second, name in enumerate(oldest_first, start=1):
@@ -105,7 +105,7 @@ def test_the_last_raw_file_of_a_cell_is_declared_and_each_that_is_missing_or_new
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         os.utime(path, (second, second))
-    after = load(fresh.root, values)
+    after = load_cells(fresh.root, values)
     outputs = after.declared_outputs(after.of_study("tiny"))
     assert outputs == [f"{first}/{name}.json" for name in declared] + others
     assert after.raw_files(after.of_files(outputs)) == raws

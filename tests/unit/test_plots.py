@@ -27,16 +27,16 @@ from iopatterns.analysis.plots import (
     bandwidth_figure,
     curves_figure,
     heat_map,
-    level_panels,
-    save,
+    panels_by_level,
+    save_figure,
     write_png,
 )
-from iopatterns.analysis.published import load
+from iopatterns.analysis.published import load_values
 from iopatterns.analysis.quantities import QuantityError
 
 pytestmark = pytest.mark.slow  # some eighty figures together
 
-PUBLISHED = load(FIXTURE / "data/published/tiny").query("experiment == 'initial'")
+PUBLISHED = load_values(FIXTURE / "data/published/tiny").query("experiment == 'initial'")
 HOLLOW = "#00000000"
 WHITE = "#ffffffff"
 MEANS = {"read": 300.0, "randread": 150.0, "write": 200.0, "randwrite": 180.0}
@@ -163,7 +163,7 @@ def test_a_cell_without_an_interval_is_drawn_without_error_bars(tmp_path: Path) 
     once = summary("scratch").assign(low=math.nan, high=math.nan)
     figure = bandwidth_figure(once, PUBLISHED)
     assert len(shown(figure)["scratch\nmeasured"]) == 4
-    assert all(path.stat().st_size > 5000 for path in save(figure, tmp_path / "figure"))
+    assert all(path.stat().st_size > 5000 for path in save_figure(figure, tmp_path / "figure"))
 
 
 def test_the_lowest_panel_of_each_column_names_the_workloads() -> None:
@@ -179,17 +179,17 @@ def test_a_figure_is_as_wide_as_the_report_s_text() -> None:
 
 @pytest.mark.slow
 def test_the_same_data_give_the_same_bytes_whatever_the_user_s_settings(tmp_path: Path) -> None:
-    first = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
+    first = save_figure(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
     with mpl.rc_context({"font.size": 30, "svg.hashsalt": "other", "svg.fonttype": "none", "savefig.dpi": 50}):
-        second = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "two")
+        second = save_figure(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "two")
     assert [path.suffix for path in first] == [".svg", ".png"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
 @pytest.mark.slow
 def test_other_data_give_other_bytes(tmp_path: Path) -> None:
-    first = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
-    second = save(bandwidth_figure(summary("scratch", half=30.0), PUBLISHED), tmp_path / "two")
+    first = save_figure(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
+    second = save_figure(bandwidth_figure(summary("scratch", half=30.0), PUBLISHED), tmp_path / "two")
     assert all(one.read_bytes() != two.read_bytes() for one, two in zip(first, second, strict=True))
 
 
@@ -205,15 +205,15 @@ def test_a_png_has_as_many_dots_an_inch_as_are_asked_for_and_the_figure_keeps_it
 
 def test_a_saved_figure_keeps_its_layout(tmp_path: Path) -> None:
     figure = bandwidth_figure(summary("scratch"), PUBLISHED)
-    save(figure, tmp_path / "one")
+    save_figure(figure, tmp_path / "one")
     places = [axes.get_position().bounds for axes in figure.axes]
-    save(figure, tmp_path / "two")
+    save_figure(figure, tmp_path / "two")
     assert [axes.get_position().bounds for axes in figure.axes] == places
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
 def test_files_hold_neither_dates_nor_versions(tmp_path: Path) -> None:
-    svg, png = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "figure")
+    svg, png = save_figure(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "figure")
     text = svg.read_text()
     assert not re.search(r"<dc:date>|<dc:creator>|\d{4}-\d\d-\d\dT", text)
     assert mpl.__version__ not in text
@@ -370,7 +370,7 @@ def test_a_panel_without_rows_and_note_says_that_it_was_not_measured() -> None:
 def test_a_figure_of_panels_without_rows_has_no_legend_and_can_be_saved(tmp_path: Path) -> None:
     figure = curves_figure([Panel("one", curve_rows()), Panel("two", curve_rows())], "bs_bytes", columns=2)
     assert figure.legends == []
-    assert all(path.is_file() for path in save(figure, tmp_path / "figure"))
+    assert all(path.is_file() for path in save_figure(figure, tmp_path / "figure"))
 
 
 def test_x_of_curves_is_logarithmic_and_names_its_powers_of_two_in_kib() -> None:
@@ -464,15 +464,17 @@ def test_the_legend_of_curves_with_variants_stays_inside_the_figure() -> None:
 @pytest.mark.slow
 def test_the_same_curves_give_the_same_bytes_whatever_the_user_s_settings(tmp_path: Path) -> None:
     panels = [Panel("one", variants("cfq", "none"), source_values(read=250.0)), Panel("two", curve_rows())]
-    first = save(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "one")
+    first = save_figure(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "one")
     with mpl.rc_context({"font.size": 30, "svg.hashsalt": "other", "lines.linewidth": 9}):
-        second = save(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "two")
+        second = save_figure(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "two")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
 def test_other_curves_give_other_bytes(tmp_path: Path) -> None:
-    first = save(curves_figure([Panel("one", curve_rows(4096))], "bs_bytes", columns=1), tmp_path / "one")
-    second = save(curves_figure([Panel("one", curve_rows(4096, half=20.0))], "bs_bytes", columns=1), tmp_path / "two")
+    first = save_figure(curves_figure([Panel("one", curve_rows(4096))], "bs_bytes", columns=1), tmp_path / "one")
+    second = save_figure(
+        curves_figure([Panel("one", curve_rows(4096, half=20.0))], "bs_bytes", columns=1), tmp_path / "two"
+    )
     assert all(one.read_bytes() != two.read_bytes() for one, two in zip(first, second, strict=True))
 
 
@@ -673,14 +675,14 @@ NOTHING_PUBLISHED = printed_values().iloc[:0]
 def test_there_is_a_panel_for_each_drive_and_level_of_all_factors_but_that_with_the_most(
     levels: dict[str, list[object]], by: list[str], x: str, titles: list[str]
 ) -> None:
-    found, panels = level_panels(cells(**levels), by, "iops", NOTHING_PUBLISHED)
+    found, panels = panels_by_level(cells(**levels), by, "iops", NOTHING_PUBLISHED)
     assert (found, [panel.title for panel in panels]) == (x, titles)
     assert {panel.of for panel in panels} == {"iops"}
 
 
 def test_each_row_is_in_one_panel_and_each_panel_has_one_row_at_a_place() -> None:
     summary = cells(numjobs=[1, 2, 4], bs_bytes=[4096, 8192], set_DRA=[0, 1], drive=["a", "b"])
-    x, panels = level_panels(summary, ["numjobs", "set_DRA"], "iops", NOTHING_PUBLISHED)
+    x, panels = panels_by_level(summary, ["numjobs", "set_DRA"], "iops", NOTHING_PUBLISHED)
     assert sorted(index for panel in panels for index in panel.rows.index) == list(summary.index)
     assert all(not panel.rows[["rw", x]].duplicated().any() for panel in panels)
 
@@ -692,14 +694,14 @@ def published_of(panels: list[Panel]) -> list[list[float]]:
 def test_published_values_stand_in_the_panel_of_their_drive_and_levels() -> None:
     summary = cells(numjobs=[1, 2, 4], bs_bytes=[4096, 8192], drive=["d", "e"])
     values = printed_values(numjobs=[4], bs_bytes=[8192])
-    _, panels = level_panels(summary, ["numjobs"], "iops", values)
+    _, panels = panels_by_level(summary, ["numjobs"], "iops", values)
     assert [panel.title for panel in panels][1] == "d\nBlock size (KiB): 8"
     assert published_of(panels) == [[], [5.5], [], []]
 
 
 @pytest.mark.parametrize("columns", [{}, {"numjobs": [None]}], ids=["no column", "no level"])
 def test_published_values_that_name_no_level_have_no_place(columns: dict[str, list[object]]) -> None:
-    _, panels = level_panels(cells(numjobs=[1, 2]), ["numjobs"], "iops", printed_values(**columns))
+    _, panels = panels_by_level(cells(numjobs=[1, 2]), ["numjobs"], "iops", printed_values(**columns))
     assert published_of(panels) == [[]]
     assert curves_figure(panels, "numjobs", columns=1).axes
 

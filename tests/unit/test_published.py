@@ -6,9 +6,9 @@ import pytest
 import yaml
 from support import FIXTURE, ROOT
 
-from iopatterns.analysis.published import conditions, load, load_drives
+from iopatterns.analysis.published import load_source_drives, load_values, parse_conditions
 from iopatterns.configuration import drive_entries
-from iopatterns.configuration.factors import get
+from iopatterns.configuration.factors import find_factor
 from iopatterns.configuration.sources import VALUE_COLUMNS, PublishedError
 
 GOOD = {
@@ -35,14 +35,14 @@ def write(folder: Path, *rows: dict[str, str]) -> Path:
 
 
 def test_the_digits_stay_as_printed(tmp_path: Path) -> None:
-    row = load(write(tmp_path, GOOD)).iloc[0]
+    row = load_values(write(tmp_path, GOOD)).iloc[0]
     assert row["printed"] == "43.20"
     assert row["value"] == 43.2
 
 
 def test_a_number_about_no_drive_and_no_workload_is_valid(tmp_path: Path) -> None:
     row = GOOD | {"drive": "", "drive_key": "", "rw": "", "bs": "", "value": "93", "unit": "%", "quote": "near 93%"}
-    table = load(write(tmp_path, row | {"relation": "~", "quantity": "share"}))
+    table = load_values(write(tmp_path, row | {"relation": "~", "quantity": "share"}))
     assert table["bs_bytes"].isna().all()
 
 
@@ -62,49 +62,49 @@ def test_a_number_about_no_drive_and_no_workload_is_valid(tmp_path: Path) -> Non
 )
 def test_a_wrong_row_is_named_by_file_and_line(tmp_path: Path, change: dict[str, str], message: str) -> None:
     with pytest.raises(PublishedError) as caught:
-        load(write(tmp_path, GOOD | {"id": "first"}, GOOD | change))
+        load_values(write(tmp_path, GOOD | {"id": "first"}, GOOD | change))
     assert f"{tmp_path / 'values.csv'}, line 3: " in str(caught.value)
     assert message in str(caught.value)
 
 
 def test_a_number_printed_as_a_word_is_found_in_its_quote(tmp_path: Path) -> None:
     row = GOOD | {"value": "10", "unit": "executions", "quote": "an average of ten executions", "quantity": "count"}
-    assert load(write(tmp_path, row)).iloc[0]["value"] == 10
+    assert load_values(write(tmp_path, row)).iloc[0]["value"] == 10
     with pytest.raises(PublishedError, match="does not contain the value 11"):
-        load(write(tmp_path, row | {"value": "11"}))
+        load_values(write(tmp_path, row | {"value": "11"}))
 
 
 def test_an_id_given_twice_names_both_lines(tmp_path: Path) -> None:
     with pytest.raises(PublishedError, match=r"line 3: id 'table9-x-read-4k' is already that of line 2"):
-        load(write(tmp_path, GOOD, GOOD))
+        load_values(write(tmp_path, GOOD, GOOD))
 
 
 def test_another_head_is_refused(tmp_path: Path) -> None:
     (tmp_path / "values.csv").write_text("id,value\n", encoding="utf-8")
     with pytest.raises(PublishedError, match="line 1: the columns must be id,place"):
-        load(tmp_path)
+        load_values(tmp_path)
 
 
 def test_a_file_without_values_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PublishedError, match="no value follows"):
-        load(write(tmp_path))
+        load_values(write(tmp_path))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(PublishedError, match=r"values\.csv: no such file"):
-        load(tmp_path)
+        load_values(tmp_path)
 
 
 def test_a_study_without_a_folder_has_published_nothing(tmp_path: Path) -> None:
-    assert load(tmp_path / "none").empty
-    assert load_drives(tmp_path / "none").empty
-    assert list(load(tmp_path / "none").columns) == list(load(FIXTURE / "data/published/tiny").columns)
+    assert load_values(tmp_path / "none").empty
+    assert load_source_drives(tmp_path / "none").empty
+    assert list(load_values(tmp_path / "none").columns) == list(load_values(FIXTURE / "data/published/tiny").columns)
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "values.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PublishedError, match=r"values\.csv: not readable"):
-        load(tmp_path)
+        load_values(tmp_path)
 
 
 # ---- What an experiment measures
@@ -126,7 +126,7 @@ MEASURED = GOOD | {"experiment": "initial"}
 def test_a_value_that_an_experiment_measures_has_one_of_its_quantities(
     tmp_path: Path, quantity: str, unit: str
 ) -> None:
-    row = load(write(tmp_path, MEASURED | {"quantity": quantity, "unit": unit})).iloc[0]
+    row = load_values(write(tmp_path, MEASURED | {"quantity": quantity, "unit": unit})).iloc[0]
     assert (row["quantity"], row["unit"]) == (quantity, unit)
 
 
@@ -150,13 +150,13 @@ def test_what_no_experiment_can_measure_is_named_by_file_and_line(
     tmp_path: Path, change: dict[str, str], message: str
 ) -> None:
     with pytest.raises(PublishedError) as caught:
-        load(write(tmp_path, MEASURED | {"id": "first"}, MEASURED | change))
+        load_values(write(tmp_path, MEASURED | {"id": "first"}, MEASURED | change))
     assert f"{tmp_path / 'values.csv'}, line 3: " in str(caught.value)
     assert message in str(caught.value)
 
 
 def test_a_value_that_no_experiment_measures_may_be_of_anything(tmp_path: Path) -> None:
-    row = load(write(tmp_path, GOOD | {"quantity": "colour", "unit": "nm", "conditions": "light=day"})).iloc[0]
+    row = load_values(write(tmp_path, GOOD | {"quantity": "colour", "unit": "nm", "conditions": "light=day"})).iloc[0]
     assert (row["quantity"], row["unit"]) == ("colour", "nm")
 
 
@@ -173,7 +173,7 @@ def test_a_value_that_no_experiment_measures_may_be_of_anything(tmp_path: Path) 
     ],
 )
 def test_conditions_are_levels_by_factor(text: str, levels: dict[str, int | str]) -> None:
-    assert conditions(text) == levels
+    assert parse_conditions(text) == levels
 
 
 # ---- Drives
@@ -185,25 +185,29 @@ def drives(folder: Path, *lines: str) -> Path:
 
 
 def test_a_source_may_say_of_its_drives_what_it_likes(tmp_path: Path) -> None:
-    table = load_drives(drives(tmp_path, "table,drive,drive_key,colour,weight", "1,X,x,blue,90 g"))
+    table = load_source_drives(drives(tmp_path, "table,drive,drive_key,colour,weight", "1,X,x,blue,90 g"))
     assert table.to_dict("records") == [
         {"table": "1", "drive": "X", "drive_key": "x", "colour": "blue", "weight": "90 g"}
     ]
 
 
 def test_a_source_may_say_nothing_of_its_drives_but_their_names(tmp_path: Path) -> None:
-    assert list(load_drives(drives(tmp_path, "table,drive,drive_key", ",X,x"))) == ["table", "drive", "drive_key"]
+    assert list(load_source_drives(drives(tmp_path, "table,drive,drive_key", ",X,x"))) == [
+        "table",
+        "drive",
+        "drive_key",
+    ]
 
 
 @pytest.mark.parametrize("head", ["drive,drive_key", "drive,table,drive_key", "colour,table,drive,drive_key"])
 def test_drives_without_their_first_columns_are_refused(tmp_path: Path, head: str) -> None:
     with pytest.raises(PublishedError, match=r"drives\.csv, line 1: the columns must begin with table,drive,drive_key"):
-        load_drives(drives(tmp_path, head, "X,x,1"))
+        load_source_drives(drives(tmp_path, head, "X,x,1"))
 
 
 def test_a_drive_with_a_field_too_many_is_named_by_line(tmp_path: Path) -> None:
     with pytest.raises(PublishedError, match=r"drives\.csv, line 3: 4 fields for 3 columns"):
-        load_drives(drives(tmp_path, "table,drive,drive_key", "1,X,x", "1,Y,y,z"))
+        load_source_drives(drives(tmp_path, "table,drive,drive_key", "1,X,x", "1,Y,y,z"))
 
 
 # ---- All sources of the project
@@ -216,23 +220,26 @@ STUDIES = sorted(path.stem for path in (ROOT / "config/studies").glob("*.yaml"))
 @pytest.mark.parametrize("study", STUDIES)
 def test_each_value_that_is_measured_is_of_a_cell_of_the_study_s_grid(study: str) -> None:
     grid = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text(encoding="utf-8"))
-    for row in load(ROOT / "data/published" / study).query("experiment != ''").to_dict("records"):
+    for row in load_values(ROOT / "data/published" / study).query("experiment != ''").to_dict("records"):
         body = grid["experiments"][row["experiment"]]
-        asked = {"rw": row["rw"], "bs": row["bs"], **conditions(row["conditions"])}
+        asked = {"rw": row["rw"], "bs": row["bs"], **parse_conditions(row["conditions"])}
         assert row["drive_key"] in body.get("drives", grid.get("drives", [])), row["id"]
         for factor, level in {factor: level for factor, level in asked.items() if level != ""}.items():
             fixed = {**grid["fio"], **body.get("fio", {})}
             levels = body["vary"].get(factor, [fixed.get(factor)])
             levels = grid["levels"][levels] if isinstance(levels, str) else levels
-            assert get(factor).read(level) in [get(factor).read(each) for each in levels], (row["id"], factor)
+            assert find_factor(factor).read(level) in [find_factor(factor).read(each) for each in levels], (
+                row["id"],
+                factor,
+            )
 
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_each_source_s_drives_are_those_that_its_study_names(study: str) -> None:
     grid = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text(encoding="utf-8"))
     named = {drive for body in (grid, *grid["experiments"].values()) for drive in body.get("drives", [])}
-    described = drive_entries.read(ROOT).entries
+    described = drive_entries.read_drive_entries(ROOT).entries
     models = {str(described[name].get("model")) for name in named}  # one drive may be measured in several states
-    listed = load_drives(ROOT / "data/published" / study)["drive_key"]
+    listed = load_source_drives(ROOT / "data/published" / study)["drive_key"]
     # an experiment may run on drives of other sources besides
     assert {str(described[name].get("model")) for name in listed} <= models

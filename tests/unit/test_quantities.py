@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fio_parser_json
-from iopatterns.analysis.quantities import QUANTITIES, QuantityError, find, get, read_executions
+from iopatterns.analysis.quantities import QUANTITIES, QuantityError, find_quantity, get_quantity, read_executions
 
 DATA = Path(__file__).parent / "fio_parser_json/data"
 MIXED = DATA / "fio-3.33-randrw-plus.json"
@@ -235,19 +235,19 @@ def test_each_quantity_has_its_column_in_the_executions(tmp_path: Path) -> None:
     ],
 )
 def test_what_fio_tells_of_latencies_is_found_by_fio_s_names(tmp_path: Path, name: str, column: str) -> None:
-    measure = get(name)
+    measure = get_quantity(name)
     assert (measure.column, measure.unit) == (column, "ms")
     assert column in executions(tmp_path, READS)
 
 
 @pytest.mark.parametrize("name", ["clat", "clat median", "p99", "clat p", "clat mean ", "CLAT mean", "mean clat", ""])
 def test_any_other_name_is_none(name: str) -> None:
-    assert find(name) is None
+    assert find_quantity(name) is None
 
 
 def test_a_mistyped_quantity_is_told_with_the_nearest_one() -> None:
     with pytest.raises(QuantityError) as caught:
-        get("bandwidt")
+        get_quantity("bandwidt")
     assert str(caught.value) == "there is no quantity 'bandwidt'; did you mean 'bandwidth'?"
 
 
@@ -256,7 +256,7 @@ def test_a_quantity_that_resembles_none_is_told_with_all_that_are_valid() -> Non
         QuantityError,
         match=r"no quantity 'xyz'; valid are bandwidth, .* as in 'clat p99.9', and of twins as in 'block erases",
     ):
-        get("xyz")
+        get_quantity("xyz")
 
 
 @pytest.mark.parametrize(
@@ -272,17 +272,17 @@ def test_a_quantity_that_resembles_none_is_told_with_all_that_are_valid() -> Non
     ],
 )
 def test_units_that_sources_print_are_known(name: str, unit: str, factor: float) -> None:
-    assert get(name).from_unit(unit) == pytest.approx(factor)
+    assert get_quantity(name).from_unit(unit) == pytest.approx(factor)
 
 
 @pytest.mark.parametrize(("name", "unit"), [("bandwidth", "IOPS"), ("iops", "MB/s"), ("latency", ""), ("iops", "%")])
 def test_a_unit_of_something_else_is_none(name: str, unit: str) -> None:
-    assert get(name).from_unit(unit) is None
+    assert get_quantity(name).from_unit(unit) is None
 
 
 @pytest.mark.parametrize("name", [*QUANTITIES, "clat p99"])
 def test_each_quantity_is_known_in_its_own_unit(name: str) -> None:
-    measure = get(name)
+    measure = get_quantity(name)
     assert measure.from_unit(measure.unit) == 1
     assert measure.unit in measure.units
 
@@ -304,7 +304,7 @@ def test_each_quantity_is_known_in_its_own_unit(name: str) -> None:
 def test_a_share_is_the_one_that_fio_wrote(tmp_path: Path, name: str, section: str, key: str) -> None:
     text = READS.read_text(encoding="utf-8")
     (job,) = json.loads(text)["jobs"]
-    found = executions(tmp_path, READS)[get(name).column][0]
+    found = executions(tmp_path, READS)[get_quantity(name).column][0]
     assert found == pytest.approx(job[section][key])
 
 
@@ -312,21 +312,21 @@ def test_a_statistic_of_intervals_is_in_the_unit_of_its_quantity(tmp_path: Path)
     path = parquet(tmp_path / "m.parquet", READS)
     pd.read_parquet(path).assign(iops_max=9287, bandwidth_max_bytes_per_s=38_039_552).to_parquet(path)
     (row,) = read_executions(path).to_dict("records")
-    assert row[get("iops in intervals max").column] == 9287
-    assert row[get("bandwidth in intervals max").column] == pytest.approx(38.039552)
-    assert get("bandwidth in intervals max").from_unit("KiB/s") == pytest.approx(0.001024)
+    assert row[get_quantity("iops in intervals max").column] == 9287
+    assert row[get_quantity("bandwidth in intervals max").column] == pytest.approx(38.039552)
+    assert get_quantity("bandwidth in intervals max").from_unit("KiB/s") == pytest.approx(0.001024)
 
 
 @pytest.mark.parametrize("name", ["iops in intervals share", "share at depth", "block erase per request", "share"])
 def test_what_fio_and_twins_do_not_tell_is_no_quantity(name: str) -> None:
-    assert find(name) is None
+    assert find_quantity(name) is None
 
 
 def test_a_counter_is_per_request_that_reached_the_drive(tmp_path: Path) -> None:
     path = parquet(tmp_path / "m.parquet", MIXED)
     counters = {"read_commands": 150, "write_commands": 50, "block_erases": 20}
     pd.read_parquet(path).assign(**{f"counter_{name}": n for name, n in counters.items()}).to_parquet(path)
-    assert read_executions(path)[get("block erases per request").column].tolist() == [0.1]
+    assert read_executions(path)[get_quantity("block erases per request").column].tolist() == [0.1]
 
 
 def test_a_drive_that_counts_nothing_has_no_column_of_it(tmp_path: Path) -> None:

@@ -26,13 +26,13 @@ DRIVE_TYPES: dict[str, type[Any]] = {
 
 
 def test_a_specification_has_a_type_for_each_kind_of_drive_that_is_measured_here() -> None:
-    assert DRIVE_TYPES.keys() == {name for name, kind in kinds.KINDS.items() if not kind.is_archived}
+    assert DRIVE_TYPES.keys() == {name for name, kind in kinds.DRIVE_KINDS.items() if not kind.is_archived}
 
 
 @pytest.mark.parametrize("study", sorted(path.stem for path in ROOT.glob("config/studies/*.yaml")))
 def test_what_the_grid_makes_is_a_specification(study: str) -> None:
-    overrides = {"drives": ["scratch", *config.load(ROOT).source_drives], "studies": [study]}
-    found = list(grid.expand(config.load(ROOT, overrides), study))
+    overrides = {"drives": ["scratch", *config.load_config(ROOT).source_drives], "studies": [study]}
+    found = list(grid.expand_grid(config.load_config(ROOT, overrides), study))
     assert found
     for cell in found:
         assert_is(records.Specification, cell.specification)
@@ -40,10 +40,10 @@ def test_what_the_grid_makes_is_a_specification(study: str) -> None:
         assert_is(DRIVE_TYPES[drive["kind"]], drive)
         assert msgspec.convert(cell.specification, records.Specification)
         if "iolog" in cell.specification:
-            assert_is(records.Iolog, cell.specification["iolog"])
+            assert_is(records.IologChecksum, cell.specification["iolog"])
 
 
 def test_a_record_has_the_fields_of_a_step() -> None:
     fields = {field.name: field.type for field in dataclasses.fields(tuning_steps.Step)}
     assert get_type_hints(tuning_steps.StepRecord) == fields
-    assert_is(tuning_steps.StepRecord, tuning_steps.not_applicable("DRA", 1, "there is none").record())
+    assert_is(tuning_steps.StepRecord, tuning_steps.not_applicable_step("DRA", 1, "there is none").record())

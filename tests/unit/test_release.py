@@ -11,21 +11,21 @@ from support import ROOT
 import iopatterns
 from iopatterns.configuration import grid
 from iopatterns.workflow import manifest
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 # (version or "Unreleased", the rest of the heading, text) from the newest to the oldest
 SECTIONS = re.findall(r"^## \[([^\]]+)\]([^\n]*)\n(.*?)(?=^## |\Z)", CHANGELOG, flags=re.MULTILINE | re.DOTALL)
 RELEASES = [section for section in SECTIONS if section[0] != "Unreleased"]
-VERSIONS = sorted(path.name for path in (ROOT / manifest.FOLDER).iterdir())
-CELLS = load(ROOT)
+VERSIONS = sorted(path.name for path in (ROOT / manifest.MANIFEST_FOLDER).iterdir())
+CELLS = load_cells(ROOT)
 
 
 def measured() -> str:
     """Return the line that the changelog must have of what this version measures."""
     parts = [f"protocol {grid.PROTOCOL}"]
     for version in VERSIONS:
-        paths = [manifest.path_for(ROOT, version, study) for study in CELLS.studies]
+        paths = [manifest.manifest_path(ROOT, version, study) for study in CELLS.studies]
         lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines(keepends=True)]
         raw = [line for line in lines if "  data/raw/" in line]
         parts.append(f"{version} `{hashlib.sha256(''.join(raw).encode()).hexdigest()[:12]}`")
@@ -59,9 +59,9 @@ def test_the_citation_has_the_version() -> None:
 
 
 def test_the_changelog_says_what_is_measured() -> None:
-    of_report = f"# configuration {manifest.identity_of_report(CELLS)}\n"
+    of_report = f"# configuration {manifest.report_digest(CELLS)}\n"
     for version in VERSIONS:
-        if of_report not in manifest.path_for(ROOT, version, manifest.REPORT).read_text(encoding="utf-8"):
+        if of_report not in manifest.manifest_path(ROOT, version, manifest.REPORT_MANIFEST).read_text(encoding="utf-8"):
             pytest.skip("a study has been added or removed: the changelog is about the studies of the committed report")
     assert next(iter(lines_measured().values())) == measured()
 
@@ -76,6 +76,6 @@ def test_a_release_that_measures_otherwise_has_another_second_number() -> None:
 @pytest.mark.parametrize("study", CELLS.studies)
 def test_the_manifests_of_a_study_are_of_its_configuration_and_this_protocol(study: str) -> None:
     for version in VERSIONS:
-        path = manifest.path_for(ROOT, version, study)
-        of_study = f"# configuration {manifest.identity(CELLS, study)}\n"
+        path = manifest.manifest_path(ROOT, version, study)
+        of_study = f"# configuration {manifest.study_digest(CELLS, study)}\n"
         assert of_study in path.read_text(encoding="utf-8"), f"{path}: iopatterns manifest --write renews it"

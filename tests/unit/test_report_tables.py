@@ -10,24 +10,24 @@ from recorded import TINY
 from support import FIXTURE
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.published import load_drives
+from iopatterns.analysis.published import load_source_drives
 from iopatterns.analysis.report_tables import (
-    MARGIN,
     SCHEDULER_MARGIN,
+    SETTING_MARGIN,
     drive_table,
     level_table,
     quantity_table,
-    reasons,
+    refusal_reason,
     refusal_table,
-    scheduler_table,
-    settings_table,
+    scheduler_effect_table,
+    setting_effect_table,
     workload_table,
 )
 from iopatterns.analysis.statistics import product_interval
-from iopatterns.analysis.tables import NOTHING, Table, TableError, printed
+from iopatterns.analysis.tables import NO_VALUE, Table, TableError, printed_frame
 from iopatterns.raw.tuning_steps import TuningRecord
 
-DRIVES = load_drives(FIXTURE / "data/published/tiny")
+DRIVES = load_source_drives(FIXTURE / "data/published/tiny")
 REFUSING = [step for step in TINY.steps if step["experiments"] == ["refusing"]]
 EXACT = (0.99, 1.0, 1.01)  # executions that vary little …
 NOISY = (0.5, 1.0, 1.5)  # … and much
@@ -70,7 +70,7 @@ def reads(sequential: float, random: float) -> dict[str, float]:
 
 
 def settings(*parts: pd.DataFrame, tuned: list[TuningRecord] | None = None) -> pd.DataFrame:
-    return settings_table(pd.concat(parts), tuned or [], "mb", 0.95, "t").data
+    return setting_effect_table(pd.concat(parts), tuned or [], "mb", 0.95, "t").data
 
 
 def scheduled(
@@ -92,7 +92,7 @@ def scheduled(
 
 
 def schedulers(*parts: pd.DataFrame, tuned: list[TuningRecord] | None = None) -> pd.DataFrame:
-    return scheduler_table(pd.concat(parts), tuned or [], "mb").data
+    return scheduler_effect_table(pd.concat(parts), tuned or [], "mb").data
 
 
 # ---- Drives
@@ -109,7 +109,7 @@ def test_each_drive_says_as_what_it_was_measured() -> None:
 
 
 def test_drives_are_printed_as_the_source_prints_them() -> None:
-    frame = printed(drive_table(DRIVES, 1, {"c400": "twin"}))
+    frame = printed_frame(drive_table(DRIVES, 1, {"c400": "twin"}))
     assert list(frame.iloc[0]) == ["C400-64", "MLC", "64 GB", "—", "Micron", "< 2012", "twin"]
 
 
@@ -187,7 +187,7 @@ def test_a_scheduler_that_the_drive_does_not_offer_has_one_row_of_its_own() -> N
 
 def test_schedulers_are_listed_where_the_drive_took_none_of_them() -> None:
     missing = [record("d", "scheduler", name, outcome="not applicable") for name in ("cfq", "none")]
-    data = scheduler_table(pd.DataFrame(), missing, "mb").data
+    data = scheduler_effect_table(pd.DataFrame(), missing, "mb").data
     assert list(data["scheduler"]) == ["cfq", "none"]
 
 
@@ -197,23 +197,23 @@ def test_schedulers_taken_and_other_settings_have_no_row_of_their_own() -> None:
 
 
 def test_schedulers_are_printed_with_their_largest_difference() -> None:
-    table = scheduler_table(
+    table = scheduler_effect_table(
         pd.concat([scheduled({"none": 90.0, "cfq": 100.0}), scheduled({"none": 110.0, "cfq": 100.0}, sizes=(8192,))]),
         [],
         "mb",
     )
-    assert list(printed(table).iloc[0]) == ["d", "Read", "none", "2", "10.00", "effect"]
+    assert list(printed_frame(table).iloc[0]) == ["d", "Read", "none", "2", "10.00", "effect"]
 
 
 def test_a_scheduler_that_was_not_taken_is_printed_with_dashes() -> None:
     missing = record("d", "scheduler", "kyber", outcome="not applicable")
-    frame = printed(scheduler_table(scheduled({"none": 100.0, "cfq": 100.0}), [missing], "mb"))
-    assert list(frame.iloc[1]) == ["d", NOTHING, "kyber", "0", NOTHING, "not applicable"]
+    frame = printed_frame(scheduler_effect_table(scheduled({"none": 100.0, "cfq": 100.0}), [missing], "mb"))
+    assert list(frame.iloc[1]) == ["d", NO_VALUE, "kyber", "0", NO_VALUE, "not applicable"]
 
 
 def test_a_table_of_schedulers_without_cfq_is_refused() -> None:
     with pytest.raises(TableError, match="no rows"):
-        scheduler_table(scheduled({"none": 100.0, "noop": 100.0}), [], "mb")
+        scheduler_effect_table(scheduled({"none": 100.0, "noop": 100.0}), [], "mb")
 
 
 # ---- Settings
@@ -256,7 +256,7 @@ def test_a_setting_s_verdict_is_that_of_a_test_of_equivalence(
     random_on: float, spread: tuple[float, ...], verdict: str
 ) -> None:
     data = settings(toggle("DRA", reads(100.0, 40.0), reads(100.0, random_on), spread=spread))
-    assert (data["margin"][0], data["verdict"][0]) == (MARGIN, verdict)
+    assert (data["margin"][0], data["verdict"][0]) == (SETTING_MARGIN, verdict)
 
 
 def test_a_setting_that_slows_both_alike_has_no_effect_on_the_gap() -> None:
@@ -266,7 +266,9 @@ def test_a_setting_that_slows_both_alike_has_no_effect_on_the_gap() -> None:
 
 def test_a_verdict_does_not_depend_on_the_confidence_of_the_interval_shown() -> None:
     executions = toggle("DRA", reads(100.0, 40.0), reads(100.0, 42.0))
-    verdicts = {settings_table(executions, [], "mb", level, "t").data["verdict"][0] for level in (0.5, 0.95, 0.9999)}
+    verdicts = {
+        setting_effect_table(executions, [], "mb", level, "t").data["verdict"][0] for level in (0.5, 0.95, 0.9999)
+    }
     assert verdicts == {"no effect"}
 
 
@@ -295,7 +297,7 @@ def test_a_value_of_a_bit_that_was_not_taken_has_one_row_of_its_own() -> None:
 
 
 def test_a_value_that_was_not_taken_has_no_numbers() -> None:
-    row = settings_table(pd.DataFrame(), [record()], "mb", 0.95, "t").data.iloc[0]
+    row = setting_effect_table(pd.DataFrame(), [record()], "mb", 0.95, "t").data.iloc[0]
     gaps = ["gap_off", "gap_on", "change", "change_low", "change_high", "sequential_change", "random_change"]
     assert row[gaps].isna().all()
     assert row["interval_method"] == "none"
@@ -312,24 +314,28 @@ def test_bits_that_were_taken_and_schedulers_have_no_row_of_their_own() -> None:
 
 @pytest.mark.parametrize("outcome", ["not changeable", "refused", "ignored", "not applicable"])
 def test_the_verdict_of_a_value_that_was_not_taken_says_what_became_of_it(outcome: str) -> None:
-    assert settings_table(pd.DataFrame(), [record(outcome=outcome)], "mb", 0.95, "t").data["verdict"][0] == outcome
+    assert (
+        setting_effect_table(pd.DataFrame(), [record(outcome=outcome)], "mb", 0.95, "t").data["verdict"][0] == outcome
+    )
 
 
 def test_settings_are_printed_with_their_change_as_an_interval() -> None:
-    table = settings_table(toggle("DRA", reads(100.0, 40.0), reads(60.0, 45.0), spread=(1.0, 1.0)), [], "mb", 0.95, "t")
-    assert list(printed(table).iloc[0]) == [
+    table = setting_effect_table(
+        toggle("DRA", reads(100.0, 40.0), reads(60.0, 45.0), spread=(1.0, 1.0)), [], "mb", 0.95, "t"
+    )
+    assert list(printed_frame(table).iloc[0]) == [
         *("d", "DRA", "Read", "4 KiB"),
         *("0.60", "1.12", "0.40", "0.75", "1.88–1.88", "effect"),
     ]
 
 
 def test_a_value_that_was_not_taken_is_printed_with_dashes() -> None:
-    frame = printed(settings_table(pd.DataFrame(), [record("d", "FSW", 0)], "mb", 0.95, "t"))
-    assert list(frame.iloc[0]) == ["d", "FSW=0", "", *[NOTHING] * 6, "ignored"]
+    frame = printed_frame(setting_effect_table(pd.DataFrame(), [record("d", "FSW", 0)], "mb", 0.95, "t"))
+    assert list(frame.iloc[0]) == ["d", "FSW=0", "", *[NO_VALUE] * 6, "ignored"]
 
 
 def test_the_heads_of_settings_say_what_is_over_what() -> None:
-    frame = printed(settings_table(toggle("DRA", reads(1.0, 1.0), reads(1.0, 1.0)), [], "mb", 0.95, "t"))
+    frame = printed_frame(setting_effect_table(toggle("DRA", reads(1.0, 1.0), reads(1.0, 1.0)), [], "mb", 0.95, "t"))
     assert list(frame.columns.get_level_values(0))[4:9] == [
         *["Bandwidth, 1 over 0"] * 2,
         *["Random over sequential"] * 3,
@@ -374,15 +380,15 @@ def test_refusals_tell_values_and_masks_before_and_after() -> None:
 
 
 def test_refusals_are_printed_in_words() -> None:
-    frame = printed(refusal_table(REFUSING))
-    assert list(frame.iloc[0]) == ["c400", "DRA=1", "0", "not changeable", NOTHING, "0", "not changeable"]
+    frame = printed_frame(refusal_table(REFUSING))
+    assert list(frame.iloc[0]) == ["c400", "DRA=1", "0", "not changeable", NO_VALUE, "0", "not changeable"]
     assert list(frame.iloc[1]) == ["ssdsc2kg480g7", "DRA=1", "0", "changeable", "0", "0", "ignored"]
 
 
 def test_a_setting_that_the_drive_does_not_report_is_printed_with_dashes() -> None:
     missing = record(before=None, after=None, changeable=None, outcome="not applicable")
-    frame = printed(refusal_table([missing]))
-    assert list(frame.iloc[0]) == ["d", "DRA=1", *[NOTHING] * 4, "not applicable"]
+    frame = printed_frame(refusal_table([missing]))
+    assert list(frame.iloc[0]) == ["d", "DRA=1", *[NO_VALUE] * 4, "not applicable"]
 
 
 def test_values_that_were_so_already_are_told_where_nothing_else_was_tried() -> None:
@@ -405,25 +411,25 @@ def test_a_scheduler_s_name_is_told_as_it_is() -> None:
 
 def test_of_two_settings_the_one_that_was_not_taken_is_the_reason() -> None:
     steps = [record(setting="WCE", outcome="changed"), record(outcome="ignored")]
-    assert reasons([step | {"measured": False} for step in steps], steps[0]["drive"]).startswith("ignored:")
+    assert refusal_reason([step | {"measured": False} for step in steps], steps[0]["drive"]).startswith("ignored:")
 
 
 def test_a_drive_that_did_not_take_a_setting_has_a_reason() -> None:
-    assert reasons(REFUSING, "c400") == "not changeable:\nthe drive's mask says that DRA cannot change"
+    assert refusal_reason(REFUSING, "c400") == "not changeable:\nthe drive's mask says that DRA cannot change"
 
 
 def test_a_drive_that_took_all_settings_has_no_reason() -> None:
     taken = [step for step in TINY.steps if step["experiments"] == ["schedulers"]]
-    assert reasons(taken, "c400") == ""
+    assert refusal_reason(taken, "c400") == ""
 
 
 def test_a_drive_of_which_nothing_was_asked_has_no_reason() -> None:
-    assert reasons(REFUSING, "other") == ""
+    assert refusal_reason(REFUSING, "other") == ""
 
 
 def test_a_drive_s_reason_is_its_own() -> None:
     steps = [record("a", reason="of a"), record("b", reason="of b")]
-    assert reasons(steps, "b") == "ignored:\nof b"
+    assert refusal_reason(steps, "b") == "ignored:\nof b"
 
 
 # ---- Quantities at the levels of factors
@@ -437,7 +443,7 @@ def measured(*names: str, drives: tuple[str, ...] = ("d",), depths: tuple[int, .
             row: dict[str, Any] = {"drive": drive, "rw": "randread", "bs_bytes": 4096, "iodepth": depth}
             row |= {"study": "e", "executions": 2, "confidence": 0.95, "use": ""}
             for name in names:
-                stem, mean = quantities.get(name).column, 1000.0 * depth
+                stem, mean = quantities.get_quantity(name).column, 1000.0 * depth
                 row |= {f"{stem}_mean": mean, f"{stem}_low": 0.9 * mean, f"{stem}_high": 1.1 * mean}
                 row |= {f"{stem}_cv_percent": 2.0, f"published_{stem}": np.nan, f"error_{stem}_percent": np.nan}
             rows.append(row)
@@ -445,11 +451,11 @@ def measured(*names: str, drives: tuple[str, ...] = ("d",), depths: tuple[int, .
 
 
 def texts(table: Table) -> list[tuple[str, ...]]:
-    return list(printed(table).itertuples(index=False, name=None))
+    return list(printed_frame(table).itertuples(index=False, name=None))
 
 
 def heads(table: Table) -> list[tuple[str, str]]:
-    return [(column.over, column.head) for column in table.columns]
+    return [(column.spanner, column.label) for column in table.columns]
 
 
 def test_levels_have_a_row_each_with_mean_and_interval() -> None:
@@ -463,20 +469,20 @@ def test_levels_are_printed_in_the_unit_of_their_head() -> None:
     data = measured("iops").assign(iodepth=[4096, 2**20]).rename(columns={"iodepth": "blockalign"})
     table = level_table(data, ["blockalign"], ["iops"])
     assert [row[0] for row in texts(table)] == ["4", "1024"]
-    assert table.columns[0].head == "Alignment (KiB)"
+    assert table.columns[0].label == "Alignment (KiB)"
 
 
 def test_drive_workload_and_block_size_are_printed_where_there_are_several() -> None:
     one = level_table(measured("iops"), ["iodepth"], ["iops"])
     two = pd.concat([measured("iops", drives=("a", "b")), measured("iops").assign(rw="read", bs_bytes=8192)])
     several = level_table(two, ["iodepth"], ["iops"])
-    assert [column.head for column in one.columns][:1] == ["I/O depth"]
-    assert [column.head for column in several.columns][:4] == ["Drive", "Workload", "Block size (KiB)", "I/O depth"]
+    assert [column.label for column in one.columns][:1] == ["I/O depth"]
+    assert [column.label for column in several.columns][:4] == ["Drive", "Workload", "Block size (KiB)", "I/O depth"]
 
 
 def test_a_table_by_the_block_size_has_it_once() -> None:
     table = level_table(measured("iops"), ["bs_bytes"], ["iops"])
-    assert [column.head for column in table.columns][:2] == ["Block size (KiB)", "Mean"]
+    assert [column.label for column in table.columns][:2] == ["Block size (KiB)", "Mean"]
 
 
 def test_published_values_and_errors_are_printed_where_there_are_any() -> None:
@@ -490,7 +496,7 @@ def test_published_values_and_errors_are_printed_where_there_are_any() -> None:
         ("", "Largest CV (%)"),
         ("", "Use"),
     ]
-    assert [(row[3], row[4], row[-1]) for row in texts(table)] == [("950", "−5.3", "fitted"), (NOTHING, NOTHING, "")]
+    assert [(row[3], row[4], row[-1]) for row in texts(table)] == [("950", "−5.3", "fitted"), (NO_VALUE, NO_VALUE, "")]
 
 
 def test_of_several_quantities_the_largest_scatter_is_printed() -> None:
@@ -501,13 +507,13 @@ def test_of_several_quantities_the_largest_scatter_is_printed() -> None:
 
 def test_a_published_zero_is_printed_with_a_dash_for_its_error() -> None:
     data = measured("write iops").assign(published_write_iops=[0.0, 0.0])
-    assert [row[3:5] for row in texts(level_table(data, ["iodepth"], ["write iops"]))] == [("0", NOTHING)] * 2
+    assert [row[3:5] for row in texts(level_table(data, ["iodepth"], ["write iops"]))] == [("0", NO_VALUE)] * 2
 
 
 def test_intervals_of_three_quantities_have_no_room() -> None:
     quantities = ["iops", "latency", "bandwidth"]
     table = level_table(measured(*quantities), ["iodepth"], quantities)
-    assert "95 % interval" not in [column.head for column in table.columns]
+    assert "95 % interval" not in [column.label for column in table.columns]
     assert "iops_low" in table.data  # but stand in the CSV
 
 
@@ -516,7 +522,7 @@ def test_a_mean_that_is_missing_is_printed_as_a_dash() -> None:
     for name in data.columns[data.columns.str.startswith("read_latency")]:
         data.loc[0, name] = np.nan
     table = level_table(data, ["iodepth"], ["iops", "read latency"])
-    assert texts(table)[0][3:5] == (NOTHING, NOTHING)
+    assert texts(table)[0][3:5] == (NO_VALUE, NO_VALUE)
 
 
 def test_an_empty_table_of_levels_is_refused() -> None:
@@ -528,7 +534,7 @@ def test_one_cell_s_quantities_have_a_row_each_in_their_unit() -> None:
     data = measured("iops", "clat p99", depths=(32,)).assign(published_iops=[30000.0], error_iops_percent=[6.67])
     table = quantity_table(data, ["iops", "clat p99"])
     assert [row[1:3] for row in texts(table)] == [("iops (IOPS)", "32000"), ("clat p99 (ms)", "32000")]
-    assert [row[5:7] for row in texts(table)] == [("30000", "+6.7"), (NOTHING, NOTHING)]
+    assert [row[5:7] for row in texts(table)] == [("30000", "+6.7"), (NO_VALUE, NO_VALUE)]
 
 
 def test_quantities_of_several_drives_stand_drive_by_drive() -> None:
@@ -552,7 +558,7 @@ def test_workloads_stand_side_by_side_at_each_level() -> None:
     first, second = ["10.0", "9.0–11.0", "1.00"] * 2, ["20.0", "19.0–21.0", "2.00"] * 2
     assert texts(table) == [("d", "−4", *first), ("", "4", *second)]
     assert heads(table)[2:] == [(rw, head) for rw in ("Read", "Write") for head in ("Mean", "90 % interval", "Ratio")]
-    assert {column.head: column.unit for column in table.columns[2:]} == {
+    assert {column.label: column.unit for column in table.columns[2:]} == {
         "Mean": "ms",
         "90 % interval": "ms",
         "Ratio": "",
@@ -561,7 +567,7 @@ def test_workloads_stand_side_by_side_at_each_level() -> None:
 
 def test_a_workload_that_was_not_measured_at_a_level_has_a_dash() -> None:
     part = summary("read", "write").drop(index=3)
-    assert texts(workload_table(part, "skip", "iops"))[1][-3:] == (NOTHING, NOTHING, NOTHING)
+    assert texts(workload_table(part, "skip", "iops"))[1][-3:] == (NO_VALUE, NO_VALUE, NO_VALUE)
 
 
 def test_the_table_of_workloads_has_the_numbers_of_each_in_its_data() -> None:
@@ -573,5 +579,5 @@ def test_the_table_of_workloads_has_the_numbers_of_each_in_its_data() -> None:
 def test_a_source_without_numbered_tables_has_its_drives_in_one() -> None:
     drives = pd.DataFrame({"table": ["", ""], "drive": ["X", "Y"], "drive_key": ["x", "y"], "what_is_said": ["a", "b"]})
     table = drive_table(drives, None, {"x": "twin"})
-    assert [column.head for column in table.columns] == ["Drive", "What is said", "Here"]
+    assert [column.label for column in table.columns] == ["Drive", "What is said", "Here"]
     assert texts(table) == [("X", "a", "twin"), ("Y", "b", "not measured")]

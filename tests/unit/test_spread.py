@@ -11,7 +11,7 @@ from support import recorded_file
 
 from iopatterns.analysis import plots, tables
 from iopatterns.analysis.statistics import StatisticsError
-from iopatterns.lab.spread import Spread, SpreadError, components
+from iopatterns.lab.spread import DriveSpread, SpreadError, variance_components
 
 MEAN, BETWEEN, WITHIN = 500.0, 30.0, 12.0
 
@@ -26,7 +26,7 @@ def drives(
 
 def test_of_groups_of_one_size_it_is_the_analysis_of_variance() -> None:
     groups = drives(np.random.default_rng(1), 6, [10])
-    found = components(groups)
+    found = variance_components(groups)
     f = stats.f_oneway(*groups).statistic
     within = np.mean([group.var(ddof=1) for group in groups])
     assert found.within == pytest.approx(np.sqrt(within))
@@ -43,7 +43,7 @@ def test_the_share_is_off_zero_exactly_where_drives_differ_significantly(confide
     for _ in range(200):
         groups = drives(random, 4, [6], between=6.0)
         significant = stats.f_oneway(*groups).pvalue < (1 - confidence) / 2
-        assert (components(groups, confidence).share_low > 0) == significant
+        assert (variance_components(groups, confidence).share_low > 0) == significant
         verdicts.add(significant)
     assert verdicts == {True, False}
 
@@ -55,7 +55,7 @@ def test_intervals_hold_what_is_true_as_often_as_they_say(sizes: list[int]) -> N
     held = {"within": 0, "between": 0, "share": 0}
     true = {"within": WITHIN, "between": BETWEEN, "share": BETWEEN**2 / (BETWEEN**2 + WITHIN**2)}
     for _ in range(runs):
-        found = components(drives(random, 6, sizes), 0.9)
+        found = variance_components(drives(random, 6, sizes), 0.9)
         for name, value in true.items():
             held[name] += getattr(found, f"{name}_low") <= value <= getattr(found, f"{name}_high")
     for name, count in held.items():  # four standard errors of a share of 0.9
@@ -64,24 +64,24 @@ def test_intervals_hold_what_is_true_as_often_as_they_say(sizes: list[int]) -> N
 
 def test_drives_that_do_not_differ_have_no_spread_between_them_as_often_as_not() -> None:
     random = np.random.default_rng(4)
-    found = [components(drives(random, 5, [8], between=0.0)) for _ in range(400)]
+    found = [variance_components(drives(random, 5, [8], between=0.0)) for _ in range(400)]
     assert np.mean([each.between == 0 for each in found]) > 0.4
     assert np.mean([each.share_low == 0 for each in found]) > 0.95
 
 
 def test_a_unit_scales_all_and_the_order_of_drives_nothing() -> None:
     groups = drives(np.random.default_rng(5), 4, [5, 9])
-    first, scaled = components(groups), components([1000 * group for group in groups])
+    first, scaled = variance_components(groups), variance_components([1000 * group for group in groups])
     for name in ("mean", "within", "within_high", "between", "between_low"):
         assert getattr(scaled, name) == pytest.approx(1000 * getattr(first, name))
     assert scaled.share == pytest.approx(first.share)
-    assert components(groups[::-1]) == pytest.approx(first)
+    assert variance_components(groups[::-1]) == pytest.approx(first)
 
 
 def test_equal_values_have_no_spread_and_no_noise_of_arithmetic() -> None:
-    same = components([[0.1] * 3, [0.1] * 3])
+    same = variance_components([[0.1] * 3, [0.1] * 3])
     assert (same.within, same.between, same.share) == (0, 0, 0)
-    apart = components([[0.1] * 3, [0.2] * 3])
+    apart = variance_components([[0.1] * 3, [0.2] * 3])
     assert (apart.within, apart.share, apart.share_low) == (0, 1, 1)
     assert apart.between == pytest.approx(0.1 / np.sqrt(2))
 
@@ -89,7 +89,7 @@ def test_equal_values_have_no_spread_and_no_noise_of_arithmetic() -> None:
 @pytest.mark.parametrize("groups", [[[1.0, 2.0]], [[1.0], [2.0]], [[1.0, 2.0], []], [[1.0, 2.0], [np.nan, 1.0]]])
 def test_what_has_no_components_is_refused(groups: list[list[float]]) -> None:
     with pytest.raises(StatisticsError):
-        components(groups)
+        variance_components(groups)
 
 
 # ---- Of a run
@@ -115,7 +115,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_drives_differ_where_one_of_them_is_faster_and_nowhere_else(run: Path) -> None:
-    spread = Spread.of_drives(run, ["anna", "ben", "cleo"], "bandwidth")
+    spread = DriveSpread.of_drives(run, ["anna", "ben", "cleo"], "bandwidth")
     points = spread.points()
     differ = points[points["verdict"] == "drives differ"]
     assert set(differ["rw"]) == {"randread"}
@@ -132,11 +132,11 @@ def test_drives_differ_where_one_of_them_is_faster_and_nowhere_else(run: Path) -
 def test_table_and_figure_are_made_and_the_same_each_time(run: Path, tmp_path: Path) -> None:
     made = []
     for folder in ("first", "second"):
-        spread = Spread.of_drives(run, ["anna", "ben", "cleo"], "bandwidth")
+        spread = DriveSpread.of_drives(run, ["anna", "ben", "cleo"], "bandwidth")
         points = spread.points()
         tables.write_table(spread.table(points), tmp_path / folder / "bandwidth")
         for name, figure in spread.figures(points):
-            plots.save(figure, tmp_path / folder / name)
+            plots.save_figure(figure, tmp_path / folder / name)
         made.append({path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()})
     assert made[0] == made[1]
     assert set(made[0]) == {
@@ -152,13 +152,13 @@ def test_table_and_figure_are_made_and_the_same_each_time(run: Path, tmp_path: P
 
 
 def test_other_models_are_told(run: Path) -> None:
-    spread = Spread.of_drives(run, ["anna", "ssdsc2kg480g7"], "bandwidth")
+    spread = DriveSpread.of_drives(run, ["anna", "ssdsc2kg480g7"], "bandwidth")
     assert "They are of 2 models" in spread.told(spread.points())
 
 
 def test_one_drive_is_refused(run: Path) -> None:
     with pytest.raises(SpreadError, match="Name two drives or more"):
-        Spread.of_drives(run, ["anna", "anna"], "bandwidth")
+        DriveSpread.of_drives(run, ["anna", "anna"], "bandwidth")
 
 
 def test_one_execution_a_cell_is_refused(run: Path) -> None:
@@ -166,5 +166,5 @@ def test_one_execution_a_cell_is_refused(run: Path) -> None:
     table = pd.read_parquet(path)
     table[table["execution"] == 1].to_parquet(path)
     with pytest.raises(SpreadError, match="with two executions a cell or more"):
-        Spread.of_drives(run, ["anna", "ben"], "bandwidth").points()
+        DriveSpread.of_drives(run, ["anna", "ben"], "bandwidth").points()
     shutil.rmtree(run)

@@ -11,14 +11,14 @@ from iopatterns.calls.form import READS, WRITES, CallsError
 from iopatterns.configuration.factors import FACTORS
 
 
-@pytest.fixture(scope="module", params=stand_ins.WORKLOADS)
+@pytest.fixture(scope="module", params=stand_ins.STAND_IN_NAMES)
 def workload(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
 
 
 def test_the_factor_has_all_of_them_as_its_levels() -> None:
-    assert FACTORS["stand_in"].choices == stand_ins.WORKLOADS
+    assert FACTORS["stand_in"].choices == stand_ins.STAND_IN_NAMES
 
 
 def calls_of(workload: str) -> pd.DataFrame:
@@ -31,14 +31,14 @@ def share_of_reads(calls: pd.DataFrame, weights: pd.Series) -> float:
 
 def test_reads_have_the_share_of_table_1_by_requests_and_by_bytes(workload: str) -> None:
     calls = calls_of(workload)
-    published = stand_ins.PARAMETERS[workload]["read_share"].value
+    published = stand_ins.STAND_IN_PARAMETERS[workload]["read_share"].value
     assert share_of_reads(calls, calls["size_bytes"] * 0 + 1) == pytest.approx(published, abs=0.0101)
     if workload != "web-server":  # of which the paper gives no share
         assert share_of_reads(calls, calls["size_bytes"]) == pytest.approx(published, abs=0.0101)
 
 
 def test_sizes_reach_from_below_1_kb_to_2048_kb() -> None:
-    sizes = pd.concat([calls_of(workload) for workload in stand_ins.WORKLOADS[:5]])["size_bytes"]
+    sizes = pd.concat([calls_of(workload) for workload in stand_ins.STAND_IN_NAMES[:5]])["size_bytes"]
     assert 0 < sizes[sizes > 0].min() < 1024
     assert 1024 * 1024 < sizes.max() <= 2048 * 1024
 
@@ -85,13 +85,13 @@ def test_a_stand_in_says_that_it_is_one(workload: str, tmp_path: Path) -> None:
     trace = stand_ins.stand_in(workload)
     assert trace.origin == "stand-in"
     assert "stand-in" in trace.label
-    assert trace.table()["file"].str.startswith(stand_ins.FILE_PREFIX).all()
-    parquet.write(tmp_path / "calls.parquet", trace, trace.pieces())
-    assert parquet.about(form.Source(tmp_path / "calls.parquet")) == (workload, "stand-in")
+    assert trace.table()["file"].str.startswith(stand_ins.STAND_IN_FILE_PREFIX).all()
+    parquet.write_calls(tmp_path / "calls.parquet", trace, trace.pieces())
+    assert parquet.read_trace_origin(form.CallTraceFile(tmp_path / "calls.parquet")) == (workload, "stand-in")
 
 
 def test_every_figure_says_whether_it_is_stated_or_assumed_and_why() -> None:
-    table = stand_ins.parameters()
+    table = stand_ins.parameters_table()
     assert set(table["basis"]) == {"stated", "assumed"}
     assert table["why"].str.len().min() > 5
     assert (table[table["workload"] == "web-server"]["basis"] == "assumed").all()

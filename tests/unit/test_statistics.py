@@ -13,19 +13,19 @@ from scipy import stats
 
 from iopatterns.analysis.statistics import (
     BCA_MIN_EXECUTIONS,
-    Floats,
+    FloatArray,
     Interval,
     StatisticsError,
     difference_interval,
-    direction,
-    equivalence,
-    equivalence_of,
+    equivalence_of_interval,
+    equivalence_test,
     function_interval,
-    interval,
-    method_for,
+    interval_method_used,
+    mean_interval,
     product_interval,
-    random_to_sequential,
-    summarise,
+    random_to_sequential_ratios,
+    ratio_verdict,
+    summarise_groups,
 )
 
 # Of means 10 and 20 over 5 and 40; the squared coefficients of variation over n are 3, 1, 4 and 1 three-hundredths
@@ -35,7 +35,9 @@ bandwidths = st.floats(1.0, 1e4, allow_nan=False)
 samples = st.lists(bandwidths, min_size=2, max_size=12)
 
 
-def ratio_interval(above: Sequence[float] | Floats, below: Sequence[float] | Floats, method: str = "t") -> Interval:
+def ratio_interval(
+    above: Sequence[float] | FloatArray, below: Sequence[float] | FloatArray, method: str = "t"
+) -> Interval:
     return product_interval([above], [below], method=method)
 
 
@@ -46,21 +48,21 @@ def table(**values: list[float]) -> pd.DataFrame:
 
 def test_t_interval_is_that_of_the_textbook() -> None:
     # mean 3, s = sqrt(2.5), t(4, 97.5 %) = 2.776445
-    low, high, method = interval([1, 2, 3, 4, 5])
+    low, high, method = mean_interval([1, 2, 3, 4, 5])
     assert method == "t"
     assert (low, high) == pytest.approx((3 - 1.963243, 3 + 1.963243), abs=1e-6)
 
 
 def test_t_interval_covers_the_true_mean_of_normal_values_as_often_as_it_says() -> None:
     rng = np.random.default_rng(7)
-    intervals = [interval(rng.normal(100, 10, size=10), confidence=0.9) for _ in range(3000)]
+    intervals = [mean_interval(rng.normal(100, 10, size=10), confidence=0.9) for _ in range(3000)]
     covered = sum(low <= 100 <= high for low, high, _ in intervals) / len(intervals)
     assert covered == pytest.approx(0.9, abs=0.015)
 
 
 @given(samples)
 def test_t_interval_contains_the_mean(values: list[float]) -> None:
-    low, high, _ = interval(values)
+    low, high, _ = mean_interval(values)
     mean = float(np.mean(values))
     assert low <= mean * (1 + 1e-12)
     assert high >= mean * (1 - 1e-12)
@@ -68,14 +70,14 @@ def test_t_interval_contains_the_mean(values: list[float]) -> None:
 
 @given(samples, st.sampled_from([0.001, 0.5, 1e3, 1e6]))
 def test_t_interval_scales_with_the_unit(values: list[float], scale: float) -> None:
-    low, high, _ = interval(values)
-    scaled = interval([scale * value for value in values])
+    low, high, _ = mean_interval(values)
+    scaled = mean_interval([scale * value for value in values])
     assert (scaled.low, scaled.high) == pytest.approx((scale * low, scale * high), rel=1e-6, abs=1e-6 * scale)
 
 
 @given(samples)
 def test_a_higher_confidence_never_gives_a_narrower_interval(values: list[float]) -> None:
-    narrow, wide = interval(values, 0.8), interval(values, 0.99)
+    narrow, wide = mean_interval(values, 0.8), mean_interval(values, 0.99)
     assert wide.low <= narrow.low
     assert narrow.high <= wide.high
 
@@ -83,33 +85,33 @@ def test_a_higher_confidence_never_gives_a_narrower_interval(values: list[float]
 @settings(max_examples=15, deadline=None)
 @given(st.lists(bandwidths, min_size=8, max_size=10, unique=True))
 def test_bca_interval_lies_within_the_values_and_scales(values: list[float]) -> None:
-    low, high, method = interval(values, method="bca", seed=3)
+    low, high, method = mean_interval(values, method="bca", seed=3)
     assert method == "bca"
     assert min(values) <= low <= high <= max(values)
-    doubled = interval([2 * value for value in values], method="bca", seed=3)
+    doubled = mean_interval([2 * value for value in values], method="bca", seed=3)
     assert (doubled.low, doubled.high) == pytest.approx((2 * low, 2 * high))
 
 
 def test_bca_interval_is_fixed_by_its_seed() -> None:
-    assert interval(SKEWED, method="bca", seed=1) == interval(SKEWED, method="bca", seed=1)
-    assert interval(SKEWED, method="bca", seed=1) != interval(SKEWED, method="bca", seed=2)
+    assert mean_interval(SKEWED, method="bca", seed=1) == mean_interval(SKEWED, method="bca", seed=1)
+    assert mean_interval(SKEWED, method="bca", seed=1) != mean_interval(SKEWED, method="bca", seed=2)
 
 
 def test_bca_interval_leans_to_the_side_of_the_outlier() -> None:
-    low, high, _ = interval(SKEWED, method="bca")
+    low, high, _ = mean_interval(SKEWED, method="bca")
     mean = float(np.mean(SKEWED))
     assert high - mean > mean - low
 
 
 def test_too_few_executions_for_bca_give_a_t_interval_that_says_so() -> None:
     few = SKEWED[: BCA_MIN_EXECUTIONS - 1]
-    assert interval(few, method="bca") == interval(few, method="t")
-    assert interval(SKEWED[:BCA_MIN_EXECUTIONS], method="bca").method == "bca"
+    assert mean_interval(few, method="bca") == mean_interval(few, method="t")
+    assert mean_interval(SKEWED[:BCA_MIN_EXECUTIONS], method="bca").method == "bca"
 
 
 @pytest.mark.parametrize("method", ["t", "bca"])
 def test_one_execution_has_no_interval(method: str) -> None:
-    low, high, used = interval([5.0], method=method)
+    low, high, used = mean_interval([5.0], method=method)
     assert math.isnan(low)
     assert math.isnan(high)
     assert used == "none"
@@ -117,7 +119,7 @@ def test_one_execution_has_no_interval(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["t", "bca"])
 def test_equal_executions_have_an_interval_of_no_width(method: str) -> None:
-    assert interval([5.0] * 10, method=method) == (5.0, 5.0, method)
+    assert mean_interval([5.0] * 10, method=method) == (5.0, 5.0, method)
     assert ratio_interval([2.0] * 10, [4.0] * 10, method=method) == (0.5, 0.5, method)
 
 
@@ -133,7 +135,7 @@ def test_equal_executions_have_an_interval_of_no_width(method: str) -> None:
 )
 def test_what_has_no_interval_is_refused(values: list[float], options: dict[str, Any], message: str) -> None:
     with pytest.raises(StatisticsError, match=message):
-        interval(values, **options)
+        mean_interval(values, **options)
 
 
 @given(samples, samples)
@@ -164,7 +166,7 @@ def test_a_mean_of_zero_has_no_ratio() -> None:
 
 
 def test_summary_has_one_row_per_group_in_the_order_of_appearance() -> None:
-    result = summarise(table(write=[1, 3], read=[2, 2, 2]), ["drive", "rw"], "mb")
+    result = summarise_groups(table(write=[1, 3], read=[2, 2, 2]), ["drive", "rw"], "mb")
     assert list(result["rw"]) == ["write", "read"]
     assert list(result["executions"]) == [2, 3]
     assert list(result["mean"]) == [2, 2]
@@ -174,31 +176,31 @@ def test_summary_has_one_row_per_group_in_the_order_of_appearance() -> None:
 
 
 def test_summary_of_one_execution_has_a_mean_and_nothing_else() -> None:
-    row = summarise(table(read=[7]), ["rw"], "mb").iloc[0]
+    row = summarise_groups(table(read=[7]), ["rw"], "mb").iloc[0]
     assert row["mean"] == 7
     assert row[["low", "high", "cv"]].isna().all()
     assert row["method"] == "none"
 
 
 def test_summary_of_a_group_does_not_depend_on_the_other_groups() -> None:
-    alone = summarise(table(read=SKEWED), ["rw"], "mb", method="bca", seed=5)
-    beside = summarise(table(write=SKEWED[::-1], read=SKEWED), ["rw"], "mb", method="bca", seed=5)
+    alone = summarise_groups(table(read=SKEWED), ["rw"], "mb", method="bca", seed=5)
+    beside = summarise_groups(table(write=SKEWED[::-1], read=SKEWED), ["rw"], "mb", method="bca", seed=5)
     pd.testing.assert_frame_equal(beside[beside["rw"] == "read"].reset_index(drop=True), alone)
 
 
 def test_summary_names_the_group_that_is_not_whole() -> None:
     with pytest.raises(StatisticsError, match="mb of drive d, rw read: a value is missing"):
-        summarise(table(write=[1, 2], read=[1, math.nan]), ["drive", "rw"], "mb")
+        summarise_groups(table(write=[1, 2], read=[1, math.nan]), ["drive", "rw"], "mb")
 
 
 def test_summary_names_a_missing_column() -> None:
     with pytest.raises(StatisticsError, match="no column 'iops'"):
-        summarise(table(read=[1]), ["drive"], "iops")
+        summarise_groups(table(read=[1]), ["drive"], "iops")
 
 
 def test_random_to_sequential_pairs_each_operation() -> None:
     executions = table(read=[100, 102], randread=[50, 51], write=[80], randwrite=[60])
-    result = random_to_sequential(executions, ["drive", "bs_bytes"], "mb").set_index("operation")
+    result = random_to_sequential_ratios(executions, ["drive", "bs_bytes"], "mb").set_index("operation")
     assert result["ratio"].to_dict() == {"read": 0.5, "write": 0.75}
     assert result["gap"].to_dict() == {"read": 50.5, "write": 20}
     assert result.loc["read", "method"] == "t"
@@ -206,7 +208,7 @@ def test_random_to_sequential_pairs_each_operation() -> None:
 
 
 def test_an_operation_without_its_counterpart_has_no_ratio() -> None:
-    result = random_to_sequential(table(read=[1, 2], randread=[1, 2], write=[3]), ["drive"], "mb")
+    result = random_to_sequential_ratios(table(read=[1, 2], randread=[1, 2], write=[3]), ["drive"], "mb")
     assert list(result["operation"]) == ["read"]
 
 
@@ -284,61 +286,61 @@ def test_a_ratio_s_interval_does_not_depend_on_the_unit(above: list[float], belo
     ],
 )
 def test_the_method_follows_from_the_number_of_executions(executions: int, asked: str, used: str) -> None:
-    assert method_for(executions, asked) == used
+    assert interval_method_used(executions, asked) == used
 
 
 @given(st.integers(1, 12), st.sampled_from(["t", "bca"]))
 @settings(deadline=None, max_examples=20)
 def test_the_method_told_beforehand_is_the_one_that_is_used(executions: int, asked: str) -> None:
     values = [100.0 + number**2 for number in range(executions)]
-    assert interval(values, method=asked).method == method_for(executions, asked)
+    assert mean_interval(values, method=asked).method == interval_method_used(executions, asked)
 
 
 def test_equivalence_is_shown_where_the_interval_lies_within_the_margin() -> None:
-    verdict = equivalence([[100.0, 101.0, 99.0, 100.0]], [[100.0, 100.5, 99.5, 100.0]], 0.05).verdict
+    verdict = equivalence_test([[100.0, 101.0, 99.0, 100.0]], [[100.0, 100.5, 99.5, 100.0]], 0.05).verdict
     assert verdict == "equivalent"
 
 
 def test_a_ratio_whose_interval_lies_beyond_1_and_the_margin_is_different() -> None:
-    verdict = equivalence([[150.0, 151.0, 149.0, 150.0]], [[100.0, 100.5, 99.5, 100.0]], 0.05).verdict
+    verdict = equivalence_test([[150.0, 151.0, 149.0, 150.0]], [[100.0, 100.5, 99.5, 100.0]], 0.05).verdict
     assert verdict == "different"
 
 
 def test_equivalence_is_not_shown_by_the_mere_lack_of_significance() -> None:
     above, below = [60.0, 140.0, 100.0], [130.0, 70.0, 100.0]
     assert ratio_interval(above, below).low < 1 < ratio_interval(above, below).high
-    assert equivalence([above], [below], 0.1).verdict == "undecided"
+    assert equivalence_test([above], [below], 0.1).verdict == "undecided"
 
 
 def test_a_significant_difference_within_the_margin_is_equivalent() -> None:
     above, below = [102.0, 102.1, 101.9, 102.0], [100.0, 100.1, 99.9, 100.0]
     assert ratio_interval(above, below).low > 1
-    assert equivalence([above], [below], 0.05).verdict == "equivalent"
+    assert equivalence_test([above], [below], 0.05).verdict == "equivalent"
 
 
 def test_equivalence_of_one_execution_is_undecided() -> None:
-    low, high, verdict = equivalence([[100.0]], [[100.0]], 0.1)
+    low, high, verdict = equivalence_test([[100.0]], [[100.0]], 0.1)
     assert math.isnan(low)
     assert math.isnan(high)
     assert verdict == "undecided"
 
 
 def test_equivalence_is_held_against_the_interval_of_confidence_1_minus_twice_alpha() -> None:
-    found = equivalence(ABOVE, BELOW, 0.1, alpha=0.1)
+    found = equivalence_test(ABOVE, BELOW, 0.1, alpha=0.1)
     assert (found.low, found.high) == product_interval(ABOVE, BELOW, confidence=0.8)[:2]
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(109.0, "equivalent"), (111.0, "different")])
 def test_the_margin_reaches_as_far_above_1_as_its_inverse_below(value: float, verdict: str) -> None:
     more, less = [value] * 3, [100.0] * 3
-    assert equivalence([more], [less], 0.1).verdict == verdict
-    assert equivalence([less], [more], 0.1).verdict == verdict
+    assert equivalence_test([more], [less], 0.1).verdict == verdict
+    assert equivalence_test([less], [more], 0.1).verdict == verdict
 
 
 @pytest.mark.parametrize("margin", [0.0, -0.1, math.nan])
 def test_a_margin_that_is_not_above_0_is_refused(margin: float) -> None:
     with pytest.raises(StatisticsError, match="margin of equivalence lies above 0"):
-        equivalence([[1.0, 2.0]], [[1.0, 2.0]], margin)
+        equivalence_test([[1.0, 2.0]], [[1.0, 2.0]], margin)
 
 
 # ---- Functions of means
@@ -362,7 +364,7 @@ def width(found: Interval) -> float:
 
 @given(samples, st.sampled_from([0.8, 0.95, 0.99]))
 def test_a_function_that_is_the_mean_has_student_s_interval(values: list[float], confidence: float) -> None:
-    found, expected = function_interval(mean_of_one, [values], confidence), interval(values, confidence)
+    found, expected = function_interval(mean_of_one, [values], confidence), mean_interval(values, confidence)
     assert found[:2] == pytest.approx(expected[:2], rel=1e-6, abs=1e-6)
 
 
@@ -468,7 +470,7 @@ def test_a_function_of_means_that_do_not_vary_has_an_interval_of_no_width() -> N
 
 def test_a_group_that_does_not_vary_adds_nothing_to_a_function_s_interval() -> None:
     found = function_interval(difference_of_two, [[9.0, 10.0, 11.0], [4.0] * 7])
-    alone = interval([9.0, 10.0, 11.0])
+    alone = mean_interval([9.0, 10.0, 11.0])
     assert found[:2] == pytest.approx((alone.low - 4, alone.high - 4), rel=1e-6)
 
 
@@ -520,22 +522,22 @@ def test_a_function_that_divides_by_a_mean_of_zero_has_no_interval_either() -> N
     ],
 )
 def test_an_interval_says_whether_it_shows_equivalence(found: Interval, verdict: str) -> None:
-    assert equivalence_of(found, 0.1).verdict == verdict
-    assert equivalence_of(found, 0.1)[:2] == pytest.approx(found[:2], nan_ok=True)
+    assert equivalence_of_interval(found, 0.1).verdict == verdict
+    assert equivalence_of_interval(found, 0.1)[:2] == pytest.approx(found[:2], nan_ok=True)
 
 
 @given(samples, samples, st.floats(0.01, 0.9))
 def test_equivalence_of_a_product_is_that_of_its_interval(
     above: list[float], below: list[float], margin: float
 ) -> None:
-    expected = equivalence_of(product_interval([above], [below], 0.9), margin)
-    assert equivalence([above], [below], margin) == expected
+    expected = equivalence_of_interval(product_interval([above], [below], 0.9), margin)
+    assert equivalence_test([above], [below], margin) == expected
 
 
 @pytest.mark.parametrize("margin", [0.0, -0.1, math.nan])
 def test_an_interval_is_held_against_a_margin_above_0_alone(margin: float) -> None:
     with pytest.raises(StatisticsError, match="margin of equivalence lies above 0"):
-        equivalence_of(Interval(0.9, 1.1, "t"), margin)
+        equivalence_of_interval(Interval(0.9, 1.1, "t"), margin)
 
 
 @pytest.mark.parametrize(
@@ -552,4 +554,4 @@ def test_an_interval_is_held_against_a_margin_above_0_alone(margin: float) -> No
     ],
 )
 def test_a_ratio_is_told_apart_from_one_only_in_the_digits_printed(low: float, high: float, said: str) -> None:
-    assert direction(low, high) == said
+    assert ratio_verdict(low, high) == said

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iopatterns.measuring.steadiness import doubts, has_two_levels, is_steady, of_rounds, outliers, steadiness
+from iopatterns.measuring.steadiness import (
+    has_two_levels,
+    is_steady,
+    outliers,
+    steadiness,
+    steadiness_doubts,
+    steadiness_of_summary,
+)
 
 
 def test_equal_rounds_are_steady() -> None:
@@ -33,7 +40,7 @@ def test_only_the_last_five_rounds_count() -> None:
 @given(st.lists(st.floats(1, 1e6), min_size=5, max_size=5))
 def test_rounds_without_their_order_are_never_called_steady_where_the_order_says_otherwise(values: list[float]) -> None:
     known = steadiness(values)
-    told = of_rounds(min(values), max(values), statistics.fmean(values), statistics.stdev(values), 5)
+    told = steadiness_of_summary(min(values), max(values), statistics.fmean(values), statistics.stdev(values), 5)
     assert known is not None
     assert told is not None
     assert told.excursion == pytest.approx(known.excursion)
@@ -43,14 +50,14 @@ def test_rounds_without_their_order_are_never_called_steady_where_the_order_says
 
 def test_the_rise_of_a_straight_line_is_found_without_its_order() -> None:
     rising = [95, 97.5, 100, 102.5, 105]
-    told = of_rounds(95, 105, 100, statistics.stdev(rising), 5)
+    told = steadiness_of_summary(95, 105, 100, statistics.stdev(rising), 5)
     assert told is not None
     assert told.rise == pytest.approx(0.10)
 
 
 def test_four_rounds_say_nothing() -> None:
-    assert of_rounds(100, 100, 100, 0, 4) is None
-    assert of_rounds(0, 0, 0, 0, 5) is None
+    assert steadiness_of_summary(100, 100, 100, 0, 4) is None
+    assert steadiness_of_summary(0, 0, 0, 0, 5) is None
 
 
 def test_fewer_rounds_say_nothing() -> None:
@@ -81,11 +88,11 @@ def test_two_levels_are_told_from_one_and_from_a_single_outlier() -> None:
 
 
 def test_executions_that_are_alike_raise_no_doubt() -> None:
-    assert doubts([100.0] * 10) == []
+    assert steadiness_doubts([100.0] * 10) == []
 
 
 def test_doubts_are_told_in_words() -> None:
-    assert doubts([100, 101, 99, 100, 100, 101, 60, 140, 60, 140]) == [
+    assert steadiness_doubts([100, 101, 99, 100, 100, 101, 60, 140, 60, 140]) == [
         "not in a steady state",
         "outliers among the executions",
     ]

@@ -13,10 +13,10 @@ from recorded import TINY
 from support import FIXTURE, FIXTURE_GRID, ROOT, recorded_file
 
 from iopatterns.analysis.quantities import QuantityError, read_executions
-from iopatterns.analysis.statistics import Method, interval
+from iopatterns.analysis.statistics import Method, mean_interval
 from iopatterns.analysis.tables import write_numbers
 from iopatterns.configuration.sources import VALUE_COLUMNS
-from iopatterns.study import BANDWIDTH, AnalysisError, Study
+from iopatterns.study import BANDWIDTH_COLUMN, AnalysisError, Study
 
 RAW, STEPS, REFUSERS = TINY.raw, TINY.steps, ["c400", "ssdsc2kg480g7"]
 study, only, asks, mean_of = TINY.study, TINY.only, TINY.asks, TINY.mean_of
@@ -44,7 +44,7 @@ def test_kinds_tell_how_each_drive_was_measured() -> None:
 
 
 def test_bandwidth_is_in_megabytes_per_second() -> None:
-    assert study().executions[BANDWIDTH].to_list() == pytest.approx(RAW["mb"].to_list())
+    assert study().executions[BANDWIDTH_COLUMN].to_list() == pytest.approx(RAW["mb"].to_list())
 
 
 def test_overview_counts_cells_and_executions_of_each_experiment_and_drive() -> None:
@@ -119,7 +119,7 @@ def test_summary_recomputed_from_the_raw_executions_is_the_same() -> None:
     rows = study().summary("initial")
     row = rows[(rows["drive"] == "c400") & (rows["rw"] == "randread") & (rows["bs_bytes"] == 28672)].iloc[0]
     cell = asks("initial").query("drive == 'c400' and rw == 'randread' and bs_bytes == 28672")
-    low, high, method = interval(cell["mb"].to_list())
+    low, high, method = mean_interval(cell["mb"].to_list())
     assert row[["mean", "low", "high"]].to_list() == pytest.approx([cell["mb"].mean(), low, high])
     assert row[["executions", "method", "iodepth_reached"]].to_list() == [10, method, cell["iodepth_reached"].max()]
 
@@ -417,7 +417,7 @@ def test_measured_sets_quantities_and_published_values_side_by_side(tmp_path: Pa
     assert row[["iops_mean", "published_iops", "error_iops_percent"]].tolist() == pytest.approx([1050, 1000, 5])
     assert row[["latency_ms_mean", "published_latency_ms"]].tolist() == pytest.approx([1, 1.05])
     assert row["error_latency_ms_percent"] == pytest.approx(100 * (1 / 1.05 - 1))
-    low, high, method = interval([1000, 1100])
+    low, high, method = mean_interval([1000, 1100])
     assert row[["iops_low", "iops_high"]].tolist() == pytest.approx([low, high])
     assert row[["interval_method", "confidence", "use"]].tolist() == [method, 0.95, "independent"]
 

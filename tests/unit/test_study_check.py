@@ -22,7 +22,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expanded(root: Path, study: str, *drives: str) -> list[grid.Cell]:
     """Return the cells of a study with this text, on these drives."""
     (root / "config/studies/mine.yaml").write_text(study)
-    return list(grid.expand(config.load(root, {"studies": ["mine"], "drives": list(drives or ("c400",))}), "mine"))
+    return list(
+        grid.expand_grid(config.load_config(root, {"studies": ["mine"], "drives": list(drives or ("c400",))}), "mine")
+    )
 
 
 def refused(root: Path, study: str, *drives: str) -> str:
@@ -191,12 +193,12 @@ def test_each_shipped_output_is_found_and_no_other(study: str, project: Project)
         {drive for body in content["experiments"].values() for drive in body.get("drives", content.get("drives", []))}
     )
     overrides = {"studies": [study], "drives": drives, "file_size": "1 GiB", "runtime": "1 min"}
-    assert list(grid.expand(config.load(project.root, overrides), study))
+    assert list(grid.expand_grid(config.load_config(project.root, overrides), study))
     (place, *_) = [body for body in (content, *content["experiments"].values()) if body.get("tables")]
     place["tables"].append(f"{place['tables'][0]}x")
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     with pytest.raises(grid.GridError, match=f"writes no table '{place['tables'][-1]}'"):
-        list(grid.expand(config.load(project.root, overrides), study))
+        list(grid.expand_grid(config.load_config(project.root, overrides), study))
 
 
 @pytest.fixture(scope="module")

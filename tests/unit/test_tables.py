@@ -14,19 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import FIXTURE, pdf_text
 
-from iopatterns.analysis.published import load
+from iopatterns.analysis.published import load_values
 from iopatterns.analysis.report_tables import bandwidth_table, ratio_table
-from iopatterns.analysis.statistics import random_to_sequential, summarise
+from iopatterns.analysis.statistics import random_to_sequential_ratios, summarise_groups
 from iopatterns.analysis.tables import (
     Column,
     Table,
     TableError,
-    between,
     block_label,
-    fixed,
-    printed,
-    rounded,
-    significant,
+    fixed_decimals,
+    interval_decimals,
+    printed_frame,
+    shared_decimals,
+    three_digits,
     to_csv,
     to_latex,
     to_typst,
@@ -34,7 +34,7 @@ from iopatterns.analysis.tables import (
     write_table,
 )
 
-PUBLISHED = load(FIXTURE / "data/published/tiny").query("experiment == 'initial'")
+PUBLISHED = load_values(FIXTURE / "data/published/tiny").query("experiment == 'initial'")
 WORKLOADS = {"read": 100.0, "randread": 40.0, "write": 120.0, "randwrite": 90.0}
 
 
@@ -50,7 +50,7 @@ def executions(*drives: str, count: int = 3) -> pd.DataFrame:
 
 
 def reading(*drives: str, count: int = 3) -> Table:
-    summary = summarise(executions(*drives, count=count), ["drive", "rw", "bs_bytes"], "mb")
+    summary = summarise_groups(executions(*drives, count=count), ["drive", "rw", "bs_bytes"], "mb")
     return bandwidth_table(summary.assign(iodepth_reached=1), PUBLISHED, ["read", "randread"])
 
 
@@ -77,33 +77,33 @@ def test_published_values_stand_in_the_row_of_their_workload_and_block_size() ->
 
 
 def test_published_values_are_printed_with_their_own_digits() -> None:
-    frame = printed(reading("a"))
+    frame = printed_frame(reading("a"))
     assert frame[("Published", "C400", "(MB/s)")].tolist() == ["62", "150", "25.3", "75"]
 
 
 def test_a_name_is_printed_once_per_group() -> None:
-    frame = printed(reading("a", "b"))
+    frame = printed_frame(reading("a", "b"))
     assert frame[("", "Drive", "")].tolist() == ["a", "", "", "", "b", "", "", ""]
     assert frame[("", "Workload", "")].tolist() == ["Read", "", "Rand. read", ""] * 2
 
 
 def test_one_execution_prints_dashes_for_what_it_cannot_tell() -> None:
-    frame = printed(reading("a", count=1))
+    frame = printed_frame(reading("a", count=1))
     assert frame[("Measured here", "95 % interval", "(MB/s)")].tolist() == ["–"] * 4
     assert frame[("Measured here", "CV", "(%)")].tolist() == ["–"] * 4
     assert frame[("Measured here", "Mean", "(MB/s)")].tolist() == ["100.0", "400.0", "40.0", "160.0"]
 
 
 def test_ratio_table_sets_the_published_ratios_beside_the_measured() -> None:
-    ratios = random_to_sequential(executions("a"), ["drive", "bs_bytes"], "mb")
-    frame = printed(ratio_table(ratios, PUBLISHED))
+    ratios = random_to_sequential_ratios(executions("a"), ["drive", "bs_bytes"], "mb")
+    frame = printed_frame(ratio_table(ratios, PUBLISHED))
     assert frame[("Measured here", "Ratio", "")].tolist() == ["0.41", "0.40", "0.75", "0.75"]
     assert frame[("Published", "C400", "")].tolist() == ["0.41", "0.50", "0.66", "0.89"]
 
 
 def test_ratio_table_holds_a_drive_of_the_source_against_its_own_ratio() -> None:
-    ratios = random_to_sequential(executions("c400"), ["drive", "bs_bytes"], "mb")
-    frame = printed(ratio_table(ratios, PUBLISHED))
+    ratios = random_to_sequential_ratios(executions("c400"), ["drive", "bs_bytes"], "mb")
+    frame = printed_frame(ratio_table(ratios, PUBLISHED))
     assert frame[("Published", "Ratio", "")].tolist() == ["0.41", "0.50", "0.66", "0.89"]
     assert frame[("Published", "Error (%)", "")].tolist() == ["−0.5", "−19.7", "+14.8", "−15.3"]
     assert ("Published", "SSDSC2KG480G7", "") not in frame.columns
@@ -183,7 +183,7 @@ def test_a_column_that_the_data_lack_is_named() -> None:
 
 
 def test_a_table_of_workloads_that_nobody_ran_is_refused() -> None:
-    summary = summarise(executions("a").query("rw == 'read'"), ["drive", "rw", "bs_bytes"], "mb")
+    summary = summarise_groups(executions("a").query("rw == 'read'"), ["drive", "rw", "bs_bytes"], "mb")
     with pytest.raises(TableError, match="no drive was measured with write or randwrite"):
         bandwidth_table(summary.assign(iodepth_reached=1), PUBLISHED, ["write", "randwrite"])
 
@@ -199,9 +199,9 @@ def test_block_sizes_are_printed_in_binary_units(size: int, label: str) -> None:
 
 
 def test_forms_keep_their_decimals() -> None:
-    assert fixed(2)(1.0) == "1.00"
-    assert between(1)(1.0, 2.25) == "1.0–2.2"
-    assert fixed(1)(math.nan) == between(1)(math.nan, math.nan) == "–"
+    assert fixed_decimals(2)(1.0) == "1.00"
+    assert interval_decimals(1)(1.0, 2.25) == "1.0–2.2"
+    assert fixed_decimals(1)(math.nan) == interval_decimals(1)(math.nan, math.nan) == "–"
 
 
 @pytest.mark.parametrize(
@@ -220,25 +220,25 @@ def test_forms_keep_their_decimals() -> None:
     ],
 )
 def test_a_column_has_as_many_decimals_as_its_smallest_number_needs(values: list[float], texts: list[str]) -> None:
-    form = rounded(values)
+    form = shared_decimals(values)
     assert [form(value) for value in values] == texts
 
 
 def test_a_missing_number_of_a_nullable_column_is_a_dash() -> None:
-    assert rounded(pd.Series([pd.NA, 2.5], dtype="Float64"))(pd.NA) == "–"  # type: ignore[arg-type]
+    assert shared_decimals(pd.Series([pd.NA, 2.5], dtype="Float64"))(pd.NA) == "–"  # type: ignore[arg-type]
 
 
 @given(st.lists(st.floats(1e-2, 1e9), min_size=1))
 def test_the_smallest_number_of_a_column_keeps_three_digits_down_to_a_tenth(values: list[float]) -> None:
     smallest = min(values)
-    assert float(rounded(values)(smallest)) == pytest.approx(smallest, rel=0.005 if smallest >= 0.1 else 0.06)
+    assert float(shared_decimals(values)(smallest)) == pytest.approx(smallest, rel=0.005 if smallest >= 0.1 else 0.06)
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(12345.6, "12346"), (9.876, "9.88"), (0.05, "0.050"), (0.0, "0.00"), (math.nan, "–")]
 )
 def test_a_number_by_itself_has_three_significant_digits(value: float, text: str) -> None:
-    assert significant(value) == text
+    assert three_digits(value) == text
 
 
 def test_numbers_are_sorted_and_rounded(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from patience import run
-from support import ROOT, copy_project, files_of_the_user, pdf_text
+from support import ROOT, copy_project, pdf_text, user_files
 
 STUDY, DRIVE = "gap", "c400"
 PAGE = ROOT / "docs/add-a-study.md"
@@ -47,7 +47,7 @@ def said(module_disk_folder: Path) -> dict[str, str]:
     project = copy_project(module_disk_folder / "project")
     for file in AS_COMMITTED:
         shutil.copy(ROOT / file, project.root / file)
-    before = files_of_the_user(project.root)
+    before = user_files(project.root)
     said = {"root": str(project.root), "before": repr(before)}
     return said | {block: typed(project.root, block) for block in _distinct(blocks())}
 
@@ -145,5 +145,5 @@ def test_the_last_commands_undo_the_page(said: dict[str, str], root: Path) -> No
         r"^## Undo it\n.*?^```sh\n(.*?)^```", PAGE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
     )
     typed(root, undoing)
-    assert repr(files_of_the_user(root)) == said["before"]
+    assert repr(user_files(root)) == said["before"]
     assert not list(root.glob(f"results/*/{STUDY}*"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from patience import run
-from support import ROOT, copy_project, files_of_the_user
+from support import ROOT, copy_project, user_files
 
 PAGE, _, UNDOING = (ROOT / "docs/first-changes.md").read_text(encoding="utf-8").partition("## Undo it\n")
 TABLES = ROOT / "docs/images/first-changes"
@@ -48,7 +48,7 @@ def said(module_disk_folder: Path) -> list[tuple[str, str]]:
         shutil.copy(ROOT / file, project.root / file)
     tables = module_disk_folder / "tables"
     tables.mkdir()
-    before = files_of_the_user(project.root)
+    before = user_files(project.root)
     heard = []
     for block in blocks(PAGE):
         heard.append((block, typed(project.root, block)))
@@ -57,7 +57,7 @@ def said(module_disk_folder: Path) -> list[tuple[str, str]]:
             shutil.copy(project.root / "results/mine/tables/first/sizes.csv", tables / f"run-{number}.csv")
     for block in blocks(UNDOING):
         typed(project.root, block)
-    assert files_of_the_user(project.root) == before
+    assert user_files(project.root) == before
     return [*heard, ("tables", str(tables))]
 
 

@@ -10,7 +10,7 @@ from support import Project, copy_project
 
 from iopatterns.twin import models
 from iopatterns.twin.fitting import read_points
-from iopatterns.workflow import own_twin
+from iopatterns.workflow import fit_user_drive
 
 LITTLE = ("repetitions=2", "runtime=100ms")
 
@@ -28,10 +28,10 @@ def done(module_disk_folder: Path) -> tuple[Project, Path, str]:
 
 
 def test_a_third_of_the_points_is_held_out_and_of_each_level_some() -> None:
-    points = list(product(*own_twin.LEVELS.values()))
-    out = [point for point in points if own_twin.held_out(*point)]
+    points = list(product(*fit_user_drive.FIT_LEVELS.values()))
+    out = [point for point in points if fit_user_drive.is_held_out(*point)]
     assert len(out) == len(points) / 3
-    for place, levels in enumerate(own_twin.LEVELS.values()):
+    for place, levels in enumerate(fit_user_drive.FIT_LEVELS.values()):
         for level in levels:
             assert {point[place] == level for point in out} == {True, False}
             assert {point[place] == level for point in set(points) - set(out)} == {True, False}
@@ -49,7 +49,7 @@ def test_the_twin_predicts_the_points_that_it_was_not_fitted_to(done: tuple[Proj
 
 
 def test_the_model_is_one_that_programs_run_on(done: tuple[Project, Path, str]) -> None:
-    model = models.load(done[1] / "model.yaml")
+    model = models.load_model(done[1] / "model.yaml")
     found = json.loads((done[1] / "found.json").read_text())
     assert yaml.safe_load((done[1] / "model.yaml").read_text())["name"] == "twin-of-labdisk"
     for parameter in found["parameters"]:

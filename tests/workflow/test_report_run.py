@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from patience import wait, wait_for
-from support import SNAKEMAKE, TAKES_CTRL_C, Project, copy_project, pdf_text, processes_with
+from support import SNAKEMAKE, WITH_DEFAULT_SIGINT, Project, copy_project, pdf_text, processes_matching
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_changed_raw_file_is_named_and_gives_no_table(project: Project) -> None:
 
 def start(project: Project) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [*TAKES_CTRL_C, *SNAKEMAKE, "collect_tiny"],
+        [*WITH_DEFAULT_SIGINT, *SNAKEMAKE, "collect_tiny"],
         cwd=project.root,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -109,7 +109,7 @@ def wait_for_first_raw_file(project: Project) -> None:
 def scratch_processes(project: Project) -> list[int]:
     """Return fio processes and measuring commands of this project; their command lines hold a cell of its own."""
     found = []
-    for number in processes_with("data/scratch/scratch.bin"):
+    for number in processes_matching("data/scratch/scratch.bin"):
         try:
             if Path(f"/proc/{number}/cwd").resolve() == project.root:
                 found.append(number)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support import ROOT, Project, copy_project
 
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 
 def run(root: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
@@ -58,7 +58,7 @@ def test_the_quick_report_can_be_made_again_and_measures_nothing_twice(quick: Pr
 
 def test_the_quick_report_asks_for_the_very_raw_files_of_the_whole_one() -> None:
     changes = yaml.safe_load((ROOT / "config/quick.yaml").read_text(encoding="utf-8"))
-    complete, quick = load(ROOT), load(ROOT, changes)
+    complete, quick = load_cells(ROOT), load_cells(ROOT, changes)
     assert changes["repetitions"] == 2
     study = complete.studies[0]
     some, all_raws = (set(cells.raw_files(cells.of_study(study))) for cells in (quick, complete))

@@ -48,11 +48,11 @@ def reported(base: Project, module_disk_folder: Path) -> Project:
     """The measured project after a report, as Snakemake has it on record: what stands in the results says nothing."""
     project = Project(module_disk_folder / "reported")
     shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
-    conf = config.load(project.root)
+    conf = config.load_config(project.root)
     results = ["numbers/tiny.json", "scorecard.json", "report.pdf", "colophon.json"]
     for file in [
-        *study_rules.tables(conf, "tiny"),
-        *study_rules.figures(conf, "tiny"),
+        *study_rules.table_files(conf, "tiny"),
+        *study_rules.figure_files(conf, "tiny"),
         *(f"results/{name}" for name in results),
     ]:
         path = project.root / file
@@ -159,7 +159,7 @@ def test_a_changed_module_runs_exactly_what_rests_on_it_and_measures_nothing(
 
 
 def test_what_fits_and_what_converts_traces_run_again_when_their_code_changes(reported: Project) -> None:
-    fits = [f"results/twins/{model}.yaml" for model in twin_models.fitted(reported.root)]
+    fits = [f"results/twins/{model}.yaml" for model in twin_models.fitted_models(reported.root)]
     trace = reported.root / "mine.strace"
     trace.write_text('7 1.0 open("/f", O_RDONLY) = 3\n7 1.2 read(3, "", 512) = 512\n')
     converted, own = "results/calls/mine.parquet", ["--config", f"traces={{mine: {{path: {trace}}}}}"]

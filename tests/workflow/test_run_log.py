@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from patience import wait_for
-from support import ROOT, SNAKEMAKE, TAKES_CTRL_C, Project, copy_project
+from support import ROOT, SNAKEMAKE, WITH_DEFAULT_SIGINT, Project, copy_project
 
 STUDY = "config/studies/tiny.yaml"
 SCREEN = (24, 200)  # lines, and characters of each
@@ -159,7 +159,7 @@ def test_an_analysis_that_fails_says_its_own_words_alone(copy: Project) -> None:
 def test_ctrl_c_says_what_is_kept_and_the_command_that_goes_on(project: Project) -> None:
     project.edit("config/config.yaml", runtime="300 ms", repetitions=60)
     run = subprocess.Popen(
-        [*TAKES_CTRL_C, *SNAKEMAKE, "collect_tiny"],
+        [*WITH_DEFAULT_SIGINT, *SNAKEMAKE, "collect_tiny"],
         cwd=project.root,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

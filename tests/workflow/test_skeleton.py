@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import FIXTURE, FIXTURE_GRID, lay_out_recorded, pdf_text
+from support import FIXTURE, FIXTURE_GRID, copy_recorded_results, pdf_text
 
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
@@ -19,7 +19,7 @@ from iopatterns.cli import iopatterns_command
 from iopatterns.configuration import sources
 from iopatterns.judging import scorecard
 from iopatterns.workflow import skeleton
-from iopatterns.workflow.notebooks import execute, parameters_of
+from iopatterns.workflow.notebooks import declared_notebook_parameters, execute_notebook
 from iopatterns.workflow.report import compile_report
 from iopatterns.workflow.skeleton import SkeletonError
 
@@ -37,17 +37,17 @@ def folders(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a new study on the measurement and published values of the fixture study, and its report."""
-    root = lay_out_recorded(tmp_path_factory.mktemp("begun") / "project")
+    root = copy_recorded_results(tmp_path_factory.mktemp("begun") / "project")
     (root / "config/studies").mkdir(parents=True)
-    skeleton.write(root, "mine")
+    skeleton.create_study(root, "mine")
     shutil.copytree(root / "data/published/tiny", root / "data/published/mine")
     for kind in ("parquet", "tuning.json"):
         (root / f"results/measurements/tiny.{kind}").rename(root / f"results/measurements/mine.{kind}")
     colophon = json.loads((root / "results/colophon.json").read_text(encoding="utf-8"))
     colophon |= {"studies": {"mine": colophon["studies"]["tiny"]}, "order": ["mine"]}
     (root / "results/colophon.json").write_text(json.dumps(colophon), encoding="utf-8")
-    scorecard.write(root, {"mine": scorecard.judge(root, "mine")})
-    execute(root / "notebooks/mine.ipynb", root / "results/notebooks/mine.ipynb")
+    scorecard.write_scorecard(root, {"mine": scorecard.judge_study(root, "mine")})
+    execute_notebook(root / "notebooks/mine.ipynb", root / "results/notebooks/mine.ipynb")
     compile_report(root / "paper/report.typ", root / "results/report.pdf")
     return root
 
@@ -55,15 +55,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Likewise, but no drive took the settings of the experiment ``refusing``."""
-    root = lay_out_recorded(tmp_path_factory.mktemp("refused") / "project")
+    root = copy_recorded_results(tmp_path_factory.mktemp("refused") / "project")
     (root / "config/studies").mkdir(parents=True)
-    skeleton.write(root, "mine")
+    skeleton.create_study(root, "mine")
     (root / "data/published/tiny").rename(root / "data/published/mine")
     for kind in ("parquet", "tuning.json"):
         (root / f"results/measurements/tiny.{kind}").rename(root / f"results/measurements/mine.{kind}")
     table = pd.read_parquet(root / "results/measurements/mine.parquet")
     table[table["experiments"] != "refusing"].to_parquet(root / "results/measurements/mine.parquet")
-    execute(root / "notebooks/mine.ipynb", root / "results/notebooks/mine.ipynb")
+    execute_notebook(root / "notebooks/mine.ipynb", root / "results/notebooks/mine.ipynb")
     return root
 
 
@@ -74,12 +74,12 @@ EXPERIMENTS = list(yaml.safe_load((FIXTURE / FIXTURE_GRID).read_text(encoding="u
 
 
 def test_a_grid_a_notebook_and_a_section_are_written_and_named(folders: Path) -> None:
-    assert [str(path) for path in skeleton.write(folders, "mine")] == FILES
+    assert [str(path) for path in skeleton.create_study(folders, "mine")] == FILES
     assert all((folders / file).is_file() for file in FILES)
 
 
 def test_what_is_written_bears_the_study_s_name_everywhere(folders: Path) -> None:
-    skeleton.write(folders, "mine")
+    skeleton.create_study(folders, "mine")
     texts = [(folders / file).read_text(encoding="utf-8") for file in FILES]
     assert all("the-study" not in text for text in texts)
     assert "title: mine" in texts[0]
@@ -88,15 +88,17 @@ def test_what_is_written_bears_the_study_s_name_everywhere(folders: Path) -> Non
 
 
 def test_the_notebook_declares_the_parameters_that_those_of_the_project_have(folders: Path) -> None:
-    skeleton.write(folders, "mine")
-    begun, there = (parameters_of(path) for path in (folders / FILES[1], FIXTURE / "notebooks/tiny.ipynb"))
+    skeleton.create_study(folders, "mine")
+    begun, there = (
+        declared_notebook_parameters(path) for path in (folders / FILES[1], FIXTURE / "notebooks/tiny.ipynb")
+    )
     assert {name: parameter.type for name, parameter in begun.items()} == {
         name: parameter.type for name, parameter in there.items()
     }
 
 
 def test_the_notebook_is_thin_and_not_executed(folders: Path) -> None:
-    skeleton.write(folders, "mine")
+    skeleton.create_study(folders, "mine")
     cells = [cell for cell in nbformat.read(folders / FILES[1], as_version=4).cells if cell.cell_type == "code"]
     nodes = [node for cell in cells for node in ast.walk(ast.parse(cell.source))]
     lengths = [len(ast.unparse(node).splitlines()) for node in nodes if isinstance(node, ast.FunctionDef)]
@@ -108,7 +110,7 @@ def test_the_notebook_is_thin_and_not_executed(folders: Path) -> None:
 @pytest.mark.parametrize("name", ["", "Mine", "my study", "../mine", "-mine", "mine/", "mine\n", "mïne"])
 def test_a_name_that_is_none_is_refused(folders: Path, name: str) -> None:
     with pytest.raises(SkeletonError) as caught:
-        skeleton.write(folders, name)
+        skeleton.create_study(folders, name)
     assert str(caught.value).startswith(f"'{printable(name)}' is no name for a study. Use small letters")
     assert list(folders.rglob("*.*")) == []
 
@@ -116,7 +118,7 @@ def test_a_name_that_is_none_is_refused(folders: Path, name: str) -> None:
 @pytest.mark.parametrize("file", FILES)
 def test_of_a_begun_study_only_the_missing_file_is_written(folders: Path, file: str) -> None:
     (folders / file).write_text("my own", encoding="utf-8")
-    assert [str(path) for path in skeleton.write(folders, "mine")] == [other for other in FILES if other != file]
+    assert [str(path) for path in skeleton.create_study(folders, "mine")] == [other for other in FILES if other != file]
     assert (folders / file).read_text(encoding="utf-8") == "my own"
 
 
@@ -124,7 +126,7 @@ def test_nothing_is_written_where_all_files_are_there_already(folders: Path) -> 
     for file in FILES:
         (folders / file).write_text("my own", encoding="utf-8")
     with pytest.raises(SkeletonError, match=r"the study 'mine' is there already: .*\. Choose another name\."):
-        skeleton.write(folders, "mine")
+        skeleton.create_study(folders, "mine")
     assert {path.read_text(encoding="utf-8") for path in folders.rglob("*.*")} == {"my own"}
 
 
@@ -132,7 +134,7 @@ def test_nothing_is_written_where_all_files_are_there_already(folders: Path) -> 
 def test_nothing_is_written_outside_of_a_project(folders: Path, missing: str) -> None:
     (folders / missing).rmdir()
     with pytest.raises(SkeletonError) as caught:
-        skeleton.write(folders, "mine")
+        skeleton.create_study(folders, "mine")
     assert str(caught.value) == f"{missing}: there is no such folder here. Run this in the project's own folder."
     assert list(folders.rglob("*.*")) == []
 
@@ -154,10 +156,10 @@ def test_a_source_is_begun_on_request(folders: Path, monkeypatch: pytest.MonkeyP
     said = CliRunner().invoke(iopatterns_command, ["study", "new", "mine", "--with-source"])
     begun = [f"data/published/mine/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")]
     assert said.output.splitlines()[:6] == [f"{file}: written" for file in [*FILES, *begun]]
-    problems = sources.problems(folders, begun)
+    problems = sources.file_problems(folders, begun)
     assert [problem.split(":")[0] for problem in problems] == sorted(begun)
     (folders / begun[0]).write_text((folders / begun[0]).read_text() + "a,,iops,D,d,read,4k,depth,,=,1,IOPS,1 IOPS\n")
-    assert len(sources.problems(folders, begun)) == 2
+    assert len(sources.file_problems(folders, begun)) == 2
 
 
 def test_a_wrong_name_is_a_mistake_of_the_command_s_words(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def lay_out(root: Path) -> Project:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", study_files.studies(ROOT)[-2:])
+@pytest.mark.parametrize("study", study_files.study_names(ROOT)[-2:])
 def test_a_study_that_was_removed_comes_back_to_the_byte(study: str, tmp_path: Path) -> None:
     project = lay_out(tmp_path / "project")
     root, package = project.root, tmp_path / "package.tar.xz"
@@ -57,9 +57,9 @@ def test_a_study_that_was_removed_comes_back_to_the_byte(study: str, tmp_path: P
     for arguments in (["pack", study, "--output", str(package)], ["remove", study, "--yes"]):
         done = project.iopatterns("study", *arguments)
         assert done.returncode == 0, done.stdout
-    assert study_files.files_of(root, study) == []
-    assert list(study_files.places_of(root, study)) == []
-    assert study not in config.load(root).studies
+    assert study_files.files_of_study(root, study) == []
+    assert list(study_files.existing_places(root, study)) == []
+    assert study not in config.load_config(root).studies
     planned = project.snakemake("-n")
     assert planned.returncode == 0, planned.stdout
     assert f"notebooks/{study}" not in planned.stdout
@@ -75,7 +75,7 @@ def test_the_same_study_gives_the_same_package(tmp_path: Path) -> None:
         root = lay_out(tmp_path / name).root
         (root / "notebooks/tiny.py").touch()
         (root / "notebooks/tiny.ipynb").chmod(0o600)
-        sums.append(study_package.pack(root, "tiny", tmp_path / f"{name}.tar.xz").sha256)
+        sums.append(study_package.pack_study(root, "tiny", tmp_path / f"{name}.tar.xz").sha256)
     assert sums[0] == sums[1]
 
 
@@ -141,7 +141,7 @@ def refused(*arguments: str) -> str:
 def packed_and_removed(root: Path, *arguments: str) -> Path:
     """Pack `mine` and remove it; return the package."""
     package = root.parent / "mine.tar.xz"
-    study_package.pack(root, "mine", package)
+    study_package.pack_study(root, "mine", package)
     assert run("remove", "mine", "--yes", *arguments).exit_code == 0
     return package
 
@@ -178,7 +178,7 @@ def test_a_model_that_a_drive_of_the_user_needs_stays(root: Path) -> None:
     write(root / "config/drives.yaml", "x: {kind: twin, model: own}\n")
     package = packed_and_removed(root)
     assert (root / "data/twins/own.yaml").exists()
-    assert "data/twins/own.yaml" in study_package.Package.open(package).sums
+    assert "data/twins/own.yaml" in study_package.StudyPackage.open(package).sums
 
 
 def test_missing_references_are_added_and_others_kept(root: Path) -> None:
@@ -217,9 +217,9 @@ def test_raw_files_of_simulated_drives_are_packed_on_request(root: Path) -> None
             root / f"data/raw/{drive}/mine/cell/01.sidecar.json",
             f'{{"specification": {{"drive": {{"kind": "{kind}"}}}}}}',
         )
-    plain, done = study_package.pack(root, "mine", Path("a.tar.xz")), run("pack", "mine", "--with-raw")
+    plain, done = study_package.pack_study(root, "mine", Path("a.tar.xz")), run("pack", "mine", "--with-raw")
     assert "Raw files of disk are left out" in done.output
-    more = study_package.Package.open(Path("mine.tar.xz")).sums.keys() - set(plain.paths)
+    more = study_package.StudyPackage.open(Path("mine.tar.xz")).sums.keys() - set(plain.paths)
     assert more == {"data/raw/c400/mine/cell/01.json", "data/raw/c400/mine/cell/01.sidecar.json"}
 
 
@@ -248,7 +248,7 @@ def test_nothing_is_overwritten(root: Path) -> None:
 
 
 def test_what_is_there_already_with_the_same_content_is_no_obstacle(root: Path) -> None:
-    study_package.pack(root, "mine", root / "mine.tar.xz")
+    study_package.pack_study(root, "mine", root / "mine.tar.xz")
     before = contents(root)
     done = run("add", "mine.tar.xz")
     assert done.exit_code == 0
@@ -382,9 +382,9 @@ def test_an_interrupted_removal_is_finished_by_a_second(root: Path, monkeypatch:
     with monkeypatch.context() as context:
         context.setattr(shutil, "rmtree", interrupted)
         run("remove", "mine", "--yes")
-    assert study_files.files_of(root, "mine")
+    assert study_files.files_of_study(root, "mine")
     assert run("remove", "mine", "--yes").exit_code == 0
-    assert list(study_files.places_of(root, "mine")) == []
+    assert list(study_files.existing_places(root, "mine")) == []
     assert not (root / "data/twins/own.yaml").exists()
 
 
@@ -401,7 +401,7 @@ def test_the_list_has_each_study_with_its_extent_and_files(project: Project, mon
     text = run("list").output
     blocks = {block.split(":")[0]: block.splitlines() for block in text.replace("\n  ", "\x00").splitlines()}
     shown = {name: "".join(lines).split("\x00") for name, lines in blocks.items()}
-    assert list(shown) == study_files.studies(project.root)
+    assert list(shown) == study_files.study_names(project.root)
     assert shown["tiny"][1].startswith("configured, ")
     assert shown["tiny"][2] == FIXTURE_GRID
     assert run("list", "--names").output == "tiny\n"
@@ -412,7 +412,7 @@ def test_the_list_has_each_study_with_its_extent_and_files(project: Project, mon
 def test_a_check_of_all_studies_names_each_mistake(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.root)
     project.edit("config/config.yaml", file_size="1 GiB", runtime="1 s")
-    names = study_files.studies(project.root)
+    names = study_files.study_names(project.root)
     done = run("check", *names)
     assert done.exit_code == 0, done.output
     assert [line.split(":")[0] for line in done.output.splitlines()] == names

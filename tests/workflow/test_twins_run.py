@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support import Project, copy_project, loaded_machine
+from support import Project, busy_processors, copy_project
 
 TWINS = {"drives": ["c400", "mine"], "file_size": "64 MiB", "runtime": "50 ms"}
 
@@ -37,7 +37,7 @@ def idle(module_disk_folder: Path) -> Project:
 
 def test_a_run_on_a_loaded_machine_gives_the_same_bytes(idle: Project, disk_folder: Path) -> None:
     project = on_twins(disk_folder / "loaded")
-    with loaded_machine():
+    with busy_processors():
         done = project.snakemake("--cores", "2")
     assert done.returncode == 0, done.stdout
     expected, found = results_of(idle), results_of(project)

@@ -4,8 +4,10 @@
 # and makes nothing of this.
 rule ablate:
     input:
-        measured=expand("results/ablation/{run}", run=ablation.runs(CONF)),
-        published=study_rules.claimed(CONF),
+        measured=expand(
+            "results/ablation/{run}", run=ablation.ablation_runs_by_name(CONF)
+        ),
+        published=study_rules.claims_files(CONF),
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate.py"),
     log:
         "results/logs/ablate.log",
@@ -19,10 +21,10 @@ rule ablate:
 
 rule ablate_mechanism:
     input:
-        declared=lambda wildcards: ablation.runs(CONF)[wildcards.run],
-        twins=twin_models.files(CONF),
-        traces=ablation.trace_files(CONF),
-        claims=study_rules.claimed(CONF),
+        declared=lambda wildcards: ablation.ablation_runs_by_name(CONF)[wildcards.run],
+        twins=twin_models.model_files(CONF),
+        traces=ablation.ablation_trace_files(CONF),
+        claims=study_rules.claims_files(CONF),
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate_mechanism.py"),
     output:
         directory("results/ablation/{run}"),

@@ -6,7 +6,7 @@ for study in CELLS.studies:
             f"collect_{study}"
         input:
             raw=CELLS.declared_outputs(CELLS.of_study(study)),
-            unpacked=[unpacked_marker(drive) for drive in archives(CONF)],
+            unpacked=[unpacked_marker(drive) for drive in archives_by_drive(CONF)],
             code=rule_code.dependencies_of(ROOT, "workflow/scripts/collect.py"),
         output:
             table=f"{RESULTS}/measurements/{study}.parquet",
@@ -32,15 +32,15 @@ for study in CELLS.studies:
             notebook=ancient(f"notebooks/{study}.ipynb"),
             measurements=f"{RESULTS}/measurements/{study}.parquet",
             tuning=f"{RESULTS}/measurements/{study}.tuning.json",
-            published=study_rules.published(CONF, study),
-            twins=twin_models.files(CONF),
-            traces=study_rules.traces(CONF, study),
+            published=study_rules.published_files(CONF, study),
+            twins=twin_models.model_files(CONF),
+            traces=study_rules.shown_trace_files(CONF, study),
             code=rule_code.dependencies_of(
                 ROOT, "workflow/scripts/analyse.py", f"notebooks/{study}.ipynb"
             ),
         output:
-            tables=study_rules.tables(CONF, study),
-            figures=study_rules.figures(CONF, study),
+            tables=study_rules.table_files(CONF, study),
+            figures=study_rules.figure_files(CONF, study),
             numbers=f"{RESULTS}/numbers/{study}.json",
         log:
             notebook=f"{RESULTS}/notebooks/{study}.ipynb",

@@ -5,7 +5,7 @@ rule capture:
     input:
         [
             f"results/traces/{each.study}/{each.name}.parquet"
-            for each in capture.recordings(ROOT)
+            for each in capture.load_recordings(ROOT)
         ],
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/capture.py"),
     log:
@@ -31,7 +31,7 @@ rule record:
         recording="[a-z0-9][a-z0-9_-]*",
     params:
         # where a study replays it, it is made anew when this changes
-        made_of=lambda wildcards: capture.made_of(
+        made_of=lambda wildcards: capture.recording_digest(
             CONF, wildcards.study, wildcards.recording
         ),
         # and when what records it is built anew; not in a live run, whose cells are named by made_of alone, and would stay

@@ -8,20 +8,24 @@ from iopatterns.workflow import (
     entry,
     forecast,
     notebooks,
-    own_twin,
+    fit_user_drive,
     rule_code,
     study_rules,
     twin_models,
 )
-from iopatterns.workflow.planned_cells import RAW, archives, unpacked_marker
+from iopatterns.workflow.planned_cells import (
+    RAW_FOLDER,
+    archives_by_drive,
+    unpacked_marker,
+)
 
 # Values given with --config or --configfile replace those of config/config.yaml.
-CELLS = entry.load(workflow, config)
+CELLS = entry.load_workflow(workflow, config)
 CONF, ROOT, RESULTS = CELLS.config, CELLS.root, CELLS.config.results
 
 # Real drives of a host are measured one at a time, whatever --cores and the profile say: two at once disturb each other,
 # unless the configuration says that they do not.
-for resource in drive_resources.names(CONF):
+for resource in drive_resources.resource_names(CONF):
     workflow.register_resource(resource, 1)
 
 
@@ -30,7 +34,7 @@ rule plan:
     log:
         f"{RESULTS}/logs/plan.log",
     params:
-        forecast=lambda wildcards: forecast.text(CELLS),
+        forecast=lambda wildcards: forecast.forecast_text(CELLS),
     message:
         "What is still to be measured"
     shell:

@@ -3,15 +3,15 @@ rule judge:
     input:
         measurements=[
             f"{RESULTS}/measurements/{study}.{kind}"
-            for study in study_rules.judged(CONF)
+            for study in study_rules.judged_studies(CONF)
             for kind in ("parquet", "tuning.json")
         ],
         published=[
-            *study_rules.claimed(CONF),
-            *study_rules.published(CONF, *CELLS.studies),
+            *study_rules.claims_files(CONF),
+            *study_rules.published_files(CONF, *CELLS.studies),
         ],
-        twins=twin_models.files(CONF),
-        ablation=ablation.files_of(CONF),
+        twins=twin_models.model_files(CONF),
+        ablation=ablation.ablation_input_files(CONF),
         schema="workflow/schemas/claims.schema.yaml",
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/judge.py"),
     output:
@@ -19,10 +19,10 @@ rule judge:
     log:
         f"{RESULTS}/logs/judge.log",
     params:
-        studies=study_rules.judged(CONF),
+        studies=study_rules.judged_studies(CONF),
         confidence=CONF.confidence,
         method=CONF.interval,
-        models=twin_models.by_drive(CONF),
+        models=twin_models.model_names(CONF),
         config=config,
     message:
         "Holding the sources' claims against what was measured"

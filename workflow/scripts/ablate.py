@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"):
-    messages.say(ablation.record(Path.cwd(), snakemake.params.config, Path(ablation.FOLDER)))
+    messages.say(ablation.record_ablation(Path.cwd(), snakemake.params.config, Path(ablation.ABLATION_FOLDER)))

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 fio.die_with_parent(signal.SIGTERM)
 # The run's count is of the executions of the plan, and these are none of them
-os.environ.pop(progress.VARIABLE, None)
+os.environ.pop(progress.PROGRESS_VARIABLE, None)
 try:
     with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"):
         output = Path(snakemake.output[0])
-        ablation_runs.run(Path.cwd(), snakemake.wildcards.run, snakemake.params.config, output)
+        ablation_runs.measure_without_mechanism(Path.cwd(), snakemake.wildcards.run, snakemake.params.config, output)
 except Interrupted as interrupt:
     sys.exit(128 + interrupt.signal_number)

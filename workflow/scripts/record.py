@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"):
     of = snakemake.wildcards
-    capture.record(Path.cwd(), of.study, of.recording, Path(snakemake.output[0]))
+    capture.record_trace(Path.cwd(), of.study, of.recording, Path(snakemake.output[0]))

@@ -10,17 +10,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure, FigureBase
 
-from iopatterns.analysis.plots import WIDTH_INCH, PlotError, panels_figure, styled
-from iopatterns.analysis.tables import Column, Table, fixed
+from iopatterns.analysis.plots import WIDTH_INCH, PlotError, figure_with_panels, report_style
+from iopatterns.analysis.tables import Column, Table, fixed_decimals
 from iopatterns.calls.form import READS, WRITES, Trace
 
 SEQUENTIAL, UNRECOGNISED, NONE = "Sequential", "Unrecognized pattern", "N/A"
 # A direction is sequential where at least this share of its requests goes on where the one before has ended
-SEQUENTIAL_FROM = 0.9
+_SEQUENTIAL_SHARE = 0.9
 _KB = 1024
 # The labels of the buckets of figures 1 and 2. A bucket has the sizes above the label before, up to its own.
-LABELS_KB = tuple(2**power for power in range(12))
-_LABELS = (*map(str, LABELS_KB), f">{LABELS_KB[-1]}")
+_BUCKETS_KB = tuple(2**power for power in range(12))
+_LABELS = (*map(str, _BUCKETS_KB), f">{_BUCKETS_KB[-1]}")
 _DIRECTIONS = {"read": READS, "write": WRITES}
 _PANELS_PER_ROW = 3
 _PANEL_INCH = 1.55
@@ -44,7 +44,7 @@ class _Direction:
         sizes = piece["size_bytes"].to_numpy()
         self.requests += len(piece)
         self.moved_bytes += int(sizes.sum())
-        self.buckets += np.bincount(np.searchsorted(np.array(LABELS_KB) * _KB, sizes), minlength=len(_LABELS))
+        self.buckets += np.bincount(np.searchsorted(np.array(_BUCKETS_KB) * _KB, sizes), minlength=len(_LABELS))
         by = piece[["process", "file"]]
         ends = piece["offset_bytes"] + piece["size_bytes"]
         before = ends.groupby([by["process"], by["file"]], sort=False).shift().to_numpy(dtype=np.float64, copy=True)
@@ -65,11 +65,11 @@ class _Direction:
         """The pattern as table I names it."""
         if not self.requests:
             return NONE
-        return SEQUENTIAL if self.continued_share >= SEQUENTIAL_FROM else UNRECOGNISED
+        return SEQUENTIAL if self.continued_share >= _SEQUENTIAL_SHARE else UNRECOGNISED
 
 
 @dataclass(frozen=True)
-class Characteristics:
+class TraceCharacteristics:
     """What a trace looks like: its requests of both directions (``read``, ``write``), its processes and files."""
 
     name: str
@@ -80,7 +80,7 @@ class Characteristics:
     files: int
 
     def row(self) -> dict[str, object]:
-        """Return a row of `characteristics`."""
+        """Return a row of `characteristics_frame`."""
         read, write = self.directions["read"], self.directions["write"]
         requests, moved = read.requests + write.requests, read.moved_bytes + write.moved_bytes
         return {
@@ -103,7 +103,7 @@ class Characteristics:
         }
 
 
-def characterise(trace: Trace) -> Characteristics:
+def characterise_trace(trace: Trace) -> TraceCharacteristics:
     """Return what a trace looks like. It is read piece by piece.
 
     A request is a read or write of at least one byte. Its direction is sequential where of all requests that have one
@@ -120,10 +120,10 @@ def characterise(trace: Trace) -> Characteristics:
             files.update(its["file"].unique())
             if len(its):
                 directions[name].add(its)
-    return Characteristics(trace.name, trace.label, trace.origin, directions, len(processes), len(files))
+    return TraceCharacteristics(trace.name, trace.label, trace.origin, directions, len(processes), len(files))
 
 
-def characteristics(of: Iterable[Characteristics]) -> pd.DataFrame:
+def characteristics_frame(of: Iterable[TraceCharacteristics]) -> pd.DataFrame:
     """Return table I, a row a trace.
 
     Columns: ``trace``, ``label`` (which says of a stand-in that it is one), ``origin``, ``read_pattern``,
@@ -136,13 +136,13 @@ def characteristics(of: Iterable[Characteristics]) -> pd.DataFrame:
 
 
 def characteristics_table(data: pd.DataFrame) -> Table:
-    """Return table I as it is printed; ``data`` is that of `characteristics`."""
+    """Return table I as it is printed; ``data`` is that of `characteristics_frame`."""
     columns = (
-        Column(("label",), "Trace", right=False),
-        Column(("read_pattern",), "Read", over="I/O access pattern", right=False),
-        Column(("write_pattern",), "Write", over="I/O access pattern", right=False),
-        Column(("read_share", "write_share"), "of requests", _ratio, over="Read/write ratio"),
-        Column(("read_share_bytes",), "of bytes", lambda share: _ratio(share, 1 - share), over="Read/write ratio"),
+        Column(("label",), "Trace", align_right=False),
+        Column(("read_pattern",), "Read", spanner="I/O access pattern", align_right=False),
+        Column(("write_pattern",), "Write", spanner="I/O access pattern", align_right=False),
+        Column(("read_share", "write_share"), "of requests", _ratio, spanner="Read/write ratio"),
+        Column(("read_share_bytes",), "of bytes", lambda share: _ratio(share, 1 - share), spanner="Read/write ratio"),
         Column(("reads",), "Reads"),
         Column(("writes",), "Writes"),
         Column(("read_bytes",), "Read", _mib, "MiB"),
@@ -154,14 +154,14 @@ def characteristics_table(data: pd.DataFrame) -> Table:
 
 
 def _ratio(read: float, write: float) -> str:
-    return f"{fixed(2)(read)}/{fixed(2)(write)}"
+    return f"{fixed_decimals(2)(read)}/{fixed_decimals(2)(write)}"
 
 
 def _mib(size_bytes: float) -> str:
     return f"{size_bytes / 2**20:.1f}"
 
 
-def size_distribution(of: Iterable[Characteristics], direction: str) -> pd.DataFrame:
+def size_distribution(of: Iterable[TraceCharacteristics], direction: str) -> pd.DataFrame:
     """Return figure 1 (``read``) or 2 (``write``): ``label``, ``bucket``, ``upto_kb``, ``requests`` and ``share``.
 
     A row for each trace that has such requests and each bucket. ``upto_kb`` is the bucket's label, in KB of 1024 bytes;
@@ -172,13 +172,13 @@ def size_distribution(of: Iterable[Characteristics], direction: str) -> pd.DataF
     for each in of:
         its = each.directions[direction]
         if its.requests:
-            upto = [*map(float, LABELS_KB), float("nan")]
+            upto = [*map(float, _BUCKETS_KB), float("nan")]
             for bucket, kb, count in zip(_LABELS, upto, its.buckets, strict=True):
                 rows.append((each.label, bucket, kb, int(count), count / its.requests))
     return pd.DataFrame(rows, columns=["label", "bucket", "upto_kb", "requests", "share"])
 
 
-@styled()
+@report_style()
 def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
     """Return a panel for each trace with the shares of its buckets; ``distribution`` is that of `size_distribution`.
 
@@ -189,7 +189,9 @@ def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
     if not distribution.loc[distribution["bucket"] == _LABELS[-1], "requests"].any():
         distribution = distribution[distribution["bucket"] != _LABELS[-1]]
     labels = list(distribution["label"].unique())
-    figure, panels = panels_figure(len(labels), _PANELS_PER_ROW, _PANEL_INCH, frame_inch=0.35, sharex=True, sharey=True)
+    figure, panels = figure_with_panels(
+        len(labels), _PANELS_PER_ROW, _PANEL_INCH, frame_inch=0.35, sharex=True, sharey=True
+    )
     for axes, label in zip(panels, labels, strict=True):
         its = distribution[distribution["label"] == label]
         axes.bar(its["bucket"], its["share"] * 100, color="0.35", width=0.8)
@@ -201,7 +203,7 @@ def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
     return figure
 
 
-@styled()
+@report_style()
 def access_map(trace: Trace, processes: Collection[int] | None = None) -> Figure:
     """Return where in their files the processes read and write over time, a colour for each process.
 
@@ -212,7 +214,7 @@ def access_map(trace: Trace, processes: Collection[int] | None = None) -> Figure
     return figure
 
 
-@styled()
+@report_style()
 def access_maps(traces: Sequence[Trace]) -> Figure:
     """Return the map of `access_map` of each of some traces, of all their processes, one below the other."""
     figure = Figure(figsize=(WIDTH_INCH, _MAP_INCH * len(traces)), layout="constrained")

@@ -18,8 +18,8 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
 from iopatterns.measuring.steadiness import is_steady
 from iopatterns.raw import archive
-from iopatterns.raw.records import Identity, Machine, Sidecar
-from iopatterns.raw.sidecars import is_measured, read_sidecar
+from iopatterns.raw.metadata_files import is_measured, read_metadata
+from iopatterns.raw.records import DriveIdentity, MachineFacts, MetadataFile
 from iopatterns.raw.tuning_steps import TuningRecord
 
 # The libraries whose version can change a number or a figure, named in the report's colophon; Python's own cannot
@@ -29,10 +29,10 @@ _SOFTWARE = ("snakemake", "papermill", "pandas", "numpy", "scipy", "matplotlib",
 _Item = TypeVar("_Item")
 
 
-class Described(Identity):
+class DescribedDrive(DriveIdentity):
     """What a drive said of itself, by the name that it has here; the colophon adds whether it is ``simulated``."""
 
-    archive: NotRequired[archive.Origin]
+    archive: NotRequired[archive.ArchiveOrigin]
     simulated: NotRequired[bool]
 
 
@@ -46,7 +46,7 @@ class _OfExecutions(TypedDict):
     ended: str | None
 
 
-class OfStudy(_OfExecutions):
+class StudySummary(_OfExecutions):
     """How the raw files of one study came about; a report adds the study's title and source."""
 
     cells: int
@@ -59,12 +59,12 @@ class OfStudy(_OfExecutions):
     source: NotRequired[str]
 
 
-class Provenance(OfStudy):
+class StudyProvenance(StudySummary):
     """The same, with what studies may have in common; ``machines`` are those of real drives."""
 
     fio_versions: list[str]
-    machines: list[Machine]
-    drives: list[Described]
+    machines: list[MachineFacts]
+    drives: list[DescribedDrive]
 
 
 class Colophon(_OfExecutions):
@@ -72,18 +72,18 @@ class Colophon(_OfExecutions):
 
     version: str
     fio_versions: list[str]
-    machines: list[Machine]
-    drives: list[Described]
+    machines: list[MachineFacts]
+    drives: list[DescribedDrive]
     order: list[str]
     software: dict[str, str]  # versions by name
-    studies: dict[str, OfStudy]
+    studies: dict[str, StudySummary]
 
 
 class CollectError(IoPatternsError):
     """The raw files of a study hold no measurement at all."""
 
 
-def measurements(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+def measurement_table(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Return one row per execution x job x direction.
 
     ``experiments`` has the names of each cell's experiments by its folder, ``<drive>/<study>/<cell>``. Columns: study,
@@ -92,7 +92,7 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[s
     the cell's fio options in canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …); then the columns of
     `fio_parser_json.jobs`; then steady (whether the execution was in a steady state, see
     `measuring.steadiness.is_steady`) and counter_<name> for each counter of a twin (of the whole execution, in each of
-    its rows; missing on other drives). Cells whose settings the drive did not take have no rows (`tuned` lists them).
+    its rows; missing on other drives). Cells whose settings the drive did not take have no rows (`tuning_records` lists them).
     Raises SidecarError for a raw file that is not what was measured, FioParseError for one that is no result of fio,
     CollectError where nothing was measured.
     """
@@ -101,7 +101,7 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[s
     replayed: list[Path] = []
     for raw in raw_files:
         cell = raw.parent
-        sidecar = read_sidecar(raw)
+        sidecar = read_metadata(raw)
         if not is_measured(sidecar):
             continue
         (replayed if "replay" in sidecar["specification"] else measured).append(raw)
@@ -118,7 +118,7 @@ def measurements(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[s
         rows.append({"source": str(raw), **about, **options})
         counters = sidecar.get("counters", {})
         counted.append(
-            {"source": str(raw), **{f"{quantities.COUNTER}{name}": number for name, number in counters.items()}}
+            {"source": str(raw), **{f"{quantities.COUNTER_PREFIX}{name}": number for name, number in counters.items()}}
         )
     if not rows:
         raise CollectError("nothing was measured: no drive took the settings that its cells ask for")
@@ -140,11 +140,11 @@ def _parsed(of_fio: Sequence[Path], replayed: Sequence[Path]) -> pd.DataFrame:
         rendered = [name for name in parsed.columns if name.startswith("option_") or name in fio_options.NUMBERS]
         found.append(parsed.drop(columns=rendered))
     if replayed:
-        found.append(replays.rows(replayed))
+        found.append(replays.replay_rows(replayed))
     return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
 
 
-def tuned(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> list[TuningRecord]:
+def tuning_records(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> list[TuningRecord]:
     """Return what became of each setting of each cell that asks for any: one record per cell and setting.
 
     Raises SidecarError.
@@ -156,7 +156,7 @@ def tuned(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -
         if cell in seen:
             continue
         seen.add(cell)
-        sidecar = read_sidecar(raw)
+        sidecar = read_metadata(raw)
         for step in sidecar["tuning"]:
             drive = cell.parent.parent.name
             asked_by = list(experiments["/".join((drive, cell.parent.name, cell.name))])
@@ -165,21 +165,21 @@ def tuned(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -
     return records
 
 
-def provenance(raw_files: Sequence[Path]) -> Provenance:
+def study_provenance(raw_files: Sequence[Path]) -> StudyProvenance:
     """Return how the raw files of one study came about. Raises SidecarError, ArchiveError, CollectError."""
-    all_sidecars = [read_sidecar(raw) for raw in raw_files]
+    all_sidecars = [read_metadata(raw) for raw in raw_files]
     sidecars = [sidecar for sidecar in all_sidecars if is_measured(sidecar)]
     if not sidecars:
         raise CollectError("nothing was measured: no drive took the settings that its cells ask for")
     cells = {raw.parent: is_measured(sidecar) for raw, sidecar in zip(raw_files, all_sidecars, strict=True)}
-    real = [sidecar for sidecar in sidecars if sidecar["drive"]["kind"] not in kinds.SIMULATED]
+    real = [sidecar for sidecar in sidecars if sidecar["drive"]["kind"] not in kinds.SIMULATED_KINDS]
     first = sidecars[0]
     return {
         "cells": sum(cells.values()),
         "left_out": len(cells) - sum(cells.values()),
         "executions": len(sidecars),
         "real_executions": len(real),
-        "doubts": dict(sorted(doubts_of(real).items())),
+        "doubts": dict(sorted(count_doubts(real).items())),
         "fio_seconds": round(sum(sidecar["wall_s"] for sidecar in real), 3),
         "started": min((sidecar["started"] for sidecar in real), default=None),
         "ended": max((sidecar["ended"] for sidecar in real), default=None),
@@ -192,7 +192,7 @@ def provenance(raw_files: Sequence[Path]) -> Provenance:
     }
 
 
-def doubts_of(real: Iterable[Sidecar]) -> Counter[str]:
+def count_doubts(real: Iterable[MetadataFile]) -> Counter[str]:
     """Return how many executions on real drives have which doubt; one shows only beside the others: newer firmware."""
     found: Counter[str] = Counter()
     first: dict[str, str | None] = {}
@@ -204,16 +204,16 @@ def doubts_of(real: Iterable[Sidecar]) -> Counter[str]:
     return found
 
 
-def _identity(raw: Path, sidecar: Sidecar) -> Described:
+def _identity(raw: Path, sidecar: MetadataFile) -> DescribedDrive:
     """Return what a drive said of itself, by the name that it has here, and which archive that comes from if any."""
     folder = raw.parent.parent.parent
-    elsewhere = archive.origin(folder)
-    named = cast(Described, {**sidecar["drive"], "name": folder.name})
+    elsewhere = archive.read_origin(folder)
+    named = cast(DescribedDrive, {**sidecar["drive"], "name": folder.name})
     return {**named, "archive": elsewhere} if elsewhere else named
 
 
-def colophon(studies: Mapping[str, Provenance]) -> Colophon:
-    """Return how the whole report came about, from the `provenance` of each study (title and source added)."""
+def report_colophon(studies: Mapping[str, StudyProvenance]) -> Colophon:
+    """Return how the whole report came about, from the `study_provenance` of each study (title and source added)."""
     parts = list(studies.values())
     drives = _distinct(drive for part in parts for drive in part["drives"])
     real = [part for part in parts if part["real_executions"]]
@@ -226,17 +226,17 @@ def colophon(studies: Mapping[str, Provenance]) -> Colophon:
         "ended": max((str(part["ended"]) for part in real), default=None),
         "fio_versions": _distinct(version for part in parts for version in part["fio_versions"]),
         "machines": _distinct(machine for part in parts for machine in part["machines"]),
-        "drives": [{**drive, "simulated": drive["kind"] in kinds.SIMULATED} for drive in drives],
+        "drives": [{**drive, "simulated": drive["kind"] in kinds.SIMULATED_KINDS} for drive in drives],
         "order": list(studies),
         "software": {name: importlib.metadata.version(name) for name in _SOFTWARE},
         "studies": {name: _alone(part) for name, part in studies.items()},
     }
 
 
-def _alone(part: Provenance) -> OfStudy:
+def _alone(part: StudyProvenance) -> StudySummary:
     """Return what is said of one study alone."""
     shared = {"fio_versions", "machines", "drives"}
-    return cast(OfStudy, {key: value for key, value in part.items() if key not in shared})
+    return cast(StudySummary, {key: value for key, value in part.items() if key not in shared})
 
 
 def _distinct(items: Iterable[_Item]) -> list[_Item]:

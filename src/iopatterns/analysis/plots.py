@@ -20,14 +20,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.drawing import so
 from iopatterns.analysis.report_tables import drive_label
+from iopatterns.analysis.seaborn_objects import so
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration.factors import scale
+from iopatterns.configuration.factors import level_scale
 
-STYLE = Path(__file__).with_name("plots.mplstyle")
+_STYLE_FILE = Path(__file__).with_name("plots.mplstyle")
 WIDTH_INCH = 166 / 25.4  # the report's text width
 _ROW_INCH = 52 / 25.4
 _PANEL_INCH = 2.35  # height of a panel of curves
@@ -50,24 +50,24 @@ class PlotError(IoPatternsError):
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def report_style() -> Iterator[None]:
     """Draw with the report's style, whatever the user's own matplotlib settings are."""
-    with matplotlib.style.context(["default", STYLE]):
+    with matplotlib.style.context(["default", _STYLE_FILE]):
         yield
 
 
-def save(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
+def save_figure(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
     """Write ``stem``.svg and ``stem``.png without dates or versions in them, and return the two paths.
 
     The figure keeps its layout from then on.
     """
     svg, png = Path(f"{stem}.svg"), Path(f"{stem}.png")
-    with styled():
+    with report_style():
         # to find a place for everything takes longer than to draw it: it is done once, not for each file
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
-        files.write(svg, lambda path: _write_svg(figure, path))
-        files.write(png, lambda path: write_png(figure, path))
+        files.write_atomically(svg, lambda path: _write_svg(figure, path))
+        files.write_atomically(png, lambda path: write_png(figure, path))
     return svg, png
 
 
@@ -90,7 +90,7 @@ def write_png(figure: Figure, to: Path | IO[bytes], dpi: float | None = None) ->
         figure.set_dpi(own_dpi)
 
 
-@styled()
+@report_style()
 def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
     """Return the figure of bandwidth by workload and block size, one panel per drive, measured drives first.
 
@@ -159,7 +159,7 @@ class Panel:
     logarithmic: bool = False
 
 
-@styled()
+@report_style()
 def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = _PANEL_INCH) -> Figure:
     """Return a figure of quantities over the levels of a factor, a curve for each workload.
 
@@ -196,7 +196,7 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
         else:
             axes.set_ylim(0, tops.get(panel.of))
         if number % columns == 0 or panel.of != panels[number - 1].of:
-            axes.set_ylabel(quantities.get(panel.of).axis_label, visible=True)
+            axes.set_ylabel(quantities.get_quantity(panel.of).axis_label, visible=True)
         if panel.rows.empty:
             width = max(12, 2 * _NOTE_WIDTH // columns) if columns > 1 else _NOTE_WIDTH
             note = "\n".join(textwrap.fill(line, width) for line in panel.note.splitlines())
@@ -204,7 +204,7 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
     return figure
 
 
-@styled()
+@report_style()
 def factors_figure(
     summary: pd.DataFrame, of: str, x: str, curve: str | None = None, panel: str | None = None
 ) -> Figure:
@@ -219,17 +219,17 @@ def factors_figure(
     # what is shown by names goes on in the order of its levels
     order = {name: sorted(set(summary[name].dropna())) for name in (x, curve, panel) if name}
     summary = summary.sort_values([name for name in order if name], kind="stable")
-    measure = quantities.get(of)
+    measure = quantities.get_quantity(of)
     points = summary.assign(at=summary[x].map(axis.places), curve=measure.label, panel=0)
     points = points.astype(dict.fromkeys(("at", "mean", "low", "high"), "float64"))
     if curve:
-        points["curve"] = summary[curve].map(level_names(curve, order[curve]))
+        points["curve"] = summary[curve].map(level_labels(curve, order[curve]))
     names = list(dict.fromkeys(points["curve"]))
     looks = {name: _look(number, _MARKERS[number % len(_MARKERS)], 3.5) for number, name in enumerate(names)}
     titles = [""]
     if panel:
         points["panel"] = summary[panel].map(order[panel].index)
-        titles = list(level_names(panel, order[panel]).values())
+        titles = list(level_labels(panel, order[panel]).values())
     columns = min(len(titles), _PANELS_PER_ROW - 1)
     figure = _drawn(points, looks, titles, axis.scale(), columns=columns, label=axis.label)
     for axes in figure.axes:
@@ -238,16 +238,16 @@ def factors_figure(
     return figure
 
 
-def level_names(factor: str, levels: Iterable[Any], separator: str = ": ") -> dict[Any, str]:
+def level_labels(factor: str, levels: Iterable[Any], separator: str = ": ") -> dict[Any, str]:
     """Return by level its text with the factor's name, such as ``I/O depth: 8``; of drives and workloads the name."""
     if factor == "rw":
         return {level: WORKLOAD_NAMES.get(level, level) for level in levels}
-    texts = scale(factor, levels)
+    texts = level_scale(factor, levels)
     label = "" if factor == "drive" else f"{texts.label}{separator}"
     return {level: f"{label}{text}" for level, text in texts.texts.items()}
 
 
-@styled()
+@report_style()
 def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     """Return a figure of a quantity over the levels of two factors, by colour and number, a panel for each of the rest.
 
@@ -257,7 +257,7 @@ def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     if summary.empty:
         raise PlotError("there is nothing to draw")
     places = {factor: {level: at for at, level in enumerate(sorted(set(summary[factor])))} for factor in (x, y)}
-    texts = {factor: scale(factor, places[factor]) for factor in (x, y)}
+    texts = {factor: level_scale(factor, places[factor]) for factor in (x, y)}
     told = [name for name in summary.columns[: summary.columns.get_loc("executions")] if name not in {x, y}]
     titles = summary[told].apply(lambda row: _panel_title(row, summary), axis="columns")
     points = summary.assign(panel=titles, across=summary[x].map(places[x]), up=summary[y].map(places[y]))
@@ -273,7 +273,7 @@ def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     plot = plot.limit(x=(-0.6, len(places[x]) - 0.4), y=(-0.6, len(places[y]) - 0.4))
     plot = plot.label(x=texts[x].label, y=texts[y].label, title=str)
     figure = _plotted(plot, -(-len(panels) // 2) * _PANEL_INCH + 0.3)
-    figure.suptitle(quantities.get(of).axis_label, fontsize=mpl.rcParams["axes.titlesize"])
+    figure.suptitle(quantities.get_quantity(of).axis_label, fontsize=mpl.rcParams["axes.titlesize"])
     return figure
 
 
@@ -282,7 +282,7 @@ def _panel_title(row: pd.Series, summary: pd.DataFrame) -> str:
     parts = [WORKLOAD_NAMES[row["rw"]]]
     for name, level in row.items():
         if name not in {"rw", "drive"} and summary[name].nunique() > 1:
-            parts.append(level_names(str(name), [level])[level])
+            parts.append(level_labels(str(name), [level])[level])
     return ", ".join(parts)
 
 
@@ -296,7 +296,9 @@ def panel_letter(number: int) -> str:
     return text
 
 
-def level_panels(summary: pd.DataFrame, by: Sequence[str], of: str, published: pd.DataFrame) -> tuple[str, list[Panel]]:
+def panels_by_level(
+    summary: pd.DataFrame, by: Sequence[str], of: str, published: pd.DataFrame
+) -> tuple[str, list[Panel]]:
     """Return the x of a figure of any experiment, and its panels: one for each drive and level of the other factors.
 
     x is the factor with the most levels, of ``by`` or the block size. ``summary`` and ``published``: as
@@ -305,7 +307,7 @@ def level_panels(summary: pd.DataFrame, by: Sequence[str], of: str, published: p
     factors = list(dict.fromkeys([*by, "bs_bytes"]))
     x = max(factors, key=lambda factor: summary[factor].nunique())
     others = [factor for factor in factors if factor != x and summary[factor].nunique() > 1]
-    names = {factor: level_names(factor, summary[factor]) for factor in others}
+    names = {factor: level_labels(factor, summary[factor]) for factor in others}
     # a value that does not say its level of a factor has no place
     values = published.reindex(columns=[*dict.fromkeys([*published.columns, *factors])]).dropna(subset=[x, *others])
     panels = []
@@ -331,7 +333,7 @@ class _Axis:
     @classmethod
     def of(cls, factor: str, levels: pd.Series) -> "_Axis":
         names = list(dict.fromkeys(levels.dropna()))
-        shown = scale(factor, names)
+        shown = level_scale(factor, names)
         if any(isinstance(level, str) for level in names):
             return cls(factor, shown.label, {level: float(at) for at, level in enumerate(names)}, shown.texts)
         names.sort()
@@ -429,7 +431,7 @@ def _drawn(
         beside = figure.legends.pop()
         names = [text.get_text() for text in beside.get_texts()]
         handles = [handle for handle in beside.legend_handles if handle is not None]
-        legend_below(figure, handles, names, _LEGEND_COLUMNS)
+        add_legend_below(figure, handles, names, _LEGEND_COLUMNS)
     return figure
 
 
@@ -444,13 +446,13 @@ def _plotted(plot: so.Plot, height_inch: float) -> Figure:
     return figure
 
 
-def legend_below(figure: Figure, handles: Sequence[Artist], names: Sequence[str], most_columns: int) -> None:
+def add_legend_below(figure: Figure, handles: Sequence[Artist], names: Sequence[str], most_columns: int) -> None:
     """Add a legend below all panels, with as many columns as the width has room for."""
     fitting = max(1, _LEGEND_CHARACTERS // max(map(len, names)))
     figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), most_columns, fitting))
 
 
-def panels_figure(
+def figure_with_panels(
     count: int, columns: int, row_inch: float, *, frame_inch: float = 0.0, sharex: bool = False, sharey: bool = False
 ) -> tuple[Figure, list[Axes]]:
     """Return an empty figure of the report's width, and its panels.

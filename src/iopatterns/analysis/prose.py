@@ -7,7 +7,7 @@ import pandas as pd
 
 from iopatterns.analysis import quantities
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
-from iopatterns.configuration.factors import scale
+from iopatterns.configuration.factors import level_scale
 
 # Random access at or above this share of sequential access is called as fast
 _AS_FAST = 0.95
@@ -71,14 +71,14 @@ def range_of_means(rows: pd.DataFrame, by: Sequence[str], of: str, x: str) -> di
         ``means`` the smallest and the largest mean, each with its ``mean`` and the levels ``at`` which it was measured.
         ``means`` is empty if no drive could run the experiment.
     """
-    measure = quantities.get(of)
+    measure = quantities.get_quantity(of)
     names = list(dict.fromkeys(["drive", "rw", "bs_bytes", *by]))
     several = [name for name in names if rows[name].nunique() > 1]
     found = rows.loc[[rows["mean"].idxmin(), rows["mean"].idxmax()]] if len(rows) else rows
     return {
         "quantity": _lower_first(measure.label),
         "unit": measure.unit,
-        "over": _lower_first(scale(x, rows[x]).label.partition(" (")[0]),
+        "over": _lower_first(level_scale(x, rows[x]).label.partition(" (")[0]),
         "means": [
             {"mean": row["mean"], "at": _levels_text({name: row[name] for name in several})}
             for row in found.to_dict("records")
@@ -98,7 +98,7 @@ def _level_text(column: str, level: Any) -> str:
         return str(level)
     if column == "rw":
         return WORKLOAD_NAMES[level].lower()
-    printed = scale(column, [level])
+    printed = level_scale(column, [level])
     label, _, unit = printed.label.partition(" (")
     return f"{_lower_first(label)} {printed.texts[level]} {unit.removesuffix(')')}".strip()
 

@@ -12,7 +12,7 @@ from iopatterns.analysis import replays
 from iopatterns.base.errors import IoPatternsError
 
 # With this begins the name of a column that holds a counter of a twin
-COUNTER = "counter_"
+COUNTER_PREFIX = "counter_"
 
 
 class QuantityError(IoPatternsError):
@@ -77,7 +77,7 @@ QUANTITIES = {
     # by Little's law: the rate times the time that a request takes
     "outstanding requests": Quantity("outstanding", "Outstanding requests", "requests"),
 }
-# Of replays of traces, see `replays.measures`
+# Of replays of traces, see `replays.replay_results`
 _OF_REPLAYS = {
     "workload duration": Quantity("duration_s", "Duration", "s"),
     "maximum request size": Quantity("largest_write_kib", "Largest write request", "KiB"),
@@ -125,7 +125,7 @@ def drive_kinds(executions: pd.DataFrame) -> dict[str, str]:
     return dict(zip(executions["drive"], executions["drive_kind"], strict=True))
 
 
-def find(name: str) -> Quantity | None:
+def find_quantity(name: str) -> Quantity | None:
     """Return the quantity of that name, or None: one of `QUANTITIES`, one that fio tells, or a counter of twins.
 
     Of fio: ``clat mean``, ``clat p99.9``; ``iops in intervals stddev``; ``share with a latency up to 250 us``; ``share
@@ -157,9 +157,9 @@ def _share_column(match: re.Match[str]) -> str:
     return f"iodepth_level_{'ge' if match['from'] else ''}{match['depth']}_percent"
 
 
-def get(name: str) -> Quantity:
-    """Return the quantity of that name, see `find`. Raises QuantityError."""
-    measure = find(name)
+def get_quantity(name: str) -> Quantity:
+    """Return the quantity of that name, see `find_quantity`. Raises QuantityError."""
+    measure = find_quantity(name)
     if measure is None:
         near = get_close_matches(name, [*QUANTITIES, *_OF_REPLAYS], n=1)
         valid = f"valid are {', '.join(QUANTITIES)}, as in 'clat p99.9', and of twins as in 'block erases per request'"
@@ -168,7 +168,7 @@ def get(name: str) -> Quantity:
     return measure
 
 
-def told(rows: pd.DataFrame) -> list[str]:
+def available_quantities(rows: pd.DataFrame) -> list[str]:
     """Return the quantities of a name of their own that some executions tell, see `read_executions`."""
     named = {**QUANTITIES, **_OF_REPLAYS}
     return [name for name, each in named.items() if each.column in rows and rows[each.column].notna().any()]
@@ -181,7 +181,7 @@ def read_executions(path: Path) -> pd.DataFrame:
     was asked for; and of what came out bandwidth_mb_per_s, iops, read_iops, write_iops (sums); latency_ms,
     read_latency_ms, write_latency_ms (means over requests of fio's ``lat``); outstanding; iodepth_reached; fio's own
     slat_*, clat_* and lat_* in ms (e.g. clat_p99_9_ms), and its statistics of intervals and shares in percent (see
-    `find`), missing where an execution has several rows, for it both read and wrote; bandwidth_bytes_per_s; and
+    `find_quantity`), missing where an execution has several rows, for it both read and wrote; bandwidth_bytes_per_s; and
     <counter>_per_request of twins, what their drive counted over the requests that reached it. Latencies that fio does
     not tell are missing.
     """
@@ -230,15 +230,17 @@ def read_executions(path: Path) -> pd.DataFrame:
     own = {name: first[name].astype("float64") for name in told} | in_mb
     fios = pd.DataFrame({name: column.where(alone) for name, column in own.items()}, index=first.index)
     asked = first[list(first.columns[: first.columns.get_loc("document")])]
-    replayed = first[[name for name in rows.columns if name.startswith(replays.COLUMN) and name != replays.SHOWN]]
-    replayed.columns = replayed.columns.str.removeprefix(replays.COLUMN)
+    replayed = first[
+        [name for name in rows.columns if name.startswith(replays.REPLAY_PREFIX) and name != replays.DETAILS_COLUMN]
+    ]
+    replayed.columns = replayed.columns.str.removeprefix(replays.REPLAY_PREFIX)
     return pd.concat([asked, outcome, in_ms, fios, replayed, _counted(first)], axis=1).reset_index()
 
 
 def _counted(first: pd.DataFrame) -> pd.DataFrame:
     """Return what twins have counted, per request that reached the drive: those before fio counts are among both."""
-    counters = first[[name for name in first.columns if name.startswith(COUNTER)]].astype("float64")
-    counters.columns = counters.columns.str.removeprefix(COUNTER)
+    counters = first[[name for name in first.columns if name.startswith(COUNTER_PREFIX)]].astype("float64")
+    counters.columns = counters.columns.str.removeprefix(COUNTER_PREFIX)
     if counters.empty:
         return counters
     requests = counters["read_commands"] + counters["write_commands"]
@@ -250,12 +252,12 @@ def _mean(total: pd.Series, count: pd.Series) -> pd.Series:
     return (total / count.where(count > 0)).astype("float64")
 
 
-def experiments_of(executions: pd.DataFrame) -> list[str]:
+def experiment_names(executions: pd.DataFrame) -> list[str]:
     """Return the experiments of a table, in its order. The column joins the experiments of a cell by blanks."""
     return list(dict.fromkeys(name for names in executions["experiments"].unique() for name in names.split()))
 
 
-def of_experiment(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
+def select_experiments(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
     """Return the executions of all cells that any of the experiments asks for."""
     wanted = set(experiments)
     served = executions["experiments"]

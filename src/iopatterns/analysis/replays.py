@@ -9,25 +9,25 @@ import numpy as np
 import pandas as pd
 
 # With this begins the name of a column that a replay alone has; SHOWN is JSON, what figures are drawn of
-COLUMN = "replay_"
-SHOWN = f"{COLUMN}shown"
+REPLAY_PREFIX = "replay_"
+DETAILS_COLUMN = f"{REPLAY_PREFIX}shown"
 _SHOWN = ("depth", "blocks", "blocks_over_time", "runs_ns", "latency")
 _MAP_USERS = ("read", "write", "discard")
 _KIB = 1024
 _MIB = 1024 * _KIB
 
 
-def rows(raw_files: Sequence[Path]) -> pd.DataFrame:
+def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
     """Return a row for each raw file of a replay and each direction in which data went, as `fio_parser_json.jobs` does.
 
     Columns: source, document, direction, total_ios, io_bytes, bandwidth_bytes_per_s, iops, lat_mean_ns,
-    iodepth_reached, and replay_*: see `measures`.
+    iodepth_reached, and replay_*: see `replay_results`.
     """
     found = []
     for raw in raw_files:
         content = json.loads(raw.read_text(encoding="utf-8"))
         seconds = content["duration_ns"] / 1e9
-        of_all = {f"{COLUMN}{name}": value for name, value in measures(content).items()}
+        of_all = {f"{REPLAY_PREFIX}{name}": value for name, value in replay_results(content).items()}
         shown = json.dumps({name: content[name] for name in _SHOWN if name in content})
         for direction in ("read", "write"):
             done = content["requests"].get(direction)
@@ -45,26 +45,26 @@ def rows(raw_files: Sequence[Path]) -> pd.DataFrame:
                     "lat_mean_ns": done["latency_mean_ns"],
                     "iodepth_reached": len(content["depth"]["events"]) - 1,
                     **of_all,
-                    SHOWN: shown,
+                    DETAILS_COLUMN: shown,
                 }
             )
     return pd.DataFrame(found).convert_dtypes(convert_string=False, convert_floating=False)
 
 
-def shown_parts(measurements: Path, *names: str) -> pd.DataFrame:
+def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
     """Return a row for each replay of a study, with a column for each of the named parts of `_SHOWN`.
 
     A part is as in a raw file, see `measuring.replays.measure`; None where the replay does not have it.
     """
     table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
-    if SHOWN not in table:
+    if DETAILS_COLUMN not in table:
         return table.iloc[:0].reindex(columns=[*table.columns, *names])
-    table = table[table[SHOWN].notna()].reset_index(drop=True)  # fio's jobs are no replays
-    content = table.pop(SHOWN).map(json.loads)
+    table = table[table[DETAILS_COLUMN].notna()].reset_index(drop=True)  # fio's jobs are no replays
+    content = table.pop(DETAILS_COLUMN).map(json.loads)
     return table.assign(**{name: content.map(lambda each, name=name: each.get(name)) for name in names})
 
 
-def measures(content: Mapping[str, Any]) -> dict[str, float]:
+def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
     """Return what a replayed phase (`measuring.replays.measure`) came to, missing where it has none of the kind.
 
     Sizes of write requests in KiB, what they come to in MiB, and how many flushes there were; what the drive wrote to

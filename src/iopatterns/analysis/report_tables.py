@@ -8,31 +8,31 @@ import numpy as np
 import pandas as pd
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.statistics import equivalence, product_interval, random_to_sequential
+from iopatterns.analysis.statistics import equivalence_test, product_interval, random_to_sequential_ratios
 from iopatterns.analysis.tables import (
-    NOTHING,
+    NO_VALUE,
     WORKLOAD_NAMES,
     Column,
     Table,
     TableError,
-    between,
     block_label,
-    fixed,
-    in_order,
-    rounded,
-    significant,
+    fixed_decimals,
+    interval_decimals,
+    shared_decimals,
+    sort_rows,
+    three_digits,
 )
 from iopatterns.configuration import factors
 from iopatterns.raw import tuning_steps
 
 # A setting or scheduler counts as without effect where a bandwidth, or the gap between random and sequential access,
 # changes by less than this, shown by a test of equivalence.
-MARGIN = 0.10
+SETTING_MARGIN = 0.10
 SCHEDULER_MARGIN = 0.05
 # How many quantities of a table have room for their intervals
 _WITH_INTERVALS = 2
 
-_BITS = factors.names(factors.Role.MODE_PAGE)  # in the order of RR-9319, section 4.4
+_BITS = factors.factor_names(factors.FactorRole.MODE_PAGE)  # in the order of RR-9319, section 4.4
 _VERDICTS = {"equivalent": "no effect", "different": "effect", "undecided": "undecided"}
 
 
@@ -56,7 +56,7 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     wanted = summary[summary["rw"].isin(workloads)]
     if wanted.empty:
         raise TableError(f"no drive was measured with {' or '.join(workloads)}, so that there is no table of it")
-    cells = in_order(wanted, ["drive", "rw", "bs_bytes"], rw=workloads)
+    cells = sort_rows(wanted, ["drive", "rw", "bs_bytes"], rw=workloads)
     data = cells[["drive", "rw", "bs_bytes", "executions"]].copy()
     for name in ("mean", "low", "high"):
         data[f"bandwidth_{name}_mb_per_s"] = cells[name]
@@ -68,13 +68,13 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     data, others = _beside(data, values, ["rw", "bs_bytes"], "value", "published_{}_mb_per_s")
     here, limits = "Measured here", ("bandwidth_low_mb_per_s", "bandwidth_high_mb_per_s")
     columns = (
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False, hide_repeats=True),
         Column(("bs_bytes",), "Block size", block_label),
-        Column(("bandwidth_mean_mb_per_s",), "Mean", fixed(1), "MB/s", here),
-        Column(limits, _interval_head(summary), between(1), "MB/s", here),
-        Column(("cv_percent",), "CV", fixed(1), "%", here),
-        Column(("iodepth_reached",), "Depth", fixed(0), "", here),
+        Column(("bandwidth_mean_mb_per_s",), "Mean", fixed_decimals(1), "MB/s", here),
+        Column(limits, _interval_head(summary), interval_decimals(1), "MB/s", here),
+        Column(("cv_percent",), "CV", fixed_decimals(1), "%", here),
+        Column(("iodepth_reached",), "Depth", fixed_decimals(0), "", here),
         *own,
         *(Column((name,), head, _as_published, "MB/s", "Published") for name, head in others),
     )
@@ -96,12 +96,12 @@ def _own(data: pd.DataFrame, values: pd.DataFrame) -> tuple[pd.DataFrame, list[C
         Column(("error_percent",), "Error", _signed, "%", "Published"),
     ]
     if data["use"].any():
-        columns.append(Column(("use",), "Use", str, right=False, over="Published"))
+        columns.append(Column(("use",), "Use", str, align_right=False, spanner="Published"))
     return data, columns
 
 
 def _signed(value: float) -> str:
-    return NOTHING if pd.isna(value) else f"{value:+.1f}".replace("-", "−")
+    return NO_VALUE if pd.isna(value) else f"{value:+.1f}".replace("-", "−")
 
 
 def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
@@ -113,32 +113,34 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
     confidence, interval_method and published_<drive>_random_to_sequential; and for a drive that bears the name of a
     published one, published_random_to_sequential (its own value) and error_percent.
     """
-    cells = in_order(ratios, ["drive", "operation", "bs_bytes"], operation=("read", "write"))
+    cells = sort_rows(ratios, ["drive", "operation", "bs_bytes"], operation=("read", "write"))
     data = cells[["drive", "operation", "bs_bytes"]].copy()
     data["random_to_sequential"] = cells["ratio"]
     data["random_to_sequential_low"], data["random_to_sequential_high"] = cells["low"], cells["high"]
     data["confidence"], data["interval_method"] = cells["confidence"], cells["method"]
-    values = random_to_sequential(published[published["quantity"] == "bandwidth"], ["drive_key", "bs_bytes"], "value")
+    values = random_to_sequential_ratios(
+        published[published["quantity"] == "bandwidth"], ["drive_key", "bs_bytes"], "value"
+    )
     own = values.rename(columns={"drive_key": "drive", "ratio": "published_random_to_sequential"})
     keys = ["drive", "operation", "bs_bytes"]
     own = own[[*keys, "published_random_to_sequential"]].astype({"bs_bytes": "int64"})
     data = data.merge(own, on=keys, how="left", validate="many_to_one")
     data["error_percent"] = 100 * (data["random_to_sequential"] / data["published_random_to_sequential"] - 1)
     own_columns = [
-        Column(("published_random_to_sequential",), "Ratio", fixed(2), "", "Published"),
+        Column(("published_random_to_sequential",), "Ratio", fixed_decimals(2), "", "Published"),
         Column(("error_percent",), "Error (%)", _signed, "", "Published"),
     ]
     name = "published_{}_random_to_sequential"
     data, others = _beside(data, values, ["operation", "bs_bytes"], "ratio", name)
     limits = ("random_to_sequential_low", "random_to_sequential_high")
     columns = (
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("operation",), "Operation", str.capitalize, right=False, once=True),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
+        Column(("operation",), "Operation", str.capitalize, align_right=False, hide_repeats=True),
         Column(("bs_bytes",), "Block size", block_label),
-        Column(("random_to_sequential",), "Ratio", fixed(2), "", "Measured here"),
-        Column(limits, _interval_head(ratios), between(2), "", "Measured here"),
+        Column(("random_to_sequential",), "Ratio", fixed_decimals(2), "", "Measured here"),
+        Column(limits, _interval_head(ratios), interval_decimals(2), "", "Measured here"),
         *(own_columns if data["error_percent"].notna().any() else ()),
-        *(Column((column,), head, fixed(2), "", "Published") for column, head in others),
+        *(Column((column,), head, fixed_decimals(2), "", "Published") for column, head in others),
     )
     return Table(data, columns, "drive")
 
@@ -156,33 +158,33 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
     shown += [name for name in by if name not in shown]
     columns = []
     for name in shown:
-        texts = factors.scale(name, measured[name])
+        texts = factors.level_scale(name, measured[name])
         level = WORKLOAD_NAMES.__getitem__ if name == "rw" else texts.texts.__getitem__
         once = name in ("drive", "rw")
-        columns.append(Column((name,), texts.label, level, right=not once, once=once))
+        columns.append(Column((name,), texts.label, level, align_right=not once, hide_repeats=once))
     for name in of:
-        measure = quantities.get(name)
+        measure = quantities.get_quantity(name)
         over, stem = f"{measure.label} ({measure.unit})", measure.column
-        form = rounded(measured[f"{stem}_mean"])
+        form = shared_decimals(measured[f"{stem}_mean"])
         limits = (f"{stem}_low", f"{stem}_high")
-        columns.append(Column((f"{stem}_mean",), "Mean", form, over=over))
+        columns.append(Column((f"{stem}_mean",), "Mean", form, spanner=over))
         if len(of) <= _WITH_INTERVALS:
-            columns.append(Column(limits, _interval_head(measured), _range(form), over=over))
+            columns.append(Column(limits, _interval_head(measured), _range(form), spanner=over))
         if measured[f"published_{stem}"].notna().any():
-            columns.append(Column((f"published_{stem}",), "Published", _as_published, over=over))
-            columns.append(Column((f"error_{stem}_percent",), "Error (%)", _signed, over=over))
-    scatter = tuple(f"{quantities.get(name).column}_cv_percent" for name in of)
+            columns.append(Column((f"published_{stem}",), "Published", _as_published, spanner=over))
+            columns.append(Column((f"error_{stem}_percent",), "Error (%)", _signed, spanner=over))
+    scatter = tuple(f"{quantities.get_quantity(name).column}_cv_percent" for name in of)
     columns.append(
-        Column(scatter, "CV (%)" if len(of) == 1 else "Largest CV (%)", _largest, over=over if len(of) == 1 else "")
+        Column(scatter, "CV (%)" if len(of) == 1 else "Largest CV (%)", _largest, spanner=over if len(of) == 1 else "")
     )
     if measured["use"].any():
-        columns.append(Column(("use",), "Use", right=False))
+        columns.append(Column(("use",), "Use", align_right=False))
     group = next((name for name in ("drive", "rw") if name in shown), first)
     return Table(measured, tuple(columns), group if measured[group].nunique() < len(measured) else "study")
 
 
 def _largest(*values: float) -> str:
-    return fixed(1)(max((value for value in values if not pd.isna(value)), default=np.nan))
+    return fixed_decimals(1)(max((value for value in values if not pd.isna(value)), default=np.nan))
 
 
 def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
@@ -194,21 +196,21 @@ def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
     rows = []
     for cell in measured.drop_duplicates("drive").to_dict("records"):
         for name in of:
-            measure = quantities.get(name)
+            measure = quantities.get_quantity(name)
             stats = [cell[f"{measure.column}_{stat}"] for stat in ("mean", "low", "high", "cv_percent")]
             published = [cell[f"published_{measure.column}"], cell[f"error_{measure.column}_percent"]]
             rows.append((cell["drive"], name, measure.unit, *stats, *published, cell["use"]))
     names = ["drive", "quantity", "unit", "mean", "low", "high", "cv_percent", "published", "error_percent", "use"]
     data = pd.DataFrame(rows, columns=names)
     columns = (
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("quantity", "unit"), "Quantity", "{} ({})".format, right=False),
-        Column(("mean",), "Mean", significant),
-        Column(("low", "high"), _interval_head(measured), _range(significant)),
-        Column(("cv_percent",), "CV (%)", fixed(1)),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
+        Column(("quantity", "unit"), "Quantity", "{} ({})".format, align_right=False),
+        Column(("mean",), "Mean", three_digits),
+        Column(("low", "high"), _interval_head(measured), _range(three_digits)),
+        Column(("cv_percent",), "CV (%)", fixed_decimals(1)),
         Column(("published",), "Published", _as_published),
         Column(("error_percent",), "Error (%)", _signed),
-        Column(("use",), "Use", right=False),
+        Column(("use",), "Use", align_right=False),
     )
     return Table(data, columns, "drive")
 
@@ -225,7 +227,7 @@ def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
         A table whose data have the columns drive, the factor, and for each workload <workload>_mean, <workload>_low and
         <workload>_high in the quantity's unit, and <workload>_ratio, the mean divided by that at the lowest level.
     """
-    measure = quantities.get(of)
+    measure = quantities.get_quantity(of)
     workloads = [rw for rw in WORKLOAD_NAMES if rw in set(summary["rw"])]
     keys = ["drive", factor]
     data = summary[keys].drop_duplicates().reset_index(drop=True)
@@ -235,23 +237,23 @@ def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
         data = data.merge(part.rename(columns=names), on=keys, how="left", validate="one_to_one")
         lowest = data.sort_values(factor, kind="stable").drop_duplicates("drive").set_index("drive")[f"{rw}_mean"]
         data[f"{rw}_ratio"] = data[f"{rw}_mean"] / data["drive"].map(lowest.where(lowest != 0))
-    texts = factors.scale(factor, data[factor])
+    texts = factors.level_scale(factor, data[factor])
     columns = [
-        Column(("drive",), "Drive", right=False, once=True),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
         Column((factor,), texts.label, texts.texts.__getitem__),
     ]
     for rw in workloads:
-        form = rounded(data[f"{rw}_mean"])
+        form = shared_decimals(data[f"{rw}_mean"])
         columns.append(Column((f"{rw}_mean",), "Mean", form, measure.unit, WORKLOAD_NAMES[rw]))
         columns.append(
             Column((f"{rw}_low", f"{rw}_high"), _interval_head(summary), _range(form), measure.unit, WORKLOAD_NAMES[rw])
         )
-        columns.append(Column((f"{rw}_ratio",), "Ratio", significant, over=WORKLOAD_NAMES[rw]))
+        columns.append(Column((f"{rw}_ratio",), "Ratio", three_digits, spanner=WORKLOAD_NAMES[rw]))
     return Table(data, tuple(columns), "drive")
 
 
 def _range(form: Callable[[float], str]) -> Callable[[float, float], str]:
-    return lambda low, high: NOTHING if pd.isna(low) else f"{form(low)}–{form(high)}"
+    return lambda low, high: NO_VALUE if pd.isna(low) else f"{form(low)}–{form(high)}"
 
 
 def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str, str]) -> Table:
@@ -267,14 +269,14 @@ def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str,
     heads = {"cell": "SSD type", "measured_as": "Here"}
     printed = [str(name) for name in data if name != "drive_key"]
     columns = tuple(
-        Column((name,), heads.get(name, name.replace("_", " ").capitalize()), right=name in {"size", "year"})
+        Column((name,), heads.get(name, name.replace("_", " ").capitalize()), align_right=name in {"size", "year"})
         for name in printed
     )
     group = "cell" if "cell" in data and data["cell"].nunique() == 1 else "drive"
     return Table(data, columns, group)
 
 
-def scheduler_table(executions: pd.DataFrame, tuned: tuning_steps.TuningRecords, value: str) -> Table:
+def scheduler_effect_table(executions: pd.DataFrame, tuned: tuning_steps.TuningRecords, value: str) -> Table:
     """Return how far each I/O scheduler's bandwidth lies from CFQ's, over all block sizes of a workload.
 
     ``executions``: one row per execution, columns drive, rw, bs_bytes, set_scheduler and ``value``. ``tuned``: as
@@ -293,7 +295,7 @@ def scheduler_table(executions: pd.DataFrame, tuned: tuning_steps.TuningRecords,
                 continue
             pairs = [(samples[scheduler, size], samples["cfq", size]) for size in sizes]
             ratios = [above.mean() / below.mean() for above, below in pairs]
-            verdicts = {equivalence([above], [below], SCHEDULER_MARGIN).verdict for above, below in pairs}
+            verdicts = {equivalence_test([above], [below], SCHEDULER_MARGIN).verdict for above, below in pairs}
             worst = next(name for name in ("different", "undecided", "equivalent") if name in verdicts)
             rows.append(
                 (drive, rw, scheduler, len(sizes), min(ratios), max(ratios), SCHEDULER_MARGIN, _VERDICTS[worst])
@@ -303,22 +305,22 @@ def scheduler_table(executions: pd.DataFrame, tuned: tuning_steps.TuningRecords,
     names = ["drive", "rw", "scheduler", "block_sizes", "smallest_ratio", "largest_ratio", "margin", "verdict"]
     data = pd.DataFrame(rows, columns=names)
     columns = (
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("rw",), "Workload", lambda rw: WORKLOAD_NAMES.get(rw, NOTHING), right=False, once=True),
-        Column(("scheduler",), "Scheduler", right=False),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
+        Column(("rw",), "Workload", lambda rw: WORKLOAD_NAMES.get(rw, NO_VALUE), align_right=False, hide_repeats=True),
+        Column(("scheduler",), "Scheduler", align_right=False),
         Column(("block_sizes",), "Block sizes"),
         Column(("smallest_ratio", "largest_ratio"), "Largest difference from CFQ (%)", _largest_difference),
-        Column(("verdict",), "Effect", right=False),
+        Column(("verdict",), "Effect", align_right=False),
     )
     return Table(data, columns, "rw")
 
 
 def _largest_difference(low: float, high: float) -> str:
     """Return by how many percent ratios from ``low`` to ``high`` differ from 1 at most; a dash for none."""
-    return NOTHING if pd.isna(low) else fixed(2)(100 * max(abs(low - 1), abs(high - 1)))
+    return NO_VALUE if pd.isna(low) else fixed_decimals(2)(100 * max(abs(low - 1), abs(high - 1)))
 
 
-def settings_table(
+def setting_effect_table(
     executions: pd.DataFrame, tuned: tuning_steps.TuningRecords, value: str, confidence: float, method: str
 ) -> Table:
     """Return what each bit of the caching mode page does to the gap between random and sequential access.
@@ -344,26 +346,26 @@ def settings_table(
         low, high, used = product_interval(above, below, confidence, method)
         off, on = random_off.mean() / sequential_off.mean(), random_on.mean() / sequential_on.mean()
         changes = (sequential_on.mean() / sequential_off.mean(), random_on.mean() / random_off.mean())
-        verdict = _VERDICTS[equivalence(above, below, MARGIN).verdict]
+        verdict = _VERDICTS[equivalence_test(above, below, SETTING_MARGIN).verdict]
         about = (drive, bit, operation, size)
-        rows.append((*about, off, on, on / off, low, high, *changes, confidence, used, MARGIN, verdict))
+        rows.append((*about, off, on, on / off, low, high, *changes, confidence, used, SETTING_MARGIN, verdict))
     for drive, setting, wanted, outcome in _left_out(tuned, set(_BITS)):
         nothing = (np.nan,) * 8
-        rows.append((drive, f"{setting}={wanted}", "", 0, *nothing, "none", MARGIN, outcome))
+        rows.append((drive, f"{setting}={wanted}", "", 0, *nothing, "none", SETTING_MARGIN, outcome))
     names = ["drive", "setting", "operation", "bs_bytes", "gap_off", "gap_on", "change", "change_low", "change_high"]
     names += ["sequential_change", "random_change", "confidence", "interval_method", "margin", "verdict"]
     data = pd.DataFrame(rows, columns=names)
     columns = (
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("setting",), "Bit", right=False, once=True),
-        Column(("operation",), "Operation", str.capitalize, right=False, once=True),
-        Column(("bs_bytes",), "Block size", lambda size: block_label(size) if size else NOTHING),
-        Column(("sequential_change",), "Seq.", fixed(2), "", "Bandwidth, 1 over 0"),
-        Column(("random_change",), "Rand.", fixed(2), "", "Bandwidth, 1 over 0"),
-        Column(("gap_off",), "Bit 0", fixed(2), "", "Random over sequential"),
-        Column(("gap_on",), "Bit 1", fixed(2), "", "Random over sequential"),
-        Column(("change_low", "change_high"), "Change", between(2), "", "Random over sequential"),
-        Column(("verdict",), "Effect", right=False),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
+        Column(("setting",), "Bit", align_right=False, hide_repeats=True),
+        Column(("operation",), "Operation", str.capitalize, align_right=False, hide_repeats=True),
+        Column(("bs_bytes",), "Block size", lambda size: block_label(size) if size else NO_VALUE),
+        Column(("sequential_change",), "Seq.", fixed_decimals(2), "", "Bandwidth, 1 over 0"),
+        Column(("random_change",), "Rand.", fixed_decimals(2), "", "Bandwidth, 1 over 0"),
+        Column(("gap_off",), "Bit 0", fixed_decimals(2), "", "Random over sequential"),
+        Column(("gap_on",), "Bit 1", fixed_decimals(2), "", "Random over sequential"),
+        Column(("change_low", "change_high"), "Change", interval_decimals(2), "", "Random over sequential"),
+        Column(("verdict",), "Effect", align_right=False),
     )
     return Table(data, columns, "setting")
 
@@ -388,26 +390,26 @@ def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
         data[name] = ["" if value is None else str(value) for value in data[name]]
     changeable = {True: "changeable", False: "not changeable"}
     columns = (
-        Column(("drive",), "Drive", right=False),
-        Column(("setting", "wanted"), "Asked for", "{}={}".format, right=False),
+        Column(("drive",), "Drive", align_right=False),
+        Column(("setting", "wanted"), "Asked for", "{}={}".format, align_right=False),
         Column(("before",), "Before", _number),
-        Column(("changeable",), "The mask says", lambda value: changeable.get(value, NOTHING), right=False),
+        Column(("changeable",), "The mask says", lambda value: changeable.get(value, NO_VALUE), align_right=False),
         Column(("exit_status",), "sdparm --set exits with", _number),
         Column(("after",), "After", _number),
-        Column(("outcome",), "Outcome", right=False),
+        Column(("outcome",), "Outcome", align_right=False),
     )
     return Table(data, columns, "setting")
 
 
-def reasons(tuned: tuning_steps.TuningRecords, drive: str) -> str:
+def refusal_reason(tuned: tuning_steps.TuningRecords, drive: str) -> str:
     """Return outcome and reason, a line each, of the first setting that a drive did not take; empty without any."""
-    found = [step for step in tuning_steps.not_taken(tuned) if step["drive"] == drive]
+    found = [step for step in tuning_steps.steps_not_in_effect(tuned) if step["drive"] == drive]
     return f"{found[0]['outcome']}:\n{found[0]['reason']}" if found else ""
 
 
 def _left_out(tuned: tuning_steps.TuningRecords, settings: set[str]) -> list[tuple[str, str, int | str, str]]:
     """Return (drive, setting, wanted, outcome) of each value that was not taken, once."""
-    steps = [step for step in tuning_steps.not_taken(tuned) if step["setting"] in settings]
+    steps = [step for step in tuning_steps.steps_not_in_effect(tuned) if step["setting"] in settings]
     steps.sort(key=lambda step: _BITS.index(step["setting"]) if step["setting"] in _BITS else 0)
     return list(dict.fromkeys((step["drive"], step["setting"], step["wanted"], step["outcome"]) for step in steps))
 
@@ -418,7 +420,7 @@ def _samples(group: pd.DataFrame, by: list[str], value: str) -> dict[Any, np.nda
 
 
 def _number(value: Any) -> str:
-    return NOTHING if pd.isna(value) or value == "" else str(value)
+    return NO_VALUE if pd.isna(value) or value == "" else str(value)
 
 
 def _beside(
@@ -448,4 +450,4 @@ def _interval_head(summary: pd.DataFrame) -> str:
 
 
 def _as_published(value: float) -> str:
-    return NOTHING if pd.isna(value) else f"{value:g}"
+    return NO_VALUE if pd.isna(value) else f"{value:g}"

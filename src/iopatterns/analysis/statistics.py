@@ -12,7 +12,7 @@ from scipy import special
 from iopatterns.base.errors import IoPatternsError
 
 Method = Literal["t", "bca"]
-Floats = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.float64]
 
 METHOD_NAMES = {"t": "Student’s t", "bca": "BCa bootstrap", "none": "no interval"}
 
@@ -22,7 +22,7 @@ EQUIVALENCE_ALPHA = 0.05
 # Below this many executions the BCa bootstrap is markedly too narrow (Hesterberg 2015), and its
 # acceleration, a third moment from a jackknife, is mostly noise.
 BCA_MIN_EXECUTIONS = 8
-BCA_RESAMPLES = 9999
+_BCA_RESAMPLES = 9999
 
 
 class StatisticsError(IoPatternsError):
@@ -37,7 +37,9 @@ class Interval(NamedTuple):
     method: str
 
 
-def interval(values: Sequence[float] | Floats, confidence: float = 0.95, method: str = "t", seed: int = 0) -> Interval:
+def mean_interval(
+    values: Sequence[float] | FloatArray, confidence: float = 0.95, method: str = "t", seed: int = 0
+) -> Interval:
     """Return the confidence interval of the mean of ``values``, in their unit.
 
     ``t`` (the default) is mean ± t(n-1) · s / √n (Student 1908). One value here is one execution's average
@@ -50,11 +52,11 @@ def interval(values: Sequence[float] | Floats, confidence: float = 0.95, method:
     Raises StatisticsError for no values at all, values that are not finite, or an unknown method or level.
     """
     sample = checked_sample(values)
-    check_method(confidence, method)
+    check_interval_method(confidence, method)
     if sample.size < 2:
         return Interval(math.nan, math.nan, "none")
     mean = float(sample.mean())
-    used = method_for(sample.size, method)
+    used = interval_method_used(sample.size, method)
     if np.ptp(sample) == 0:
         return Interval(mean, mean, used)
     if used == "bca":
@@ -63,7 +65,7 @@ def interval(values: Sequence[float] | Floats, confidence: float = 0.95, method:
     return Interval(mean - half, mean + half, "t")
 
 
-def method_for(executions: int, method: str) -> str:
+def interval_method_used(executions: int, method: str) -> str:
     """Return the method that gives the interval of so many executions when ``method`` is asked for."""
     if executions < 2:
         return "none"
@@ -71,8 +73,8 @@ def method_for(executions: int, method: str) -> str:
 
 
 def product_interval(
-    above: Sequence[Sequence[float] | Floats],
-    below: Sequence[Sequence[float] | Floats],
+    above: Sequence[Sequence[float] | FloatArray],
+    below: Sequence[Sequence[float] | FloatArray],
     confidence: float = 0.95,
     method: str = "t",
     seed: int = 0,
@@ -82,10 +84,10 @@ def product_interval(
     The groups are independent, their means above zero. One group in each is a ratio; two in each compare two ratios,
     such as the gap between random and sequential access with a setting and without. ``t``: the standard error of the
     logarithm is √Σ cᵢ²/nᵢ, cᵢ the coefficients of variation (first-order propagation), with the degrees of freedom of
-    Welch (1947). ``bca`` resamples all groups, as in ``interval``. A group of one execution gives no interval. Raises
-    StatisticsError as ``interval`` does, and for means that are not above zero.
+    Welch (1947). ``bca`` resamples all groups, as in ``mean_interval``. A group of one execution gives no interval. Raises
+    StatisticsError as ``mean_interval`` does, and for means that are not above zero.
     """
-    check_method(confidence, method)
+    check_interval_method(confidence, method)
     groups = [checked_sample(group) for group in [*above, *below]]
     signs = np.array([1.0] * len(above) + [-1.0] * len(below))
     if min(group.mean() for group in groups) <= 0:
@@ -94,12 +96,12 @@ def product_interval(
     if smallest < 2:
         return Interval(math.nan, math.nan, "none")
     product = math.prod(float(group.mean()) ** sign for group, sign in zip(groups, signs, strict=True))
-    used = method_for(smallest, method)
+    used = interval_method_used(smallest, method)
     if all(np.ptp(group) == 0 for group in groups):
         return Interval(product, product, used)
     if used == "bca":
 
-        def statistic(*samples: Floats, axis: int = -1) -> Floats:
+        def statistic(*samples: FloatArray, axis: int = -1) -> FloatArray:
             return np.asarray(
                 np.prod([s.mean(axis=axis) ** sign for s, sign in zip(samples, signs, strict=True)], axis=0)
             )
@@ -111,13 +113,13 @@ def product_interval(
 
 
 def difference_interval(
-    first: Sequence[float] | Floats, second: Sequence[float] | Floats, confidence: float = 0.95
+    first: Sequence[float] | FloatArray, second: Sequence[float] | FloatArray, confidence: float = 0.95
 ) -> Interval:
     """Return the confidence interval of mean(first) - mean(second), by Welch (1947); independent groups.
 
-    A group of one execution gives no interval. Raises StatisticsError as ``interval`` does.
+    A group of one execution gives no interval. Raises StatisticsError as ``mean_interval`` does.
     """
-    check_method(confidence)
+    check_interval_method(confidence)
     groups = [checked_sample(group) for group in (first, second)]
     if min(group.size for group in groups) < 2:
         return Interval(math.nan, math.nan, "none")
@@ -125,15 +127,17 @@ def difference_interval(
 
 
 def function_interval(
-    function: Callable[[Sequence[float]], float], groups: Sequence[Sequence[float] | Floats], confidence: float = 0.95
+    function: Callable[[Sequence[float]], float],
+    groups: Sequence[Sequence[float] | FloatArray],
+    confidence: float = 0.95,
 ) -> Interval:
     """Return the confidence interval of a function of the means of independent groups.
 
     The delta method: its variance is Σ (∂f/∂mᵢ)² sᵢ²/nᵢ to first order, the derivatives taken by central differences,
     with the degrees of freedom of Welch (1947). A group of one execution gives no interval. Raises StatisticsError as
-    ``interval`` does.
+    ``mean_interval`` does.
     """
-    check_method(confidence)
+    check_interval_method(confidence)
     samples = [checked_sample(group) for group in groups]
     means = [float(sample.mean()) for sample in samples]
     value = function(means)
@@ -147,7 +151,7 @@ def function_interval(
     return _welch(value, slopes, samples, confidence)
 
 
-def _welch(value: float, slopes: Sequence[float], samples: Sequence[Floats], confidence: float) -> Interval:
+def _welch(value: float, slopes: Sequence[float], samples: Sequence[FloatArray], confidence: float) -> Interval:
     """Return the interval of a value with the derivatives ``slopes`` by the means of the samples (Welch 1947)."""
     parts = [
         slope**2 * float(sample.var(ddof=1)) / sample.size if np.ptp(sample) else 0.0
@@ -159,7 +163,7 @@ def _welch(value: float, slopes: Sequence[float], samples: Sequence[Floats], con
     return Interval(value - half, value + half, "t")
 
 
-class Equivalence(NamedTuple):
+class EquivalenceResult(NamedTuple):
     """A test of equivalence: the interval that was held against the margin, and ``verdict``.
 
     ``equivalent``: the whole interval lies within the margin. ``different``: it does not, and holds no 1.
@@ -171,33 +175,33 @@ class Equivalence(NamedTuple):
     verdict: Literal["equivalent", "different", "undecided"]
 
 
-def equivalence(
-    above: Sequence[Sequence[float] | Floats],
-    below: Sequence[Sequence[float] | Floats],
+def equivalence_test(
+    above: Sequence[Sequence[float] | FloatArray],
+    below: Sequence[Sequence[float] | FloatArray],
     margin: float,
     alpha: float = EQUIVALENCE_ALPHA,
-) -> Equivalence:
+) -> EquivalenceResult:
     """Return whether a product of means (see `product_interval`) is 1 but for a ``margin``: 0.1 is 1/1.1 to 1.1.
 
     Two one-sided tests (Schuirmann 1987), each at level ``alpha``: equivalence is shown where the interval of
     confidence 1 − 2·alpha lies within the margin. That nothing significant was found would show nothing.
     """
-    return equivalence_of(product_interval(above, below, 1 - 2 * alpha), margin)
+    return equivalence_of_interval(product_interval(above, below, 1 - 2 * alpha), margin)
 
 
-def equivalence_of(found: Interval, margin: float) -> Equivalence:
-    """Return what an interval of confidence 1 − 2·alpha says of equivalence with 1, see `equivalence`."""
+def equivalence_of_interval(found: Interval, margin: float) -> EquivalenceResult:
+    """Return what an interval of confidence 1 − 2·alpha says of equivalence with 1, see `equivalence_test`."""
     if not margin > 0:
         raise StatisticsError(f"a margin of equivalence lies above 0, {margin} does not")
     low, high, method = found
     if method == "none":
-        return Equivalence(low, high, "undecided")
+        return EquivalenceResult(low, high, "undecided")
     if 1 / (1 + margin) <= low and high <= 1 + margin:
-        return Equivalence(low, high, "equivalent")
-    return Equivalence(low, high, "undecided" if low <= 1 <= high else "different")
+        return EquivalenceResult(low, high, "equivalent")
+    return EquivalenceResult(low, high, "undecided" if low <= 1 <= high else "different")
 
 
-def direction(low: float, high: float) -> Literal["slower", "faster", "not told apart"]:
+def ratio_verdict(low: float, high: float) -> Literal["slower", "faster", "not told apart"]:
     """Return what the interval of a ratio of rates says: the whole of it, in the two decimals printed, is off 1.
 
     On a simulated drive chance may have no part, and the interval no width: a ratio of 0.9996 is then below 1 by the
@@ -208,7 +212,7 @@ def direction(low: float, high: float) -> Literal["slower", "faster", "not told 
     return "faster" if round(low, 2) > 1 else "not told apart"
 
 
-def summarise(
+def summarise_groups(
     table: pd.DataFrame,
     by: Sequence[str],
     value: str,
@@ -225,13 +229,13 @@ def summarise(
     ``none``) and ``confidence``. Raises StatisticsError naming the group whose values cannot be summarised,
     or a column that is missing.
     """
-    check_method(confidence, method)
+    check_interval_method(confidence, method)
     _check_columns(table, [*by, value])
     rows = []
     for key, group in table.groupby(list(by), sort=False, dropna=False)[value]:
         values = group.to_numpy(dtype=np.float64)
         try:
-            low, high, used = interval(values, confidence, method, seed)
+            low, high, used = mean_interval(values, confidence, method, seed)
         except StatisticsError as error:
             raise StatisticsError(f"{value} of {_spell(by, key)}: {error}") from None
         rows.append((*key, len(values), float(values.mean()), low, high, _variation(values), used, confidence))
@@ -239,7 +243,7 @@ def summarise(
     return pd.DataFrame(rows, columns=head)
 
 
-def random_to_sequential(
+def random_to_sequential_ratios(
     table: pd.DataFrame,
     by: Sequence[str],
     value: str,
@@ -253,9 +257,9 @@ def random_to_sequential(
     ``table`` has one row per execution and the column ``rw``. Columns returned: those of ``by``;
     ``operation`` (read, write); ``ratio``, ``low``, ``high`` (random over sequential, no unit); ``gap``
     (sequential minus random mean, in the unit of ``value``); ``method`` and ``confidence``. A group without
-    both workloads of an operation has no row for it. Raises StatisticsError as ``summarise`` does.
+    both workloads of an operation has no row for it. Raises StatisticsError as ``summarise_groups`` does.
     """
-    check_method(confidence, method)
+    check_interval_method(confidence, method)
     _check_columns(table, [*by, "rw", value])
     rows = []
     # of a table of some eighty columns these alone are taken apart
@@ -276,7 +280,7 @@ def random_to_sequential(
     return pd.DataFrame(rows, columns=head)
 
 
-def checked_sample(values: Sequence[float] | Floats) -> Floats:
+def checked_sample(values: Sequence[float] | FloatArray) -> FloatArray:
     """Return values as an array. Raises StatisticsError if there are none, or some that are not finite."""
     sample = np.asarray(values, dtype=np.float64)
     if sample.size == 0:
@@ -286,7 +290,7 @@ def checked_sample(values: Sequence[float] | Floats) -> Floats:
     return sample
 
 
-def check_method(confidence: float, method: str = "t") -> None:
+def check_interval_method(confidence: float, method: str = "t") -> None:
     """Raise StatisticsError unless the interval method exists and the confidence level is between 0 and 1."""
     if method not in get_args(Method):
         raise StatisticsError(f"interval method {method!r} is unknown; valid are t and bca")
@@ -304,11 +308,11 @@ def _spell(by: Sequence[str], key: tuple[Any, ...]) -> str:
     return ", ".join(f"{name} {part}" for name, part in zip(by, key, strict=True))
 
 
-def _deviation(sample: Floats) -> float:
+def _deviation(sample: FloatArray) -> float:
     return float(sample.std(ddof=1))
 
 
-def _variation(sample: Floats) -> float:
+def _variation(sample: FloatArray) -> float:
     mean = float(sample.mean())
     if sample.size < 2 or mean == 0:
         return math.nan
@@ -316,7 +320,7 @@ def _variation(sample: Floats) -> float:
     return 0.0 if np.ptp(sample) == 0 else _deviation(sample) / abs(mean)
 
 
-def _freedom(parts: Sequence[float], groups: Sequence[Floats]) -> float:
+def _freedom(parts: Sequence[float], groups: Sequence[FloatArray]) -> float:
     """Return the degrees of freedom of a sum of variances of means, one part a group (Welch 1947)."""
     return float(sum(parts) ** 2 / sum(p**2 / (group.size - 1) for p, group in zip(parts, groups, strict=True)))
 
@@ -325,14 +329,14 @@ def _student(freedom: float, confidence: float) -> float:
     return float(special.stdtrit(freedom, (1 + confidence) / 2))
 
 
-def _bootstrap(groups: list[Floats], statistic: Callable[..., Any], confidence: float, seed: int) -> Interval:
+def _bootstrap(groups: list[FloatArray], statistic: Callable[..., Any], confidence: float, seed: int) -> Interval:
     # scipy.stats takes over a second to import, and the default method does without it
     from scipy.stats import bootstrap
 
     result = bootstrap(
         groups,
         statistic,
-        n_resamples=BCA_RESAMPLES,
+        n_resamples=_BCA_RESAMPLES,
         confidence_level=confidence,
         method="BCa",
         rng=np.random.default_rng(seed),

@@ -22,7 +22,7 @@ WORKLOAD_NAMES = {
     "readwrite": "Mixed",
     "randrw": "Rand. mixed",
 }
-NOTHING = "–"  # printed where there is no value
+NO_VALUE = "–"  # printed where there is no value
 # How many digits a number has in CSV and JSON files. There are too few for the last ones, which differ between
 # processors, and enough that rounding such a number once more for print gives the same as rounding the number itself.
 # With six digits, 1.044997 became 1.045 in the file, and 1.05 in the text beside 1.04 in a table.
@@ -37,18 +37,18 @@ class TableError(IoPatternsError):
 class Column:
     """One printed column: the data columns it shows, how, and its head.
 
-    ``form`` takes the values of ``names`` in one row and returns the printed text. Columns side by side with
-    the same ``over`` share that as a head above theirs. ``once`` leaves out a text that repeats the one above
+    ``formatter`` takes the values of ``names`` in one row and returns the printed text. Columns side by side with
+    the same ``spanner`` share that as a head above theirs. ``hide_repeats`` leaves out a text that repeats the one above
     it.
     """
 
     names: tuple[str, ...]
-    head: str
-    form: Callable[..., str] = str
+    label: str
+    formatter: Callable[..., str] = str
     unit: str = ""
-    over: str = ""
-    right: bool = True
-    once: bool = False
+    spanner: str = ""
+    align_right: bool = True
+    hide_repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,32 +73,32 @@ class Table:
             raise TableError("the table has no rows")
 
 
-def fixed(digits: int) -> Callable[[float], str]:
+def fixed_decimals(digits: int) -> Callable[[float], str]:
     """Return a form that prints a number with so many decimals, and a dash for none."""
-    return lambda value: NOTHING if pd.isna(value) else f"{value:.{digits}f}"
+    return lambda value: NO_VALUE if pd.isna(value) else f"{value:.{digits}f}"
 
 
-def rounded(values: Iterable[float]) -> Callable[[float], str]:
+def shared_decimals(values: Iterable[float]) -> Callable[[float], str]:
     """Return a form that prints numbers of one column with so many decimals as its smallest needs for three digits.
 
     Never more than three decimals; from 100 on none.
     """
     smallest = min((abs(value) for value in values if not pd.isna(value) and value), default=1.0)
     digits = min(3, max(0, 2 - math.floor(math.log10(smallest))))
-    return fixed(digits)
+    return fixed_decimals(digits)
 
 
-def significant(value: float) -> str:
+def three_digits(value: float) -> str:
     """Print a number with three significant digits, or all of its whole ones; a dash for none."""
-    return NOTHING if pd.isna(value) else rounded([value])(value)
+    return NO_VALUE if pd.isna(value) else shared_decimals([value])(value)
 
 
-def between(digits: int) -> Callable[[float, float], str]:
+def interval_decimals(digits: int) -> Callable[[float, float], str]:
     """Return a form that prints an interval as ``low–high``, and a dash for none."""
-    return lambda low, high: NOTHING if pd.isna(low) else f"{low:.{digits}f}–{high:.{digits}f}"
+    return lambda low, high: NO_VALUE if pd.isna(low) else f"{low:.{digits}f}–{high:.{digits}f}"
 
 
-def in_order(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) -> pd.DataFrame:
+def sort_rows(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) -> pd.DataFrame:
     """Return rows sorted by some columns, drives in the order in which they first appear.
 
     Args:
@@ -120,10 +120,10 @@ def block_label(size_bytes: int) -> str:
     return f"{text[:-1]} {text[-1].upper()}iB" if text[-1].isalpha() else f"{text} B"
 
 
-def printed(table: Table) -> pd.DataFrame:
+def printed_frame(table: Table) -> pd.DataFrame:
     """Return the table as it is printed: strings, under heads of three levels (above, head, unit)."""
     columns = [_texts(table, column) for column in table.columns]
-    heads = [(column.over, column.head, _unit(column)) for column in table.columns]
+    heads = [(column.spanner, column.label, _unit(column)) for column in table.columns]
     frame = pd.DataFrame(dict(enumerate(columns)))
     frame.columns = pd.MultiIndex.from_tuples(heads)
     return frame
@@ -156,11 +156,11 @@ def to_text(table: Table) -> str:
     """Return the table as it is printed, for a terminal: heads, a rule, and columns side by side."""
     columns = []
     for column, texts in zip(table.columns, (_texts(table, column) for column in table.columns), strict=True):
-        over, _, unit = column.over.partition(" (")
+        over, _, unit = column.spanner.partition(" (")
         # a head above heads is said once for each column, its unit below all
-        heads = [over, column.head, _unit(column) or (f"({unit}" if unit else "")]
+        heads = [over, column.label, _unit(column) or (f"({unit}" if unit else "")]
         width = max(map(len, [*heads, *texts]))
-        columns.append([text.rjust(width) if column.right else text.ljust(width) for text in [*heads, *texts]])
+        columns.append([text.rjust(width) if column.align_right else text.ljust(width) for text in [*heads, *texts]])
     lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
     heads, rows = [line for line in lines[:3] if line.strip()], lines[3:]
     return "\n".join([*heads, "─" * max(map(len, lines)), *rows])
@@ -168,11 +168,11 @@ def to_text(table: Table) -> str:
 
 def to_latex(table: Table) -> str:
     """Return the table as a LaTeX ``tabular`` with the rules of booktabs."""
-    frame = printed(table)
+    frame = printed_frame(table)
     if not any(column.unit for column in table.columns):
-        frame.columns = pd.MultiIndex.from_tuples([(column.over, column.head) for column in table.columns])
+        frame.columns = pd.MultiIndex.from_tuples([(column.spanner, column.label) for column in table.columns])
     style = frame.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis="columns")
-    layout = "".join("r" if column.right else "l" for column in table.columns)
+    layout = "".join("r" if column.align_right else "l" for column in table.columns)
     lines = style.to_latex(hrules=True, column_format=layout, multicol_align="c").splitlines()
     rules = " ".join(f"\\cmidrule(lr){{{first + 1}-{last}}}" for _, first, last in _spans(table))
     head, body = lines[: lines.index("\\midrule") + 1], lines[lines.index("\\midrule") + 1 :]
@@ -192,7 +192,7 @@ def to_typst(table: Table) -> str:
     escape what typst reads as markup.
     """
     count = len(table.columns)
-    align = ", ".join("right" if column.right else "left" for column in table.columns)
+    align = ", ".join("right" if column.align_right else "left" for column in table.columns)
     lines = [
         "#table(",
         f"  columns: {count},",
@@ -206,12 +206,12 @@ def to_typst(table: Table) -> str:
     if spans:
         lines.append(f"    {_over_cells(table, spans)},")
         lines += [f"    table.hline(start: {first}, end: {last}, stroke: 0.03em)," for _, first, last in spans]
-    lines.append(f"    {', '.join(_string(column.head) for column in table.columns)},")
+    lines.append(f"    {', '.join(_string(column.label) for column in table.columns)},")
     if any(column.unit for column in table.columns):
         lines.append(f"    {', '.join(_string(_unit(column)) for column in table.columns)},")
     lines += ["  ),", "  table.hline(stroke: 0.05em),"]
     starts = _starts(table)
-    for number, row in enumerate(printed(table).itertuples(index=False, name=None)):
+    for number, row in enumerate(printed_frame(table).itertuples(index=False, name=None)):
         if number in starts:
             lines.append("  table.hline(stroke: 0.03em),")
         lines.append(f"  {', '.join(_string(text) for text in row)},")
@@ -220,8 +220,8 @@ def to_typst(table: Table) -> str:
 
 def _texts(table: Table, column: Column) -> list[str]:
     rows = table.data[list(column.names)].itertuples(index=False, name=None)
-    texts = [column.form(*row) for row in rows]
-    if not column.once:
+    texts = [column.formatter(*row) for row in rows]
+    if not column.hide_repeats:
         return texts
     starts = _starts(table)
     return [
@@ -239,7 +239,7 @@ def _starts(table: Table) -> list[int]:
 def _spans(table: Table) -> list[tuple[str, int, int]]:
     """Return (text, first column, column after the last) of each head that stands above others."""
     spans, first = [], 0
-    for over, columns in groupby(table.columns, key=lambda column: column.over):
+    for over, columns in groupby(table.columns, key=lambda column: column.spanner):
         after = first + len(list(columns))
         if over:
             spans.append((over, first, after))
@@ -283,5 +283,5 @@ def _plain(value: Any) -> Any:
 
 
 def _write(path: Path, text: str) -> Path:
-    files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
+    files.write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
     return path

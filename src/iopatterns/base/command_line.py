@@ -63,7 +63,7 @@ class CompletedName(click.ParamType[str]):
         return [CompletionItem(name) for name in sorted(set(self.names())) if name.startswith(incomplete)]
 
 
-def run(group: click.Group, program: str, arguments: Sequence[str] | None = None) -> None:
+def run_program(group: click.Group, program: str, arguments: Sequence[str] | None = None) -> None:
     """Run a program; end the process with an exit status and one message if a command fails.
 
     Args:
@@ -87,19 +87,19 @@ def errors_reported(program: str) -> Iterator[None]:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        end(program, f"{error.format_message()}{_help_hint(error)}", error.exit_code)
+        exit_with_error(program, f"{error.format_message()}{_help_hint(error)}", error.exit_code)
     except click.Abort:
         sys.exit(130)
     except IoPatternsError as error:
         # a failed restore, raised while another error is handled, must not hide the other error
         first = None if error.__suppress_context__ else error.__context__
         texts = [str(each) for each in (first, error) if isinstance(each, IoPatternsError)]
-        end(program, "\n".join(texts), error.exit_status)
+        exit_with_error(program, "\n".join(texts), error.exit_status)
     except OSError as error:
-        end(program, _os_error_text(error), 1)
+        exit_with_error(program, _os_error_text(error), 1)
 
 
-def end(program: str, text: str, exit_status: int) -> NoReturn:
+def exit_with_error(program: str, text: str, exit_status: int) -> NoReturn:
     """End the process with an error message."""
     report_error(program, text)
     sys.exit(exit_status)

@@ -4,10 +4,10 @@ It imports nothing, for `twin run` reads it before every execution.
 """
 
 # They have one request outstanding, whatever iodepth says
-SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2")
+SYNCHRONOUS_ENGINES = ("sync", "psync", "vsync", "pvsync", "pvsync2")
 # Their queue depth is what iodepth says
-ASYNCHRONOUS = ("libaio", "io_uring")
+ASYNCHRONOUS_ENGINES = ("libaio", "io_uring")
 # The engines whose requests a simulated drive receives
-SIMULATED = (*SYNCHRONOUS, "libaio")
+SIMULATED_ENGINES = (*SYNCHRONOUS_ENGINES, "libaio")
 # The engine that fio takes where none is named (HOWTO, "ioengine", on Linux)
-DEFAULT = "psync"
+DEFAULT_ENGINE = "psync"

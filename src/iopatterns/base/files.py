@@ -18,7 +18,7 @@ from iopatterns.base.errors import IoPatternsError
 # With less than that nothing of ours can be written: raw files are some 100 kB
 _ROOM_BYTES = 2**20
 
-Decoded = TypeVar("Decoded")
+_Decoded = TypeVar("_Decoded")
 
 
 class NoRoomError(IoPatternsError):
@@ -82,17 +82,17 @@ def _check_plain(state: os.stat_result, most_bytes: int) -> None:
         raise UnreadableError(f"it has {state.st_size:,} bytes, and at most {most_bytes:,} are read")
 
 
-class ForeignResultError(IoPatternsError):
+class OutdatedResultError(IoPatternsError):
     """A file of results is not as this version of the package writes it."""
 
 
 @contextlib.contextmanager
-def of_this_version(file: str) -> Iterator[None]:
+def outdated_results_reported(file: str) -> Iterator[None]:
     """Raise ForeignResultError where what is read of a file of results meanwhile is not what this version writes."""
     try:
         yield
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise ForeignResultError(
+        raise OutdatedResultError(
             f"{file}: not as this version writes it ({type(error).__name__}: {error}). Delete it, and run"
             " `snakemake --cores 1`."
         ) from error
@@ -113,12 +113,12 @@ def require_room(folder: Path) -> None:
         ) from None
 
 
-def partial(path: Path) -> Path:
+def partial_path(path: Path) -> Path:
     """Return the temporary name beside ``path`` under which it is written."""
     return path.with_name(f".{path.name}.partial")
 
 
-def commit(temporary: Path, path: Path) -> None:
+def commit_file(temporary: Path, path: Path) -> None:
     """Make a finished temporary file the file at ``path``: on the disk first, under its name then."""
     with open(temporary, "rb") as file:
         os.fsync(file.fileno())
@@ -130,20 +130,20 @@ def commit(temporary: Path, path: Path) -> None:
         os.close(folder)
 
 
-def write(path: Path, fill: Callable[[Path], object]) -> None:
+def write_atomically(path: Path, fill: Callable[[Path], object]) -> None:
     """Have ``fill`` write to a temporary name, then make it the file at ``path``; on an error nothing is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = partial(path)
+    temporary = partial_path(path)
     try:
         fill(temporary)
-        commit(temporary, path)
+        commit_file(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file as `write` does."""
-    write(path, lambda temporary: temporary.write_bytes(text.encode()))
+    """Write a text file as `write_atomically` does."""
+    write_atomically(path, lambda temporary: temporary.write_bytes(text.encode()))
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -156,14 +156,14 @@ def json_text(content: Any) -> str:
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def decode_json(content: bytes, expected: type[Decoded]) -> Decoded:
+def decode_json(content: bytes, expected: type[_Decoded]) -> _Decoded:
     """Return the value of a JSON text, with keys that `expected` does not declare.
 
     Raises:
         ValueError: The text is not JSON, or the value is not of the expected type; the message names the key.
         RecursionError: The value is nested too deeply.
     """
-    value: Decoded = msgspec.json.decode(content)
+    value: _Decoded = msgspec.json.decode(content)
     msgspec.convert(value, expected)
     return value
 

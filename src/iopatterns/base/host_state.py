@@ -13,7 +13,7 @@ from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 
 # Another place than the usual one, for hosts on which that cannot be written
-VARIABLE = "IOPATTERNS_STATE"
+STATE_VARIABLE = "IOPATTERNS_STATE"
 _OF_ROOT = Path("/var/lib/iopatterns")
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 # What is kept of a disk takes some hundred bytes: what is larger is none of ours, and is not read into memory
@@ -24,13 +24,13 @@ class StateError(IoPatternsError):
     """A file of this host's state cannot be kept or cannot be trusted; the message names it and says what to do."""
 
 
-def folder(name: str) -> Path:
+def own_state_folder(name: str) -> Path:
     """Return the folder of that name in this user's state; it need not be there.
 
     The state lies in /var/lib/iopatterns for root, for others in XDG_STATE_HOME/iopatterns or
     ~/.local/state/iopatterns.
     """
-    given = os.environ.get(VARIABLE)
+    given = os.environ.get(STATE_VARIABLE)
     if given:
         return Path(given).absolute() / name
     if os.geteuid() == 0:
@@ -40,16 +40,16 @@ def folder(name: str) -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or home / ".local/state") / "iopatterns" / name
 
 
-def folders(name: str) -> list[Path]:
-    """Return `folder`, and behind it root's of the same name where that is another.
+def all_state_folders(name: str) -> list[Path]:
+    """Return `own_state_folder`, and behind it root's of the same name where that is another.
 
     Everybody may list the files in both; what is in them is for their owner alone.
     """
-    own = folder(name)
-    return [own] if os.environ.get(VARIABLE) or os.geteuid() == 0 else [own, _OF_ROOT / name]
+    own = own_state_folder(name)
+    return [own] if os.environ.get(STATE_VARIABLE) or os.geteuid() == 0 else [own, _OF_ROOT / name]
 
 
-def read_json(path: Path) -> Any:
+def read_state(path: Path) -> Any:
     """Return the content of a JSON file that only this user or root can have written; None where there is none.
 
     Raises StateError for a symbolic or hard link, for what is no plain file or not JSON, and for a file or folder of
@@ -78,7 +78,7 @@ def read_json(path: Path) -> Any:
         os.close(descriptor)
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_state(path: Path, content: Any) -> None:
     """Write a JSON file that is whole or not there, and on the disk when this returns: for its user alone (0600).
 
     Its folder is made where it is missing, one that others may list and only this user may write, whatever the umask.
@@ -91,13 +91,13 @@ def write_json(path: Path, content: Any) -> None:
     except OSError as error:
         raise StateError(
             f"{path}: cannot be written: {error.strerror}. What is changed on this host's disks is noted there; set"
-            f" {VARIABLE} to a folder that this user may write."
+            f" {STATE_VARIABLE} to a folder that this user may write."
         ) from None
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=2, sort_keys=True)
             file.write("\n")
-        files.commit(Path(temporary), path)
+        files.commit_file(Path(temporary), path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

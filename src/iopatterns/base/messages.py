@@ -59,15 +59,15 @@ note = _LOGGER.debug  # for the log file alone, if `copied_to` says so
 
 
 @contextlib.contextmanager
-def copied_to(path: Path | None, *, noted_there_alone: bool = False) -> Iterator[None]:
-    """Copy all messages into a new file at `path`, and no note to the terminal with `noted_there_alone`."""
+def copied_to(path: Path | None, *, notes_to_log_only: bool = False) -> Iterator[None]:
+    """Copy all messages into a new file at `path`, and no note to the terminal with `notes_to_log_only`."""
     if path is None:
         yield
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     log = _LogFile(path, "w", encoding="utf-8")
     _LOGGER.addHandler(log)
-    _TERMINAL.setLevel(logging.INFO if noted_there_alone else logging.NOTSET)
+    _TERMINAL.setLevel(logging.INFO if notes_to_log_only else logging.NOTSET)
     try:
         yield
     finally:

@@ -19,11 +19,11 @@ import msgspec
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 
-MANIFEST = "manifest.json"
+MANIFEST_MEMBER = "manifest.json"
 # Bounds of what is read. The archive of a default run's drive has 20 MB, its manifest 1 MB, a raw file at most 1 MB;
 # JSON in xz is a tenth to a hundredth of itself.
-MOST_MANIFEST_BYTES = 16 * 2**20
-MOST_MEMBER_BYTES = 64 * 2**20
+MAX_MANIFEST_BYTES = 16 * 2**20
+MAX_MEMBER_BYTES = 64 * 2**20
 _MOST_FILE_BYTES = 2 * 2**30
 _MOST_EXPANSION = 250
 _SMALL_BYTES = 64 * 2**20  # a file of any size may expand to this
@@ -34,7 +34,7 @@ _CHUNK = 2**16
 
 
 @dataclass(frozen=True)
-class Format:
+class SealedTarFormat:
     """One use of sealed tar files, and the words of its messages.
 
     Attributes:
@@ -65,7 +65,7 @@ class Format:
 # ---- Writing
 
 
-def write(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
+def write_sealed_tar(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
     """Write members, by name and content, to a file; no clock, owner or order of a folder goes into it.
 
     Raises ValueError with the member's name for a name that is too long.
@@ -90,7 +90,7 @@ def write(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
 class _Stream:
     """The decompressed content of an xz file, read on demand: damage shows in the member that has it."""
 
-    def __init__(self, path: Path, file: io.BufferedReader, format_: Format) -> None:
+    def __init__(self, path: Path, file: io.BufferedReader, format_: SealedTarFormat) -> None:
         self._path = path
         self._file = file
         self._format = format_
@@ -138,10 +138,10 @@ class _Stream:
         return not self._xz.unused_data and not self._file.read(1)
 
 
-class Reader:
+class SealedTarReader:
     """The manifest of a sealed tar file, then its members one after another, each checked as it is read."""
 
-    def __init__(self, path: Path, file: io.BufferedReader, format_: Format) -> None:
+    def __init__(self, path: Path, file: io.BufferedReader, format_: SealedTarFormat) -> None:
         self._path = path
         self._format = format_
         self._stream = _Stream(path, file, format_)
@@ -150,17 +150,17 @@ class Reader:
         """Return the manifest of a file of this format and version. Raises the format's error."""
         format_ = self._format
         try:
-            name, content = self._member(MOST_MANIFEST_BYTES)
+            name, content = self._member(MAX_MANIFEST_BYTES)
         except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError):
             name, content = "", b""
         try:
-            manifest: Any = msgspec.json.decode(content) if name == MANIFEST else None
+            manifest: Any = msgspec.json.decode(content) if name == MANIFEST_MEMBER else None
             is_ours = manifest["format"] == format_.name if isinstance(manifest, dict) else False
         except (ValueError, KeyError, RecursionError):
             is_ours = False
         if not is_ours:
             raise format_.error(
-                f"{self._path}: not {format_.a_noun} of iopatterns, or one whose first member, {MANIFEST}, is"
+                f"{self._path}: not {format_.a_noun} of iopatterns, or one whose first member, {MANIFEST_MEMBER}, is"
                 f" damaged. {format_.copy_again} (`{format_.command}` makes one)."
             )
         found: dict[str, Any] = manifest
@@ -175,7 +175,7 @@ class Reader:
     def malformed(self, why: object) -> IoPatternsError:
         """Return the error for a manifest that lacks something or has it in another form."""
         return self._format.error(
-            f"{self._path}: its {MANIFEST} is not as version {self._format.version} has it"
+            f"{self._path}: its {MANIFEST_MEMBER} is not as version {self._format.version} has it"
             f" ({messages.printable(why)}). {self._format.copy_again}."
         )
 
@@ -196,7 +196,7 @@ class Reader:
         error_of = self._format.error
         for expected, sum_ in sums.items():
             try:
-                name, content = self._member(MOST_MEMBER_BYTES)
+                name, content = self._member(MAX_MEMBER_BYTES)
             except EOFError:
                 raise error_of(
                     f"{self._path}: cut short, at its member {expected}. {self._format.copy_again}."
@@ -237,7 +237,7 @@ class Reader:
         return header.name, content
 
 
-def is_name(text: str) -> bool:
+def is_plain_name(text: str) -> bool:
     """Return whether a text is the name of one file or folder, and not hidden: a path of such names leads nowhere else.
 
     The text must be printable, without slashes, and of at most 255 bytes.
@@ -250,7 +250,7 @@ def is_name(text: str) -> bool:
     )
 
 
-def opened(path: Path, format_: Format) -> io.BufferedReader:
+def open_sealed_tar(path: Path, format_: SealedTarFormat) -> io.BufferedReader:
     """Return a sealed tar file open for reading.
 
     Raises the format's error at once for what is no plain file, or too large for one.

@@ -29,7 +29,7 @@ def _whole(value: Decimal, text: str, unit: str) -> int:
     return int(value)
 
 
-def size_bytes(value: str | int) -> int:
+def parse_size(value: str | int) -> int:
     """Return a size in bytes: ``4096``, ``'4k'``, ``'4 KiB'``. Raises ValueError for anything else."""
     if isinstance(value, int):
         return value
@@ -37,14 +37,14 @@ def size_bytes(value: str | int) -> int:
     return _whole(number * _SIZE_BYTES[unit.lower()], value, "bytes")
 
 
-def signed_size_bytes(value: str | int) -> int:
+def parse_signed_size(value: str | int) -> int:
     """Return a size in bytes that may be negative: ``'-8k'``. Raises ValueError for anything else."""
     if isinstance(value, str) and value.startswith("-"):
-        return -size_bytes(value[1:])
-    return size_bytes(value)
+        return -parse_size(value[1:])
+    return parse_size(value)
 
 
-def duration_us(value: str) -> int:
+def parse_duration_us(value: str) -> int:
     """Return a duration in microseconds: ``'500 ms'``, ``'2 s'``. Raises ValueError without a unit."""
     number, unit = _split(value, DURATION_PATTERN, "duration")
     return _whole(number * _DURATION_US[unit], value, "microseconds")
@@ -52,14 +52,14 @@ def duration_us(value: str) -> int:
 
 # What a value is written in, and how it is read; a path has one spelling too
 READERS: dict[str, Callable[[Any], Any]] = {
-    "size": size_bytes,
-    "signed size": signed_size_bytes,
-    "duration": duration_us,
+    "size": parse_size,
+    "signed size": parse_signed_size,
+    "duration": parse_duration_us,
     "path": os.path.normpath,
 }
 
 
-def read(value: Any, unit: str | None) -> Any:
+def canonical_value(value: Any, unit: str | None) -> Any:
     """Return a value in its canonical unit: bytes for ``size``, microseconds for ``duration``. Raises ValueError."""
     return value if unit is None else READERS[unit](value)
 

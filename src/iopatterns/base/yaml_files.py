@@ -12,9 +12,9 @@ import yaml
 
 from iopatterns.base.messages import printable
 
-MOST_BYTES = 4 * 2**20
-MOST_NODES = 100_000
-MOST_DEPTH = 50
+MAX_YAML_BYTES = 4 * 2**20
+MAX_YAML_NODES = 100_000
+MAX_YAML_DEPTH = 50
 # Longer plain text is no number, whatever its characters
 _LONGEST_NUMBER = 200
 
@@ -47,7 +47,7 @@ class _Node(NamedTuple):
     height: int
 
 
-def parse(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
     """Return what a text of one YAML document holds: dict, list, str, int, float, bool, None. Raises YamlError."""
     loader = _Loader(text)
     try:
@@ -62,7 +62,7 @@ def parse(text: str) -> Any:
 
 
 def line_of(text: str, path: Iterable[str | int]) -> int:
-    """Return the line, counted from 1, of the node at ``path`` in a text that `parse` accepts.
+    """Return the line, counted from 1, of the node at ``path`` in a text that `parse_yaml` accepts.
 
     A path consists of keys and list indices. Where the text has no such node, the line is that of the last node on the
     way to it.
@@ -84,7 +84,7 @@ def line_of(text: str, path: Iterable[str | int]) -> int:
 # ---- Lists edited in place, with all comments and the layout of the text
 
 
-def without_item(text: str, key: str, item: str) -> str:
+def remove_list_item(text: str, key: str, item: str) -> str:
     """Return a text whose list under a top-level key lacks an item. Raises YamlError where the list is no flow list."""
     start, _, items = _flow_list(text, key)
     values = [node.value for node in items]
@@ -98,7 +98,7 @@ def without_item(text: str, key: str, item: str) -> str:
     return _edited(text, (begin, end, ""), key, values[:at] + values[at + 1 :])
 
 
-def with_item(text: str, key: str, item: str, preceding: Iterable[str]) -> str:
+def add_list_item(text: str, key: str, item: str, preceding: Iterable[str]) -> str:
     """Return a text whose list under a top-level key has one more item, after the last of ``preceding`` that it has.
 
     The item comes first where the list has none of them. Raises YamlError where the list is no flow list.
@@ -113,7 +113,7 @@ def with_item(text: str, key: str, item: str, preceding: Iterable[str]) -> str:
     return _edited(text, (place, place, added), key, [*values[:at], item, *values[at:]])
 
 
-def with_list(text: str, key: str, items: Iterable[str]) -> str:
+def replace_list(text: str, key: str, items: Iterable[str]) -> str:
     """Return a text with another list under a top-level key. Raises YamlError where the list is no flow list."""
     start, end, _ = _flow_list(text, key)
     wanted = list(items)
@@ -122,7 +122,7 @@ def with_list(text: str, key: str, items: Iterable[str]) -> str:
 
 def _flow_list(text: str, key: str) -> tuple[int, int, list[yaml.ScalarNode]]:
     """Return begin and end of a flow list under a top-level key, and its items. Raises YamlError."""
-    parse(text)  # bounds what is composed
+    parse_yaml(text)  # bounds what is composed
     root = yaml.compose(text, Loader=_Loader)
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     node = next((value for name, value in pairs if name.value == key), None)
@@ -137,7 +137,7 @@ def _edited(text: str, change: tuple[int, int, str], key: str, expected: list[st
     """Return a text with a part of it replaced. Raises YamlError where its list does not read as expected then."""
     begin, end, replacement = change
     edited = text[:begin] + replacement + text[end:]
-    if parse(edited)[key] != expected:
+    if parse_yaml(edited)[key] != expected:
         raise YamlError(f"{key} cannot be edited")
     return edited
 
@@ -177,8 +177,8 @@ class _Builder:
         elif isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
         else:
-            if depth >= MOST_DEPTH:
-                raise _error(f"nested too deeply; at most {MOST_DEPTH} levels are read", event)
+            if depth >= MAX_YAML_DEPTH:
+                raise _error(f"nested too deeply; at most {MAX_YAML_DEPTH} levels are read", event)
             build = self._mapping if isinstance(event, yaml.MappingStartEvent) else self._sequence
             value, height = build(event, depth + 1)
             node = _Node(value, self._count - before, height + 1)
@@ -188,16 +188,16 @@ class _Builder:
 
     def _counted(self, nodes: int, event: Any) -> None:
         self._count += nodes
-        if self._count > MOST_NODES:
-            raise _error(f"too long; at most {MOST_NODES:,} keys and values are read, aliases expanded", event)
+        if self._count > MAX_YAML_NODES:
+            raise _error(f"too long; at most {MAX_YAML_NODES:,} keys and values are read, aliases expanded", event)
 
     def _alias(self, event: yaml.AliasEvent, depth: int) -> _Node:
         node = self._anchors.get(str(event.anchor))
         if node is None:
             raise _error(f"no complete value with the anchor '&{printable(event.anchor, 50)}' stands above", event)
         self._counted(node.nodes - 1, event)
-        if depth + node.height - 1 > MOST_DEPTH:
-            raise _error(f"nested too deeply; at most {MOST_DEPTH} levels are read, aliases expanded", event)
+        if depth + node.height - 1 > MAX_YAML_DEPTH:
+            raise _error(f"nested too deeply; at most {MAX_YAML_DEPTH} levels are read, aliases expanded", event)
         return node
 
     def _sequence(self, start: yaml.SequenceStartEvent, depth: int) -> tuple[list[Any], int]:

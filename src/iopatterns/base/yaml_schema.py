@@ -27,19 +27,19 @@ class ConfigError(IoPatternsError):
 def read_yaml(root: Path, file: str) -> Any:
     """Return the content of a YAML file below ``root``: what JSON can hold. Raises ConfigError with file and line."""
     try:
-        text = files.read_text_bounded(root / file, yaml_files.MOST_BYTES)
+        text = files.read_text_bounded(root / file, yaml_files.MAX_YAML_BYTES)
     except FileNotFoundError:
         raise ConfigError(f"{file}: there is no such file below {root}") from None
     except files.UnreadableError as error:
         raise ConfigError(f"{file}: cannot be read: {error}") from None
     try:
-        return yaml_files.parse(text)
+        return yaml_files.parse_yaml(text)
     except yaml_files.YamlError as error:
         line = f", line {error.line}" if error.line else ""
         raise ConfigError(f"{file}{line}: not valid YAML: {error}") from None
 
 
-def nearest(word: str, valid: Iterable[str]) -> str:
+def did_you_mean(word: str, valid: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the valid word nearest to a mistyped one, or nothing."""
     if len(word) > _LONGEST_WORD:
         return ""
@@ -47,7 +47,7 @@ def nearest(word: str, valid: Iterable[str]) -> str:
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
-def check(file: str, content: Any, schema: dict[str, Any]) -> None:
+def require_valid(file: str, content: Any, schema: dict[str, Any]) -> None:
     """Raise ConfigError with one line for each place at which ``content`` breaks ``schema``."""
     if content is None:
         raise ConfigError(f"{file}: the file is empty")
@@ -84,7 +84,7 @@ def _explain(error: jsonschema_rs.ValidationError, schema: dict[str, Any]) -> li
     if "unexpected" in kind:
         valid = list(node.get("properties", {}))
         return [
-            f"{prefix}unknown key '{printable(key)}'.{nearest(key, valid)} Valid here: {', '.join(valid)}."
+            f"{prefix}unknown key '{printable(key)}'.{did_you_mean(key, valid)} Valid here: {', '.join(valid)}."
             for key in kind["unexpected"][:_MOST_PROBLEMS]
         ]
     match error.kind.name:
@@ -94,7 +94,7 @@ def _explain(error: jsonschema_rs.ValidationError, schema: dict[str, Any]) -> li
             return [f"{prefix}a name here {printable(error.message)}. Use letters, digits, '_', '-' and '.'."]
         case "enum":
             options = [str(option) for option in kind["options"]]
-            return [f"{prefix}{instance} is not valid.{nearest(str(error.instance), options)}{expected}"]
+            return [f"{prefix}{instance} is not valid.{did_you_mean(str(error.instance), options)}{expected}"]
         case "x-unit":
             return [f"{prefix}{printable(error.message)}.{_unit_help(str(error.instance))}{expected}"]
         case "minItems" | "minProperties":
@@ -137,7 +137,7 @@ class _UnitKeyword:
     def validate(self, instance: Any) -> None:
         """Raise ValueError for a text that is not valid. The schema's type decides about other values."""
         if isinstance(instance, str):
-            value = units.read(instance, self._unit)
+            value = units.canonical_value(instance, self._unit)
             if self._least is not None and value < self._least:
                 raise ValueError(f"{instance!r} is too small")
 

@@ -8,11 +8,11 @@ import importlib.util
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from iopatterns.base.reading import shown
-from iopatterns.calls.form import CallsError, Source
+from iopatterns.base.input_file import printable
+from iopatterns.calls.form import CallsError, CallTraceFile
 from iopatterns.calls.positions import Event
 
-__all__ = ["Adapter", "Event", "load", "read"]
+__all__ = ["Adapter", "Event", "load_adapter", "read_with_adapter"]
 
 
 class Adapter:
@@ -30,13 +30,13 @@ class Adapter:
         raise NotImplementedError
 
 
-def load(name: str) -> type[Adapter]:
+def load_adapter(name: str) -> type[Adapter]:
     """Return the class that ``FILE.py:CLASS`` names. Raises CallsError where there is none."""
     path, colon, class_name = name.rpartition(":")
     if not (colon and path.endswith(".py") and class_name):
-        raise CallsError(f"'{shown(name)}' names no adapter. Give it as FILE.py:CLASS.")
+        raise CallsError(f"'{printable(name)}' names no adapter. Give it as FILE.py:CLASS.")
     if not Path(path).is_file():
-        raise CallsError(f"{shown(path)}: there is no such file. Give the adapter as FILE.py:CLASS.")
+        raise CallsError(f"{printable(path)}: there is no such file. Give the adapter as FILE.py:CLASS.")
     spec = importlib.util.spec_from_file_location("iopatterns_adapter", path)
     assert spec is not None
     assert spec.loader is not None
@@ -44,14 +44,16 @@ def load(name: str) -> type[Adapter]:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # whatever a user's module may raise
-        raise CallsError(f"{shown(path)}: cannot be imported: {type(error).__name__}: {shown(error)}") from error
+        raise CallsError(
+            f"{printable(path)}: cannot be imported: {type(error).__name__}: {printable(error)}"
+        ) from error
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Adapter)):
-        raise CallsError(f"{shown(path)}: has no class '{shown(class_name)}' that derives from Adapter")
+        raise CallsError(f"{printable(path)}: has no class '{printable(class_name)}' that derives from Adapter")
     return found
 
 
-def read(sources: Sequence[Source], adapter: type[Adapter]) -> Iterator[Event]:
+def read_with_adapter(sources: Sequence[CallTraceFile], adapter: type[Adapter]) -> Iterator[Event]:
     """Yield the events of the files by their times, each file read with an object of the class."""
     events = (source.parsed(source.lines(), adapter(source.path).events) for source in sources)
     return heapq.merge(*events, key=lambda event: event.time_ns)

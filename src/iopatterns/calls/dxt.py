@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iopatterns.base import children
-from iopatterns.base.reading import shown
-from iopatterns.calls.form import CALL_TYPE, COLUMNS, PIECE_CALLS, Source
+from iopatterns.base import subprocess_env
+from iopatterns.base.input_file import printable
+from iopatterns.calls.form import CALL_COLUMNS, CALL_TYPE, PIECE_CALLS, CallTraceFile
 
 # What reached the system is preferred to what MPI was asked for; a log may have either
 _MODULES = ("DXT_POSIX", "DXT_MPIIO")
@@ -27,12 +27,12 @@ _COLUMNS = ("rank", "file_number", "writes", "offset", "length", "begin_s", "end
 _SEGMENT = {"offset": "offset", "length": "length", "begin_s": "start_time", "end_s": "end_time"}
 
 
-def is_darshan(head: bytes) -> bool:
+def is_darshan_log(head: bytes) -> bool:
     """Return whether a file with these first bytes is a log of Darshan."""
     return head[8:12] == _MAGIC[0] or head[12:16] == _MAGIC[1]
 
 
-def dxt(source: Source) -> Iterator[pd.DataFrame]:
+def read_dxt(source: CallTraceFile) -> Iterator[pd.DataFrame]:
     """Yield the reads and writes of a log by their times, as tables of calls (columns as of `Trace.pieces`).
 
     The process is the rank. DXT says offset and size of each access, and neither opens nor which call it was: so all
@@ -42,7 +42,7 @@ def dxt(source: Source) -> Iterator[pd.DataFrame]:
         output = Path(folder) / "segments.npz"
         done = subprocess.run(
             [sys.executable, "-m", __name__, str(source.path), str(output)],
-            env=children.environment(),
+            env=subprocess_env.child_environment(),
             capture_output=True,
             text=True,
             errors="replace",
@@ -51,7 +51,7 @@ def dxt(source: Source) -> Iterator[pd.DataFrame]:
         complaint = next((line for line in done.stderr.splitlines() if line.startswith("Error: ")), "")
         if done.returncode or complaint or not output.is_file():
             why = complaint or (done.stderr.strip().splitlines() or ["the library of Darshan gave up"])[-1]
-            raise source.error(f"not readable as a log of Darshan: {shown(why.removeprefix('Error: '))}")
+            raise source.error(f"not readable as a log of Darshan: {printable(why.removeprefix('Error: '))}")
         with np.load(output, allow_pickle=False) as read:
             columns = {name: read[name] for name in read.files}
     if not columns["modules"].any():
@@ -82,7 +82,7 @@ def _pieces(columns: dict[str, Any]) -> Iterator[pd.DataFrame]:
                 "duration_ns": np.maximum(duration, 0),
             }
         )
-        yield table[list(COLUMNS)]
+        yield table[list(CALL_COLUMNS)]
 
 
 def _segments(path: str) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from iopatterns.base import reading
+from iopatterns.base import input_file
 from iopatterns.base.errors import IoPatternsError
 
 # Each call that is kept, and what it does to its file
-KINDS = {
+CALL_KINDS = {
     "open": "open",
     "openat": "open",
     "creat": "open",
@@ -40,14 +40,14 @@ KINDS = {
     "fsync": "sync",
     "fdatasync": "sync",
 }
-READS = tuple(call for call, kind in KINDS.items() if kind == "read")
-WRITES = tuple(call for call, kind in KINDS.items() if kind == "write")
-COLUMNS = ("process", "time_ns", "call", "file", "offset_bytes", "size_bytes", "duration_ns")
+READS = tuple(call for call, kind in CALL_KINDS.items() if kind == "read")
+WRITES = tuple(call for call, kind in CALL_KINDS.items() if kind == "write")
+CALL_COLUMNS = ("process", "time_ns", "call", "file", "offset_bytes", "size_bytes", "duration_ns")
 UNKNOWN = -1  # an offset that a call has not, a duration that the source does not say
 PIECE_CALLS = 100_000
 
-Origin = Literal["recorded", "stand-in"]
-CALL_TYPE = pd.CategoricalDtype(list(KINDS))
+TraceOrigin = Literal["recorded", "stand-in"]
+CALL_TYPE = pd.CategoricalDtype(list(CALL_KINDS))
 
 
 class CallsError(IoPatternsError):
@@ -73,7 +73,7 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source(reading.Source):
+class CallTraceFile(input_file.InputFile):
     """A file of a trace as it is being read."""
 
     ERROR = CallsError
@@ -88,7 +88,7 @@ class Trace:
     """
 
     name: str
-    origin: Origin
+    origin: TraceOrigin
     form: str
     read: Callable[[], Iterator[pd.DataFrame]]
 
@@ -101,35 +101,35 @@ class Trace:
         """Yield the calls in tables of at most `PIECE_CALLS` rows, so that a long trace costs no memory.
 
         Columns: ``process`` (int64), ``time_ns`` (int64, from the beginning of the trace), ``call`` (categorical of
-        `KINDS`), ``file`` (str), ``offset_bytes``, ``size_bytes`` and ``duration_ns`` (int64), see `Call`. The calls of
+        `CALL_KINDS`), ``file`` (str), ``offset_bytes``, ``size_bytes`` and ``duration_ns`` (int64), see `Call`. The calls of
         one process are in the order in which it made them. Raises CallsError.
         """
         return self.read()
 
     def table(self) -> pd.DataFrame:
         """Return all calls as one table, columns as of `pieces`. Raises CallsError."""
-        return pd.concat([no_calls(), *self.pieces()], ignore_index=True)
+        return pd.concat([empty_calls(), *self.pieces()], ignore_index=True)
 
 
-def tables(calls: Iterable[Call]) -> Iterator[pd.DataFrame]:
+def call_tables(calls: Iterable[Call]) -> Iterator[pd.DataFrame]:
     """Yield calls as tables of at most `PIECE_CALLS` rows, columns as of `Trace.pieces`."""
     calls = iter(calls)
     while rows := list(islice(calls, PIECE_CALLS)):
         yield _table(rows)
 
 
-def no_calls() -> pd.DataFrame:
+def empty_calls() -> pd.DataFrame:
     """Return a table of no calls that has all columns."""
     return _table([])
 
 
 def _table(rows: list[Call]) -> pd.DataFrame:
-    columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
+    columns = list(zip(*rows, strict=True)) or [()] * len(CALL_COLUMNS)
     numbers = {
         name: np.array(values, dtype=np.int64)
-        for name, values in zip(COLUMNS, columns, strict=True)
+        for name, values in zip(CALL_COLUMNS, columns, strict=True)
         if name not in {"call", "file"}
     }
     call = pd.Categorical(columns[2], dtype=CALL_TYPE)
     table = pd.DataFrame({**numbers, "call": call, "file": pd.Series(columns[3], dtype=object)})
-    return table[list(COLUMNS)]
+    return table[list(CALL_COLUMNS)]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from iopatterns.calls.form import KINDS, UNKNOWN, Call
+from iopatterns.calls.form import CALL_KINDS, UNKNOWN, Call
 
 # What is no file on any drive
 _NO_FILES = ("/dev/", "/proc/", "/sys/")
@@ -20,7 +20,7 @@ FORK, EXECUTE, EXIT, CLOSE_RANGE = "fork", "execve", "exit", "close_range"
 class Event(NamedTuple):
     """A call as a program made it, and what came of it. Only calls that succeeded are told.
 
-    ``call``: one of `KINDS`, or `FORK`, `EXECUTE`, `EXIT`, `CLOSE_RANGE`. ``time_ns``: when it began, from any moment
+    ``call``: one of `CALL_KINDS`, or `FORK`, `EXECUTE`, `EXIT`, `CLOSE_RANGE`. ``time_ns``: when it began, from any moment
     on. ``descriptor``: the one it was given; of iowait the number that iread or iwrite returned. ``result``: the
     descriptor that is new then (open, dup), the number of an iread or iwrite, the child of a fork, the last
     descriptor of a close_range. ``file``: of an open. ``size_bytes``: what was read or written. ``offset_bytes``:
@@ -56,7 +56,7 @@ class _Descriptor:
     closes_on_exec: bool = False
 
 
-class Positions:
+class PositionTracker:
     """The descriptors of all processes. ``left_out`` counts reads and writes that nothing can be said of.
 
     Those are of descriptors that were opened before the trace began, or are no file's: pipes, sockets, terminals.
@@ -79,7 +79,7 @@ class Positions:
                 yield call
 
     def _call(self, event: Event) -> Call | None:
-        kind = KINDS.get(event.call)
+        kind = CALL_KINDS.get(event.call)
         table = self._tables.setdefault(event.process, {})
         if kind is None:
             self._of_process(event, table)

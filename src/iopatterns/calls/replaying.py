@@ -24,8 +24,8 @@ from pathlib import Path
 import pandas as pd
 
 from iopatterns.base import files
-from iopatterns.base.reading import shown
-from iopatterns.calls.form import KINDS, Call, CallsError, Trace
+from iopatterns.base.input_file import printable
+from iopatterns.calls.form import CALL_KINDS, Call, CallsError, Trace
 
 _SYNCS = {"fsync": "sync", "fdatasync": "datasync"}
 _LONGEST_FILE = 100  # fio reads names of up to 256 characters
@@ -35,7 +35,7 @@ _DRIVE = "drive"
 
 
 @dataclass(frozen=True)
-class Iologs:
+class WrittenIologs:
     """Logs written for fio: their paths by process, and what must be there before they are replayed.
 
     ``sizes_bytes``: how large each file must at least be, with content, because a process reads what it has not
@@ -57,7 +57,7 @@ class Iologs:
 
 def to_iologs(
     trace: Trace, folder: Path, *, processes: Collection[int] | None = None, within: str = "", timed: bool = False
-) -> Iologs:
+) -> WrittenIologs:
     """Write a log for each of the processes that read or write, to be replayed on files, as ``TRACE.PROCESS.log``.
 
     ``processes``: all by default. ``within``: what the names of files begin with, such as ``/mnt/``; they are in one
@@ -66,7 +66,7 @@ def to_iologs(
     """
     if not re.fullmatch(r"[^\s:]{0,120}", within):
         raise CallsError(
-            f"'{shown(within)}': fio's logs have names without spaces and colons, of at most 120 characters"
+            f"'{printable(within)}': fio's logs have names without spaces and colons, of at most 120 characters"
         )
     names = _Names(within)
     jobs = _Jobs(lambda: _OnFiles(names), timed)
@@ -75,7 +75,7 @@ def to_iologs(
     for job in jobs.by_process.values():
         for file, size in job.needed_bytes.items():
             sizes[file] = max(sizes[file], size)
-    return Iologs(logs, sizes, dict(names.given))
+    return WrittenIologs(logs, sizes, dict(names.given))
 
 
 def to_drive_iologs(
@@ -86,7 +86,7 @@ def to_drive_iologs(
     offset_bytes: int = 0,
     alignment_bytes: int = 4096,
     timed: bool = False,
-) -> Iologs:
+) -> WrittenIologs:
     """Write a log for each process as `to_iologs` does, to be replayed on a bare drive, which stands for all files.
 
     The files that the processes use lie one after another from ``offset_bytes`` on, in the order in which the trace
@@ -101,10 +101,10 @@ def to_drive_iologs(
         starts[file] = end
         end += -(-its_end // alignment_bytes) * alignment_bytes
     logs = _write(trace, folder, processes, _Jobs(lambda: _OnDrive(starts, alignment_bytes), timed))
-    return Iologs(logs, {_DRIVE: end}, dict.fromkeys(starts, _DRIVE))
+    return WrittenIologs(logs, {_DRIVE: end}, dict.fromkeys(starts, _DRIVE))
 
 
-def lay_out(
+def write_replay_folder(
     trace: Trace, folder: Path, *, processes: Collection[int] | None = None, timed: bool = False, drive: bool = False
 ) -> Path:
     """Make a new folder with all that fio needs to replay a trace, and return the job file in it, ``replay.fio``.
@@ -115,7 +115,7 @@ def lay_out(
     Raises CallsError.
     """
     if folder.exists() and any(folder.iterdir()):
-        raise CallsError(f"{shown(folder)}: is not empty. Give a new folder.")
+        raise CallsError(f"{printable(folder)}: is not empty. Give a new folder.")
     whole = folder.absolute()
     options: dict[str, object] = {"ioengine": "psync", "thread": 1}
     if drive:
@@ -127,7 +127,7 @@ def lay_out(
         for name, size in made.sizes_bytes.items():
             _fill(Path(name), size)
     job_file = folder / "replay.fio"
-    files.write(job_file, lambda path: path.write_text(made.job_file(options), encoding="utf-8"))
+    files.write_atomically(job_file, lambda path: path.write_text(made.job_file(options), encoding="utf-8"))
     return job_file
 
 
@@ -150,7 +150,7 @@ def _requests(trace: Trace, processes: Collection[int] | None) -> Iterator[Call]
     """Yield what the processes read and write."""
     for piece in trace.pieces():
         for row in _rows(piece, processes):
-            if row.size_bytes and KINDS[row.call] in {"read", "write"}:
+            if row.size_bytes and CALL_KINDS[row.call] in {"read", "write"}:
                 yield row
 
 
@@ -188,7 +188,7 @@ class _OnFiles:
 
     def lines(self, row: Call) -> Iterator[str]:
         """Yield the lines of a call."""
-        kind = KINDS[row.call]
+        kind = CALL_KINDS[row.call]
         if kind in {"open", "duplicate"}:
             self._opened[row.file] = self._opened.get(row.file, 0) + 1
         elif kind == "close":
@@ -235,7 +235,7 @@ class _OnDrive:
 
     def lines(self, row: Call) -> Iterator[str]:
         """Yield the lines of a call."""
-        kind = KINDS[row.call]
+        kind = CALL_KINDS[row.call]
         if kind == "sync" and self._begun:
             yield f"{_DRIVE} {_SYNCS[row.call]} 0 0"
         elif kind in {"read", "write"} and row.size_bytes:
@@ -302,7 +302,9 @@ def _write(trace: Trace, folder: Path, processes: Collection[int] | None, jobs: 
     """Write the logs of the processes, whole or not at all, and return their paths by process."""
     folder.mkdir(parents=True, exist_ok=True)
     if ":" in str(folder):
-        raise CallsError(f"{shown(folder)}: fio separates the logs of its jobs by colons. Give a folder without one.")
+        raise CallsError(
+            f"{printable(folder)}: fio separates the logs of its jobs by colons. Give a folder without one."
+        )
     name = re.sub(r"[^A-Za-z0-9._-]", "_", trace.name)
     head = f"fio version {3 if jobs.timed else 2} iolog\n"
     paths: dict[int, Path] = {}
@@ -311,7 +313,7 @@ def _write(trace: Trace, folder: Path, processes: Collection[int] | None, jobs: 
     def append(process: int, lines: list[str]) -> None:
         new = process not in paths
         paths.setdefault(process, folder / f"{name}.{process:02}.log")
-        with open(files.partial(paths[process]), "w" if new else "a", encoding="utf-8") as file:
+        with open(files.partial_path(paths[process]), "w" if new else "a", encoding="utf-8") as file:
             file.writelines([head, *lines] if new else lines)
 
     try:
@@ -330,10 +332,10 @@ def _write(trace: Trace, folder: Path, processes: Collection[int] | None, jobs: 
             which = (
                 f"process {missing[0]} is not in it, or reads and writes" if missing else "its processes read and write"
             )
-            raise CallsError(f"{shown(trace.name)}: {which} nothing")
+            raise CallsError(f"{printable(trace.name)}: {which} nothing")
         for path in paths.values():
-            files.commit(files.partial(path), path)
+            files.commit_file(files.partial_path(path), path)
     finally:
         for path in paths.values():
-            files.partial(path).unlink(missing_ok=True)
+            files.partial_path(path).unlink(missing_ok=True)
     return dict(sorted(paths.items()))

@@ -1,6 +1,6 @@
 """Stand-ins for the traces of Park and Shen (2009), which are no longer to be had: made from what their paper states.
 
-Every figure that they are made of is in `PARAMETERS`, with whether the paper states it or it is assumed here. A trace
+Every figure that they are made of is in `STAND_IN_PARAMETERS`, with whether the paper states it or it is assumed here. A trace
 is a function of these figures alone: the same calls on every machine and with every version of Python.
 """
 
@@ -13,18 +13,18 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from iopatterns.base.reading import shown
+from iopatterns.base.input_file import printable
 from iopatterns.calls import form
 from iopatterns.calls.form import Call, CallsError, Trace
 
 # Begins the name of each file of a stand-in, so that whatever is made of it shows that it is one
-FILE_PREFIX = "stand-in."
-FORM = "stand-in"
+STAND_IN_FILE_PREFIX = "stand-in."
+STAND_IN_FORM = "stand-in"
 _KB = 1024
 
 
 @dataclass(frozen=True)
-class Given:
+class SourcedValue:
     """A figure that a stand-in is made of, and whether the paper states it or it is assumed here, and why."""
 
     value: Any
@@ -32,12 +32,12 @@ class Given:
     why: str
 
 
-def _stated(value: object, where: str) -> Given:
-    return Given(value, "stated", where)
+def _stated(value: object, where: str) -> SourcedValue:
+    return SourcedValue(value, "stated", where)
 
 
-def _assumed(value: object, why: str) -> Given:
-    return Given(value, "assumed", why)
+def _assumed(value: object, why: str) -> SourcedValue:
+    return SourcedValue(value, "assumed", why)
 
 
 _PROCESSES = _stated(32, "section III-A for LANL; figure 4 replays 32 unique traces of each of Sandia's")
@@ -48,7 +48,7 @@ _UNRECOGNISED = "table I: Unrecognized pattern; any share well below 0.9 would d
 _FILE_BYTES = _assumed(4 * 2**20, "not published; two such files a process are " + _SMALL)
 
 # What each stand-in is made of. Sizes of requests are in KB of 1024 bytes, as the labels of the paper's figures are.
-PARAMETERS: Mapping[str, Mapping[str, Given]] = {
+STAND_IN_PARAMETERS: Mapping[str, Mapping[str, SourcedValue]] = {
     "LANL-64KB": {
         "processes": _PROCESSES,
         "read_share": _stated(0.51, "table I"),
@@ -121,33 +121,33 @@ PARAMETERS: Mapping[str, Mapping[str, Given]] = {
         "pause_ns": _PAUSE,
     },
 }
-WORKLOADS = tuple(PARAMETERS)
+STAND_IN_NAMES = tuple(STAND_IN_PARAMETERS)
 
 
-def parameters() -> pd.DataFrame:
+def parameters_table() -> pd.DataFrame:
     """Return what the stand-ins are made of: ``workload``, ``parameter``, ``value``, ``basis`` and ``why``."""
     rows = [
         (workload, name, given.value, given.basis, given.why)
-        for workload, its in PARAMETERS.items()
+        for workload, its in STAND_IN_PARAMETERS.items()
         for name, given in its.items()
     ]
     return pd.DataFrame(rows, columns=["workload", "parameter", "value", "basis", "why"])
 
 
 def stand_in(workload: str) -> Trace:
-    """Return the stand-in for one of `WORKLOADS`, its processes numbered from 0. Raises CallsError for another name."""
-    if workload not in PARAMETERS:
-        raise CallsError(f"no stand-in '{shown(workload)}'. There are: {', '.join(WORKLOADS)}.")
-    return Trace(workload, "stand-in", FORM, lambda: form.tables(_calls(workload)))
+    """Return the stand-in for one of `STAND_IN_NAMES`, its processes numbered from 0. Raises CallsError for another name."""
+    if workload not in STAND_IN_PARAMETERS:
+        raise CallsError(f"no stand-in '{printable(workload)}'. There are: {', '.join(STAND_IN_NAMES)}.")
+    return Trace(workload, "stand-in", STAND_IN_FORM, lambda: form.call_tables(_calls(workload)))
 
 
 def _calls(workload: str) -> Iterator[Call]:
     """Yield the calls of all processes in the order of their times; the processes run side by side."""
-    its = {name: given.value for name, given in PARAMETERS[workload].items()}
+    its = {name: given.value for name, given in STAND_IN_PARAMETERS[workload].items()}
     maker = {"LANL": _segments, "Sandia": _mixed, "web": _served}[workload.partition("-")[0]]
     if "checkpoints" in its:
         maker = _checkpoints
-    tag = f"{FILE_PREFIX}{workload.lower()}"
+    tag = f"{STAND_IN_FILE_PREFIX}{workload.lower()}"
     lives = (_timed(process, maker(tag, process, its), its["pause_ns"]) for process in range(its["processes"]))
     return heapq.merge(*lives, key=lambda call: (call.time_ns, call.process))
 

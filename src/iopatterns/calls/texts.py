@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from iopatterns.base.reading import MOST, shown
-from iopatterns.calls.form import KINDS, UNKNOWN, CallsError, Source
+from iopatterns.base.input_file import MAX_NUMBER, printable
+from iopatterns.calls.form import CALL_KINDS, UNKNOWN, CallsError, CallTraceFile
 from iopatterns.calls.positions import CLOSE_RANGE, EXECUTE, EXIT, FORK, Event
 
 _LINE = re.compile(r"(?:\[pid\s+(\d{1,10})\]\s+|(\d{1,10})\s+)?(\d{1,12})\.(\d{1,9})\s+(.*)$")
@@ -35,10 +35,10 @@ _DUPLICATING = frozenset({"fcntl", "fcntl64"})
 _AT_OFFSET = frozenset({"pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2"})
 _WITH_FLAGS = frozenset({"preadv2", "pwritev2"})
 _SYNONYMS = {"open64": "open", "pread": "pread64", "pwrite": "pwrite64", "ftruncate64": "ftruncate"}
-_WATCHED = frozenset({*KINDS, *_SYNONYMS, *_FORKS, *_EXITS, *_DUPLICATING, "execve", "execveat", "close_range"})
+_WATCHED = frozenset({*CALL_KINDS, *_SYNONYMS, *_FORKS, *_EXITS, *_DUPLICATING, "execve", "execveat", "close_range"})
 
 
-class Printed(NamedTuple):
+class PrintedCall(NamedTuple):
     """A call as it is printed: ``result`` is None where it did not return, ``error`` whether it failed."""
 
     name: str
@@ -48,24 +48,24 @@ class Printed(NamedTuple):
     duration_ns: int
 
 
-def printed(name: str, rest: str) -> Printed:
+def parse_printed_call(name: str, rest: str) -> PrintedCall:
     """Return what stands behind the opening bracket of a call. Raises ValueError where it does not end as one does."""
     found = _RESULT.match(rest)
     if found is None:
-        raise ValueError(f"no result behind the call of '{shown(name)}': '{shown(rest[-60:])}'")
+        raise ValueError(f"no result behind the call of '{printable(name)}': '{printable(rest[-60:])}'")
     arguments, result, error, seconds, fraction = found.groups()
-    duration_ns = UNKNOWN if seconds is None else nanoseconds(seconds, fraction)
+    duration_ns = UNKNOWN if seconds is None else to_nanoseconds(seconds, fraction)
     value = None if result == "?" else int(result, 16) if result.startswith("0x") else int(result)
     failed = value is None or (value < 0 and (error is not None or name != "lseek"))
-    return Printed(_SYNONYMS.get(name, name), arguments, value, failed, duration_ns)
+    return PrintedCall(_SYNONYMS.get(name, name), arguments, value, failed, duration_ns)
 
 
-def nanoseconds(seconds: str, fraction: str) -> int:
+def to_nanoseconds(seconds: str, fraction: str) -> int:
     """Return a time of whole seconds and up to nine decimals."""
     return int(seconds) * 1_000_000_000 + int(fraction.ljust(9, "0"))
 
 
-def event_of(process: int, time_ns: int, call: Printed) -> Event | None:
+def to_event(process: int, time_ns: int, call: PrintedCall) -> Event | None:
     """Return a call as an event, or None where it failed or is none that is followed.
 
     Raises ValueError with what is wrong in its arguments.
@@ -79,7 +79,7 @@ def event_of(process: int, time_ns: int, call: Printed) -> Event | None:
         return _fork(process, time_ns, arguments, result)
     if name in {"execve", "execveat"}:
         return Event(process, time_ns, EXECUTE)
-    if KINDS.get(name) == "open":
+    if CALL_KINDS.get(name) == "open":
         return _opening(process, time_ns, call)
     if name == "iowait":
         return Event(process, time_ns, name, _descriptor(arguments)[0], duration_ns=duration_ns)
@@ -91,12 +91,12 @@ def _fork(parent: int, time_ns: int, arguments: str, child: int) -> Event:
     return Event(parent, time_ns, FORK, result=child, flags=flags)
 
 
-def _on_descriptor(process: int, time_ns: int, call: Printed, result: int) -> Event | None:
+def _on_descriptor(process: int, time_ns: int, call: PrintedCall, result: int) -> Event | None:
     """Return a call whose first argument is a descriptor as an event, or None where it is none that is followed."""
     name, arguments, _, _, duration_ns = call
     descriptor, file = _descriptor(arguments)
     event = Event(process, time_ns, name, descriptor, file, duration_ns=duration_ns)
-    kind = KINDS.get(name)
+    kind = CALL_KINDS.get(name)
     if kind in {"read", "write"}:
         return _moving(event, arguments, result)
     if kind == "seek":
@@ -123,7 +123,7 @@ def _moving(event: Event, arguments: str, result: int) -> Event:
     return event._replace(size_bytes=_size(result))
 
 
-def _opening(process: int, time_ns: int, call: Printed) -> Event:
+def _opening(process: int, time_ns: int, call: PrintedCall) -> Event:
     string = _STRING.search(call.arguments)
     if string is None:
         raise ValueError(f"'{call.name}' names no file")
@@ -156,7 +156,7 @@ def _descriptor(arguments: str) -> tuple[int, str]:
     """Return the descriptor that is the first argument, and with -y its file."""
     found = _DESCRIPTOR.match(arguments)
     if found is None:
-        raise ValueError(f"no descriptor: '{shown(arguments[:60])}'")
+        raise ValueError(f"no descriptor: '{printable(arguments[:60])}'")
     return int(found[1]), _unescaped(found[2] or "")
 
 
@@ -170,14 +170,14 @@ def _integer(words: Sequence[str], place: int) -> int:
     try:
         value = int(word, 0) if not re.fullmatch(r"0\d+", word) else int(word, 8)
     except ValueError:
-        raise ValueError(f"'{shown(word)}' is no number") from None
+        raise ValueError(f"'{printable(word)}' is no number") from None
     if abs(value) >= 2**64:
-        raise ValueError(f"'{shown(word)}' is too large")
+        raise ValueError(f"'{printable(word)}' is too large")
     return value
 
 
 def _size(value: int) -> int:
-    if not 0 <= value < MOST:
+    if not 0 <= value < MAX_NUMBER:
         raise ValueError(f"{value} is no number of bytes from 0 to 2^62")
     return value
 
@@ -227,12 +227,12 @@ class _Processes:
                 return
 
 
-def is_strace(line: str) -> bool:
+def is_strace_line(line: str) -> bool:
     """Return whether this may be a line of strace, with or without times."""
     return bool(_LINE.match(line) or _NOTICE.match(line) or _OTHER_TIMES.match(line))
 
 
-def strace(sources: Sequence[Source]) -> Iterator[Event]:
+def read_strace(sources: Sequence[CallTraceFile]) -> Iterator[Event]:
     """Yield the events of a trace by ``strace -f -ttt -T -o FILE``, or of the files of ``strace -ff``, by their times.
 
     Times are from the epoch. The process is what strace printed; of ``-ff`` it is what the file's name ends with, and
@@ -243,7 +243,7 @@ def strace(sources: Sequence[Source]) -> Iterator[Event]:
     return heapq.merge(*map(_strace, sources), key=lambda event: event.time_ns)
 
 
-def _strace(source: Source) -> Iterator[Event]:
+def _strace(source: CallTraceFile) -> Iterator[Event]:
     suffix = source.path.suffix[1:]
     its_process = int(suffix) if suffix.isdigit() and len(suffix) <= 10 else 0
     processes = _Processes()
@@ -255,13 +255,13 @@ def _strace(source: Source) -> Iterator[Event]:
                 return ()
             if _OTHER_TIMES.match(line):
                 raise CallsError(
-                    f"{shown(source.path)}: '{shown(line.strip())}': no time in seconds since the epoch. Record with"
+                    f"{printable(source.path)}: '{printable(line.strip())}': no time in seconds since the epoch. Record with"
                     " `strace -f -ttt -T -o FILE PROGRAM`."
                 )
-            raise ValueError(f"no line of strace: '{shown(line.strip())}'")
+            raise ValueError(f"no line of strace: '{printable(line.strip())}'")
         pid, plain_pid, seconds, fraction, rest = found.groups()
         process = int(pid or plain_pid or its_process)
-        return _events(processes, process, nanoseconds(seconds, fraction), rest)
+        return _events(processes, process, to_nanoseconds(seconds, fraction), rest)
 
     return source.parsed(source.lines(), parse)
 
@@ -278,7 +278,7 @@ def _events(processes: _Processes, process: int, time_ns: int, rest: str) -> lis
     if whole is None:
         return events
     time_ns, name, rest = whole
-    event = event_of(process, time_ns, printed(name, rest))
+    event = to_event(process, time_ns, parse_printed_call(name, rest))
     if event is None:
         return events
     if event.call == FORK:
@@ -296,7 +296,7 @@ def _resumed(processes: _Processes, process: int, rest: str) -> _Whole | None:
     """Return a call that ends with this line, or None where it is none that is followed. Raises ValueError."""
     resumed = _RESUMED.match(rest)
     if resumed is None:
-        raise ValueError(f"no call is resumed as '{shown(rest)}' says")
+        raise ValueError(f"no call is resumed as '{printable(rest)}' says")
     began = processes.unfinished.pop(process, None)
     if resumed[1] not in _WATCHED:
         return None
@@ -309,7 +309,7 @@ def _begun(processes: _Processes, process: int, time_ns: int, rest: str) -> _Who
     """Return a call that begins and ends with this line, or None: it goes on, or is none that is followed."""
     found = _NAME.match(rest)
     if found is None:
-        raise ValueError(f"no call: '{shown(rest)}'")
+        raise ValueError(f"no call: '{printable(rest)}'")
     name, rest = found.groups()
     cut = _UNFINISHED.search(rest)
     if cut is not None:

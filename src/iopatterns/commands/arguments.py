@@ -10,7 +10,7 @@ from iopatterns.base.command_line import CompletedName
 from iopatterns.configuration import study_files
 
 if TYPE_CHECKING:
-    from iopatterns.configuration.kinds import Entry
+    from iopatterns.configuration.kinds import DriveEntry
 
 _DRIVES_FILE = "config/drives.yaml"
 
@@ -32,23 +32,23 @@ class StudyName(CompletedName):
 
     def names(self) -> Iterable[str]:
         """Return the studies of the project in the current folder."""
-        return study_files.studies(Path.cwd())
+        return study_files.study_names(Path.cwd())
 
 
-FILE = click.Path(path_type=Path, dir_okay=False)
-FOLDER = click.Path(path_type=Path, file_okay=False)
-DRIVE = click.argument("drive", type=DriveName())
-RESULTS = click.option("--results", metavar="FOLDER", help="Results folder.  [default: that of config.yaml]")
-LOG = click.option("--log", type=FILE, help="File for a copy of all messages.")
-DIE_WITH_PARENT = click.option("--die-with-parent", is_flag=True, help="Stop when the parent process ends.")
-QUANTITY = click.option(
+FILE_PATH = click.Path(path_type=Path, dir_okay=False)
+FOLDER_PATH = click.Path(path_type=Path, file_okay=False)
+DRIVE_ARGUMENT = click.argument("drive", type=DriveName())
+RESULTS_OPTION = click.option("--results", metavar="FOLDER", help="Results folder.  [default: that of config.yaml]")
+LOG_OPTION = click.option("--log", type=FILE_PATH, help="File for a copy of all messages.")
+DIE_WITH_PARENT_OPTION = click.option("--die-with-parent", is_flag=True, help="Stop when the parent process ends.")
+QUANTITY_OPTION = click.option(
     "--of",
     default="bandwidth",
     show_default=True,
     metavar="QUANTITY",
     help="Quantity to compare, such as iops, latency or 'clat p99'.",
 )
-CONFIDENCE = click.option(
+CONFIDENCE_OPTION = click.option(
     "--confidence",
     default=0.95,
     show_default=True,
@@ -57,7 +57,7 @@ CONFIDENCE = click.option(
 )
 
 
-def drive_entry(name: str, *, complete: bool = True) -> "Entry":
+def drive_entry(name: str, *, complete: bool = True) -> "DriveEntry":
     """Return the entry of a drive of the project in the current folder.
 
     Args:
@@ -71,11 +71,11 @@ def drive_entry(name: str, *, complete: bool = True) -> "Entry":
     from iopatterns.base.messages import printable
     from iopatterns.configuration import drive_entries
 
-    drives = drive_entries.read(Path.cwd(), complete=complete).entries
+    drives = drive_entries.read_drive_entries(Path.cwd(), complete=complete).entries
     if name not in drives:
-        near = yaml_schema.nearest(name, drives)
+        near = yaml_schema.did_you_mean(name, drives)
         raise yaml_schema.ConfigError(
-            f"neither {drive_entries.FILE} nor a study has a drive '{printable(name)}'.{near}"
+            f"neither {drive_entries.DRIVES_FILE} nor a study has a drive '{printable(name)}'.{near}"
         )
     return drives[name]
 
@@ -83,7 +83,7 @@ def drive_entry(name: str, *, complete: bool = True) -> "Entry":
 def _drive_names(root: Path) -> Iterator[str]:
     """Yield the drives that config/drives.yaml and the studies define or name. Files with mistakes have none."""
     yield from _names_in(_content(root / _DRIVES_FILE))
-    for name in study_files.studies(root):
+    for name in study_files.study_names(root):
         study = _content(root / study_files.GRID.format(study=name))
         yield from _names_in(study.get("twins"))
         experiments = study.get("experiments")
@@ -102,7 +102,7 @@ def _content(path: Path) -> dict[str, Any]:
     from iopatterns.base import yaml_files
 
     try:
-        content = yaml_files.parse(path.read_text(encoding="utf-8"))
+        content = yaml_files.parse_yaml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -31,7 +31,7 @@ def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> 
     protect a drive are the same as in a study.
     """
     from iopatterns.configuration import kinds
-    from iopatterns.lab.bench import Bench, Request
+    from iopatterns.lab.bench import Bench, BenchRequest
 
     job.require_host(kinds.host_of(drive_entry(drive)))
     values = {name: given.pop(name) for name in ("repetitions", "runtime", "file_size")}
@@ -41,7 +41,7 @@ def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> 
         if not (equals and text):
             raise click.BadParameter(f"'{printable(option)}' is not OPTION=LEVELS, such as thinktime=1ms,5ms.")
         levels[name] = text
-    request = Request(
+    request = BenchRequest(
         drive,
         {name: [level.strip() for level in text.split(",")] for name, text in levels.items()},
         {name: value for name, value in values.items() if value is not None},

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iopatterns.commands.arguments import FILE, FOLDER
+from iopatterns.commands.arguments import FILE_PATH, FOLDER_PATH
 
 if TYPE_CHECKING:
     from iopatterns.calls import Trace
 
-_TRACE_FILES = click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=FILE)
+_TRACE_FILES = click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=FILE_PATH)
 
 
 def _reading_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -36,8 +36,8 @@ def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["
     from iopatterns import calls
     from iopatterns.base import messages
 
-    skipped = calls.Skipped() if given["skip_bad"] else None
-    notes = calls.Notes(skipped)
+    skipped = calls.SkippedLines() if given["skip_bad"] else None
+    notes = calls.ReadingNotes(skipped)
     yield calls.open_trace(paths, notes=notes, **{name: given[name] for name in ("name", "only", "adapter")})
     if skipped is not None:
         skipped.report()
@@ -58,7 +58,7 @@ def command() -> None:
 @command.command()
 @_TRACE_FILES
 @_reading_options
-@click.option("--figures", type=FOLDER, help="Folder for figures: request sizes, and a map of accesses.")
+@click.option("--figures", type=FOLDER_PATH, help="Folder for figures: request sizes, and a map of accesses.")
 def show(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None:
     """Describe the patterns, read share and request sizes.
 
@@ -67,8 +67,8 @@ def show(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None
     from iopatterns.analysis import applications, plots, tables
 
     with _opened_trace(paths, given) as trace:
-        seen = applications.characterise(trace)
-        click.echo(tables.to_text(applications.characteristics_table(applications.characteristics([seen]))))
+        seen = applications.characterise_trace(trace)
+        click.echo(tables.to_text(applications.characteristics_table(applications.characteristics_frame([seen]))))
         for direction, its in seen.directions.items():
             if its.requests:
                 sizes = applications.size_distribution([seen], direction)
@@ -78,15 +78,15 @@ def show(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None
                 ]
                 click.echo(f"{direction} requests by size, up to: {', '.join(texts)}")
                 if figures is not None:
-                    plots.save(applications.size_figure(sizes, direction), figures / f"{direction}-sizes")
+                    plots.save_figure(applications.size_figure(sizes, direction), figures / f"{direction}-sizes")
         if figures is not None:
-            plots.save(applications.access_map(trace), figures / "access-map")
+            plots.save_figure(applications.access_map(trace), figures / "access-map")
             click.echo(f"{figures}: the figures")
 
 
 @command.command()
 @_TRACE_FILES
-@click.argument("output", type=FILE)
+@click.argument("output", type=FILE_PATH)
 @_reading_options
 def convert(paths: tuple[Path, ...], output: Path, **given: object) -> None:
     """Convert a trace of any form to a Parquet file.
@@ -96,7 +96,7 @@ def convert(paths: tuple[Path, ...], output: Path, **given: object) -> None:
     from iopatterns import calls
 
     with _opened_trace(paths, given) as trace:
-        done = calls.convert(trace, output, paths)
+        done = calls.convert_calls(trace, output, paths)
         click.echo(
             f"{output}: {done.name} ({done.origin}), {done.calls} calls of {done.processes} processes in"
             f" {done.duration_ns / 1e9:.3f} s, from the form '{done.form}'"
@@ -105,7 +105,7 @@ def convert(paths: tuple[Path, ...], output: Path, **given: object) -> None:
 
 @command.command("stand-in")
 @click.argument("workload")
-@click.argument("output", type=FILE)
+@click.argument("output", type=FILE_PATH)
 def write_stand_in(workload: str, output: Path) -> None:
     """Write a synthetic trace for an unpublished trace.
 
@@ -114,13 +114,13 @@ def write_stand_in(workload: str, output: Path) -> None:
     from iopatterns import calls
     from iopatterns.calls.stand_ins import stand_in
 
-    done = calls.convert(stand_in(workload), output)
+    done = calls.convert_calls(stand_in(workload), output)
     click.echo(f"{output}: {done.name} ({done.origin}), {done.calls} calls of {done.processes} processes")
 
 
 @command.command()
 @_TRACE_FILES
-@click.option("--to", "folder", required=True, type=FOLDER, help="New folder for the logs and the replayed files.")
+@click.option("--to", "folder", required=True, type=FOLDER_PATH, help="New folder for the logs and the replayed files.")
 @_reading_options
 @click.option("--process", "processes", multiple=True, type=int, help="Process to replay; may be given several times.")
 @click.option("--timed", is_flag=True, help="Replay at the times of the trace, not as fast as possible.")
@@ -137,5 +137,5 @@ def logs(
     from iopatterns.calls import replaying
 
     with _opened_trace(paths, given) as trace:
-        job_file = replaying.lay_out(trace, folder, processes=processes or None, timed=timed, drive=drive)
+        job_file = replaying.write_replay_folder(trace, folder, processes=processes or None, timed=timed, drive=drive)
         click.echo(f"{job_file}: replay it with `{'twin run MODEL -- ' if drive else ''}fio {job_file}`")

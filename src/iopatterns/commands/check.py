@@ -5,12 +5,12 @@ import sys
 
 import click
 
-from iopatterns.commands.arguments import DRIVE, drive_entry
+from iopatterns.commands.arguments import DRIVE_ARGUMENT, drive_entry
 from iopatterns.commands.job import require_host
 
 
 @click.command()
-@DRIVE
+@DRIVE_ARGUMENT
 @click.option(
     "--writing/--reading", default=True, show_default=True, help="Checks before writing, or before reading only."
 )
@@ -30,7 +30,7 @@ def command(drive: str, writing: bool) -> None:
         click.echo(f"{drive}: a drive of kind '{entry['kind']}' touches no device, so there is nothing to check.")
         return
     if "path" not in entry:
-        raise ConfigError(f"{drive_entries.FILE}: {drive}: the entry has no path. Add one.")
+        raise ConfigError(f"{drive_entries.DRIVES_FILE}: {drive}: the entry has no path. Add one.")
     passed = True
     with contextlib.closing(Gate(entry)) as gate:
         for each in gate.checks(writing=writing):

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import CONFIDENCE, FOLDER, QUANTITY, DriveName
+from iopatterns.commands.arguments import CONFIDENCE_OPTION, FOLDER_PATH, QUANTITY_OPTION, DriveName
 
 
 @click.command()
 @click.argument("first", type=DriveName())
 @click.argument("second", type=DriveName())
-@QUANTITY
-@CONFIDENCE
+@QUANTITY_OPTION
+@CONFIDENCE_OPTION
 @click.option(
     "--output",
-    type=FOLDER,
+    type=FOLDER_PATH,
     help="Folder for the table and figures.  [default: results/compare/FIRST-SECOND]",
 )
 def command(first: str, second: str, of: str, confidence: float, output: Path | None) -> None:
@@ -33,7 +33,7 @@ def command(first: str, second: str, of: str, confidence: float, output: Path | 
     table = compared.table(points)
     tables.write_table(table, output / of.replace(" ", "-"))
     for name, figure in compared.figures():
-        plots.save(figure, output / f"{name}-{of.replace(' ', '-')}")
+        plots.save_figure(figure, output / f"{name}-{of.replace(' ', '-')}")
     click.echo(
         f"{tables.to_text(table)}\n{compared.told(points)}\n{output}: the table, and a figure of each experiment"
     )

@@ -23,13 +23,13 @@ def command(here: bool, partition: str, drives: tuple[str, ...]) -> None:
 
     root = Path.cwd()
     if here:
-        ready, text = hosts.here(root, {drive: drive_entry(drive) for drive in drives})
+        ready, text = hosts.check_this_host(root, {drive: drive_entry(drive) for drive in drives})
         click.echo(text)
         sys.exit(not ready)
-    configured = config.load(root, {"drives": list(drives)} if drives else None).drives
+    configured = config.load_config(root, {"drives": list(drives)} if drives else None).drives
     measured = {drive: entry for drive, entry in configured.items() if not kinds.is_archived(entry)}
-    reports = hosts.ask(root, measured, hosts.Submission(partition))
-    for line in hosts.lines(reports):
+    reports = hosts.query_hosts(root, measured, hosts.SlurmSubmission(partition))
+    for line in hosts.report_lines(reports):
         click.echo(line)
     if any(each.is_ready is False for each in reports):
         sys.exit(1)

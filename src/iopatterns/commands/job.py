@@ -22,23 +22,23 @@ def running_job(log: Path | None = None, *, die_with_parent: bool = False) -> It
     if die_with_parent:
         fio.die_with_parent(signal.SIGTERM)
     with (
-        messages.copied_to(log, noted_there_alone=progress.is_counted()),
+        messages.copied_to(log, notes_to_log_only=progress.is_run_counted()),
         command_line.errors_reported("iopatterns"),
     ):
         try:
             with interruptible():
                 yield
-            progress.took("measuring")
+            progress.record_job_time("measuring")
         except Interrupted as interrupt:
             text = f"stopped by {interrupt}. Finished repetitions are kept."
-            command_line.end("iopatterns", text, 128 + interrupt.signal_number)
+            command_line.exit_with_error("iopatterns", text, 128 + interrupt.signal_number)
 
 
 def require_host(host: str | None) -> None:
     """Raise DriveError if a drive belongs to another host. A drive without a host may be measured anywhere."""
     from iopatterns.measuring import machine
 
-    if host and not machine.is_named(host):
+    if host and not machine.is_this_host(host):
         from iopatterns.measuring.drives import DriveError
 
         raise DriveError(f"the drive is on host {host}, and this is {machine.host_name()}. Measure it there.")

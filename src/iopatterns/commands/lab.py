@@ -20,8 +20,8 @@ def copy() -> None:
     from iopatterns.lab import working_copies
 
     root = Path.cwd()
-    for name in working_copies.lay_out(root):
-        click.echo(f"{working_copies.COPIES}/{name}.ipynb: kept, because it has edits")
+    for name in working_copies.create_working_copies(root):
+        click.echo(f"{working_copies.COPIES_FOLDER}/{name}.ipynb: kept, because it has edits")
 
 
 @command.command()
@@ -33,7 +33,7 @@ def save(names: tuple[str, ...]) -> None:
     """
     from iopatterns.lab import working_copies
 
-    saved = working_copies.save(Path.cwd(), list(names))
+    saved = working_copies.save_working_copies(Path.cwd(), list(names))
     for each in saved:
         cleared = f"; {each.cleared_cells} code cells without outputs" if each.cleared_cells else ""
         click.echo(f"{each.path}: written{cleared}")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import RESULTS
+from iopatterns.commands.arguments import RESULTS_OPTION
 
 
 @click.command()
 @click.option("--write", is_flag=True, help="Replace the manifest with the checksums of the results.")
-@RESULTS
+@RESULTS_OPTION
 def command(write: bool, results: str | None) -> None:
     """Compare the checksums of the results with the manifest.
 
@@ -22,9 +22,9 @@ def command(write: bool, results: str | None) -> None:
     from iopatterns.workflow import manifest
 
     if write:
-        click.echo(f"{manifest.write(Path.cwd(), fio.version())}: written")
+        click.echo(f"{manifest.write_manifests(Path.cwd(), fio.version())}: written")
         return
-    same, text = manifest.verdict(Path.cwd(), fio.version(), results or config.results_folder(Path.cwd()))
+    same, text = manifest.compare_results(Path.cwd(), fio.version(), results or config.results_folder(Path.cwd()))
     click.echo(text)
     if not same:
         sys.exit(1)

@@ -13,9 +13,9 @@ def command() -> None:
 
     The next measurement of a disk restores its settings, too. The exit status is 1 if a setting could not be restored.
     """
-    from iopatterns.measuring.drives.restoring import restore_all
+    from iopatterns.measuring.drives.restoring import restore_all_disks
 
-    restored, problems = restore_all()
+    restored, problems = restore_all_disks()
     for line in restored:
         click.echo(line)
     for problem in problems:

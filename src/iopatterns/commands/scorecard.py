@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import RESULTS
+from iopatterns.commands.arguments import RESULTS_OPTION
 
 
 @click.command()
 @click.option("--expect", is_flag=True, help="Make the verdicts of this run the expected verdicts.")
-@RESULTS
+@RESULTS_OPTION
 def command(expect: bool, results: str | None) -> None:
     """Print the verdicts of all claims; fail on a regression.
 
@@ -24,14 +24,17 @@ def command(expect: bool, results: str | None) -> None:
     root = Path.cwd()
     results = results or config.results_folder(root)
     if expect:
-        with files.of_this_version(f"{results}/{scorecard.NAME}"):
-            written = scorecard.expect(root, results)
+        with files.outdated_results_reported(f"{results}/{scorecard.SCORECARD_FILE}"):
+            written = scorecard.record_expectations(root, results)
         for path in written:
             click.echo(f"{path.relative_to(root)}: written")
         return
-    with files.of_this_version(f"{results}/{scorecard.NAME}"):
-        overview, broken = scorecard.overview(root, results), scorecard.regressions(root, results)
-        others, studies = scorecard.not_judged(root, results), scorecard.load(root, results)["studies"]
+    with files.outdated_results_reported(f"{results}/{scorecard.SCORECARD_FILE}"):
+        overview, broken = scorecard.scorecard_text(root, results), scorecard.regressions(root, results)
+        others, studies = (
+            scorecard.skipped_expectations(root, results),
+            scorecard.load_scorecard(root, results)["studies"],
+        )
     click.echo("\n".join(filter(None, (overview, *others))))
     if broken:
         click.echo("Expected to hold, and no longer does:\n" + "\n".join(f"  {line}" for line in broken))

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import CONFIDENCE, FOLDER, QUANTITY, DriveName
+from iopatterns.commands.arguments import CONFIDENCE_OPTION, FOLDER_PATH, QUANTITY_OPTION, DriveName
 
 
 @click.command()
 @click.argument("drives", nargs=-1, required=True, type=DriveName())
-@QUANTITY
-@CONFIDENCE
+@QUANTITY_OPTION
+@CONFIDENCE_OPTION
 @click.option(
     "--output",
-    type=FOLDER,
+    type=FOLDER_PATH,
     default=Path("results/spread"),
     show_default=True,
     help="Folder for the table and figures.",
@@ -25,12 +25,12 @@ def command(drives: tuple[str, ...], of: str, confidence: float, output: Path) -
     drives of one model, such as the drives of a lab, or the archives of several students.
     """
     from iopatterns.analysis import plots, tables
-    from iopatterns.lab.spread import Spread
+    from iopatterns.lab.spread import DriveSpread
 
-    spread = Spread.of_drives(Path.cwd(), drives, of, confidence)
+    spread = DriveSpread.of_drives(Path.cwd(), drives, of, confidence)
     points = spread.points()
     table = spread.table(points)
     tables.write_table(table, output / of.replace(" ", "-"))
     for name, figure in spread.figures(points):
-        plots.save(figure, output / f"{name}-{of.replace(' ', '-')}")
+        plots.save_figure(figure, output / f"{name}-{of.replace(' ', '-')}")
     click.echo(f"{tables.to_text(table)}\n{spread.told(points)}\n{output}: the table, and a figure of each experiment")

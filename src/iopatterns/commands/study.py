@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import FILE, StudyName
+from iopatterns.commands.arguments import FILE_PATH, StudyName
 
 
 @click.group()
@@ -28,7 +28,7 @@ def new(name: str, *, with_source: bool) -> None:
     from iopatterns.workflow import skeleton
 
     root = Path.cwd()
-    for path in skeleton.write(root, name, with_source=with_source):
+    for path in skeleton.create_study(root, name, with_source=with_source):
         click.echo(f"{path}: written")
     click.echo(skeleton.next_step(root, name, with_source=with_source))
 
@@ -42,9 +42,9 @@ def list_command(*, names: bool) -> None:
 
     root = Path.cwd()
     if names:
-        click.echo("\n".join(study_package.configured(root)))
+        click.echo("\n".join(study_package.configured_studies(root)))
         return
-    click.echo("\n".join(studies.overview(root, study) for study in study_files.studies(root)))
+    click.echo("\n".join(studies.study_overview(root, study) for study in study_files.study_names(root)))
 
 
 @command.command()
@@ -59,26 +59,26 @@ def check(names: tuple[str, ...]) -> None:
 
     root = Path.cwd()
     failed = False
-    for name in names or study_files.studies(root):
+    for name in names or study_files.study_names(root):
         study_package.require_study(root, name)
-        if problems := studies.problems(root, name):
+        if problems := studies.study_problems(root, name):
             click.echo("\n".join(problems), err=True)
             failed = True
         else:
-            click.echo(f"{name}: no mistake found; {studies.extent(root, name)}")
+            click.echo(f"{name}: no mistake found; {studies.study_extent(root, name)}")
     if failed:
         sys.exit(2)
 
 
 @command.command()
 @click.argument("name", type=StudyName())
-@click.option("--output", type=FILE, help="File to write. Default: NAME.tar.xz.")
+@click.option("--output", type=FILE_PATH, help="File to write. Default: NAME.tar.xz.")
 @click.option("--with-raw", is_flag=True, help="Include the raw files of simulated drives.")
 def pack(name: str, output: Path | None, *, with_raw: bool) -> None:
     """Pack a study into one file."""
     from iopatterns.workflow import study_package
 
-    made = study_package.pack(Path.cwd(), name, output or Path(f"{name}.tar.xz"), with_raw=with_raw)
+    made = study_package.pack_study(Path.cwd(), name, output or Path(f"{name}.tar.xz"), with_raw=with_raw)
     click.echo(f"{made.output}: {len(made.paths)} files, SHA-256 {made.sha256}")
     for drive in made.left_out:
         click.echo(

@@ -10,24 +10,24 @@ from typing import Any, NotRequired, TypedDict
 
 from iopatterns.base import units
 from iopatterns.base.messages import printable
-from iopatterns.base.yaml_schema import ConfigError, check, nearest, read_yaml
+from iopatterns.base.yaml_schema import ConfigError, did_you_mean, read_yaml, require_valid
 from iopatterns.configuration import drive_entries, factors, iologs, kinds, schemas
 from iopatterns.configuration.drive_entries import DriveEntries
-from iopatterns.configuration.iologs import LogOfCalls
+from iopatterns.configuration.iologs import SyscallLog
 
 CONFIG_FILE = "config/config.yaml"
 STUDIES_FOLDER = "config/studies"
-RESULTS = "results"
-# Folders below `RESULTS` that runs with the default folder write, and folders that other commands write
+DEFAULT_RESULTS = "results"
+# Folders below `DEFAULT_RESULTS` that runs with the default folder write, and folders that other commands write
 _OF_RUNS = frozenset({"figures", "logs", "measurements", "notebooks", "numbers", "tables", "traces", "twins"})
 _OF_COMMANDS = frozenset({"ablation", "bench", "calls", "compare", "site", "spread", "working"})
 # In a study, in place of the levels of the factor `trace`: all traces of the user's own
 ALL_TRACES = "traces"
-# What `filled_in` raises for a text that names what is not varied
-MISNAMED = (KeyError, IndexError, ValueError)
+# What `fill_template` raises for a text that names what is not varied
+TEMPLATE_ERRORS = (KeyError, IndexError, ValueError)
 
 
-class Experiment(TypedDict):
+class ExperimentConfig(TypedDict):
     """An experiment of a study: the levels of each factor that it varies, and what it has in place of its study's."""
 
     vary: dict[str, list[int | str]]
@@ -42,7 +42,7 @@ class Experiment(TypedDict):
     replay: NotRequired[dict[str, str | bool | int]]
 
 
-class Study(TypedDict):
+class StudyConfig(TypedDict):
     """A file of config/studies: the fio options common to all cells, and the experiments by name.
 
     ``twins`` are simulated drives that it defines, ``mechanisms`` what its ablation switches off, each by name.
@@ -50,7 +50,7 @@ class Study(TypedDict):
 
     title: str
     fio: dict[str, int | str]
-    experiments: dict[str, Experiment]
+    experiments: dict[str, ExperimentConfig]
     source: NotRequired[str]
     drives: NotRequired[list[str]]
     repetitions: NotRequired[int]
@@ -63,7 +63,7 @@ class Study(TypedDict):
 
 
 @dataclass(frozen=True)
-class Recording:
+class PlannedRecording:
     """A trace that is yet to be recorded: its ``path``, and the SHA-256 of all that it is made of."""
 
     path: str
@@ -85,11 +85,11 @@ class Config:
     """
 
     root: Path
-    drives: Mapping[str, kinds.Resolved]
+    drives: Mapping[str, kinds.ResolvedEntry]
     independent_drives: Sequence[str]
     source_drives: frozenset[str]
-    studies: Mapping[str, Study]
-    iologs: Mapping[str, iologs.Log]
+    studies: Mapping[str, StudyConfig]
+    iologs: Mapping[str, iologs.IoLog]
     repetitions: int
     runtime_ms: int
     warmup_ms: int
@@ -99,14 +99,14 @@ class Config:
     seed: int
     interval: str
     confidence: float
-    results: str = RESULTS
-    traces: Mapping[str, LogOfCalls] = field(default_factory=dict)
+    results: str = DEFAULT_RESULTS
+    traces: Mapping[str, SyscallLog] = field(default_factory=dict)
     live: bool = False
-    recordings: Mapping[str, Recording] = field(default_factory=dict)
+    recordings: Mapping[str, PlannedRecording] = field(default_factory=dict)
     instead: Mapping[str, str] = field(default_factory=dict)
 
 
-def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
+def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     """Read and check ``config/`` below ``root``.
 
     ``overrides`` replace single keys of config.yaml (Snakemake's ``--config`` and ``--configfile``). Raises
@@ -115,23 +115,23 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     main = read_yaml(root, CONFIG_FILE)
     if isinstance(main, dict) and overrides:
         main = {**main, **overrides}
-    check(CONFIG_FILE, main, schemas.load(root, "config"))
-    known = drive_entries.read(root)
-    where = f"in {drive_entries.FILE}, under twins in {STUDIES_FOLDER}/, or in data/twins"
-    _check_names(main["drives"], "drives", [*known.entries, drive_entries.TWINS], where)
+    require_valid(CONFIG_FILE, main, schemas.load_schema(root, "config"))
+    known = drive_entries.read_drive_entries(root)
+    where = f"in {drive_entries.DRIVES_FILE}, under twins in {STUDIES_FOLDER}/, or in data/twins"
+    _check_names(main["drives"], "drives", [*known.entries, drive_entries.ALL_TWINS], where)
     _check_independent(main["independent_drives"], known, where)
 
     files = {path.stem for path in (root / STUDIES_FOLDER).glob("*.yaml")}
     _check_names(main["studies"], "studies", files, f"in {STUDIES_FOLDER}/")
-    study_schema = schemas.load(root, "study")
-    studies: dict[str, Study] = {}
+    study_schema = schemas.load_schema(root, "study")
+    studies: dict[str, StudyConfig] = {}
     for name in main["studies"]:
         file = f"{STUDIES_FOLDER}/{name}.yaml"
         study = studies[name] = _with_levels(file, read_yaml(root, file), main["traces"])
-        check(file, study, study_schema)
+        require_valid(file, study, study_schema)
         _check_traces(file, study, main["traces"])
-        valid = drive_entries.valid_in(study, known)
-        where = f"in {drive_entries.FILE}, under twins in this file, or in data/twins"
+        valid = drive_entries.valid_drive_names(study, known)
+        where = f"in {drive_entries.DRIVES_FILE}, under twins in this file, or in data/twins"
         _check_names(study.get("drives", ()), "drives", valid, where, file=file)
         for experiment, body in study["experiments"].items():
             place = f"experiments.{experiment}."
@@ -145,7 +145,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
     drives: list[str] = []
     for name in main["drives"]:
-        drives += drive_entries.twins_of(studies.values(), known) if name == drive_entries.TWINS else [name]
+        drives += drive_entries.twins_of_studies(studies.values(), known) if name == drive_entries.ALL_TWINS else [name]
     if not drives:
         raise ConfigError(f"{CONFIG_FILE}: drives: the configured studies name no simulated drive. Name a drive here.")
     return Config(
@@ -170,7 +170,7 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     )
 
 
-def replayed(conf: Config) -> dict[str, set[str]]:
+def replayed_traces(conf: Config) -> dict[str, set[str]]:
     """Return the paths of the traces that each configured study replays, on the drives that it names or yours."""
     own = conf.drives.keys() - conf.source_drives
     return {
@@ -184,22 +184,22 @@ def replayed(conf: Config) -> dict[str, set[str]]:
     }
 
 
-def _traces_of(body: Experiment, named: Iterable[str], own: Iterable[str]) -> Iterator[str]:
+def _traces_of(body: ExperimentConfig, named: Iterable[str], own: Iterable[str]) -> Iterator[str]:
     """Yield the traces that an experiment replays on the drives that it names, and on ``own``, the user's."""
     asked = body["replay"]
     drives = {*named, *([str(asked["others"])] if "others" in asked else own)}
     for combination, drive in itertools.product(itertools.product(*body["vary"].values()), drives):
         levels = dict(zip(body["vary"], combination, strict=True))
-        with contextlib.suppress(*MISNAMED):
-            yield filled_in(str(asked["trace"]), levels, drive)
+        with contextlib.suppress(*TEMPLATE_ERRORS):
+            yield fill_template(str(asked["trace"]), levels, drive)
 
 
-def filled_in(text: str, levels: Mapping[str, int | str], drive: str) -> str:
-    """Return what stands under ``replay`` with levels and drive in their places. Raises one of `MISNAMED`."""
+def fill_template(text: str, levels: Mapping[str, int | str], drive: str) -> str:
+    """Return what stands under ``replay`` with levels and drive in their places. Raises one of `TEMPLATE_ERRORS`."""
     return text.format(**{**levels, "drive": drive})
 
 
-def _levels_of(option: str, study: Study) -> Iterator[tuple[str, str]]:
+def _levels_of(option: str, study: StudyConfig) -> Iterator[tuple[str, str]]:
     """Yield the levels of an option in a study, varied or fixed, each after its experiment."""
     for experiment, body in study["experiments"].items():
         fixed = {**study["fio"], **body.get("fio", {})}
@@ -207,23 +207,23 @@ def _levels_of(option: str, study: Study) -> Iterator[tuple[str, str]]:
         yield from ((experiment, str(level)) for level in levels)
 
 
-def _iologs(root: Path, studies: Mapping[str, Study]) -> dict[str, iologs.Log]:
+def _iologs(root: Path, studies: Mapping[str, StudyConfig]) -> dict[str, iologs.IoLog]:
     """Return the logs that studies have replayed, by path. Raises ConfigError for one that is missing or malformed."""
-    found: dict[str, iologs.Log] = {}
+    found: dict[str, iologs.IoLog] = {}
     for study, content in studies.items():
         for experiment, named in _levels_of("read_iolog", content):
             path = os.path.normpath(named)
             try:
-                found[path] = found.get(path) or iologs.read(root / path)
+                found[path] = found.get(path) or iologs.load_iolog(root / path)
             except iologs.IologError as error:
                 place = f"{STUDIES_FOLDER}/{study}.yaml: experiments.{experiment}: read_iolog"
                 raise ConfigError(f"{place}: {error}") from None
     return found
 
 
-def _traces(root: Path, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, LogOfCalls]:
+def _traces(root: Path, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, SyscallLog]:
     """Return what the user's own traces ask of a drive. Raises ConfigError for one that cannot be replayed."""
-    stand_ins = {str(name).lower(): name for name in factors.get("stand_in").choices}
+    stand_ins = {str(name).lower(): name for name in factors.find_factor("stand_in").choices}
     found = {}
     for name, entry in entries.items():
         place = f"{CONFIG_FILE}: traces.{name}"
@@ -231,32 +231,32 @@ def _traces(root: Path, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, L
             raise ConfigError(f"{place}: {stand_ins[name.lower()]} is the name of a stand-in. Take another name.")
         try:
             process = int(entry["process"]) if "process" in entry else None
-            found[name] = iologs.read_calls(root, entry["path"], entry.get("only", "*"), process)
+            found[name] = iologs.read_syscall_trace(root, entry["path"], entry.get("only", "*"), process)
         except iologs.IologError as error:
             raise ConfigError(f"{place}: {error}") from None
     return found
 
 
-def _check_traces(file: str, study: Study, names: Iterable[str]) -> None:
+def _check_traces(file: str, study: StudyConfig, names: Iterable[str]) -> None:
     """Raise ConfigError where a study replays a trace that the configuration has not."""
     for experiment, name in _levels_of("trace", study):
         if name not in names:
             raise ConfigError(
                 f"{file}: experiments.{experiment}: no trace '{printable(name)}' stands under traces in"
-                f" {CONFIG_FILE}.{nearest(name, names)} There: {', '.join(names) or 'none yet'}."
+                f" {CONFIG_FILE}.{did_you_mean(name, names)} There: {', '.join(names) or 'none yet'}."
             )
 
 
-def runtime_ms(conf: Config, study: str, experiment: str) -> int:
+def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     """Return how long fio measures in an execution: as config.yaml says, or longer where the experiment asks for it."""
     own = conf.studies[study]["experiments"][experiment].get("runtime")
-    return conf.runtime_ms if own is None else max(conf.runtime_ms, units.duration_us(own) // 1000)
+    return conf.runtime_ms if own is None else max(conf.runtime_ms, units.parse_duration_us(own) // 1000)
 
 
 def _milliseconds(
     content: Mapping[str, Any], key: str, at_least: int, *, file: str = CONFIG_FILE, place: str = ""
 ) -> int:
-    value_us = units.duration_us(content[key])
+    value_us = units.parse_duration_us(content[key])
     if value_us % 1000 or value_us < at_least * 1000:
         raise ConfigError(f"{file}: {place}{key}: {content[key]!r} must be whole milliseconds, at least {at_least} ms")
     return value_us // 1000
@@ -265,16 +265,16 @@ def _milliseconds(
 def results_folder(root: Path) -> str:
     """Return the results folder of config.yaml, or the default folder without that file. Raises ConfigError."""
     if not (root / CONFIG_FILE).exists():
-        return RESULTS
+        return DEFAULT_RESULTS
     main = read_yaml(root, CONFIG_FILE)
-    check(CONFIG_FILE, main, schemas.load(root, "config"))
+    require_valid(CONFIG_FILE, main, schemas.load_schema(root, "config"))
     return _results(main["results"])
 
 
 def results_folders(root: Path) -> list[Path]:
     """Return the default results folder, and the folders in it that runs may have as their results folder."""
-    inside = sorted((root / RESULTS).glob("*/"))
-    return [root / RESULTS, *(folder for folder in inside if not _is_taken(folder.name))]
+    inside = sorted((root / DEFAULT_RESULTS).glob("*/"))
+    return [root / DEFAULT_RESULTS, *(folder for folder in inside if not _is_taken(folder.name))]
 
 
 def _is_taken(name: str) -> bool:
@@ -283,16 +283,16 @@ def _is_taken(name: str) -> bool:
 
 def _results(folder: str) -> str:
     """Return a results folder. Raises ConfigError for a folder that other results are written to."""
-    if folder != RESULTS and _is_taken(folder.rpartition("/")[2]):
+    if folder != DEFAULT_RESULTS and _is_taken(folder.rpartition("/")[2]):
         raise ConfigError(
             f"{CONFIG_FILE}: results: {folder}: other results are written there. Give another name, such as"
-            f" {RESULTS}/mine."
+            f" {DEFAULT_RESULTS}/mine."
         )
     return folder
 
 
 def _file_size(main: Mapping[str, Any]) -> int:
-    value = units.size_bytes(main["file_size"])
+    value = units.parse_size(main["file_size"])
     if value < 2**20 or value % 2**20:
         raise ConfigError(f"{CONFIG_FILE}: file_size: {main['file_size']!r} must be whole MiB, at least 1 MiB")
     return value
@@ -302,7 +302,7 @@ def _check_independent(names: Iterable[str], known: DriveEntries, where: str) ->
     """Raise ConfigError for an independent drive that is not described, or is no real one."""
     _check_names(names, "independent_drives", known.entries, where)
     for index, name in enumerate(names):
-        kind = kinds.of(known.entries[name])
+        kind = kinds.kind_of(known.entries[name])
         if not kind.is_real:
             raise ConfigError(
                 f"{CONFIG_FILE}: independent_drives[{index}]: '{name}' is of kind '{kind.name}', which disturbs no"
@@ -335,7 +335,7 @@ def _with_levels(file: str, content: Any, traces: Iterable[str]) -> Any:
                 known = sorted(levels) if isinstance(levels, dict) else []
                 raise ConfigError(
                     f"{file}: experiments.{experiment}.vary.{factor}: no list '{printable(value)}' stands under levels."
-                    f"{nearest(value, known)} Give a list, or the name of one: {', '.join(known) or 'none yet'}."
+                    f"{did_you_mean(value, known)} Give a list, or the name of one: {', '.join(known) or 'none yet'}."
                 )
             vary[factor] = levels[value]
     return content
@@ -349,5 +349,5 @@ def _check_names(
         if name not in valid:
             raise ConfigError(
                 f"{file}: {place}{key}[{index}]: no {what} '{printable(name)}' is {where}."
-                f"{nearest(name, valid)} There: {', '.join(valid)}."
+                f"{did_you_mean(name, valid)} There: {', '.join(valid)}."
             )

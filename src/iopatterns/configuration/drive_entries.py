@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from iopatterns.base.messages import printable
-from iopatterns.base.yaml_schema import ConfigError, check, read_yaml
+from iopatterns.base.yaml_schema import ConfigError, read_yaml, require_valid
 from iopatterns.configuration import kinds, schemas, study_files
 
-FILE = "config/drives.yaml"
+DRIVES_FILE = "config/drives.yaml"
 # In config.yaml, among the names of drives: all simulated drives that the configured studies name
-TWINS = "twins"
+ALL_TWINS = "twins"
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class DriveEntries:
     """
 
     root: Path
-    entries: Mapping[str, kinds.Entry]
+    entries: Mapping[str, kinds.DriveEntry]
     places: Mapping[str, str]
     of_user: frozenset[str]
     of_studies: frozenset[str]
 
-    def resolved(self, name: str) -> kinds.Resolved:
+    def resolved(self, name: str) -> kinds.ResolvedEntry:
         """Return the entry of a drive; a twin's with the digest of its model, an archive's with its contents.
 
         Raises ConfigError where the model or the archive cannot be read.
@@ -44,7 +44,7 @@ class DriveEntries:
             from iopatterns.raw import archive  # only where there is one
 
             try:
-                return {**entry, "contents": archive.read(self.root / entry["path"])}
+                return {**entry, "contents": archive.read_archive(self.root / entry["path"])}
             except archive.ArchiveError as error:
                 raise ConfigError(f"{self.places[name]}.path: {error}") from None
         if not kinds.is_simulated(entry):
@@ -53,7 +53,7 @@ class DriveEntries:
         from iopatterns.twin.error import TwinError
 
         try:
-            model = models.load(entry["model"])
+            model = models.load_model(entry["model"])
             if "set" not in entry:
                 return {**entry, "model_digest": model.digest}
             model = model.with_values(entry["set"], f"{self.places[name]}.set:")
@@ -63,14 +63,14 @@ class DriveEntries:
             raise ConfigError(str(error)) from None
 
 
-def read(root: Path, *, complete: bool = True) -> DriveEntries:
+def read_drive_entries(root: Path, *, complete: bool = True) -> DriveEntries:
     """Return all drives: the user's, those that the files in config/studies define or name, and all models.
 
     A study that cannot be read has none. Without ``complete`` an entry of config/drives.yaml may lack what its kind
     needs. Raises ConfigError, also where two files have different drives of one name.
     """
     entries = _of_user(root, complete=complete)
-    places = {name: f"{FILE}: {name}" for name in entries}
+    places = {name: f"{DRIVES_FILE}: {name}" for name in entries}
     of_user, of_studies = frozenset(entries), set[str]()
     for file, content in _studies(root):
         named = set(_all_names(content))
@@ -79,15 +79,15 @@ def read(root: Path, *, complete: bool = True) -> DriveEntries:
         for name, twin in {**_models(named), **defined}.items():
             if name not in entries:
                 entries[name] = twin
-                places[name] = f"{file}: {TWINS}.{name}" if name in defined else f"{file}: drives: {name}"
+                places[name] = f"{file}: {ALL_TWINS}.{name}" if name in defined else f"{file}: drives: {name}"
             elif name in of_user or entries[name] != twin:
                 raise ConfigError(
                     f"{places[name]}: {file} has another drive of this name: {_shown(twin)}. Give one of the two"
                     " another name."
                 )
-    if TWINS in entries:
+    if ALL_TWINS in entries:
         raise ConfigError(
-            f"{places[TWINS]}: in config.yaml this word stands for all simulated drives of the studies. Give the drive"
+            f"{places[ALL_TWINS]}: in config.yaml this word stands for all simulated drives of the studies. Give the drive"
             " another name."
         )
     for name, twin in _models().items():
@@ -96,12 +96,12 @@ def read(root: Path, *, complete: bool = True) -> DriveEntries:
     return DriveEntries(root, entries, places, of_user, frozenset(of_studies))
 
 
-def valid_in(study: Mapping[str, Any], known: DriveEntries) -> list[str]:
+def valid_drive_names(study: Mapping[str, Any], known: DriveEntries) -> list[str]:
     """Return the names that a study may give under ``drives``: the user's drives, its own twins, and models."""
     return [*known.of_user, *_defined(study), *_models()]
 
 
-def twins_of(studies: Iterable[Mapping[str, Any]], known: DriveEntries) -> list[str]:
+def twins_of_studies(studies: Iterable[Mapping[str, Any]], known: DriveEntries) -> list[str]:
     """Return the simulated drives that some studies name.
 
     Each study's drives keep the order in which its file names them, so that the results of a study do not depend on
@@ -125,10 +125,10 @@ def _merged(sequences: Sequence[Sequence[str]]) -> list[str]:
     return merged
 
 
-def _of_user(root: Path, *, complete: bool) -> dict[str, kinds.Entry]:
+def _of_user(root: Path, *, complete: bool) -> dict[str, kinds.DriveEntry]:
     """Return the entries of config/drives.yaml, checked. Raises ConfigError."""
-    drives: dict[str, kinds.Entry] = read_yaml(root, FILE)
-    check(FILE, drives, schemas.load(root, "drives"))
+    drives: dict[str, kinds.DriveEntry] = read_yaml(root, DRIVES_FILE)
+    require_valid(DRIVES_FILE, drives, schemas.load_schema(root, "drives"))
     if complete:
         _check_kinds(drives)
     _check_paths(root, drives)
@@ -158,7 +158,7 @@ def _all_names(study: Mapping[str, Any]) -> Iterator[str]:
 
 def _defined(study: Mapping[str, Any]) -> dict[str, kinds.TwinEntry]:
     """Return the simulated drives that a study defines; what its schema refuses is left out."""
-    twins = study.get(TWINS)
+    twins = study.get(ALL_TWINS)
     found = twins.items() if isinstance(twins, dict) else ()
     return {
         str(name): cast(kinds.TwinEntry, {"kind": "twin", **body})
@@ -171,7 +171,7 @@ def _models(among: Iterable[str] | None = None) -> dict[str, kinds.TwinEntry]:
     """Return the simulated drive of each model in data/twins by the model's name, or of those ``among`` some names."""
     from iopatterns.twin import models
 
-    names = models.names()
+    names = models.list_models()
     return {name: {"kind": "twin", "model": name} for name in names if among is None or name in among}
 
 
@@ -181,25 +181,25 @@ def _shown(twin: kinds.TwinEntry) -> str:
     return printable(f"{{model: {twin['model']}{f', set: {{{values}}}' if values else ''}}}")
 
 
-def _check_kinds(drives: Mapping[str, kinds.Entry]) -> None:
+def _check_kinds(drives: Mapping[str, kinds.DriveEntry]) -> None:
     """Raise ConfigError for a drive that lacks what its kind needs, or has what another kind needs."""
     problems = []
     for name, drive in drives.items():
-        kind = kinds.of(drive)
+        kind = kinds.kind_of(drive)
         problems += [
-            f"{FILE}: {name}: a drive of kind '{kind.name}' needs the key '{key}'. Add it."
+            f"{DRIVES_FILE}: {name}: a drive of kind '{kind.name}' needs the key '{key}'. Add it."
             for key in kind.needed
             if key not in drive
         ]
         problems += [
-            f"{FILE}: {name}.{key}: belongs to kind '{kinds.with_key(key).name}', but this drive is a '{kind.name}'"
+            f"{DRIVES_FILE}: {name}.{key}: belongs to kind '{kinds.kind_with_key(key).name}', but this drive is a '{kind.name}'"
             for key in sorted(set(drive) - kind.allowed)
         ]
     if problems:
         raise ConfigError("\n".join(problems))
 
 
-def _check_paths(root: Path, drives: Mapping[str, kinds.Entry]) -> None:
+def _check_paths(root: Path, drives: Mapping[str, kinds.DriveEntry]) -> None:
     """Raise ConfigError for a drive's path that the system cannot follow."""
     for name, drive in drives.items():
         if kinds.is_simulated(drive) or "path" not in drive:
@@ -209,5 +209,5 @@ def _check_paths(root: Path, drives: Mapping[str, kinds.Entry]) -> None:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             if isinstance(error, ValueError) or error.errno in {errno.ELOOP, errno.ENAMETOOLONG}:
-                place = f"{FILE}: {name}.path: {printable(drive['path'])}"
+                place = f"{DRIVES_FILE}: {name}.path: {printable(drive['path'])}"
                 raise ConfigError(f"{place}: {reason}. Correct the path, or remove the link.") from None

@@ -13,14 +13,14 @@ from typing import Any, Literal
 from iopatterns.base import engines, schedulers, units
 from iopatterns.base.errors import IoPatternsError
 
-Kind = Literal["number", "percent", "size", "signed size", "duration", "path", "text"]
+LevelKind = Literal["number", "percent", "size", "signed size", "duration", "path", "text"]
 
 
 class FactorError(IoPatternsError):
     """No factor has the name that a claim or a published value gives."""
 
 
-class Role(Enum):
+class FactorRole(Enum):
     """What a factor is, which says who makes a level of it so."""
 
     DRIVE = "the drive itself"
@@ -31,8 +31,8 @@ class Role(Enum):
     QUEUE = "attribute of the kernel's queue"
 
 
-OPTIONS = frozenset({Role.FIO, Role.OURS})
-SETTINGS = frozenset({Role.MODE_PAGE, Role.LOOK_AHEAD, Role.QUEUE})
+OPTION_ROLES = frozenset({FactorRole.FIO, FactorRole.OURS})
+SETTING_ROLES = frozenset({FactorRole.MODE_PAGE, FactorRole.LOOK_AHEAD, FactorRole.QUEUE})
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Factor:
     """
 
     name: str
-    role: Role
-    kind: Kind = "number"
+    role: FactorRole
+    kind: LevelKind = "number"
     choices: tuple[int | str, ...] = ()
     least: int | None = None
     most: int | None = None
@@ -67,7 +67,7 @@ class Factor:
             "hint": self._hint(),
             "label": self.name if self.name.isupper() else self.name.replace("_", " ").capitalize(),
             "phrase": f"{self.name} {{}}",
-            "column": setting_column(self.name) if self.role in SETTINGS else self.name,
+            "column": setting_column(self.name) if self.role in SETTING_ROLES else self.name,
         }
         for name, value in derived.items():
             if not getattr(self, name):
@@ -87,7 +87,7 @@ class Factor:
 
     @property
     def unit(self) -> str | None:
-        """How a level that is written as text is read, see `units.read`."""
+        """How a level that is written as text is read, see `units.canonical_value`."""
         return self.kind if self.kind in units.READERS else None
 
     def read(self, level: Any) -> Any:
@@ -95,7 +95,7 @@ class Factor:
 
         Raises ValueError for text that is no such size or duration.
         """
-        return units.read(level, self.unit) if isinstance(level, str) else level
+        return units.canonical_value(level, self.unit) if isinstance(level, str) else level
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of a level as a study's file has it, with the keywords of ours that `config` reads."""
@@ -128,11 +128,11 @@ _PERCENT: dict[str, Any] = {"kind": "percent", "least": 0, "most": 100}
 
 # The order is that in which messages list them.
 _TABLE = (
-    Factor("drive", Role.DRIVE, "text", phrase="{}", hint="a drive, by its name"),
+    Factor("drive", FactorRole.DRIVE, "text", phrase="{}", hint="a drive, by its name"),
     # ---- fio options
     Factor(
         "rw",
-        Role.FIO,
+        FactorRole.FIO,
         "text",
         _PATTERNS,
         tag="",
@@ -142,7 +142,7 @@ _TABLE = (
     ),
     Factor(
         "bs",
-        Role.FIO,
+        FactorRole.FIO,
         "size",
         least=1,
         tag="",
@@ -151,21 +151,21 @@ _TABLE = (
         column="bs_bytes",
         hint="a block size such as 4k, 28k or 1m (powers of two)",
     ),
-    Factor("rwmixread", Role.FIO, **_PERCENT, tag="mix", label="Share of reads"),
+    Factor("rwmixread", FactorRole.FIO, **_PERCENT, tag="mix", label="Share of reads"),
     Factor(
         "ioengine",
-        Role.FIO,
+        FactorRole.FIO,
         "text",
-        (*engines.SYNCHRONOUS, *engines.ASYNCHRONOUS),
+        (*engines.SYNCHRONOUS_ENGINES, *engines.ASYNCHRONOUS_ENGINES),
         about="how fio issues I/O; synchronous engines keep one request per job in flight whatever iodepth says",
     ),
-    Factor("iodepth", Role.FIO, least=1, most=65536, tag="q", label="I/O depth"),
-    Factor("numjobs", Role.FIO, least=1, most=1024, tag="j", label="Number of jobs", phrase="{} jobs"),
-    Factor("group_reporting", Role.FIO, choices=_SWITCH),
-    Factor("direct", Role.FIO, choices=_SWITCH, hint="1 (O_DIRECT, past the page cache) or 0"),
+    Factor("iodepth", FactorRole.FIO, least=1, most=65536, tag="q", label="I/O depth"),
+    Factor("numjobs", FactorRole.FIO, least=1, most=1024, tag="j", label="Number of jobs", phrase="{} jobs"),
+    Factor("group_reporting", FactorRole.FIO, choices=_SWITCH),
+    Factor("direct", FactorRole.FIO, choices=_SWITCH, hint="1 (O_DIRECT, past the page cache) or 0"),
     Factor(
         "size",
-        Role.FIO,
+        FactorRole.FIO,
         "size",
         least=1,
         tag="size",
@@ -175,7 +175,7 @@ _TABLE = (
     ),
     Factor(
         "offset",
-        Role.FIO,
+        FactorRole.FIO,
         "size",
         least=0,
         tag="off",
@@ -184,7 +184,7 @@ _TABLE = (
     ),
     Factor(
         "offset_increment",
-        Role.FIO,
+        FactorRole.FIO,
         "size",
         least=0,
         tag="inc",
@@ -193,7 +193,7 @@ _TABLE = (
     ),
     Factor(
         "skip",
-        Role.OURS,
+        FactorRole.OURS,
         "signed size",
         tag="skip",
         label="Gap",
@@ -203,7 +203,7 @@ _TABLE = (
     ),
     Factor(
         "partitions",
-        Role.OURS,
+        FactorRole.OURS,
         least=1,
         most=65536,
         tag="parts",
@@ -212,7 +212,7 @@ _TABLE = (
     ),
     Factor(
         "replay",
-        Role.OURS,
+        FactorRole.OURS,
         "text",
         _REPLAYS,
         tag="",
@@ -221,7 +221,7 @@ _TABLE = (
     ),
     Factor(
         "read_iolog",
-        Role.OURS,
+        FactorRole.OURS,
         "path",
         tag="log",
         label="Log replayed",
@@ -231,7 +231,7 @@ _TABLE = (
     ),
     Factor(
         "stand_in",
-        Role.OURS,
+        FactorRole.OURS,
         "text",
         _STAND_INS,
         tag="",
@@ -241,7 +241,7 @@ _TABLE = (
     ),
     Factor(
         "trace",
-        Role.OURS,
+        FactorRole.OURS,
         "text",
         tag="",
         label="Trace",
@@ -251,20 +251,24 @@ _TABLE = (
     ),
     Factor(
         "replay_no_stall",
-        Role.FIO,
+        FactorRole.FIO,
         choices=_SWITCH,
         tag="nostall",
         hint="0 (a log's requests at their times) or 1 (each as soon as the one before is over)",
     ),
-    Factor("blockalign", Role.FIO, "size", least=1, tag="align", label="Alignment", hint="a size such as 512 or 4k"),
-    Factor("percentage_random", Role.FIO, **_PERCENT, tag="rnd", label="Share of random requests"),
-    Factor("random_distribution", Role.FIO, "text", tag="", hint="random, zipf:1.2, pareto:0.3, normal:10 …"),
-    Factor("norandommap", Role.FIO, choices=_SWITCH),
-    Factor("thinktime", Role.FIO, "duration", tag="think", label="Pause", hint="a duration such as 100 us or 2 ms"),
-    Factor("thinktime_blocks", Role.FIO, least=1, tag="burst", label="Requests in a burst"),
+    Factor(
+        "blockalign", FactorRole.FIO, "size", least=1, tag="align", label="Alignment", hint="a size such as 512 or 4k"
+    ),
+    Factor("percentage_random", FactorRole.FIO, **_PERCENT, tag="rnd", label="Share of random requests"),
+    Factor("random_distribution", FactorRole.FIO, "text", tag="", hint="random, zipf:1.2, pareto:0.3, normal:10 …"),
+    Factor("norandommap", FactorRole.FIO, choices=_SWITCH),
+    Factor(
+        "thinktime", FactorRole.FIO, "duration", tag="think", label="Pause", hint="a duration such as 100 us or 2 ms"
+    ),
+    Factor("thinktime_blocks", FactorRole.FIO, least=1, tag="burst", label="Requests in a burst"),
     Factor(
         "ramp_time",
-        Role.OURS,
+        FactorRole.OURS,
         "duration",
         tag="ramp",
         label="Time before counting",
@@ -274,45 +278,53 @@ _TABLE = (
     ),
     Factor(
         "log_hist_msec",
-        Role.OURS,
+        FactorRole.OURS,
         least=10,
         hint="a whole number of milliseconds from 10",
         about="how often fio logs which latencies the requests had since; the log lies beside the raw file",
     ),
     Factor(
         "iopsavgtime",
-        Role.OURS,
+        FactorRole.OURS,
         least=1,
         hint="a whole number of milliseconds",
         about="over how long fio takes each rate of which it tells least, most, mean and deviation, in place of a fifth"
         " of the execution; steady state is told by these",
     ),
-    Factor("rate_iops", Role.FIO, least=1, tag="rate", hint="I/Os per second"),
-    Factor("fsync", Role.FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),
-    Factor("fdatasync", Role.FIO, least=0, tag="fdatasync", hint="a number of writes; 0 for never"),
+    Factor("rate_iops", FactorRole.FIO, least=1, tag="rate", hint="I/Os per second"),
+    Factor("fsync", FactorRole.FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),
+    Factor("fdatasync", FactorRole.FIO, least=0, tag="fdatasync", hint="a number of writes; 0 for never"),
     # ---- Settings of the drive
-    Factor("RCD", Role.MODE_PAGE, choices=_SWITCH, tag="rcd", hint="0 or 1 (read cache disable, caching mode page)"),
+    Factor(
+        "RCD", FactorRole.MODE_PAGE, choices=_SWITCH, tag="rcd", hint="0 or 1 (read cache disable, caching mode page)"
+    ),
     Factor(
         "WCE",
-        Role.MODE_PAGE,
+        FactorRole.MODE_PAGE,
         choices=_SWITCH,
         tag="wce",
         hint="0 or 1 (write cache enable, caching mode page; of NVMe disks the volatile write cache)",
     ),
     Factor(
-        "FSW", Role.MODE_PAGE, choices=_SWITCH, tag="fsw", hint="0 or 1 (force sequential write, caching mode page)"
+        "FSW",
+        FactorRole.MODE_PAGE,
+        choices=_SWITCH,
+        tag="fsw",
+        hint="0 or 1 (force sequential write, caching mode page)",
     ),
-    Factor("DRA", Role.MODE_PAGE, choices=_SWITCH, tag="dra", hint="0 or 1 (disable read ahead, caching mode page)"),
+    Factor(
+        "DRA", FactorRole.MODE_PAGE, choices=_SWITCH, tag="dra", hint="0 or 1 (disable read ahead, caching mode page)"
+    ),
     Factor(
         "look_ahead",
-        Role.LOOK_AHEAD,
+        FactorRole.LOOK_AHEAD,
         choices=_SWITCH,
         tag="la",
         hint="0 or 1 (read look-ahead of SATA disks, as hdparm -A sets it; of SCSI disks see DRA)",
     ),
     Factor(
         "read_ahead_kb",
-        Role.QUEUE,
+        FactorRole.QUEUE,
         least=0,
         tag="ra",
         shared=True,
@@ -320,7 +332,7 @@ _TABLE = (
     ),
     Factor(
         "nr_requests",
-        Role.QUEUE,
+        FactorRole.QUEUE,
         least=1,
         tag="nr",
         shared=True,
@@ -328,7 +340,7 @@ _TABLE = (
     ),
     Factor(
         "write_cache",
-        Role.QUEUE,
+        FactorRole.QUEUE,
         "text",
         ("write back", "write through"),
         tag="",
@@ -339,9 +351,9 @@ _TABLE = (
     ),
     Factor(
         "scheduler",
-        Role.QUEUE,
+        FactorRole.QUEUE,
         "text",
-        schedulers.OLDER,
+        schedulers.LEGACY_SCHEDULERS,
         tag="",
         phrase="{}",
         about="the I/O scheduler of the kernel's block layer; of today's kernels, mq-deadline stands for deadline and"
@@ -355,19 +367,19 @@ FACTORS: Mapping[str, Factor] = {factor.name: factor for factor in _TABLE}
 _BY_COLUMN = {factor.column: factor for factor in _TABLE}
 
 
-def names(*roles: Role) -> tuple[str, ...]:
+def factor_names(*roles: FactorRole) -> tuple[str, ...]:
     """Return the names of the factors of some roles, in the order of the table."""
     return tuple(factor.name for factor in _TABLE if factor.role in roles)
 
 
-def get(name: str) -> Factor:
+def find_factor(name: str) -> Factor:
     """Return the factor of that name. Raises FactorError, which names the nearest."""
     return _known(name, FACTORS, "factor")
 
 
-def get_setting(name: str) -> Factor:
+def find_setting(name: str) -> Factor:
     """Return the setting of a drive of that name. Raises FactorError, which names the nearest."""
-    return _known(name, names(*SETTINGS), "setting")
+    return _known(name, factor_names(*SETTING_ROLES), "setting")
 
 
 def _known(name: str, known: Collection[str], what: str) -> Factor:
@@ -388,10 +400,10 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 def column_of(name: str) -> str:
     """Return the column of the executions that holds a factor: bs is bs_bytes, DRA is set_DRA. Raises FactorError."""
-    return get(name).column
+    return find_factor(name).column
 
 
-def in_turn(settings: Iterable[str]) -> list[str]:
+def in_setting_order(settings: Iterable[str]) -> list[str]:
     """Return settings in the order in which they are set.
 
     The scheduler comes first, because it changes nr_requests. WCE comes before the kernel's view of the write cache,
@@ -400,13 +412,15 @@ def in_turn(settings: Iterable[str]) -> list[str]:
     return sorted(settings, key=lambda name: (FACTORS[name].turn, name))
 
 
-def definitions() -> dict[str, Any]:
+def factor_definitions() -> dict[str, Any]:
     """Return what the schemas of config/ say about factors, for their ``$defs``.
 
     ``options`` and ``settings``, with a level each; ``factors``, all of these with a list of levels; ``tune``, a list
     of settings.
     """
-    options, settings = ({name: FACTORS[name].schema() for name in names(*roles)} for roles in (OPTIONS, SETTINGS))
+    options, settings = (
+        {name: FACTORS[name].schema() for name in factor_names(*roles)} for roles in (OPTION_ROLES, SETTING_ROLES)
+    )
     return {
         "options": _closed(options),
         "settings": _closed(settings),
@@ -425,8 +439,8 @@ def _levels(level: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tune() -> dict[str, Any]:
-    of_the_queue = in_turn(names(Role.QUEUE))
-    of_the_disk = names(Role.MODE_PAGE, Role.LOOK_AHEAD)
+    of_the_queue = in_setting_order(factor_names(FactorRole.QUEUE))
+    of_the_disk = factor_names(FactorRole.MODE_PAGE, FactorRole.LOOK_AHEAD)
     known = [*of_the_queue, *of_the_disk]
     shared = [name for name in known if FACTORS[name].shared]
     hint = (
@@ -440,21 +454,21 @@ def _tune() -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Scale:
+class LevelScale:
     """A factor's levels as they are printed: ``label`` with the unit in it, and the text of each level."""
 
     label: str
     texts: Mapping[Hashable, str]
 
 
-def scale(column: str, levels: Iterable[Any]) -> Scale:
+def level_scale(column: str, levels: Iterable[Any]) -> LevelScale:
     """Return how the levels of a factor are printed, in one unit that makes the numbers short.
 
     ``column`` is that of the executions; sizes are bytes there, durations microseconds. A column that is no factor's is
     printed under its own name, its levels as they are.
     """
     wanted = list(dict.fromkeys(levels))
-    factor = _BY_COLUMN.get(column) or Factor(column.removeprefix("set_"), Role.FIO)
+    factor = _BY_COLUMN.get(column) or Factor(column.removeprefix("set_"), FactorRole.FIO)
     numbers = [abs(float(level)) for level in wanted if isinstance(level, Real)]
     largest = max(numbers, default=0.0)
     unit, divisor = "", 1
@@ -465,7 +479,7 @@ def scale(column: str, levels: Iterable[Any]) -> Scale:
     elif factor.kind == "duration":
         unit, divisor = ("s", 10**6) if largest > 10**7 else ("ms", 10**3) if largest >= 10**3 else ("µs", 1)
     texts = {level: _text(level, divisor) for level in wanted}
-    return Scale(f"{factor.label} ({unit})" if unit else factor.label, texts)
+    return LevelScale(f"{factor.label} ({unit})" if unit else factor.label, texts)
 
 
 def _text(level: Any, divisor: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from iopatterns.base import engines, files, units, yaml_schema
 from iopatterns.configuration import config, drive_entries, kinds, study_check
-from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
+from iopatterns.configuration.factors import FACTORS, OPTION_ROLES, SETTING_ROLES, factor_names
 from iopatterns.raw import cells, records
 
 # Raise it when the measuring code changes what fio is asked to do in a way that the specification does not show:
@@ -47,7 +47,7 @@ class Cell:
         return f"{self.drive}/{self.study}/{self.name}"
 
 
-def expand(conf: config.Config, study: str) -> Iterator[Cell]:
+def expand_grid(conf: config.Config, study: str) -> Iterator[Cell]:
     """Yield the cells of a study on all drives of the configuration, each cell once, in the order of the file.
 
     Two experiments of a study may hold the same point: it is measured once. Raises GridError when an experiment
@@ -56,7 +56,7 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
     executions, and where there is none of any study.
     """
     file = f"{config.STUDIES_FOLDER}/{study}.yaml"
-    if problems := list(study_check.problems_of_outputs(conf, study)):
+    if problems := list(study_check.output_problems(conf, study)):
         raise GridError("\n".join(problems))
     tags = _Tags()
     for drive, settings in conf.drives.items():
@@ -66,9 +66,9 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
         found: dict[str, tuple[str, records.Specification, list[str]]] = {}
         for experiment, point, part, drive_settings, replay in _points(conf, study, drive):
             # a replay ends with its trace, and uses as much of the drive as that
-            runtime_ms = 0 if replay else config.runtime_ms(conf, study, experiment)
+            runtime_ms = 0 if replay else config.experiment_runtime_ms(conf, study, experiment)
             file_size_bytes = 0 if replay else conf.file_size_bytes
-            asked = study_check.Point(conf.studies[study], experiment, {**point, **part}, settings, runtime_ms)
+            asked = study_check.GridPoint(conf.studies[study], experiment, {**point, **part}, settings, runtime_ms)
             _check_point(conf, study, asked)
             specification: records.Specification = {
                 "protocol": PROTOCOL,
@@ -87,7 +87,7 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
                 specification["replay"] = replay
             if drive_settings:
                 specification["settings"] = drive_settings
-            digest = cells.digest(specification)
+            digest = cells.specification_digest(specification)
             name = f"{tags.readable(point, drive_settings)}-{digest[:8]}"
             known, _, experiments = found.setdefault(name, (digest, specification, []))
             if known != digest:
@@ -99,12 +99,12 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
 
 
 def _measured(
-    conf: config.Config, name: str, entry: kinds.Resolved, file_size_bytes: int, *, is_set: bool
+    conf: config.Config, name: str, entry: kinds.ResolvedEntry, file_size_bytes: int, *, is_set: bool
 ) -> records.DriveSpecification:
     """Return a drive as a specification has it; ``is_set``: whether the cell sets anything on it."""
     about: dict[str, Any] = {key: value for key, value in entry.items() if key not in _ABOUT_A_DRIVE}
     about |= {"name": name, "file_size_bytes": file_size_bytes}
-    if kinds.of(entry).is_preconditioned and conf.precondition != "none":
+    if kinds.kind_of(entry).is_preconditioned and conf.precondition != "none":
         about["precondition"] = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
     if is_set and kinds.is_real(entry) and "tune" in entry:
         about["tune"] = entry["tune"]
@@ -116,7 +116,7 @@ def repetitions(conf: config.Config, study: str) -> int:
     return conf.studies[study].get("repetitions", conf.repetitions)
 
 
-def drives_of(conf: config.Config, study: str, experiment: str) -> list[str]:
+def drives_of_experiment(conf: config.Config, study: str, experiment: str) -> list[str]:
     """Return the drives of the configuration on which an experiment runs.
 
     A drive that any study names is one of a source's, and runs in the experiments that name it; one that none names,
@@ -157,7 +157,7 @@ def _archived(conf: config.Config, study: str, drive: str, entry: kinds.Resolved
     contents, path = entry["contents"], entry["path"]
     held = {cell.name: cell.executions for cell in contents.cells if cell.study == study}
     wanted = repetitions(conf, study)
-    place = f"{drive_entries.FILE}: {drive}: the archive {path}"
+    place = f"{drive_entries.DRIVES_FILE}: {drive}: the archive {path}"
     found = list(_held(conf, study, drive, entry))
     if not any(True for each in conf.studies for _ in _held(conf, each, drive, entry)):
         holds = sorted({f"{cell.study}: {name}" for cell in contents.cells for name in cell.experiments})
@@ -175,7 +175,7 @@ def _archived(conf: config.Config, study: str, drive: str, entry: kinds.Resolved
     yield from found
 
 
-def execution_names(count: int) -> list[str]:
+def repetition_names(count: int) -> list[str]:
     """Return the names of the raw files of a cell, without suffix: ``01`` … ``10``."""
     return [f"{number:02d}" for number in range(1, count + 1)]
 
@@ -190,7 +190,7 @@ def _points(
     """
     content = conf.studies[study]
     for experiment, body in content["experiments"].items():
-        if drive not in drives_of(conf, study, experiment):
+        if drive not in drives_of_experiment(conf, study, experiment):
             continue
         fixed = {**content["fio"], **body.get("fio", {})}
         fixed = {option: FACTORS[option].read(value) for option, value in fixed.items()}
@@ -204,9 +204,9 @@ def _points(
         for combination in itertools.product(*body["vary"].values()):
             written = dict(zip(body["vary"], combination, strict=True))
             varied = {name: FACTORS[name].read(level) for name, level in written.items()}
-            settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTINGS}
+            settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTING_ROLES}
             point = {**fixed, **{name: value for name, value in varied.items() if name not in settings}}
-            own = study_check.own_log(point, conf)
+            own = study_check.user_log(point, conf)
             if own is not None:
                 point |= {"rw": own[1].rw, "bs": own[1].largest_bytes}
             replay = _replay(conf, study, experiment, drive, written) if "replay" in body else None
@@ -229,8 +229,8 @@ def _replay(
     asked = conf.studies[study]["experiments"][experiment]["replay"]
     of_drive = drive if drive in conf.source_drives else str(asked.get("others", drive))
     try:
-        path, phase = (config.filled_in(str(asked[key]), levels, of_drive) for key in ("trace", "phase"))
-    except config.MISNAMED:
+        path, phase = (config.fill_template(str(asked[key]), levels, of_drive) for key in ("trace", "phase"))
+    except config.TEMPLATE_ERRORS:
         names = ", ".join(f"{{{name}}}" for name in (*levels, "drive"))
         place = study_check.place_of_option(conf.root, study, experiment, "replay")
         raise GridError(
@@ -273,9 +273,9 @@ def _part(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -
     return {"size": max(0, room_bytes - offset_bytes) // _MIB * _MIB}
 
 
-def _check_point(conf: config.Config, study: str, point: study_check.Point) -> None:
+def _check_point(conf: config.Config, study: str, point: study_check.GridPoint) -> None:
     """Raise GridError where a point cannot be measured, or has an option without effect."""
-    if problem := study_check.problem_of(point, conf):
+    if problem := study_check.find_problem(point, conf):
         place = study_check.place_of_option(conf.root, study, point.experiment, problem.option)
         raise GridError(f"{place}: {problem.text}")
 
@@ -285,14 +285,14 @@ class _Tags:
 
     def __init__(self) -> None:
         # rw and bs come first, numjobs is always said, the rest follow in alphabetical order where set
-        tagged = {option for option in names(*OPTIONS) if FACTORS[option].tag is not None}
+        tagged = {option for option in factor_names(*OPTION_ROLES) if FACTORS[option].tag is not None}
         first = ["rw", "bs", "iodepth", "numjobs"]
         self._order = [*first, *sorted(tagged - set(first))]
         self._known: dict[tuple[str, Any], str] = {}
 
     def readable(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         """Return such as ``randread-4k-j1``, ``randread-4k-q32-j4-mix70`` or ``randread-4k-j1-dra1``."""
-        asynchronous = point.get("ioengine") in engines.ASYNCHRONOUS
+        asynchronous = point.get("ioengine") in engines.ASYNCHRONOUS_ENGINES
         parts = []
         for option in self._order:
             value = point.get(option, 1 if option == "numjobs" else None)

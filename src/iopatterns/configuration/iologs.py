@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.input_file import whole_number
 from iopatterns.base.messages import printable
-from iopatterns.base.reading import whole_number
-from iopatterns.raw.records import Calls, Options, Specification
+from iopatterns.raw.records import CallTrace, FioOptions, Specification
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ LOG_OPTIONS = ("partitions", "replay", "read_iolog", "stand_in", "trace")
 # A log made for a cell lasts for its runtime on any drive that does no more requests than this one after the other ...
 _REQUESTS_PER_MS = 64
 # ... up to a length that fio reads in no time
-MOST_REQUESTS = 65_536
+MAX_LOG_REQUESTS = 65_536
 # Of a user's own log: more would take longer to read than to replay
 _MOST_BYTES = 64 * 2**20
 _MOST_OWN_REQUESTS = 1_000_000
@@ -48,7 +48,7 @@ class IologError(IoPatternsError):
     exit_status = 2
 
 
-class Request(NamedTuple):
+class LogRequest(NamedTuple):
     """One request of a log; ``time_us`` counts from the first."""
 
     time_us: int
@@ -58,10 +58,10 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Log:
+class IoLog:
     """A user's own log: its requests in order, and the SHA-256 of the file."""
 
-    requests: Sequence[Request]
+    requests: Sequence[LogRequest]
     sha256: str
 
     @property
@@ -84,29 +84,29 @@ class Log:
 
 
 @dataclass(frozen=True)
-class LogOfCalls(Log):
+class SyscallLog(IoLog):
     """What one process of a user's own trace asks of a bare drive; the SHA-256 is that of its requests.
 
-    ``path``, ``only`` and ``process`` say what of which file they are, see `read_calls`.
+    ``path``, ``only`` and ``process`` say what of which file they are, see `read_syscall_trace`.
     """
 
     path: str
     only: str
     process: int
 
-    def planned(self) -> Calls:
+    def planned(self) -> CallTrace:
         """Return what a specification says of it."""
         return {"path": self.path, "only": self.only, "process": self.process, "sha256": self.sha256}
 
 
-def is_replay(options: Options) -> bool:
+def is_replay(options: FioOptions) -> bool:
     """Return whether a cell's requests come from a log."""
     return not options.keys().isdisjoint(LOG_OPTIONS)
 
 
-def requests_of(
-    specification: Specification, own: Log | None, randseed: int, runtime_ms: int
-) -> Sequence[Request] | None:
+def replayed_requests(
+    specification: Specification, own: IoLog | None, randseed: int, runtime_ms: int
+) -> Sequence[LogRequest] | None:
     """Return the requests that one execution of a cell replays, or None where fio makes them itself.
 
     ``own``: the log or trace that the cell names, if it does. Of one with times, what comes after the runtime is left
@@ -124,25 +124,25 @@ def requests_of(
     size_bytes = options.get("size", specification["drive"]["file_size_bytes"])
     blocks = _in_partitions if "partitions" in options else _in_turns
     length_bytes, base_bytes = options["bs"], options.get("offset", 0)
-    count = min(MOST_REQUESTS, _REQUESTS_PER_MS * specification["runtime_ms"])
+    count = min(MAX_LOG_REQUESTS, _REQUESTS_PER_MS * specification["runtime_ms"])
     found = blocks(options, size_bytes // length_bytes, specification["runtime_ms"], random.Random(randseed))
     return [
-        Request(0, action, base_bytes + block * length_bytes, length_bytes)
+        LogRequest(0, action, base_bytes + block * length_bytes, length_bytes)
         for action, block in itertools.islice(found, count)
     ]
 
 
-def _of_stand_in(workload: str) -> Sequence[Request]:
+def _of_stand_in(workload: str) -> Sequence[LogRequest]:
     """Return what the first process of a stand-in reads and writes, its files one after another on the drive."""
     from iopatterns.calls import replaying, stand_ins  # pandas with it, which no other cell needs
 
     with tempfile.TemporaryDirectory(prefix="stand-in-") as folder:
         made = replaying.to_drive_iologs(stand_ins.stand_in(workload), Path(folder), processes=[0])
-        return read(made.logs[0]).requests
+        return load_iolog(made.logs[0]).requests
 
 
 def _in_partitions(
-    options: Options, blocks: int, _runtime_ms: int, _chance: random.Random
+    options: FioOptions, blocks: int, _runtime_ms: int, _chance: random.Random
 ) -> Iterator[tuple[str, int]]:
     """Yield (action, block) without end: sequential in each of as many equal parts as asked for, the parts in turn."""
     parts = options["partitions"]
@@ -152,9 +152,9 @@ def _in_partitions(
             yield options["rw"], part * blocks_a_part + turn % blocks_a_part
 
 
-def _in_turns(options: Options, blocks: int, runtime_ms: int, chance: random.Random) -> Iterator[tuple[str, int]]:
+def _in_turns(options: FioOptions, blocks: int, runtime_ms: int, chance: random.Random) -> Iterator[tuple[str, int]]:
     """Yield (action, block) without end: requests at random, then the same ones again in the same order, and so on."""
-    size = min(MOST_REQUESTS // 2, max(1, runtime_ms // _MS_PER_TURN_REQUEST))
+    size = min(MAX_LOG_REQUESTS // 2, max(1, runtime_ms // _MS_PER_TURN_REQUEST))
     while True:
         # of Python's generator, only random() gives the same sequence in every version
         drawn = [int(chance.random() * blocks) for _ in range(size)]
@@ -163,7 +163,7 @@ def _in_turns(options: Options, blocks: int, runtime_ms: int, chance: random.Ran
                 yield action, block
 
 
-def text(requests: Sequence[Request]) -> str:
+def iolog_text(requests: Sequence[LogRequest]) -> str:
     """Return a log of version 3, which gives fio the time of each request in microseconds."""
     end_us = requests[-1].time_us if requests else 0
     # fio takes 0 for no time at all (delay_since_ttime in its iolog.c), and would not wait for the second request
@@ -175,12 +175,12 @@ def text(requests: Sequence[Request]) -> str:
     return "\n".join([*lines, f"{start_us + end_us} {_NAME} close\n"])
 
 
-def moved(requests: Sequence[Request]) -> int:
+def count_transfers(requests: Sequence[LogRequest]) -> int:
     """Return how many of the requests read or write."""
     return sum(request.action in _MOVING for request in requests)
 
 
-def read_calls(root: Path, path: str, only: str = "*", process: int | None = None) -> LogOfCalls:
+def read_syscall_trace(root: Path, path: str, only: str = "*", process: int | None = None) -> SyscallLog:
     """Return what one process in a trace of calls reads and writes, its files one after another on a bare drive.
 
     ``path``: a file below ``root`` of any form that `calls.open_trace` reads. ``only``: a pattern of the names of the
@@ -198,19 +198,19 @@ def read_calls(root: Path, path: str, only: str = "*", process: int | None = Non
         with tempfile.TemporaryDirectory(prefix="calls-") as folder:
             made = replaying.to_drive_iologs(alone, Path(folder), processes=[number])
             log = files.read_text_bounded(made.logs[number], _MOST_BYTES)
-            requests = read(made.logs[number]).requests
+            requests = load_iolog(made.logs[number]).requests
     except CallsError as error:
         raise IologError(str(error)) from None
-    return LogOfCalls(requests, hashlib.sha256(log.encode()).hexdigest(), path, only, number)
+    return SyscallLog(requests, hashlib.sha256(log.encode()).hexdigest(), path, only, number)
 
 
 def _of_process(trace: "Trace", shown: str, only: str, process: int | None) -> "pd.DataFrame":
     """Return the calls of one process that are replayed, in the order in which it made them."""
     import pandas as pd
 
-    from iopatterns.calls.form import KINDS
+    from iopatterns.calls.form import CALL_KINDS
 
-    replayed = [call for call, kind in KINDS.items() if kind in {"read", "write", "sync"}]
+    replayed = [call for call, kind in CALL_KINDS.items() if kind in {"read", "write", "sync"}]
     kept, count = [], 0
     there: set[int] = set()
     for piece in trace.pieces():
@@ -235,7 +235,7 @@ def _of_process(trace: "Trace", shown: str, only: str, process: int | None) -> "
     return calls[calls["process"] == process].reset_index(drop=True)
 
 
-def read(path: Path) -> Log:
+def load_iolog(path: Path) -> IoLog:
     """Return a log that fio or a user wrote, of version 2 or 3. Raises IologError with the line that is wrong."""
     shown = printable(path)
     try:
@@ -250,7 +250,7 @@ def read(path: Path) -> Log:
     if head not in versions:
         raise IologError(f"{shown}: line 1: the first line of a log must be one of: {', '.join(versions)}")
     timed = versions[head] == 3
-    requests: list[Request] = []
+    requests: list[LogRequest] = []
     names = set()
     for number, line in enumerate(lines, start=2):
         if not line.strip():
@@ -266,7 +266,7 @@ def read(path: Path) -> Log:
         names.add(name)
         if request is not None:
             requests.append(request)
-    if not moved(requests):
+    if not count_transfers(requests):
         raise IologError(f"{shown}: holds no request that reads or writes")
     if len(names) > 1:
         some = ", ".join(map(printable, sorted(names)[:3]))
@@ -276,7 +276,7 @@ def read(path: Path) -> Log:
         )
     start_us = requests[0].time_us
     requests = [request._replace(time_us=request.time_us - start_us) for request in requests]
-    return Log(requests, hashlib.sha256(content.encode()).hexdigest())
+    return IoLog(requests, hashlib.sha256(content.encode()).hexdigest())
 
 
 def _words(line: str) -> list[str]:
@@ -289,7 +289,7 @@ def _words(line: str) -> list[str]:
     return words
 
 
-def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, Request | None]:
+def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, LogRequest | None]:
     """Return what a line is about: the file's name, and the request if it is one. Raises ValueError."""
     form = ("TIME " if timed else "") + "FILE ACTION [OFFSET LENGTH]"
     time_us = whole_number(words[0], "the time") if timed else 0
@@ -306,8 +306,8 @@ def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, Request | None]:
     if len(rest) == 2:
         if action in _MOVING:
             raise ValueError(f"a line is {form}")
-        return name, Request(time_us, action, 0, 0)
+        return name, LogRequest(time_us, action, 0, 0)
     offset_bytes, length_bytes = whole_number(rest[2], "the offset"), whole_number(rest[3], "the length")
     if action in _MOVING and not length_bytes:
         raise ValueError("a request of 0 bytes")
-    return name, Request(time_us, action, offset_bytes, length_bytes)
+    return name, LogRequest(time_us, action, offset_bytes, length_bytes)

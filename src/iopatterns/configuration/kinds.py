@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from iopatterns.raw.archive import Contents
 
-# ---- Entries of config/drives.yaml, by kind; further down `Resolved`, which is what `config.load` makes of them
+# ---- Entries of config/drives.yaml, by kind; further down `ResolvedEntry`, which is what `config.load` makes of them
 
 
 class _Described(TypedDict):
@@ -63,7 +63,7 @@ class ArchiveEntry(_Described):
     path: str
 
 
-Entry = TwinEntry | FileEntry | BlockEntry | ArchiveEntry
+DriveEntry = TwinEntry | FileEntry | BlockEntry | ArchiveEntry
 
 
 class ResolvedTwin(TwinEntry):
@@ -81,13 +81,13 @@ class ResolvedArchive(ArchiveEntry):
     contents: "Contents"
 
 
-Resolved = ResolvedTwin | FileEntry | BlockEntry | ResolvedArchive
+ResolvedEntry = ResolvedTwin | FileEntry | BlockEntry | ResolvedArchive
 
 # ---- The table
 
 
 @dataclass(frozen=True)
-class Kind:
+class DriveKind:
     """One kind of drive.
 
     ``entry`` is what config/drives.yaml says of such a drive, ``hint`` what it is, in the words of a message.
@@ -122,61 +122,63 @@ class Kind:
         return frozenset(self.entry.__annotations__)
 
 
-KINDS: Mapping[str, Kind] = {
+DRIVE_KINDS: Mapping[str, DriveKind] = {
     kind.name: kind
     for kind in (
-        Kind("twin", TwinEntry, "a simulated drive", is_simulated=True),
-        Kind("file", FileEntry, "a file on a mounted disk, made by this package", is_filled=True),
-        Kind("block", BlockEntry, "a whole disk", is_whole_disk=True, is_preconditioned=True),
-        Kind("archive", ArchiveEntry, "a drive measured elsewhere, packed with `iopatterns archive`", is_archived=True),
+        DriveKind("twin", TwinEntry, "a simulated drive", is_simulated=True),
+        DriveKind("file", FileEntry, "a file on a mounted disk, made by this package", is_filled=True),
+        DriveKind("block", BlockEntry, "a whole disk", is_whole_disk=True, is_preconditioned=True),
+        DriveKind(
+            "archive", ArchiveEntry, "a drive measured elsewhere, packed with `iopatterns archive`", is_archived=True
+        ),
     )
 }
 
 # Those of drives that are simulated, and of whole disks, by name. Raw files may come from elsewhere: what they call a
 # kind need not be one.
-SIMULATED = tuple(name for name, kind in KINDS.items() if kind.is_simulated)
-WHOLE_DISKS = tuple(name for name, kind in KINDS.items() if kind.is_whole_disk)
+SIMULATED_KINDS = tuple(name for name, kind in DRIVE_KINDS.items() if kind.is_simulated)
+WHOLE_DISK_KINDS = tuple(name for name, kind in DRIVE_KINDS.items() if kind.is_whole_disk)
 
 
-def definitions() -> dict[str, Any]:
+def kind_definitions() -> dict[str, Any]:
     """Return what the schema of config/drives.yaml has under its ``$defs``: ``kind``, one of their names."""
-    *first, last = (f"{name} ({kind.hint})" for name, kind in KINDS.items())
-    return {"kind": {"enum": list(KINDS), "x-hint": f"{', '.join(first)} or {last}"}}
+    *first, last = (f"{name} ({kind.hint})" for name, kind in DRIVE_KINDS.items())
+    return {"kind": {"enum": list(DRIVE_KINDS), "x-hint": f"{', '.join(first)} or {last}"}}
 
 
-def with_key(key: str) -> Kind:
+def kind_with_key(key: str) -> DriveKind:
     """Return the first kind whose entries may have a key that others may not."""
-    return next(kind for kind in KINDS.values() if key in kind.allowed)
+    return next(kind for kind in DRIVE_KINDS.values() if key in kind.allowed)
 
 
-def of(entry: Entry) -> Kind:
+def kind_of(entry: DriveEntry) -> DriveKind:
     """Return the kind of a drive by its entry."""
-    return KINDS[entry["kind"]]
+    return DRIVE_KINDS[entry["kind"]]
 
 
 # ---- What an entry is, in a form that the type checker understands; what is resolved stays so
 
 
-def is_simulated(entry: Entry) -> "TypeIs[TwinEntry]":
+def is_simulated(entry: DriveEntry) -> "TypeIs[TwinEntry]":
     """Return whether a drive is simulated."""
-    return of(entry).is_simulated
+    return kind_of(entry).is_simulated
 
 
-def is_archived(entry: Entry) -> "TypeIs[ArchiveEntry]":
+def is_archived(entry: DriveEntry) -> "TypeIs[ArchiveEntry]":
     """Return whether a drive was measured elsewhere."""
-    return of(entry).is_archived
+    return kind_of(entry).is_archived
 
 
-def is_real(entry: Entry) -> "TypeIs[FileEntry | BlockEntry]":
+def is_real(entry: DriveEntry) -> "TypeIs[FileEntry | BlockEntry]":
     """Return whether a drive is one of this machine."""
-    return of(entry).is_real
+    return kind_of(entry).is_real
 
 
-def is_whole_disk(entry: Entry) -> "TypeIs[BlockEntry]":
+def is_whole_disk(entry: DriveEntry) -> "TypeIs[BlockEntry]":
     """Return whether a drive is a whole disk of this machine."""
-    return of(entry).is_whole_disk
+    return kind_of(entry).is_whole_disk
 
 
-def host_of(entry: Entry) -> str:
+def host_of(entry: DriveEntry) -> str:
     """Return the name of the host that has a drive, nothing where its entry names none."""
     return entry.get("host", "") if is_real(entry) else ""

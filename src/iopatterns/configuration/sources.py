@@ -29,7 +29,7 @@ VALUE_COLUMNS = (
     "quote",
 )
 DRIVE_COLUMNS = ("table", "drive", "drive_key")
-PUBLISHED = "data/published"
+PUBLISHED_FOLDER = "data/published"
 _MOST_BYTES = 16 * 2**20
 # A file of claims that has more than this beside comments has claims; their schema is for the rule that judges them
 _SHORT_CLAIMS = 1_000
@@ -39,7 +39,9 @@ class PublishedError(IoPatternsError):
     """A file of published values is missing or wrong; the message names the file and the line."""
 
 
-def read_table(path: Path, columns: tuple[str, ...], *, more: bool = False) -> list[tuple[int, dict[str, str]]]:
+def read_published_table(
+    path: Path, columns: tuple[str, ...], *, more: bool = False
+) -> list[tuple[int, dict[str, str]]]:
     """Return (line number, row) for each row of a published CSV file, its head checked: ``more`` columns may follow.
 
     Raises PublishedError.
@@ -66,10 +68,10 @@ def read_table(path: Path, columns: tuple[str, ...], *, more: bool = False) -> l
 
 def has_published(root: Path, study: str) -> bool:
     """Return whether a study's source published anything: its folder is there. All files in it are needed then."""
-    return (root / PUBLISHED / study).exists()
+    return (root / PUBLISHED_FOLDER / study).exists()
 
 
-def problems(root: Path, paths: Iterable[str]) -> list[str]:
+def file_problems(root: Path, paths: Iterable[str]) -> list[str]:
     """Return a line for each of the files below ``root`` that is missing, unreadable or empty, with what to do."""
     found = {path: _problem(root, path) for path in sorted(set(paths))}
     return [f"{printable(path)}: {problem}" for path, problem in found.items() if problem]
@@ -94,9 +96,9 @@ def _contents(root: Path, path: str) -> Iterator[str]:
     """Yield what a file lacks that is there, where a glance at it shows that."""
     match Path(path).name, Path(path).suffix:
         case "values.csv", _:
-            read_table(root / path, VALUE_COLUMNS)
+            read_published_table(root / path, VALUE_COLUMNS)
         case "drives.csv", _:
-            read_table(root / path, DRIVE_COLUMNS, more=True)
+            read_published_table(root / path, DRIVE_COLUMNS, more=True)
         case "claims.yaml", _:
             text = files.read_bounded(root / path, _MOST_BYTES).decode()
             said = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)

@@ -33,7 +33,7 @@ _WHOLE_SECTORS = ("bs", "size", "offset", "offset_increment", "blockalign", "ski
 _MOST_NOTEBOOK_BYTES = 64 * 2**20
 
 
-class Problem(NamedTuple):
+class GridProblem(NamedTuple):
     """A mistake in a grid: the option or key that has it, and what is wrong and what to do."""
 
     option: str
@@ -41,13 +41,13 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Point:
-    """One combination of levels on one drive, as `problem_of` judges it; ``options`` are fio's, in canonical units."""
+class GridPoint:
+    """One combination of levels on one drive, as `find_problem` judges it; ``options`` are fio's, in canonical units."""
 
-    study: config.Study
+    study: config.StudyConfig
     experiment: str
     options: Mapping[str, Any]
-    drive: kinds.Resolved
+    drive: kinds.ResolvedEntry
     runtime_ms: int
 
     @property
@@ -59,12 +59,12 @@ class Point:
 # ---- Places in a study's file
 
 
-def place(root: Path, study: str, path: tuple[str | int, ...]) -> str:
+def grid_place(root: Path, study: str, path: tuple[str | int, ...]) -> str:
     """Return ``config/studies/x.yaml:12`` for the node at ``path``; without the line where the file cannot be read."""
     file = study_files.GRID.format(study=study)
     try:
-        text = files.read_text_bounded(root / file, yaml_files.MOST_BYTES)
-        yaml_files.parse(text)  # bounds what `line_of` composes
+        text = files.read_text_bounded(root / file, yaml_files.MAX_YAML_BYTES)
+        yaml_files.parse_yaml(text)  # bounds what `line_of` composes
     except (OSError, files.UnreadableError, yaml_files.YamlError):
         return file
     return f"{file}:{yaml_files.line_of(text, path)}"
@@ -93,83 +93,83 @@ def place_of_option(root: Path, study: str, experiment: str, option: str) -> str
                 break
     except (yaml_schema.ConfigError, LookupError, TypeError, AttributeError):
         pass  # the experiment is not of the file as it is now
-    return f"{place(root, study, path)}: experiments.{experiment}"
+    return f"{grid_place(root, study, path)}: experiments.{experiment}"
 
 
 # ---- Points
 
 
-def problem_of(point: Point, conf: config.Config) -> Problem | None:
+def find_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
     """Return the first reason for which a point cannot be measured or has an option without effect; else None."""
     for option in ("rw", "bs"):
         if option not in point.options:
-            return Problem(option, f"no '{option}'. Add it under vary, or to the fio options.")
+            return GridProblem(option, f"no '{option}'. Add it under vary, or to the fio options.")
     checks = (_of_depth, _of_engine, _of_sectors, _of_place, _of_pauses, _of_order, _of_log)
     return next(filter(None, (check(point, conf) for check in checks)), None)
 
 
-def _of_depth(point: Point, _: config.Config) -> Problem | None:
+def _of_depth(point: GridPoint, _: config.Config) -> GridProblem | None:
     """Return why a point's ``iodepth`` has no effect.
 
     A study whose source has such a command declares it with ``iodepth_has_no_effect``. A depth that is varied is
     refused all the same: its levels would be measured and drawn as a flat curve.
     """
-    engine, depth = point.options.get("ioengine", engines.DEFAULT), point.options.get("iodepth", 1)
-    if depth <= 1 or point.replays or engine in engines.ASYNCHRONOUS:
+    engine, depth = point.options.get("ioengine", engines.DEFAULT_ENGINE), point.options.get("iodepth", 1)
+    if depth <= 1 or point.replays or engine in engines.ASYNCHRONOUS_ENGINES:
         return None
     text = (
         f"iodepth {depth} has no effect: with the synchronous ioengine {engine} a job has one request outstanding. Use"
         " ioengine libaio, or vary numjobs"
     )
     if "iodepth" in point.study["experiments"][point.experiment]["vary"]:
-        return Problem("iodepth", f"{text}.")
+        return GridProblem("iodepth", f"{text}.")
     if point.study.get("iodepth_has_no_effect"):
         return None
     keep = "to keep the number of a source's command, add `iodepth_has_no_effect: true` to the study"
-    return Problem("iodepth", f"{text}; {keep}.")
+    return GridProblem("iodepth", f"{text}; {keep}.")
 
 
-def _of_engine(point: Point, conf: config.Config) -> Problem | None:
+def _of_engine(point: GridPoint, conf: config.Config) -> GridProblem | None:
     """Return why a simulated drive cannot receive the requests of an engine."""
-    engine = point.options.get("ioengine", engines.DEFAULT)
-    if point.replays or not kinds.is_simulated(point.drive) or engine in engines.SIMULATED:
+    engine = point.options.get("ioengine", engines.DEFAULT_ENGINE)
+    if point.replays or not kinds.is_simulated(point.drive) or engine in engines.SIMULATED_ENGINES:
         return None
     name = next(name for name, entry in conf.drives.items() if entry is point.drive)
-    return Problem(
+    return GridProblem(
         "ioengine",
         f"a simulated drive does not support ioengine {engine}, and '{name}' is one. Use"
-        f" {', '.join(engines.SIMULATED[:-1])} or {engines.SIMULATED[-1]}.",
+        f" {', '.join(engines.SIMULATED_ENGINES[:-1])} or {engines.SIMULATED_ENGINES[-1]}.",
     )
 
 
-def _of_sectors(point: Point, conf: config.Config) -> Problem | None:
+def _of_sectors(point: GridPoint, conf: config.Config) -> GridProblem | None:
     """Return which size is no multiple of a sector, where no page cache is between fio and the drive."""
     if point.replays or not (point.options.get("direct") or kinds.is_simulated(point.drive)):
         return None
     # a log's largest request is its own, whole sectors or not
-    wanted = _WHOLE_SECTORS[1:] if own_log(point.options, conf) else _WHOLE_SECTORS
+    wanted = _WHOLE_SECTORS[1:] if user_log(point.options, conf) else _WHOLE_SECTORS
     for option in wanted:
         size = point.options.get(option, 0)
         if size % SECTOR_BYTES:
             lower = size // SECTOR_BYTES * SECTOR_BYTES
             near = f"{lower} or {lower + SECTOR_BYTES}" if lower else str(SECTOR_BYTES)
-            return Problem(option, f"{option} {size} is no multiple of a sector, {SECTOR_BYTES} bytes. Use {near}.")
+            return GridProblem(option, f"{option} {size} is no multiple of a sector, {SECTOR_BYTES} bytes. Use {near}.")
     return None
 
 
-def _of_place(point: Point, conf: config.Config) -> Problem | None:
+def _of_place(point: GridPoint, conf: config.Config) -> GridProblem | None:
     """Return what is wrong with the part of the file that a workload uses."""
     options = point.options
     size_bytes, file_text = options.get("size", conf.file_size_bytes), units.format_size(conf.file_size_bytes)
     if size_bytes > conf.file_size_bytes:
-        return Problem(
+        return GridProblem(
             "size",
             f"size {units.format_size(size_bytes)} is larger than the file ({config.CONFIG_FILE}: file_size:"
             f" {file_text}). Take a smaller size or a larger file.",
         )
-    if options["bs"] > size_bytes and own_log(options, conf) is None:
+    if options["bs"] > size_bytes and user_log(options, conf) is None:
         whole = "the part used of the file" if "size" in options else "the file"
-        return Problem(
+        return GridProblem(
             "bs",
             f"bs {units.format_size(options['bs'])} is larger than {whole} ({config.CONFIG_FILE}: file_size)."
             " Take a smaller block or a larger file.",
@@ -178,8 +178,8 @@ def _of_place(point: Point, conf: config.Config) -> Problem | None:
     if "size" in options and last_bytes + size_bytes > conf.file_size_bytes:
         if "offset_increment" in options:
             jobs = options.get("numjobs", 1)
-            return Problem("numjobs", f"{jobs} jobs need as many regions. Raise regions, or lower numjobs.")
-        return Problem(
+            return GridProblem("numjobs", f"{jobs} jobs need as many regions. Raise regions, or lower numjobs.")
+        return GridProblem(
             "size",
             f"size {units.format_size(size_bytes)} from offset {units.format_size(last_bytes)} on is more than the file"
             f" ({file_text}) has. Take a smaller size, or leave it out: then what lies behind the offset is used.",
@@ -187,41 +187,41 @@ def _of_place(point: Point, conf: config.Config) -> Problem | None:
     return None
 
 
-def _of_pauses(point: Point, _: config.Config) -> Problem | None:
+def _of_pauses(point: GridPoint, _: config.Config) -> GridProblem | None:
     """Return what is wrong with a workload's pauses."""
     options = point.options
     if "thinktime" in options and options["thinktime"] >= point.runtime_ms * 1000:
-        return Problem(
+        return GridProblem(
             "thinktime",
             f"thinktime {options['thinktime']} us is no shorter than an execution ({config.CONFIG_FILE}: runtime:"
             f" {point.runtime_ms} ms). Take a shorter pause, or a longer runtime.",
         )
     if "thinktime_blocks" in options and "thinktime" not in options:
-        return Problem(
+        return GridProblem(
             "thinktime_blocks",
             "thinktime_blocks is the number of requests between pauses: add thinktime, or leave it out.",
         )
     return None
 
 
-def _of_order(point: Point, conf: config.Config) -> Problem | None:
+def _of_order(point: GridPoint, conf: config.Config) -> GridProblem | None:
     """Return what is wrong with the order of a workload's requests."""
     options, rw = point.options, point.options["rw"]
     for option in ("skip", "partitions"):
         if option in options and rw not in {"read", "write"}:
-            return Problem(option, f"{option} is for sequential requests: rw read or write, not {rw}.")
+            return GridProblem(option, f"{option} is for sequential requests: rw read or write, not {rw}.")
     if "skip" in options and abs(options["skip"]) + options["bs"] > options.get("size", conf.file_size_bytes):
         skip = units.format_size(options["skip"])
-        return Problem("skip", f"skip {skip} leads out of the part used of the file. Take a smaller one.")
+        return GridProblem("skip", f"skip {skip} leads out of the part used of the file. Take a smaller one.")
     for option in ("blockalign", "percentage_random", "random_distribution"):
         if option in options and not rw.startswith("rand"):
-            return Problem(
+            return GridProblem(
                 option, f"{option} is for random requests: rw {rw} has none. Use randread, randwrite or randrw."
             )
     return None
 
 
-def _of_log(point: Point, conf: config.Config) -> Problem | None:
+def _of_log(point: GridPoint, conf: config.Config) -> GridProblem | None:
     """Return what is wrong with a workload that is replayed from a log."""
     options = point.options
     logs = [option for option in iologs.LOG_OPTIONS if option in options]
@@ -231,7 +231,7 @@ def _of_log(point: Point, conf: config.Config) -> Problem | None:
     places = ("offset", "size") if {"read_iolog", "stand_in", "trace"} & set(options) else ()
     others = [option for option in (*_OF_FIOS_OWN_ORDER, *places) if option in options] + logs[1:]
     file_size = f"the file ({config.CONFIG_FILE}: file_size)"
-    own = own_log(options, conf)
+    own = user_log(options, conf)
     if others:
         text = f"{log} and {others[0]} do not go together: a log says which requests are made. Leave one out."
     elif options.get("numjobs", 1) > 1:
@@ -251,7 +251,7 @@ def _of_log(point: Point, conf: config.Config) -> Problem | None:
         )
     else:
         return None
-    return Problem(log, text)
+    return GridProblem(log, text)
 
 
 def _rw_of(replay: str) -> str:
@@ -263,7 +263,7 @@ def _part_bytes(options: Mapping[str, Any], conf: config.Config) -> int:
     return int(options.get("size", conf.file_size_bytes) // options["partitions"])
 
 
-def own_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iologs.Log] | None:
+def user_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iologs.IoLog] | None:
     """Return the log or trace of the user's own that a workload replays, after what messages call it; else None."""
     if "read_iolog" in options:
         return options["read_iolog"], conf.iologs[options["read_iolog"]]
@@ -294,7 +294,7 @@ class _Code(NamedTuple):
         return name in self.texts or any(pattern.fullmatch(name) for pattern in self.patterns)
 
 
-def problems_of_outputs(conf: config.Config, study: str) -> Iterator[str]:
+def output_problems(conf: config.Config, study: str) -> Iterator[str]:
     """Yield a line for each table and figure that a grid names and its notebook does not write.
 
     A notebook is not executed for this. A name counts as written where a text constant of the notebook, or of the code
@@ -316,8 +316,8 @@ def problems_of_outputs(conf: config.Config, study: str) -> Iterator[str]:
                 if name in looped or code.may_write(name):
                     continue
                 one = kind.removesuffix("s")
-                near = yaml_schema.nearest(name, {*content["experiments"], *filter(_is_output_name, code.texts)})
-                where, key = place(conf.root, study, (*path, kind, index)), ".".join(map(str, (*path, kind)))
+                near = yaml_schema.did_you_mean(name, {*content["experiments"], *filter(_is_output_name, code.texts)})
+                where, key = grid_place(conf.root, study, (*path, kind, index)), ".".join(map(str, (*path, kind)))
                 yield (
                     f"{where}: {key}: {notebook} writes no {one} '{name}'.{near}"
                     f" Write it there with outputs.{one}(…, '{name}'), or remove the name here."
@@ -328,7 +328,7 @@ def _is_output_name(text: str) -> bool:
     return re.fullmatch(r"[a-z0-9][a-z0-9_-]*", text) is not None
 
 
-def _loop_values(conf: config.Config, content: config.Study) -> Iterator[str]:
+def _loop_values(conf: config.Config, content: config.StudyConfig) -> Iterator[str]:
     """Yield what a notebook may loop over: experiments, drives, factors and levels."""
     yield from content["experiments"]
     yield from conf.drives
@@ -345,7 +345,7 @@ def _code_of(root: Path, study: str) -> _Code | None:
         sources = ["".join(source) for source in cells]
         beside = root / study_files.CODE.format(study=study)
         if beside.exists():
-            sources.append(files.read_text_bounded(beside, yaml_files.MOST_BYTES))
+            sources.append(files.read_text_bounded(beside, yaml_files.MAX_YAML_BYTES))
         without_magics = [re.sub(r"^(\s*)[%!?].*$", r"\1pass", source, flags=re.MULTILINE) for source in sources]
         nodes = [node for source in without_magics for node in ast.walk(ast.parse(source))]
     except (OSError, files.UnreadableError, ValueError, RecursionError, LookupError, TypeError, SyntaxError):

@@ -16,13 +16,24 @@ ABLATION = "data/ablation/{study}.yaml"
 MANIFESTS = "data/manifests/*/{study}.sha256"  # one for each version of fio
 # Folders. PUBLISHED holds values.csv, drives.csv, claims.yaml and expectations.yaml; TESTS holds the recorded
 # measurement (recorded.parquet, recorded.tuning.json) and the tests of the study.
-PUBLISHED = "data/published/{study}"
-TRACES = "data/traces/{study}"
-WORKLOADS = "data/workloads/{study}"
-TESTS = "tests/studies/{study}"
+PUBLISHED_PLACE = "data/published/{study}"
+TRACES_PLACE = "data/traces/{study}"
+WORKLOADS_PLACE = "data/workloads/{study}"
+TESTS_PLACE = "tests/studies/{study}"
 
-FOLDERS = (PUBLISHED, TRACES, WORKLOADS, TESTS)
-PLACES = (GRID, PUBLISHED, NOTEBOOK, CODE, SECTION, TRACES, WORKLOADS, TESTS, ABLATION, MANIFESTS)
+FOLDERS = (PUBLISHED_PLACE, TRACES_PLACE, WORKLOADS_PLACE, TESTS_PLACE)
+PLACES = (
+    GRID,
+    PUBLISHED_PLACE,
+    NOTEBOOK,
+    CODE,
+    SECTION,
+    TRACES_PLACE,
+    WORKLOADS_PLACE,
+    TESTS_PLACE,
+    ABLATION,
+    MANIFESTS,
+)
 
 _NAME = re.compile("[a-z0-9][a-z0-9_-]*")
 
@@ -32,32 +43,32 @@ def is_study_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def studies(root: Path) -> list[str]:
+def study_names(root: Path) -> list[str]:
     """Return the names of all studies below ``root``, configured or not."""
     return sorted(path.stem for path in root.glob(GRID.format(study="*")))
 
 
-def places_of(root: Path, study: str) -> Iterator[Path]:
+def existing_places(root: Path, study: str) -> Iterator[Path]:
     """Yield the files, folders and links at the places of a study, relative to ``root``, in the order of `PLACES`."""
     for place in PLACES:
         for path in sorted(root.glob(place.format(study=study))):
             yield path.relative_to(root)
 
 
-def files_of(root: Path, study: str) -> list[Path]:
+def files_of_study(root: Path, study: str) -> list[Path]:
     """Return the files of a study below ``root``, relative to it, in the order of `PLACES`.
 
     Links are files of a study, too; their targets are not. Hidden files and compiled Python are not.
     """
     found: list[Path] = []
-    for place in places_of(root, study):
+    for place in existing_places(root, study):
         path = root / place
         inside = sorted(path.rglob("*")) if path.is_dir() and not path.is_symlink() else [path]
         found += [each.relative_to(root) for each in inside if each.is_symlink() or each.is_file()]
     return [path for path in found if not any(part == "__pycache__" or part[0] == "." for part in path.parts)]
 
 
-def is_file_of(path: str, study: str) -> bool:
+def belongs_to_study(path: str, study: str) -> bool:
     """Return whether a path, relative to the project, is a place of a study's file or below one of its folders."""
     for place in PLACES:
         pattern = re.escape(place.format(study=study)).replace(r"\*", "[^/]+")

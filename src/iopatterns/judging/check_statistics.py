@@ -21,21 +21,21 @@ import pandas as pd
 
 from iopatterns.analysis import quantities
 from iopatterns.analysis.statistics import (
-    Floats,
+    FloatArray,
     Interval,
     difference_interval,
     function_interval,
-    interval,
+    mean_interval,
     product_interval,
 )
 from iopatterns.analysis.tables import block_label
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.yaml_schema import nearest
+from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.configuration import factors
 from iopatterns.judging.formulas import Formula, FormulaError
 from iopatterns.raw.tuning_steps import TuningRecords
 
-ALL = "all"
+ALL_LEVELS = "all"
 # Keys of a selection that are no factors: its quantity, and its experiment if that is not the experiment of the check
 _NO_FACTORS = frozenset({"of", "experiment"})
 
@@ -57,7 +57,7 @@ class Selection:
 
     Attributes:
         written: The selection as claims.yaml has it: levels by factor, and optionally ``of`` and ``experiment``.
-        of: The name of the quantity, see `quantities.get`.
+        of: The name of the quantity, see `quantities.get_quantity`.
     """
 
     written: Levels
@@ -98,7 +98,7 @@ class Selection:
                 Selection({**one, **others}, self.of),
             )
 
-    def values(self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels) -> Floats:
+    def values(self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels) -> FloatArray:
         """Return the quantity in the selected repetitions, without missing values.
 
         Args:
@@ -108,7 +108,7 @@ class Selection:
         """
         if "experiment" in self.written:
             rows = executions.of_experiment(self.written["experiment"])
-        return rows.values(quantities.get(self.of).column, {**levels, **self.levels})
+        return rows.values(quantities.get_quantity(self.of).column, {**levels, **self.levels})
 
     def describe(self) -> str:
         """Return the levels as text."""
@@ -131,19 +131,19 @@ class CachedExecutions:
         self.table = table
         self._of_experiments: dict[str, CachedExecutions] = {}
         self._at_levels: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
-        self._columns: dict[str, Floats] = {}
+        self._columns: dict[str, FloatArray] = {}
 
     def of_experiment(self, experiment: str) -> CachedExecutions:
         """Return the repetitions of one experiment."""
         if experiment not in self._of_experiments:
-            self._of_experiments[experiment] = CachedExecutions(quantities.of_experiment(self.table, experiment))
+            self._of_experiments[experiment] = CachedExecutions(quantities.select_experiments(self.table, experiment))
         return self._of_experiments[experiment]
 
     def select(self, levels: Levels) -> pd.DataFrame:
         """Return the rows at some levels, such as ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``."""
         return self.table[self._at(levels)]
 
-    def values(self, column: str, levels: Levels) -> Floats:
+    def values(self, column: str, levels: Levels) -> FloatArray:
         """Return a column at some levels without missing values; an empty array if there is no such column."""
         if column not in self.table:
             return np.empty(0)
@@ -160,8 +160,8 @@ class CachedExecutions:
         return sorted(self.table[column][self._at(levels)].dropna().unique().tolist())
 
     def levels_in(self, factor: str, level: Any) -> list[Any]:
-        """Return the levels that ``level`` stands for: one level, those of a list, or for `ALL` those measured."""
-        return self.measured_levels(factor) if level == ALL else listed_levels(level)
+        """Return the levels that ``level`` stands for: one level, those of a list, or for `ALL_LEVELS` those measured."""
+        return self.measured_levels(factor) if level == ALL_LEVELS else listed_levels(level)
 
     def _at(self, levels: Levels) -> npt.NDArray[np.bool_]:
         """Return for each row whether it has all levels; False if a factor has no column."""
@@ -169,7 +169,7 @@ class CachedExecutions:
         for name, level in levels.items():
             key = (name, repr(level))
             if key not in self._at_levels:
-                self._at_levels[key] = self._at_level(factors.get(name), level)
+                self._at_levels[key] = self._at_level(factors.find_factor(name), level)
             found &= self._at_levels[key]
         return found
 
@@ -209,7 +209,7 @@ class Estimate:
         interval: Returns the confidence interval of the number. Raises ZeroDivisionError or StatisticsError.
     """
 
-    groups: Sequence[Floats]
+    groups: Sequence[FloatArray]
     value: Callable[[], float]
     interval: Callable[[IntervalMethod], Interval]
 
@@ -221,11 +221,11 @@ class ObservedOutcome:
     outcome: str
 
 
-def _mean(group: Floats) -> float:
+def _mean(group: FloatArray) -> float:
     return float(group.mean())
 
 
-def _quotient_of_products(above: Sequence[Floats], below: Sequence[Floats]) -> Estimate:
+def _quotient_of_products(above: Sequence[FloatArray], below: Sequence[FloatArray]) -> Estimate:
     """Return the product of the means ``above`` divided by the product of the means ``below``."""
     return Estimate(
         [*above, *below],
@@ -288,12 +288,12 @@ class Statistic(ABC):
     @property
     def is_of_counters(self) -> bool:
         """Whether the statistic is computed from counters of a twin (simulated drive), which a real drive lacks."""
-        return any(quantities.get(selection.of).is_counted for selection in self.selections)
+        return any(quantities.get_quantity(selection.of).is_counted for selection in self.selections)
 
     @property
     def quantity(self) -> quantities.Quantity | None:
         """The quantity in whose unit the statistic is; None if the statistic has no unit."""
-        return quantities.get(self.selections[0].of) if self.has_unit else None
+        return quantities.get_quantity(self.selections[0].of) if self.has_unit else None
 
     @property
     def unit(self) -> str:
@@ -352,7 +352,7 @@ class Statistic(ABC):
             groups = [selection.values(executions, rows, levels) for selection in (one, *others)]
             yield _label({**levels, **varied}), self._estimate(groups)
 
-    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+    def _estimate(self, groups: Sequence[FloatArray]) -> Estimate:
         """Return the estimate from the measured values of each selection."""
         raise NotImplementedError
 
@@ -375,9 +375,9 @@ class Mean(Statistic):
         mean, (text,) = self._describe_means()
         return f"{mean}, {text}"
 
-    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+    def _estimate(self, groups: Sequence[FloatArray]) -> Estimate:
         (group,) = groups
-        return Estimate(groups, lambda: _mean(group), lambda method: interval(group, *method))
+        return Estimate(groups, lambda: _mean(group), lambda method: mean_interval(group, *method))
 
 
 class Difference(Statistic):
@@ -392,7 +392,7 @@ class Difference(Statistic):
         mean, (text, to) = self._describe_means()
         return f"{mean}, {text} − {to}"
 
-    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+    def _estimate(self, groups: Sequence[FloatArray]) -> Estimate:
         first, second = groups
         return Estimate(
             groups,
@@ -413,7 +413,7 @@ class Ratio(Statistic):
         ratio = f"{text} / {to}"
         return f"{mean}, ({ratio}) / ({over[0]} / {over[1]})" if over else f"{mean}, {ratio}"
 
-    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+    def _estimate(self, groups: Sequence[FloatArray]) -> Estimate:
         above, below, *over = groups
         # (a / b) / (c / d) is a · d / (b · c)
         return _quotient_of_products([above, *over[1:]], [below, *over[:1]])
@@ -431,7 +431,7 @@ class Growth(Statistic):
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
         with _mistakes_named(cls.key):
-            factors.get(check[cls.key])
+            factors.find_factor(check[cls.key])
         return {"factor": check[cls.key], **super()._parse_own(check, of)}
 
     def _describe_own(self) -> str:
@@ -472,9 +472,9 @@ class FormulaValue(Statistic):
         for name in formula.names:
             if name not in known:
                 raise ClaimsError(
-                    f"{cls.key}: '{name}' is neither under with nor under where.{nearest(name, list(known))}"
+                    f"{cls.key}: '{name}' is neither under with nor under where.{did_you_mean(name, list(known))}"
                 )
-            if name not in given and name in factors.FACTORS and factors.get(name).is_text:
+            if name not in given and name in factors.FACTORS and factors.find_factor(name).is_text:
                 raise ClaimsError(f"{cls.key}: the levels of '{name}' are no numbers to compute with")
         if not set(formula.names) & set(given):
             raise ClaimsError(f"{cls.key}: it needs a mean from what was measured; name one under with")
@@ -490,7 +490,7 @@ class FormulaValue(Statistic):
     ) -> Iterator[tuple[str, Estimate]]:
         names = [name for name in self.formula.names if name in self.means]
         others = [name for name in self.formula.names if name not in self.means]
-        constants = {name: float(factors.get(name).read(levels[name])) for name in others}
+        constants = {name: float(factors.find_factor(name).read(levels[name])) for name in others}
         groups = [self.means[name].values(executions, rows, levels) for name in names]
 
         def evaluate(means: Sequence[float]) -> float:
@@ -547,9 +547,9 @@ class SettingOutcome(Statistic):
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], _of: str) -> dict[str, Any]:
         with _mistakes_named(cls.key):
-            factors.get_setting(check[cls.key])
+            factors.find_setting(check[cls.key])
         where = check.get("where", {})
-        if isinstance(check["to"], Mapping) or set(where) - {"drive"} or ALL in where.values():
+        if isinstance(check["to"], Mapping) or set(where) - {"drive"} or ALL_LEVELS in where.values():
             raise ClaimsError("an outcome's 'to' is a value, and its 'where' has drives alone, by name")
         return {"setting": check[cls.key], "to": check["to"]}
 
@@ -592,7 +592,7 @@ def listed_levels(level: Any) -> list[Any]:
 
 
 def _is_one_level(level: Any) -> bool:
-    return not isinstance(level, list) and level != ALL
+    return not isinstance(level, list) and level != ALL_LEVELS
 
 
 @contextlib.contextmanager
@@ -608,16 +608,16 @@ def _check_levels(key: str, levels: Levels) -> None:
     """Raise ClaimsError unless each name is a factor and each level can be read; ``key`` is for the message."""
     for name, level in levels.items():
         with _mistakes_named(key):
-            factor = factors.get(name)
+            factor = factors.find_factor(name)
         with _mistakes_named(f"{key}.{name}"):
-            for each in listed_levels(level) if level != ALL else ():
+            for each in listed_levels(level) if level != ALL_LEVELS else ():
                 factor.read(each)
 
 
 def _check_quantity(of: str) -> None:
     """Raise ClaimsError unless there is a quantity of this name."""
     with _mistakes_named("of"):
-        quantities.get(of)
+        quantities.get_quantity(of)
 
 
 def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -628,8 +628,8 @@ def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any
 
 def _level_label(factor: str, level: Any) -> str:
     if factor == "bs":
-        return block_label(int(factors.get(factor).read(level)))
-    return level if isinstance(level, str) else factors.get(factor).phrase.format(level)
+        return block_label(int(factors.find_factor(factor).read(level)))
+    return level if isinstance(level, str) else factors.find_factor(factor).phrase.format(level)
 
 
 def _label(levels: Levels) -> str:
@@ -641,6 +641,6 @@ def _levels_text(levels: Levels) -> str:
     """Return levels as text, as claims.yaml has them."""
     texts = []
     for name, level in levels.items():
-        phrase = factors.get(name).phrase if name not in _NO_FACTORS else f"{name} {{}}"
-        texts.append(f"each {name}" if level == ALL else phrase.format("|".join(map(str, listed_levels(level)))))
+        phrase = factors.find_factor(name).phrase if name not in _NO_FACTORS else f"{name} {{}}"
+        texts.append(f"each {name}" if level == ALL_LEVELS else phrase.format("|".join(map(str, listed_levels(level)))))
     return ", ".join(texts)

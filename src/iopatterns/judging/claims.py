@@ -19,10 +19,10 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from iopatterns.analysis.quantities import Quantity
-from iopatterns.analysis.statistics import EQUIVALENCE_ALPHA, StatisticsError, equivalence_of
+from iopatterns.analysis.statistics import EQUIVALENCE_ALPHA, StatisticsError, equivalence_of_interval
 from iopatterns.base import yaml_schema
 from iopatterns.judging.check_statistics import (
-    ALL,
+    ALL_LEVELS,
     STATISTICS,
     CachedExecutions,
     ClaimsError,
@@ -38,19 +38,19 @@ from iopatterns.judging.check_statistics import (
 )
 from iopatterns.raw.tuning_steps import TuningRecords
 
-SCHEMA = "workflow/schemas/claims.schema.yaml"
+CLAIMS_SCHEMA = "workflow/schemas/claims.schema.yaml"
 
 REPRODUCED = "reproduced"
-WITHIN = "within tolerance"
-DEVIATES = "deviates"
+WITHIN_TOLERANCE = "within tolerance"
+NOT_REPRODUCED = "deviates"
 UNDECIDED = "undecided"  # the confidence interval contains the bound; more repetitions would decide
 CONTRADICTED = "contradicted by the source itself"
 UNTESTABLE = "not testable here"
-HOLDS = frozenset({REPRODUCED, WITHIN})
-_FROM_BEST_TO_WORST = (REPRODUCED, WITHIN, UNDECIDED, DEVIATES)
+COUNT_AS_REPRODUCED = frozenset({REPRODUCED, WITHIN_TOLERANCE})
+_FROM_BEST_TO_WORST = (REPRODUCED, WITHIN_TOLERANCE, UNDECIDED, NOT_REPRODUCED)
 
 # A published number is reproduced up to the first relative error, and within tolerance up to the second
-EXACT, TOLERANCE = 0.05, 0.20
+EXACT_ERROR, DEFAULT_TOLERANCE = 0.05, 0.20
 _ROUNDING = 1e-9  # relative difference that arithmetic leaves between equal numbers
 
 
@@ -72,14 +72,14 @@ def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
         ConfigError: The file violates the schema.
     """
     content: dict[str, Any] = yaml_schema.read_yaml(root, file)
-    yaml_schema.check(file, content, yaml_schema.read_yaml(root, SCHEMA))
+    yaml_schema.require_valid(file, content, yaml_schema.read_yaml(root, CLAIMS_SCHEMA))
     if "claims" not in content and "held_out" not in content:
         raise ClaimsError(f"{file}: holds no claim. Give claims, or say with held_out that the values are held out.")
     content.setdefault("claims", [])
     known = set(values["id"])
     for name in content.get("held_out", {}).get("misses", ()):
         if name not in known:
-            near = yaml_schema.nearest(name, known)
+            near = yaml_schema.did_you_mean(name, known)
             raise ClaimsError(f"{file}: held_out.misses: no published value has the id '{name}'.{near}")
     for claim in content["claims"]:
         where = f"{file}: claim '{claim['id']}'"
@@ -99,7 +99,7 @@ def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
         where = f"{file}: contradiction '{contradiction['id']}'"
         for name in [*contradiction["between"], *contradiction["contradicted"]]:
             if name not in known:
-                near = yaml_schema.nearest(name, known)
+                near = yaml_schema.did_you_mean(name, known)
                 raise ClaimsError(f"{where}: no claim and no published value has the id '{name}'.{near}")
         stray = set(contradiction["contradicted"]) - set(contradiction["between"])
         if stray:
@@ -119,7 +119,7 @@ class PartResult:
         value: The statistic in its unit, or the outcome of changing a setting.
         low: Lower end of the confidence interval that decided; NaN without an interval.
         high: Upper end of the confidence interval that decided; NaN without an interval.
-        status: One of `REPRODUCED`, `WITHIN`, `UNDECIDED` and `DEVIATES`.
+        status: One of `REPRODUCED`, `WITHIN_TOLERANCE`, `UNDECIDED` and `NOT_REPRODUCED`.
         off: Distance of the value from the bound, relative to the bound; 0 if the value respects the bound.
     """
 
@@ -317,7 +317,9 @@ class ClaimCheck:
     def drives(self) -> set[str]:
         """The drives that the check names."""
         named = [self.statistic.where, *(selection.levels for selection in self.statistic.selections)]
-        return {str(drive) for levels in named for drive in listed_levels(levels.get("drive", [])) if drive != ALL}
+        return {
+            str(drive) for levels in named for drive in listed_levels(levels.get("drive", [])) if drive != ALL_LEVELS
+        }
 
     @property
     def published_ids(self) -> list[str]:
@@ -429,7 +431,7 @@ class ReferenceValue:
         if not isinstance(given, str):
             return cls(float(given))
         if given not in set(published["id"]):
-            near = yaml_schema.nearest(given, published["id"])
+            near = yaml_schema.did_you_mean(given, published["id"])
             raise ClaimsError(f"no published value has the id '{given}'.{near}")
         row = published[published["id"] == given].iloc[0]
         unit = 1.0 if quantity is None else quantity.from_unit(str(row["unit"]))
@@ -447,7 +449,7 @@ class NumericCriterion(Criterion):
 
     Attributes:
         number: The number.
-        tolerance: Accepted relative error, 0.1 for 10 %. None is 0 for bounds, `TOLERANCE` for `Equals`.
+        tolerance: Accepted relative error, 0.1 for 10 %. None is 0 for bounds, `DEFAULT_TOLERANCE` for `Equals`.
         symbol: The comparison as printed in the report.
     """
 
@@ -497,9 +499,9 @@ class AtMost(NumericCriterion):
         status = (
             REPRODUCED
             if worst <= _ROUNDING * abs(bound)
-            else WITHIN
+            else WITHIN_TOLERANCE
             if worst <= slack
-            else DEVIATES
+            else NOT_REPRODUCED
             if best > slack
             else UNDECIDED
         )
@@ -531,7 +533,7 @@ class Equals(NumericCriterion):
         value = observed.value()
         low, high, _ = observed.interval(method)
         error = relative_error(value, self.number.value)
-        tolerance = TOLERANCE if self.tolerance is None else self.tolerance
+        tolerance = DEFAULT_TOLERANCE if self.tolerance is None else self.tolerance
         return PartResult(label, value, low, high, status_of_error(error, tolerance), abs(error))
 
     def in_published_unit(self, value: float | str) -> float | str | None:
@@ -564,11 +566,11 @@ class EquivalentToOne(Criterion):
         assert isinstance(observed, Estimate)
         value = observed.value()
         method = method._replace(confidence=1 - 2 * EQUIVALENCE_ALPHA, method="t")
-        test = equivalence_of(observed.interval(method), self.margin)
+        test = equivalence_of_interval(observed.interval(method), self.margin)
         limit = 1 + self.margin
         excess = max(value / limit, 1 / (value * limit)) - 1 if value > 0 else math.inf
         status = {"equivalent": REPRODUCED, "undecided": UNDECIDED}.get(test.verdict)
-        status = status or (DEVIATES if test.high < 1 / limit or test.low > limit else UNDECIDED)
+        status = status or (NOT_REPRODUCED if test.high < 1 / limit or test.low > limit else UNDECIDED)
         return PartResult(label, value, test.low, test.high, status, max(excess, 0.0))
 
     def describe(self, _unit: str) -> str:
@@ -595,7 +597,7 @@ class OneOf(Criterion):
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, _method: IntervalMethod) -> PartResult:
         """Return the result: reproduced if the claim lists the observed outcome."""
         assert isinstance(observed, ObservedOutcome)
-        status = REPRODUCED if observed.outcome in self.outcomes else DEVIATES
+        status = REPRODUCED if observed.outcome in self.outcomes else NOT_REPRODUCED
         return PartResult(label, observed.outcome, math.nan, math.nan, status, 0.0)
 
     def describe(self, _unit: str) -> str:
@@ -616,6 +618,6 @@ def relative_error(measured: float, published: float) -> float:
     return 0.0 if not measured else math.inf
 
 
-def status_of_error(error: float, tolerance: float = TOLERANCE) -> str:
+def status_of_error(error: float, tolerance: float = DEFAULT_TOLERANCE) -> str:
     """Return the status of a published number by the relative error of what was measured."""
-    return REPRODUCED if abs(error) <= EXACT else WITHIN if abs(error) <= tolerance else DEVIATES
+    return REPRODUCED if abs(error) <= EXACT_ERROR else WITHIN_TOLERANCE if abs(error) <= tolerance else NOT_REPRODUCED

@@ -12,18 +12,18 @@ import pandas as pd
 from iopatterns.analysis import published, quantities
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, default, kinds, study_files
-from iopatterns.judging import classes
+from iopatterns.configuration import config, expected_verdicts, kinds, study_files
+from iopatterns.judging import evidence
 from iopatterns.judging.check_statistics import ClaimsError
 from iopatterns.judging.claims import (
     CONTRADICTED,
-    DEVIATES,
-    HOLDS,
+    COUNT_AS_REPRODUCED,
+    DEFAULT_TOLERANCE,
+    NOT_REPRODUCED,
     REPRODUCED,
-    TOLERANCE,
     UNDECIDED,
     UNTESTABLE,
-    WITHIN,
+    WITHIN_TOLERANCE,
     ClaimChecks,
     Judge,
     PartResult,
@@ -32,24 +32,24 @@ from iopatterns.judging.claims import (
     status_of_error,
     worst_status,
 )
-from iopatterns.judging.classes import CLASSES, Classifier, EvidenceClass, FitProvenance
+from iopatterns.judging.evidence import EVIDENCE_CLASSES, Classifier, EvidenceClass, FitProvenance
 from iopatterns.judging.scorecard_types import (
-    Errors,
-    Judged,
-    JudgedClaim,
-    JudgedPart,
-    JudgedValue,
-    Number,
-    Printed,
-    Reading,
-    Verdict,
+    CheckVerdict,
+    ClaimCounts,
+    ClaimVerdict,
+    ErrorSummary,
+    PartVerdict,
+    PublishedRow,
+    ScorecardValue,
+    StudyVerdicts,
+    ValueVerdict,
 )
 from iopatterns.raw import tuning_steps
 
-NAME = "scorecard.json"  # in a results folder
-STATUSES = (REPRODUCED, WITHIN, DEVIATES, UNDECIDED, CONTRADICTED, UNTESTABLE)
+SCORECARD_FILE = "scorecard.json"  # in a results folder
+STATUSES = (REPRODUCED, WITHIN_TOLERANCE, NOT_REPRODUCED, UNDECIDED, CONTRADICTED, UNTESTABLE)
 # The key of a claim that explains its status on the twins (simulated drives)
-_REASONS = {DEVIATES: "deviation", UNDECIDED: "undecided"}
+_REASONS = {NOT_REPRODUCED: "deviation", UNDECIDED: "undecided"}
 # Relative difference that arithmetic leaves between equal numbers
 _EQUAL = 1e-9
 _SET_UP = "It describes the source's set-up, or what it tells of drives in general."
@@ -61,7 +61,7 @@ class ScorecardError(IoPatternsError):
     """The scorecard, or the file of expected verdicts, is missing or cannot be read."""
 
 
-def judge(
+def judge_study(
     root: Path,
     study: str,
     *,
@@ -69,8 +69,8 @@ def judge(
     method: str = "t",
     models: Mapping[str, str] | None = None,
     ablation: Mapping[str, Any] | None = None,
-    results: str = config.RESULTS,
-) -> Judged:
+    results: str = config.DEFAULT_RESULTS,
+) -> StudyVerdicts:
     """Return the verdicts on the claims and published numbers of a study.
 
     A claim or value has a ``status`` (one of `STATUSES`), a ``finding`` (the status regardless of whether the source
@@ -95,20 +95,22 @@ def judge(
     """
     folder, twins = root / "data/published" / study, root / "data/twins"
     executions = quantities.read_executions(root / f"{results}/measurements/{study}.parquet")
-    classes.check_statements(twins, folder.parent, study)
+    evidence.check_chosen_for(twins, folder.parent, study)
     drive_kinds = quantities.drive_kinds(executions)
-    values = classes.with_uses(published.load(folder), twins, study, executions)
+    values = evidence.add_evidence_classes(published.load_values(folder), twins, study, executions)
     content = load_claims(root, f"data/published/{study}/claims.yaml", values)
-    tuned = tuning_steps.read_records(root / f"{results}/measurements/{study}.tuning.json")
+    tuned = tuning_steps.read_tuning_records(root / f"{results}/measurements/{study}.tuning.json")
     judge_ = Judge(executions, tuned, confidence, method)
     listed = [(claim, ClaimChecks.parse(claim, values)) for claim in content["claims"]]
-    simulated = [drive for drive, kind in drive_kinds.items() if kind in kinds.SIMULATED]
+    simulated = [drive for drive, kind in drive_kinds.items() if kind in kinds.SIMULATED_KINDS]
     of_twin = {drive: (models or {}).get(drive, drive) for drive in simulated}
     provenance = FitProvenance.load(twins, study)
     flips = _of_models(ablation or {})
     classifier = Classifier(provenance, judge_.selected, values, listed=listed, models=of_twin, flips=flips)
     # a drive that a claim names is not the user's, even if the source has no such drive
-    of_source = set(published.load_drives(folder)["drive_key"]).union(*(check.drives for _, check in listed if check))
+    of_source = set(published.load_source_drives(folder)["drive_key"]).union(
+        *(check.drives for _, check in listed if check)
+    )
     own = [drive for drive in dict.fromkeys(executions["drive"]) if listed and drive not in of_source]
     held_out = content.get("held_out")
     contradictions = content.get("contradictions", [])
@@ -137,12 +139,13 @@ def judge(
         "contradictions": contradictions,
         "counts": {"claims": _counts(judged), "values": _counts(numbers)},
         "held_out": bool(held_out),
-        "tolerance": held_out["tolerance"] if held_out else TOLERANCE,
+        "tolerance": held_out["tolerance"] if held_out else DEFAULT_TOLERANCE,
         "checkable": (whole := _verdict(of_source_claims))["checkable"],
         "hold": whole["hold"],
         "by_class": {
             "claims": {
-                name: _verdict(claim for claim in of_source_claims if claim["class"] == name) for name in CLASSES
+                name: _verdict(claim for claim in of_source_claims if claim["class"] == name)
+                for name in EVIDENCE_CLASSES
             },
             "values": _errors_by_class(numbers, classifier),
         },
@@ -162,24 +165,24 @@ def _of_models(ablation: Mapping[str, Any]) -> dict[str, list[str]]:
     return {claim: [name for name in names if name not in real] for claim, names in flips.items()}
 
 
-def _verdict(judged: Iterable[JudgedClaim]) -> Verdict:
+def _verdict(judged: Iterable[ClaimVerdict]) -> ClaimCounts:
     """Return how many claims are checkable and not contradicted by their source, and how many of these hold."""
-    checkable = [claim for claim in judged if claim["status"] in {*HOLDS, DEVIATES, UNDECIDED}]
-    return {"checkable": len(checkable), "hold": sum(claim["status"] in HOLDS for claim in checkable)}
+    checkable = [claim for claim in judged if claim["status"] in {*COUNT_AS_REPRODUCED, NOT_REPRODUCED, UNDECIDED}]
+    return {"checkable": len(checkable), "hold": sum(claim["status"] in COUNT_AS_REPRODUCED for claim in checkable)}
 
 
-def _counts(entries: Sequence[JudgedClaim] | Sequence[JudgedValue]) -> dict[str, int]:
+def _counts(entries: Sequence[ClaimVerdict] | Sequence[ValueVerdict]) -> dict[str, int]:
     found = Counter(entry["status"] for entry in entries)
     return {status: found[status] for status in STATUSES}
 
 
-def _errors_by_class(values: Sequence[JudgedValue], classifier: Classifier) -> dict[str, Errors]:
+def _errors_by_class(values: Sequence[ValueVerdict], classifier: Classifier) -> dict[str, ErrorSummary]:
     """Return the errors of values by class.
 
     Values that the source contradicts are left out, as are printed zeros, which have no relative error. Of several
     values with the same measurands, only the value with the largest error counts.
     """
-    worst: dict[Any, tuple[float, JudgedValue]] = {}
+    worst: dict[Any, tuple[float, ValueVerdict]] = {}
     for value in values:
         error = value["error_percent"]
         if not value["class"] or value["status"] == CONTRADICTED or error is None or float(value["printed"]) == 0:
@@ -188,10 +191,10 @@ def _errors_by_class(values: Sequence[JudgedValue], classifier: Classifier) -> d
         before = worst.get(measured or value["id"])
         if before is None or abs(error) > abs(before[0]):
             worst[measured or value["id"]] = error, value
-    return {name: _errors([each for each in worst.values() if each[1]["class"] == name]) for name in CLASSES}
+    return {name: _errors([each for each in worst.values() if each[1]["class"] == name]) for name in EVIDENCE_CLASSES}
 
 
-def _errors(values: Sequence[tuple[float, JudgedValue]]) -> Errors:
+def _errors(values: Sequence[tuple[float, ValueVerdict]]) -> ErrorSummary:
     """Return the mean absolute error and the largest error of some values, given as (error, value)."""
     if not values:
         return {"values": 0}
@@ -213,7 +216,7 @@ def _claim(
     *,
     classifier: Classifier,
     drive: str | None = None,
-) -> JudgedClaim:
+) -> ClaimVerdict:
     """Return the verdict on a claim; ``drive`` is the user's drive that the checks were applied to, if any."""
     if check is None:
         return {
@@ -238,7 +241,11 @@ def _claim(
     finding = worst_status(parts)
     worst = max(parts, key=lambda part: part.off, default=None)
     status = CONTRADICTED if claim["id"] in contradicted and parts else finding
-    class_ = classifier.of_claim(claim["id"], holds=finding in HOLDS, drive=drive) if parts else EvidenceClass()
+    class_ = (
+        classifier.of_claim(claim["id"], holds=finding in COUNT_AS_REPRODUCED, drive=drive)
+        if parts
+        else EvidenceClass()
+    )
     not_there = _NOT_COUNTED if drive and check.is_of_counters else _NOT_MEASURED
     because = not_there if not parts else "" if drive else claim.get(_REASONS.get(finding, ""), "")
     return {
@@ -254,7 +261,7 @@ def _claim(
         "statistic": check.describe(),
         "expected": check.expected(),
         "found": check.found(parts),
-        "holding": sum(part.status in HOLDS for part in parts),
+        "holding": sum(part.status in COUNT_AS_REPRODUCED for part in parts),
         "worst": None if worst is None or not worst.off else worst.label,
         "off_percent": 100 * worst.off if worst and math.isfinite(worst.off) else None,
         "bounds": check.published_ids,
@@ -265,7 +272,7 @@ def _claim(
     }
 
 
-def _readings(check: ClaimChecks, parts: Sequence[PartResult]) -> list[Reading]:
+def _readings(check: ClaimChecks, parts: Sequence[PartResult]) -> list[CheckVerdict]:
     """Return the verdict on each check of a claim with several checks; nothing for a single check."""
     return [
         {"says": says, "expected": one.expected(), "found": one.found(own), "finding": worst_status(own)}
@@ -273,7 +280,7 @@ def _readings(check: ClaimChecks, parts: Sequence[PartResult]) -> list[Reading]:
     ]
 
 
-def _plain(part: PartResult) -> JudgedPart:
+def _plain(part: PartResult) -> PartVerdict:
     return {
         "label": part.label,
         "value": _told(part.value),
@@ -284,7 +291,7 @@ def _plain(part: PartResult) -> JudgedPart:
     }
 
 
-def _told(value: Number) -> Number:
+def _told(value: ScorecardValue) -> ScorecardValue:
     """Return a value that may be text or None as the scorecard has it."""
     return value if value is None or isinstance(value, str) else _rounded(value)
 
@@ -298,11 +305,11 @@ def _value(
     judge_: Judge,
     row: Mapping[Any, Any],
     contradicted: set[str],
-    judged: Sequence[JudgedClaim],
+    judged: Sequence[ClaimVerdict],
     *,
     held_out: Mapping[str, Any] | None,
     classifier: Classifier,
-) -> JudgedValue:
+) -> ValueVerdict:
     """Return the verdict on a published value; ``measured_by`` is the id of the claim that measures it, if any.
 
     A held-out value can be missed on either side: a drive far below "up to 500 MB/s" does not match its data sheet.
@@ -324,7 +331,7 @@ def _value(
         )
         if held_out:
             finding = status_of_error(error, held_out["tolerance"])
-            because = held_out.get("misses", {}).get(row["id"], "") if finding == DEVIATES else ""
+            because = held_out.get("misses", {}).get(row["id"], "") if finding == NOT_REPRODUCED else ""
         else:
             finding = REPRODUCED if on_the_right_side else status_of_error(error)
         # a bound that is respected has no error, and a printed zero has no relative error
@@ -333,7 +340,7 @@ def _value(
         class_ = classifier.of_value(row["id"], None if by is None else EvidenceClass(by["class"], by["class_because"]))
     status = CONTRADICTED if row["id"] in contradicted and finding != UNTESTABLE else finding
     return {
-        **cast(Printed, {name: row[name] for name in Printed.__annotations__}),
+        **cast(PublishedRow, {name: row[name] for name in PublishedRow.__annotations__}),
         "measured": None if measured is None else _rounded(measured),
         "error_percent": shown,
         "finding": finding,
@@ -345,7 +352,7 @@ def _value(
     }
 
 
-def _is_bound(claim: JudgedClaim, row: Mapping[Any, Any]) -> bool:
+def _is_bound(claim: ClaimVerdict, row: Mapping[Any, Any]) -> bool:
     """Return whether a claim about the source's drives is compared with this value."""
     return claim["drive"] is None and row["id"] in claim["bounds"]
 
@@ -357,9 +364,9 @@ def _measured(judge_: Judge, row: Mapping[Any, Any]) -> float | None:
     """
     if not row["experiment"]:
         return None
-    measure = quantities.get(row["quantity"])
+    measure = quantities.get_quantity(row["quantity"])
     said = {name: row[name] for name in ("rw", "bs") if row[name]}
-    levels = {"drive": row["drive_key"], **said, **published.conditions(row["conditions"])}
+    levels = {"drive": row["drive_key"], **said, **published.parse_conditions(row["conditions"])}
     rows = judge_.selected.of_experiment(row["experiment"]).select(levels)
     if len(said) < 2 and rows["cell"].nunique() > 1:
         return None
@@ -367,17 +374,19 @@ def _measured(judge_: Judge, row: Mapping[Any, Any]) -> float | None:
     return float(values.mean()) / (measure.from_unit(row["unit"]) or 1.0) if len(values) else None
 
 
-def write(root: Path, studies: Mapping[str, Mapping[str, Any]], results: str = config.RESULTS) -> None:
+def write_scorecard(
+    root: Path, studies: Mapping[str, Mapping[str, Any]], results: str = config.DEFAULT_RESULTS
+) -> None:
     """Write the scorecard of all studies into a results folder."""
-    files.write_json(root / results / NAME, {"studies": studies})
+    files.write_json(root / results / SCORECARD_FILE, {"studies": studies})
 
 
-def load(root: Path, results: str = config.RESULTS) -> dict[str, Any]:
+def load_scorecard(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[str, Any]:
     """Return the scorecard in a results folder. Raises ScorecardError if there is none."""
     try:
-        content: dict[str, Any] = json.loads((root / results / NAME).read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads((root / results / SCORECARD_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ScorecardError(f"{results}/{NAME}: there is none yet. Run `snakemake --cores 1`.") from None
+        raise ScorecardError(f"{results}/{SCORECARD_FILE}: there is none yet. Run `snakemake --cores 1`.") from None
     return content
 
 
@@ -387,62 +396,64 @@ def _entries(study: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from study["values"]
 
 
-def expect(root: Path, results: str = config.RESULTS) -> list[Path]:
+def record_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> list[Path]:
     """Write the verdicts of the present scorecard as the expected verdicts; return the written files.
 
     The configuration of its studies becomes the default configuration.
     """
     written = []
-    for name, study in load(root, results)["studies"].items():
-        before = default.load(root, name)
+    for name, study in load_scorecard(root, results)["studies"].items():
+        before = expected_verdicts.load_expectations(root, name)
         configured = study.get("configuration", before.configured if before else {})
         found = {entry["id"]: entry["finding"] for entry in _entries(study) if entry["finding"] != UNTESTABLE}
-        written.append(default.record(root, name, default.Expectations(configured, found)))
+        written.append(
+            expected_verdicts.write_expectations(root, name, expected_verdicts.Expectations(configured, found))
+        )
     return written
 
 
-def not_default(root: Path, results: str = config.RESULTS) -> dict[str, list[str]]:
+def non_default_keys(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[str, list[str]]:
     """Return the keys of config/ in which studies of the scorecard differ from the default, by study.
 
     A study without a difference is left out. A scorecard without a configuration is taken to be of the default.
     """
     found = {}
-    for name, study in load(root, results)["studies"].items():
-        expectations = default.load(root, name)
+    for name, study in load_scorecard(root, results)["studies"].items():
+        expectations = expected_verdicts.load_expectations(root, name)
         if "configuration" in study and expectations:
-            found[name] = default.differences(study["configuration"], expectations.configured)
+            found[name] = expected_verdicts.setting_differences(study["configuration"], expectations.configured)
     return {name: names for name, names in found.items() if names}
 
 
-def not_judged(root: Path, results: str = config.RESULTS) -> list[str]:
+def skipped_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> list[str]:
     """Return a sentence for each study that is not compared with expectations, because its configuration differs."""
     return [
         f"{name} differs from the default in {', '.join(names)}: expectations not judged."
-        for name, names in not_default(root, results).items()
+        for name, names in non_default_keys(root, results).items()
     ]
 
 
-def regressions(root: Path, results: str = config.RESULTS) -> list[str]:
+def regressions(root: Path, results: str = config.DEFAULT_RESULTS) -> list[str]:
     """Return a line for each claim or number that is expected to hold and does not.
 
     Claims and numbers that were not measured are skipped, as are studies whose configuration is not the default, see
-    `not_default`.
+    `non_default_keys`.
 
     Raises:
         ScorecardError: There is no scorecard, or a study has no expectations.
         ConfigError: A file of expectations cannot be read.
     """
-    lines, others = [], not_default(root, results)
-    for name, study in load(root, results)["studies"].items():
+    lines, others = [], non_default_keys(root, results)
+    for name, study in load_scorecard(root, results)["studies"].items():
         if name in others:
             continue
-        expectations = default.load(root, name)
+        expectations = expected_verdicts.load_expectations(root, name)
         if expectations is None:
-            path = default.path_for(root, name).relative_to(root)
+            path = expected_verdicts.expectations_path(root, name).relative_to(root)
             raise ScorecardError(f"{path}: not there. `iopatterns scorecard --expect` writes it.")
         for entry in _entries(study):
             before, now = expectations.expected.get(entry["id"]), entry["finding"]
-            if before in HOLDS and now not in {*HOLDS, UNTESTABLE}:
+            if before in COUNT_AS_REPRODUCED and now not in {*COUNT_AS_REPRODUCED, UNTESTABLE}:
                 lines.append(
                     f"{name}: {entry['id']} ({entry['place']}): was {before}, now {now}. {_amount(entry)}".strip()
                 )
@@ -459,11 +470,11 @@ def _amount(entry: Mapping[str, Any]) -> str:
 def _of_claims(name: str, study: Mapping[str, Any]) -> str:
     """Return how many claims of a study hold as text, independent claims first."""
     count = study["by_class"]["claims"]
-    independent = count[classes.INDEPENDENT]
+    independent = count[evidence.INDEPENDENT]
     return (
         f"{name}: {independent['hold']} of {independent['checkable']} independent claims hold; {study['hold']} of all"
-        f" {study['checkable']} checkable ones, {count[classes.BUILT_IN]['checkable']} of which are built into the"
-        f" twins and {count[classes.FITTED]['checkable']} rest on fitted values alone"
+        f" {study['checkable']} checkable ones, {count[evidence.BUILT_INTO_MODEL]['checkable']} of which are built into the"
+        f" twins and {count[evidence.FITTED]['checkable']} rest on fitted values alone"
     )
 
 
@@ -477,10 +488,10 @@ def _of_values(name: str, study: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def overview(root: Path, results: str = config.RESULTS) -> str:
+def scorecard_text(root: Path, results: str = config.DEFAULT_RESULTS) -> str:
     """Return the scorecard as a few lines for a terminal."""
     lines = []
-    for name, study in load(root, results)["studies"].items():
+    for name, study in load_scorecard(root, results)["studies"].items():
         if study["claims"]:
             lines.append(_of_claims(name, study))
         lines += _of_values(name, study)
@@ -497,7 +508,7 @@ def overview(root: Path, results: str = config.RESULTS) -> str:
         for drive, own in study["own"].items():
             lines.append(f"{name}, on {drive}: {own['hold']} of {own['checkable']} checkable claims hold")
         for claim in study["claims"]:
-            if claim["status"] in {DEVIATES, UNDECIDED}:
+            if claim["status"] in {NOT_REPRODUCED, UNDECIDED}:
                 on = f" on {claim['drive']}" if claim["drive"] else ""
                 lines.append(f"  {claim['status']}{on}: {claim['id']} ({claim['place']}). {claim['says']}:")
                 worst = f", worst at {claim['worst']}" if claim["worst"] else ""

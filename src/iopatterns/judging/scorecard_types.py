@@ -3,13 +3,13 @@
 from typing import Any, NotRequired, TypedDict
 
 # A number as the scorecard has it; a word is a scheduler or the like, None what is not finite or was not measured
-Number = float | str | None
+ScorecardValue = float | str | None
 
 # In functional form, for `class` is a keyword of Python
 _OfClass = TypedDict("_OfClass", {"class": str, "class_because": str})
 
 
-class Reading(TypedDict):
+class CheckVerdict(TypedDict):
     """What became of one of several checks of a claim, in words."""
 
     says: str
@@ -18,18 +18,18 @@ class Reading(TypedDict):
     finding: str
 
 
-class JudgedPart(TypedDict):
+class PartVerdict(TypedDict):
     """One comparison that the check of a claim is made of."""
 
     label: str
-    value: Number
-    low: Number
-    high: Number
+    value: ScorecardValue
+    low: ScorecardValue
+    high: ScorecardValue
     status: str
     off_percent: float | None
 
 
-class JudgedClaim(_OfClass):
+class ClaimVerdict(_OfClass):
     """What became of a claim. One that is untestable has no statistic, and nothing was found of it."""
 
     id: str
@@ -41,18 +41,18 @@ class JudgedClaim(_OfClass):
     finding: str  # what it came to regardless of whether the source contradicts it
     because: str
     bounds: list[str]  # ids of the published values that it is held against
-    compared: Number
-    parts: list[JudgedPart]
+    compared: ScorecardValue
+    parts: list[PartVerdict]
     statistic: NotRequired[str]
     expected: NotRequired[str]
     found: NotRequired[str]
     holding: NotRequired[int]
     worst: NotRequired[str | None]
     off_percent: NotRequired[float | None]
-    readings: NotRequired[list[Reading]]
+    readings: NotRequired[list[CheckVerdict]]
 
 
-class Printed(TypedDict):
+class PublishedRow(TypedDict):
     """A published value, as its row of values.csv has it."""
 
     id: str
@@ -68,7 +68,7 @@ class Printed(TypedDict):
     quote: str
 
 
-class JudgedValue(Printed, _OfClass):
+class ValueVerdict(PublishedRow, _OfClass):
     """What became of a published value."""
 
     status: str
@@ -79,14 +79,14 @@ class JudgedValue(Printed, _OfClass):
     measured_by: str  # id of the claim that measures it; empty where it is measured by itself
 
 
-class Verdict(TypedDict):
+class ClaimCounts(TypedDict):
     """How many claims can be checked and are not contradicted by their source, and how many of these hold."""
 
     checkable: int
     hold: int
 
 
-class Errors(TypedDict):
+class ErrorSummary(TypedDict):
     """How far some published values are off; without any there is but their number."""
 
     values: int
@@ -95,23 +95,23 @@ class Errors(TypedDict):
     largest_at: NotRequired[str]
 
 
-class ByClass(TypedDict):
+class ResultsByClass(TypedDict):
     """Verdicts on claims and errors of values, by class (see `classes`)."""
 
-    claims: dict[str, Verdict]
-    values: dict[str, Errors]
+    claims: dict[str, ClaimCounts]
+    values: dict[str, ErrorSummary]
 
 
-class Judged(Verdict):
+class StudyVerdicts(ClaimCounts):
     """What became of the claims and numbers of a study."""
 
-    claims: list[JudgedClaim]
-    values: list[JudgedValue]
+    claims: list[ClaimVerdict]
+    values: list[ValueVerdict]
     contradictions: list[dict[str, Any]]
     counts: dict[str, dict[str, int]]  # of claims and values, by status
     held_out: bool  # whether its values are data sheets', held out from every fit
     tolerance: float
-    by_class: ByClass
+    by_class: ResultsByClass
     ablation: dict[str, Any]
-    own: dict[str, Verdict]
+    own: dict[str, ClaimCounts]
     configuration: NotRequired[dict[str, Any]]  # what the study was configured with, as a run adds it

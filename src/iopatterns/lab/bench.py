@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from iopatterns.base import children, files, messages, units, yaml_schema
+from iopatterns.base import files, messages, subprocess_env, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, drive_entries, factors, grid, schemas, sources
 from iopatterns.measuring import progress
-from iopatterns.measuring.cell import log_beside, measure_all
+from iopatterns.measuring.cell import latency_log_path, measure_cells
 from iopatterns.raw import tuning_steps
 
 if TYPE_CHECKING:
     from iopatterns.study import Study
 
-FOLDER = "results/bench"
-STUDY = "bench"
+BENCH_FOLDER = "results/bench"
+BENCH_STUDY = "bench"
 # Asynchronous, so that iodepth is what is asked for, and past the page cache
 _FIO = {"ioengine": "libaio", "direct": 1, "group_reporting": 1}
 _QUANTITIES = ("iops", "bandwidth", "latency", "clat p99")
@@ -41,7 +41,7 @@ class BenchError(IoPatternsError):
 
 
 @dataclass(frozen=True)
-class Request:
+class BenchRequest:
     """What is asked for: a drive, the levels of each factor as they were typed, and values other than config.yaml's."""
 
     drive: str
@@ -55,19 +55,19 @@ class Bench:
 
     root: Path
     folder: Path
-    request: Request
+    request: BenchRequest
     conf: config.Config
     cells: Sequence[grid.Cell]
 
     @classmethod
-    def lay_out(cls, root: Path, request: Request) -> "Bench":
+    def lay_out(cls, root: Path, request: BenchRequest) -> "Bench":
         """Write the configuration of a request below ``root``/results/bench, and expand it.
 
         The same request has the same folder, so that what it measured is there when it is made again. Raises
         BenchError, ConfigError or GridError.
         """
         main = {**yaml_schema.read_yaml(root, config.CONFIG_FILE), **request.values}
-        main |= {"drives": [request.drive], "studies": [STUDY], "independent_drives": []}
+        main |= {"drives": [request.drive], "studies": [BENCH_STUDY], "independent_drives": []}
         vary = {name: [_level(name, text) for text in texts] for name, texts in request.levels.items()}
         study = {
             "title": f"Measurements of {request.drive}",
@@ -78,33 +78,40 @@ class Bench:
                 for name, level in {**_FIO, "log_hist_msec": _log_interval_ms(main["runtime"])}.items()
                 if name not in vary
             },
-            "experiments": {STUDY: {"runtime": main["runtime"], "vary": vary, "tables": [STUDY], "figures": [STUDY]}},
+            "experiments": {
+                BENCH_STUDY: {
+                    "runtime": main["runtime"],
+                    "vary": vary,
+                    "tables": [BENCH_STUDY],
+                    "figures": [BENCH_STUDY],
+                }
+            },
         }
         asked = hashlib.sha256(json.dumps([main, study], sort_keys=True).encode()).hexdigest()
-        folder = root / FOLDER / f"{request.drive}-{asked[:_DIGITS]}"
-        known = drive_entries.read(root)
+        folder = root / BENCH_FOLDER / f"{request.drive}-{asked[:_DIGITS]}"
+        known = drive_entries.read_drive_entries(root)
         entry = known.entries[request.drive]
         of_user = {request.drive: entry} if request.drive in known.of_user else {}
         if not of_user:
             study["twins"] = {request.drive: {key: value for key, value in entry.items() if key != "kind"}}
         written = {
             config.CONFIG_FILE: main,
-            drive_entries.FILE: of_user,
-            f"{config.STUDIES_FOLDER}/{STUDY}.yaml": study,
+            drive_entries.DRIVES_FILE: of_user,
+            f"{config.STUDIES_FOLDER}/{BENCH_STUDY}.yaml": study,
         }
         for file, content in written.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             _write(folder / file, content)
-        shutil.copytree(root / schemas.FOLDER, folder / schemas.FOLDER, dirs_exist_ok=True)
+        shutil.copytree(root / schemas.SCHEMAS_FOLDER, folder / schemas.SCHEMAS_FOLDER, dirs_exist_ok=True)
         try:
-            conf = config.load(folder)
-            return cls(root, folder, request, conf, list(grid.expand(conf, STUDY)))
+            conf = config.load_config(folder)
+            return cls(root, folder, request, conf, list(grid.expand_grid(conf, BENCH_STUDY)))
         except yaml_schema.ConfigError as error:
             raise BenchError(_as_typed(str(error))) from None
 
     def raw_files(self) -> list[Path]:
         """Return the paths of all raw files, from where the command was started."""
-        names = grid.execution_names(self.conf.repetitions)
+        names = grid.repetition_names(self.conf.repetitions)
         raw = Path(os.path.relpath(self.folder / "raw", self.root))
         return [raw / cell.folder / f"{name}.json" for cell in self.cells for name in names]
 
@@ -112,78 +119,91 @@ class Bench:
         """Measure what is not there yet, as a study's cells are measured; return how many executions that were."""
         raws = self.raw_files()
         missing = sum(not (self.root / raw).exists() for raw in raws)
-        children.make_uniform()
-        progress.begin(self.folder / "raw/.progress", missing)
+        subprocess_env.make_environment_uniform()
+        progress.begin_count(self.folder / "raw/.progress", missing)
         cells = f"{len(self.cells)} cell{'' if len(self.cells) == 1 else 's'}"
         messages.say(f"{self.request.drive}: {cells}, {missing} of {len(raws)} executions to measure")
-        return measure_all(self.root, [cell.specification for cell in self.cells], raws) if missing else 0
+        return measure_cells(self.root, [cell.specification for cell in self.cells], raws) if missing else 0
 
     def tell(self) -> str:
         """Write the table and figures of what was measured, and return the table and what is where, for a terminal."""
         from iopatterns import study
         from iopatterns.analysis import collect, plots, report_tables, tables
 
-        experiments = {cell.folder: [STUDY] for cell in self.cells}
+        experiments = {cell.folder: [BENCH_STUDY] for cell in self.cells}
         raws = [self.root / raw for raw in self.raw_files()]
-        place = self.folder / "measurements" / STUDY
-        table = collect.measurements(raws, experiments)
-        files.write(place.with_suffix(".parquet"), lambda temporary: table.to_parquet(temporary, index=False))
-        tuning_steps.write_records(place.with_suffix(".tuning.json"), collect.tuned(raws, experiments))
+        place = self.folder / "measurements" / BENCH_STUDY
+        table = collect.measurement_table(raws, experiments)
+        files.write_atomically(
+            place.with_suffix(".parquet"), lambda temporary: table.to_parquet(temporary, index=False)
+        )
+        tuning_steps.write_tuning_records(place.with_suffix(".tuning.json"), collect.tuning_records(raws, experiments))
         found = study.Study.load(
             measurements=place.with_suffix(".parquet"),
             tuning=place.with_suffix(".tuning.json"),
-            published=self.folder / sources.PUBLISHED / STUDY,
+            published=self.folder / sources.PUBLISHED_FOLDER / BENCH_STUDY,
             twins=self.root / "data/twins",
             confidence=self.conf.confidence,
             method=self.conf.interval,
         )
-        by = found.factors(STUDY)
-        shown = report_tables.level_table(found.comparison(STUDY, by, _QUANTITIES), by, _QUANTITIES)
-        tables.write_table(shown, self.folder / "tables" / STUDY)
+        by = found.factors(BENCH_STUDY)
+        shown = report_tables.level_table(found.comparison(BENCH_STUDY, by, _QUANTITIES), by, _QUANTITIES)
+        tables.write_table(shown, self.folder / "tables" / BENCH_STUDY)
         self._draw_details(found, by)
         for name in _OF_FIGURES:
-            x, panels = plots.level_panels(found.summary(STUDY, by, name), by, name, found.published(STUDY, of=name))
-            plots.save(plots.curves_figure(panels, x, columns=2), self.folder / "figures" / name.replace(" ", "-"))
-        depths = found.summary(STUDY, by, "iops")
+            x, panels = plots.panels_by_level(
+                found.summary(BENCH_STUDY, by, name), by, name, found.published(BENCH_STUDY, of=name)
+            )
+            plots.save_figure(
+                plots.curves_figure(panels, x, columns=2), self.folder / "figures" / name.replace(" ", "-")
+            )
+        depths = found.summary(BENCH_STUDY, by, "iops")
         if {"iodepth", "numjobs"} <= set(by):
-            plots.save(plots.heat_map(depths, "iodepth", "numjobs", "iops"), self.folder / "figures/iodepth-numjobs")
-        refused = "\n".join(f"not measured: {found.why_not(STUDY, each['drive'])}" for each in found.left_out())
+            plots.save_figure(
+                plots.heat_map(depths, "iodepth", "numjobs", "iops"), self.folder / "figures/iodepth-numjobs"
+            )
+        refused = "\n".join(f"not measured: {found.why_not(BENCH_STUDY, each['drive'])}" for each in found.left_out())
         return "\n".join(filter(None, (tables.to_text(shown), refused, "", self._where())))
 
     def _draw_details(self, found: "Study", by: Sequence[str]) -> None:
         """Draw what the raw files have beside the means: bars of all cells, latencies, and rates over time."""
-        from iopatterns.analysis import details, plots
+        from iopatterns.analysis import execution_figures, plots
 
-        rows = found.rows(STUDY)
+        rows = found.rows(BENCH_STUDY)
         if rows.empty:
             return
         raw = self.folder / "raw"
         keys = rows[["drive", "study", "cell", "execution"]].to_dict("records")
         sources = [raw / "/".join(str(each[k]) for k in ("drive", "study", "cell")) / _file(each) for each in keys]
         figures = self.folder / "figures"
-        summaries = {name: found.summary(STUDY, by, name) for name in _OF_FIGURES}
-        plots.save(details.bars(summaries, by), figures / "bars")
-        latencies = details.latencies(sources)
-        plots.save(
-            details.histograms(rows.assign(source=list(map(str, sources))), latencies, by), figures / "histogram"
+        summaries = {name: found.summary(BENCH_STUDY, by, name) for name in _OF_FIGURES}
+        plots.save_figure(execution_figures.quantity_bars(summaries, by), figures / "bars")
+        latencies = execution_figures.completion_latencies(sources)
+        plots.save_figure(
+            execution_figures.latency_histograms(rows.assign(source=list(map(str, sources))), latencies, by),
+            figures / "histogram",
         )
-        logs = [log_beside(source) for source in sources]
+        logs = [latency_log_path(source) for source in sources]
         there = [log for log in logs if log.exists()]
-        rates = details.over_time(there)
+        rates = execution_figures.rates_over_time(there)
         if not rates.empty:
-            curves = details.curves_over_time(rows.assign(source=list(map(str, logs))), rates, by)
-            plots.save(curves, figures / "over-time")
+            curves = execution_figures.rate_curves(rows.assign(source=list(map(str, logs))), rates, by)
+            plots.save_figure(curves, figures / "over-time")
 
     def _where(self) -> str:
         place = os.path.relpath(self.folder, self.root)
         drive = self.request.drive
-        overrides = [f"studies=[{STUDY}]", f"drives=[{drive}]", *(f"{k}={v}" for k, v in self.request.values.items())]
+        overrides = [
+            f"studies=[{BENCH_STUDY}]",
+            f"drives=[{drive}]",
+            *(f"{k}={v}" for k, v in self.request.values.items()),
+        ]
         return (
             f"{place}: tables, figures, raw (raw files and sidecars, kept: the same command measures nothing twice)\n"
-            f"To keep it as a study of the report, under any name in place of {STUDY}:\n"
-            f"  cp {place}/{config.STUDIES_FOLDER}/{STUDY}.yaml {config.STUDIES_FOLDER}/\n"
-            f"  mkdir -p data/raw/{drive} && cp -r {place}/raw/{drive}/{STUDY} data/raw/{drive}/\n"
-            f"  iopatterns study new {STUDY}\n"
+            f"To keep it as a study of the report, under any name in place of {BENCH_STUDY}:\n"
+            f"  cp {place}/{config.STUDIES_FOLDER}/{BENCH_STUDY}.yaml {config.STUDIES_FOLDER}/\n"
+            f"  mkdir -p data/raw/{drive} && cp -r {place}/raw/{drive}/{BENCH_STUDY} data/raw/{drive}/\n"
+            f"  iopatterns study new {BENCH_STUDY}\n"
             f"  {shlex.join(['snakemake', '--cores', '1', '--config', *overrides])}"
         )
 
@@ -195,13 +215,13 @@ def _file(row: Mapping[Any, Any]) -> str:
 
 def _write(path: Path, content: Any) -> None:
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    files.write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def _level(name: str, text: str) -> int | str:
     """Return a level as a study's file has it. Raises BenchError for one that is no number where one is needed."""
     try:
-        factor = factors.get(name)
+        factor = factors.find_factor(name)
     except factors.FactorError as error:
         raise BenchError(f"{name}={messages.printable(text)}: {error}") from None
     if factor.kind in {"number", "percent"}:
@@ -215,13 +235,13 @@ def _level(name: str, text: str) -> int | str:
 def _log_interval_ms(runtime: Any) -> int:
     """Return how often the latencies of an execution are logged; a runtime that is none is told when it is read."""
     try:
-        return max(_LEAST_INTERVAL_MS, units.duration_us(runtime) // 1000 // _INTERVALS)
+        return max(_LEAST_INTERVAL_MS, units.parse_duration_us(runtime) // 1000 // _INTERVALS)
     except ValueError:
         return _LEAST_INTERVAL_MS
 
 
 def _as_typed(message: str) -> str:
     """Return a message on the study's file in the words of the command line."""
-    begin = rf"{config.STUDIES_FOLDER}/{STUDY}\.yaml(:\d+)?: "
-    lines = [re.sub(f"^{begin}", "", line).removeprefix(f"experiments.{STUDY}") for line in message.splitlines()]
+    begin = rf"{config.STUDIES_FOLDER}/{BENCH_STUDY}\.yaml(:\d+)?: "
+    lines = [re.sub(f"^{begin}", "", line).removeprefix(f"experiments.{BENCH_STUDY}") for line in message.splitlines()]
     return "\n".join(line.removeprefix(".vary.").lstrip(": ") for line in lines)

@@ -9,13 +9,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from iopatterns.analysis import plots, quantities
-from iopatterns.analysis.statistics import summarise
+from iopatterns.analysis.statistics import summarise_groups
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.study import varied
+from iopatterns.study import varied_columns
 
 # Where the commands put what they have measured: the whole report, the quick one, `iopatterns bench`
 _RESULTS = ("results", "results/*", "results/bench/*")
-NOTHING = (
+NO_FINISHED_RUN = (
     "No run has finished yet, so there is nothing to look at: run `./reproduce.sh quick` or `snakemake --cores 1` in"
     " the project's folder, then this cell again."
 )
@@ -27,36 +27,36 @@ class BrowseError(IoPatternsError):
     exit_status = 2
 
 
-def finished(root: Path) -> dict[str, Path]:
+def finished_runs(root: Path) -> dict[str, Path]:
     """Return the tables of executions of all finished runs below the project's folder, by ``results/study``."""
     found = [path for folder in _RESULTS for path in sorted(root.glob(f"{folder}/measurements/*.parquet"))]
     return {f"{path.parents[1].relative_to(root)}/{path.stem}": path for path in found}
 
 
 @dataclass(frozen=True)
-class Executions:
+class StudyResults:
     """The executions of a study, a row each, see `quantities.read_executions`."""
 
     rows: pd.DataFrame
 
     @classmethod
-    def read(cls, path: Path) -> "Executions":
-        """Read a table of `finished`."""
+    def read(cls, path: Path) -> "StudyResults":
+        """Read a table of `finished_runs`."""
         return cls(quantities.read_executions(path))
 
     @property
     def experiments(self) -> list[str]:
         """The experiments that were run, in their order."""
-        return quantities.experiments_of(self.rows)
+        return quantities.experiment_names(self.rows)
 
     def levels(self, experiment: str) -> dict[str, list[Any]]:
         """Return the columns of an experiment's executions that have several levels, each with these in order."""
-        rows = quantities.of_experiment(self.rows, experiment)
-        return {name: sorted(set(rows[name].dropna())) for name in varied(rows)}
+        rows = quantities.select_experiments(self.rows, experiment)
+        return {name: sorted(set(rows[name].dropna())) for name in varied_columns(rows)}
 
     def quantities(self, experiment: str) -> list[str]:
         """Return the quantities that an experiment's executions tell, of those that have a name of their own."""
-        return quantities.told(quantities.of_experiment(self.rows, experiment))
+        return quantities.available_quantities(quantities.select_experiments(self.rows, experiment))
 
     def figure(
         self,
@@ -81,9 +81,9 @@ class Executions:
         open_ones = [name for name in levels if name not in {*shown, *at}]
         if open_ones:
             raise BrowseError(f"experiment '{experiment}': give the level of {', '.join(open_ones)}, which vary, too")
-        rows = quantities.of_experiment(self.rows, experiment)
+        rows = quantities.select_experiments(self.rows, experiment)
         for name, level in at.items():
             rows = rows[rows[name] == level]
-        column = quantities.get(of).column
-        summary = summarise(rows[rows[column].notna()], shown, column)
+        column = quantities.get_quantity(of).column
+        summary = summarise_groups(rows[rows[column].notna()], shown, column)
         return plots.factors_figure(summary, of, x, curve, panel)

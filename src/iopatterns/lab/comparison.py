@@ -11,8 +11,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from iopatterns.analysis import plots, quantities
-from iopatterns.analysis.statistics import Floats, direction, product_interval, summarise
-from iopatterns.analysis.tables import NOTHING, WORKLOAD_NAMES, Column, Table, between, fixed, significant
+from iopatterns.analysis.statistics import FloatArray, product_interval, ratio_verdict, summarise_groups
+from iopatterns.analysis.tables import (
+    NO_VALUE,
+    WORKLOAD_NAMES,
+    Column,
+    Table,
+    fixed_decimals,
+    interval_decimals,
+    three_digits,
+)
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.configuration import factors
@@ -21,7 +29,7 @@ from iopatterns.configuration import factors
 _ABOUT = frozenset(
     {"drive", "cell", "execution", "study", "experiments", "drive_kind", "drive_model", "tuned", "steady"}
 )
-HIGHER, LOWER, OPEN, UNKNOWN = "higher", "lower", "not told apart", "no interval"
+HIGHER, LOWER, INDISTINGUISHABLE, NO_INTERVAL = "higher", "lower", "not told apart", "no interval"
 _MOST_NAMED = 10
 
 
@@ -32,7 +40,7 @@ class ComparisonError(IoPatternsError):
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """One side of a comparison: its name, and the executions of each study (`quantities.read_executions`).
 
     ``fio_versions`` are those with which a whole folder was measured.
@@ -43,7 +51,7 @@ class Side:
     fio_versions: tuple[str, ...] = ()
 
 
-def sides(root: Path, *names: str) -> list[Side]:
+def sides(root: Path, *names: str) -> list[ComparedSide]:
     """Return the sides that are named.
 
     They are drives or levels of one factor, of the results below ``root``, or folders of results.
@@ -66,14 +74,16 @@ def sides(root: Path, *names: str) -> list[Side]:
                 f"'{printable(name)}' is no drive of results/measurements, and no folder of results. The drives are"
                 f" {', '.join(known[:_MOST_NAMED])}{' …' if len(known) > _MOST_NAMED else ''}."
             )
-    return [Side(name, {study: rows[rows["drive"] == name] for study, rows in measured.items()}) for name in names]
+    return [
+        ComparedSide(name, {study: rows[rows["drive"] == name] for study, rows in measured.items()}) for name in names
+    ]
 
 
-def _of_level(whole: dict[str, pd.DataFrame], text: str) -> Side:
+def _of_level(whole: dict[str, pd.DataFrame], text: str) -> ComparedSide:
     """Return the executions at one level of a factor, without that factor: the points are those of all others."""
     name, _, level = text.partition("=")
     try:
-        factor = factors.get(name)
+        factor = factors.find_factor(name)
         wanted = str(factor.read(level))
     except (factors.FactorError, ValueError) as error:
         raise ComparisonError(f"{printable(text)}: {error}") from None
@@ -86,7 +96,7 @@ def _of_level(whole: dict[str, pd.DataFrame], text: str) -> Side:
             f"{printable(text)}: nothing was measured at that level. Measured of {name}:"
             f" {', '.join(there) or 'nothing'}."
         )
-    return Side(text, {study: rows.drop(columns=column) for study, rows in parts.items() if not rows.empty})
+    return ComparedSide(text, {study: rows.drop(columns=column) for study, rows in parts.items() if not rows.empty})
 
 
 def _measurements(folder: Path) -> Path | None:
@@ -97,44 +107,49 @@ def _read(folder: Path) -> dict[str, pd.DataFrame]:
     return {path.stem: quantities.read_executions(path) for path in sorted(folder.glob("*.parquet"))}
 
 
-def _of_folder(name: str, folder: Path) -> Side:
+def _of_folder(name: str, folder: Path) -> ComparedSide:
     columns = [pd.read_parquet(path, columns=["fio_version"])["fio_version"] for path in folder.glob("*.parquet")]
     versions = {str(each) for column in columns for each in column.dropna()}
-    return Side(name, _read(folder), tuple(sorted(versions)))
+    return ComparedSide(name, _read(folder), tuple(sorted(versions)))
 
 
-def shared_experiments(of_sides: Sequence[Side], of: str) -> Iterator[tuple[str, str, list[pd.DataFrame]]]:
+def shared_experiments(of_sides: Sequence[ComparedSide], of: str) -> Iterator[tuple[str, str, list[pd.DataFrame]]]:
     """Yield study, experiment and each side's executions of every experiment in which all sides measured ``of``."""
-    column = quantities.get(of).column
+    column = quantities.get_quantity(of).column
     for study, first in of_sides[0].executions.items():
-        for experiment in quantities.experiments_of(first):
+        for experiment in quantities.experiment_names(first):
             tables = [side.executions.get(study, first.iloc[:0]) for side in of_sides]
-            parts = [quantities.of_experiment(table, experiment) for table in tables]
+            parts = [quantities.select_experiments(table, experiment) for table in tables]
             parts = [rows[rows[column].notna()] if column in rows else rows.iloc[:0] for rows in parts]
             if not any(rows.empty for rows in parts):
                 yield study, experiment, parts
 
 
-def shared_points(of_sides: Sequence[Side], of: str) -> Iterator[tuple[dict[str, Any], list[Floats]]]:
+def shared_points(of_sides: Sequence[ComparedSide], of: str) -> Iterator[tuple[dict[str, Any], list[FloatArray]]]:
     """Yield study, experiment, rw and point (levels in words) of every point of all sides, with each side's values."""
-    column = quantities.get(of).column
+    column = quantities.get_quantity(of).column
     for study, experiment, parts in shared_experiments(of_sides, of):
         by, both = point_factors(parts), pd.concat(parts, ignore_index=True)
         groups = [dict(list(rows.groupby(by, sort=False, dropna=False)[column])) for rows in parts]
         for key in groups[0]:
             if all(key in group for group in groups):
                 levels = dict(zip(by, key, strict=True))
-                about = {"study": study, "experiment": experiment, "rw": levels["rw"], "point": in_words(levels, both)}
+                about = {
+                    "study": study,
+                    "experiment": experiment,
+                    "rw": levels["rw"],
+                    "point": levels_text(levels, both),
+                }
                 yield about, [group[key].to_numpy(dtype=np.float64) for group in groups]
 
 
 def point_columns(points: pd.DataFrame) -> list[Column]:
     """Return the columns that print study (if there are several), experiment, workload and levels of each point."""
     columns = [
-        Column(("study",), "Study", right=False, once=True),
-        Column(("experiment",), "Experiment", right=False, once=True),
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False),
-        Column(("point",), "Levels", right=False),
+        Column(("study",), "Study", align_right=False, hide_repeats=True),
+        Column(("experiment",), "Experiment", align_right=False, hide_repeats=True),
+        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False),
+        Column(("point",), "Levels", align_right=False),
     ]
     return columns if points["study"].nunique() > 1 else columns[1:]
 
@@ -143,7 +158,7 @@ def point_columns(points: pd.DataFrame) -> list[Column]:
 class Comparison:
     """Two sides, and the quantity in which they are compared at each point that both have measured."""
 
-    sides: Sequence[Side]
+    sides: Sequence[ComparedSide]
     of: str
     confidence: float = 0.95
 
@@ -182,37 +197,37 @@ class Comparison:
 
     def table(self, points: pd.DataFrame) -> Table:
         """Return the table of `points`."""
-        unit = quantities.get(self.of).unit
+        unit = quantities.get_quantity(self.of).unit
         first, second = (_short(side.name) for side in self.sides)
         columns = (
             *point_columns(points),
-            Column(("first",), first, significant, unit),
-            Column(("second",), second, significant, unit),
-            Column(("ratio",), "Ratio", fixed(2)),
-            Column(("low", "high"), f"{100 * self.confidence:g} % interval", between(2)),
-            Column(("verdict",), "Second is", right=False),
+            Column(("first",), first, three_digits, unit),
+            Column(("second",), second, three_digits, unit),
+            Column(("ratio",), "Ratio", fixed_decimals(2)),
+            Column(("low", "high"), f"{100 * self.confidence:g} % interval", interval_decimals(2)),
+            Column(("verdict",), "Second is", align_right=False),
         )
         return Table(points, columns, "experiment")
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Yield a name and the figure of each experiment: both sides' curves, with the interval of each mean."""
-        column = quantities.get(self.of).column
+        column = quantities.get_quantity(self.of).column
         for study, experiment, parts in shared_experiments(self.sides, self.of):
             by = point_factors(parts)
             tables = [
-                summarise(rows, by, column, confidence=self.confidence).assign(variant=_short(side.name))
+                summarise_groups(rows, by, column, confidence=self.confidence).assign(variant=_short(side.name))
                 for side, rows in zip(self.sides, parts, strict=True)
             ]
             levels = [name for name in by if name not in {"rw", "drive"}]
             summary = pd.concat(tables, ignore_index=True).assign(drive=experiment)
             nothing = pd.DataFrame(columns=["drive_key", "rw", "value"])
-            x, panels = plots.level_panels(summary, levels, self.of, nothing)
+            x, panels = plots.panels_by_level(summary, levels, self.of, nothing)
             yield f"{study}-{experiment}", plots.curves_figure(panels, x, columns=min(2, len(panels)))
 
     def told(self, points: pd.DataFrame) -> str:
         """Return in a sentence how many points are told apart, and how many chance alone would tell apart."""
         count = points["verdict"].value_counts()
-        parts = [f"{count[name]} {name}" for name in (HIGHER, LOWER, OPEN, UNKNOWN) if name in count]
+        parts = [f"{count[name]} {name}" for name in (HIGHER, LOWER, INDISTINGUISHABLE, NO_INTERVAL) if name in count]
         by_chance = (1 - self.confidence) * len(points)
         first, second = self.sides
         versions = [" and ".join(side.fio_versions) for side in self.sides]
@@ -226,8 +241,8 @@ class Comparison:
 
 def _verdict(low: float, high: float, method: str) -> str:
     if method == "none":
-        return UNKNOWN
-    return {"faster": HIGHER, "slower": LOWER}.get(direction(low, high), OPEN)
+        return NO_INTERVAL
+    return {"faster": HIGHER, "slower": LOWER}.get(ratio_verdict(low, high), INDISTINGUISHABLE)
 
 
 def _short(name: str) -> str:
@@ -248,11 +263,11 @@ def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
     return list(dict.fromkeys([*drives, "rw", "bs_bytes", *varied]))
 
 
-def in_words(levels: dict[str, Any], executions: pd.DataFrame) -> str:
+def levels_text(levels: dict[str, Any], executions: pd.DataFrame) -> str:
     """Return the levels of a point that vary in the executions as text, without the workload."""
     told = []
     for name, level in levels.items():
         if name != "rw" and executions[name].nunique(dropna=False) > 1:
-            scale = factors.scale(name, [level])
-            told.append(f"{scale.label} {NOTHING if pd.isna(level) else scale.texts[level]}")
-    return ", ".join(told) or NOTHING
+            scale = factors.level_scale(name, [level])
+            told.append(f"{scale.label} {NO_VALUE if pd.isna(level) else scale.texts[level]}")
+    return ", ".join(told) or NO_VALUE

@@ -63,12 +63,12 @@ class TwinControls(_Controls):
 
     def __init__(self, twin: str = "px05smb040") -> None:
         """Begin with a twin of data/twins as it is, and random reads. Raises TwinError for one that is not there."""
-        self._model = models.load(twin)
+        self._model = models.load_model(twin)
         self._settings: dict[str, Any] = {}
-        self._outcome: explore.Outcome | None = None
-        self._kept: explore.Outcome | None = None
-        self._picture = explore.Picture()
-        self._twin = _menu("Twin", models.names(), twin, self._another_twin)
+        self._outcome: explore.SimulationResult | None = None
+        self._kept: explore.SimulationResult | None = None
+        self._picture = explore.SimulationFigure()
+        self._twin = _menu("Twin", models.list_models(), twin, self._another_twin)
         self._workload = self._workload_controls()
         self._group = _menu("Parameters of", self._groups(), None, self._show_group)
         self._parameters = widgets.VBox()
@@ -106,7 +106,7 @@ class TwinControls(_Controls):
         return sorted(groups, key=lambda group: (group not in {"read_ahead", "disk"}, group == "capacity"))
 
     def _another_twin(self, _: object) -> None:
-        self._model, self._settings = models.load(self._twin.value), {}
+        self._model, self._settings = models.load_model(self._twin.value), {}
         # the groups of a disk are others than those of an SSD; choosing the first of them shows it
         self._group.options = self._groups()
         self._show_group()
@@ -119,7 +119,7 @@ class TwinControls(_Controls):
 
     def _control(self, name: str) -> Any:
         """Return the control of a parameter: a slider of its levels, a slider of a share, a menu or a box to tick."""
-        declared, value = models.declared()[name], self._model.values[name]
+        declared, value = models.declared_parameters()[name], self._model.values[name]
         set_to = self._settings.get(name, _written(name, value))
         label = name.partition(".")[2].replace("_", " ")
 
@@ -138,7 +138,7 @@ class TwinControls(_Controls):
                 bounds = {"min": declared["minimum"], "max": declared["maximum"], "step": 0.01}
                 control = _labelled(widgets.FloatSlider, label, change, value=set_to, **bounds, **_ON_RELEASE)
             case _:
-                levels = explore.levels(name, value)
+                levels = explore.values_to_try(name, value)
                 options = [(models.format_value(name, each), _written(name, each)) for each in levels]
                 control = _slider(label, options, set_to, change)
         control.tooltip = declared["text"]
@@ -155,18 +155,18 @@ class TwinControls(_Controls):
 
     def _drawn(self) -> tuple[bytes, str]:
         workload = explore.Workload(**{name: control.value for name, control in self._workload.items()})
-        self._outcome = explore.simulate(self._model, workload, self._settings)
+        self._outcome = explore.simulate_workload(self._model, workload, self._settings)
         return self._picture.png(self._outcome, self._kept), html.escape(_summary(self._outcome, self._settings))
 
 
-def _written(name: str, value: models.Value) -> Any:
+def _written(name: str, value: models.ParameterValue) -> Any:
     """Return a parameter's value as a model file has it, sizes and times with their units, other than 0."""
-    declared = models.declared()[name]
+    declared = models.declared_parameters()[name]
     with_unit = declared["kind"] == "number" and declared["unit"] != "count" and value != 0
     return models.format_value(name, value) if with_unit else value
 
 
-def _summary(outcome: explore.Outcome, settings: dict[str, Any]) -> str:
+def _summary(outcome: explore.SimulationResult, settings: dict[str, Any]) -> str:
     asked = outcome.workload.requests
     few = f" of {asked:,}, for the drive does much work for each" if outcome.requests < asked else ""
     changed = "".join(f"; {name} {value}" for name, value in settings.items())
@@ -178,12 +178,12 @@ class RunControls(_Controls):
 
     def __init__(self, root: Path) -> None:
         """Begin with the first study that was measured below the project's folder; say so where none was."""
-        self._tables = browse.finished(root)
+        self._tables = browse.finished_runs(root)
         self._levels: dict[str, Any] = {}
         self._filling = False
         if not self._tables:
             super().__init__([])
-            self._said.value = html.escape(browse.NOTHING)
+            self._said.value = html.escape(browse.NO_FINISHED_RUN)
             return
         self._of_levels = widgets.VBox()
         self._table = _menu("Measured", list(self._tables), None, self._unless_filling(self._another_table))
@@ -201,7 +201,7 @@ class RunControls(_Controls):
         return "Menus of what a finished run has measured: ./reproduce.sh lab opens them"
 
     def _another_table(self, _: object) -> None:
-        self._executions = browse.Executions.read(self._tables[self._table.value])
+        self._executions = browse.StudyResults.read(self._tables[self._table.value])
         self._fill(self._experiment, [(name, name) for name in self._executions.experiments])
         self._another_experiment(None)
 
@@ -209,7 +209,7 @@ class RunControls(_Controls):
         """Offer what varies in the experiment: the factor with the most levels as axis, the workload as curves."""
         experiment = self._experiment.value
         self._vary = self._executions.levels(experiment)
-        names = [(factors.scale(name, ()).label, name) for name in self._vary]
+        names = [(factors.level_scale(name, ()).label, name) for name in self._vary]
         self._fill(self._quantity, [(name, name) for name in self._executions.quantities(experiment)])
         axis = max(self._vary, key=lambda name: (name != "drive", len(self._vary[name])), default="rw")
         self._fill(self._x, names or [("Workload", "rw")], axis)
@@ -222,7 +222,7 @@ class RunControls(_Controls):
         """Offer a menu of levels for each factor that varies and is neither axis, curve nor panel."""
         roles = {self._x.value, self._curve.value, self._panel.value}
         self._levels = {
-            name: _menu(factors.scale(name, levels).label, _named(name, levels), levels[0], self.redraw)
+            name: _menu(factors.level_scale(name, levels).label, _named(name, levels), levels[0], self.redraw)
             for name, levels in self._vary.items()
             if name not in roles
         }
@@ -254,7 +254,7 @@ class RunControls(_Controls):
 
 def _named(factor: str, levels: Sequence[Any]) -> list[tuple[str, Any]]:
     """Return the levels of a factor with the texts that a menu shows."""
-    texts = WORKLOAD_NAMES if factor == "rw" else factors.scale(factor, levels).texts
+    texts = WORKLOAD_NAMES if factor == "rw" else factors.level_scale(factor, levels).texts
     return [(texts.get(level, str(level)), level) for level in levels]
 
 

@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from iopatterns import _twin
-from iopatterns.analysis.plots import styled, write_png
+from iopatterns.analysis.plots import report_style, write_png
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.yaml_schema import nearest
+from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.twin import models, streams
 
-MOST_REQUESTS = 64_000
-MOST_OUTSTANDING = 4096
+MAX_EXPLORED_REQUESTS = 64_000
+MAX_OUTSTANDING = 4096
 _REGION_BYTES = 2**30  # where the requests lie, as in the file of the report's measurements
 _PIECE_BYTES = 4 * 2**20  # of requests that are handed to the drive at once
 _PIECE_REQUESTS = 256
@@ -43,8 +43,8 @@ _ROUND = {
     "count": [2**power for power in range(11)],
 }
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+_Integers = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
 
 
 class ExploreError(IoPatternsError):
@@ -75,15 +75,15 @@ class Workload:
     def __post_init__(self) -> None:
         """Check each value, and those that must go together."""
         if self.rw not in WORKLOAD_NAMES:
-            hint = nearest(self.rw, WORKLOAD_NAMES)
+            hint = did_you_mean(self.rw, WORKLOAD_NAMES)
             raise ExploreError(f"rw is '{self.rw}', which is no workload.{hint} Valid: {', '.join(WORKLOAD_NAMES)}.")
         bounds = {
             "bs_bytes": (512, _REGION_BYTES),
-            "iodepth": (1, MOST_OUTSTANDING),
-            "numjobs": (1, MOST_OUTSTANDING),
+            "iodepth": (1, MAX_OUTSTANDING),
+            "numjobs": (1, MAX_OUTSTANDING),
             "rwmixread": (0, 100),
             "arrivals_per_s": (0, 10**9),
-            "requests": (1, MOST_REQUESTS),
+            "requests": (1, MAX_EXPLORED_REQUESTS),
         }
         for name, (least, most) in bounds.items():
             value = getattr(self, name)
@@ -91,9 +91,9 @@ class Workload:
                 raise ExploreError(f"{name} is {value}, but must be from {least} to {most}")
         if self.bs_bytes % 512:
             raise ExploreError(f"bs_bytes is {self.bs_bytes}, which is no multiple of 512, a sector")
-        if self.iodepth * self.numjobs > MOST_OUTSTANDING:
+        if self.iodepth * self.numjobs > MAX_OUTSTANDING:
             raise ExploreError(
-                f"{self.numjobs} jobs of iodepth {self.iodepth} keep more than {MOST_OUTSTANDING} requests outstanding"
+                f"{self.numjobs} jobs of iodepth {self.iodepth} keep more than {MAX_OUTSTANDING} requests outstanding"
             )
 
     @property
@@ -113,7 +113,7 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulationResult:
     """What a workload gave on a twin.
 
     ``issue_ns`` and ``latency_ns`` have an entry per request, in the order in which they were made; ``is_read`` says
@@ -125,11 +125,11 @@ class Outcome:
 
     model: models.Model
     workload: Workload
-    issue_ns: Integers
-    latency_ns: Integers
+    issue_ns: _Integers
+    latency_ns: _Integers
     is_read: npt.NDArray[np.bool_]
     duration_ns: int
-    programmed: Integers
+    programmed: _Integers
     counters: Mapping[str, int]
 
     @property
@@ -157,14 +157,14 @@ class Outcome:
         """Return the latency in microseconds that ``share`` of the requests do not exceed."""
         return float(np.quantile(self.latency_ns, share)) / 1e3
 
-    def throughput(self) -> tuple[Floats, Floats]:
+    def throughput(self) -> tuple[_Floats, _Floats]:
         """Return the bandwidth in MB/s from each of some times in ms to the next; at the last one it is told again."""
         bins = max(1, min(_BINS, self.requests // 10))
         ended, edges = np.histogram(self.issue_ns + self.latency_ns, bins, (0, self.duration_ns))
         width_s = self.duration_ns / bins / 1e9
         return edges / 1e6, np.append(ended, ended[-1]) * self.workload.bs_bytes / width_s / 1e6
 
-    def depth_shares(self) -> Floats:
+    def depth_shares(self) -> _Floats:
         """Return how much of the duration so many requests were outstanding: the entry at 3 is of three."""
         times = np.concatenate([self.issue_ns, self.issue_ns + self.latency_ns])
         steps = np.concatenate([np.ones(self.requests, np.int64), -np.ones(self.requests, np.int64)])
@@ -175,7 +175,9 @@ class Outcome:
         return np.bincount(depth, weights=spans.astype(np.float64)) / self.duration_ns
 
 
-def simulate(model: models.Model, workload: Workload, settings: Mapping[str, Any] | None = None) -> Outcome:
+def simulate_workload(
+    model: models.Model, workload: Workload, settings: Mapping[str, Any] | None = None
+) -> SimulationResult:
     """Return what a workload gives on a new drive of the model, with other values of some of its parameters.
 
     ``settings``: by ``group.name``, written as in a model file (``{"read_ahead.window": "1 MiB"}``). The same arguments
@@ -188,7 +190,7 @@ def simulate(model: models.Model, workload: Workload, settings: Mapping[str, Any
     if region_bytes // workload.bs_bytes < workload.numjobs:
         raise ExploreError(f"{model.name}: the drive holds no {workload.bs_bytes} bytes for each job")
     numbers = np.random.Generator(np.random.PCG64(workload.seed))
-    columns = streams.requests(
+    columns = streams.synthetic_requests(
         numbers,
         workload.requests,
         bs_bytes=workload.bs_bytes,
@@ -214,7 +216,7 @@ def simulate(model: models.Model, workload: Workload, settings: Mapping[str, Any
     done.append(native.finish())
     request, issue_ns, latency_ns = (np.concatenate(parts) for parts in zip(*done, strict=True))
     order = np.argsort(request)
-    return Outcome(
+    return SimulationResult(
         model,
         workload,
         issue_ns[order],
@@ -226,30 +228,30 @@ def simulate(model: models.Model, workload: Workload, settings: Mapping[str, Any
     )
 
 
-def levels(name: str, value: models.Value) -> list[models.Value]:
+def values_to_try(name: str, value: models.ParameterValue) -> list[models.ParameterValue]:
     """Return values to try of a parameter that is a number, its present value among them, in order.
 
     They are some halves and doubles of it within its declared range; of a 0, round numbers of its unit.
     """
-    declared = models.declared()[name]
+    declared = models.declared_parameters()[name]
     if declared["kind"] != "number" or isinstance(value, str):
         raise ExploreError(f"'{name}' is no number")
     tried = [value * 2**power for power in range(-4, 5)] if value else [0, *_ROUND[declared["unit"]]]
     return sorted({round(one) for one in tried if declared["minimum"] <= one <= declared["maximum"]})
 
 
-def draw(outcome: Outcome, kept: Outcome | None = None) -> bytes:
+def draw_png(outcome: SimulationResult, kept: SimulationResult | None = None) -> bytes:
     """Return the figure of an outcome as PNG, see `Picture.png`."""
-    return Picture().png(outcome, kept)
+    return SimulationFigure().png(outcome, kept)
 
 
-class Picture:
+class SimulationFigure:
     """A figure of outcomes that is drawn again and again: throughput, latencies, queue depth, write amplification.
 
     Axes, ticks and lines are made once, for making them takes longer than drawing them.
     """
 
-    @styled()
+    @report_style()
     def __init__(self) -> None:
         """Make the figure, still empty."""
         self._figure = Figure(figsize=_SIZE_INCH, dpi=_DPI)
@@ -268,8 +270,8 @@ class Picture:
         )
         self._latencies.legend(("reads", "writes"))
 
-    @styled()
-    def png(self, outcome: Outcome, kept: Outcome | None = None) -> bytes:
+    @report_style()
+    def png(self, outcome: SimulationResult, kept: SimulationResult | None = None) -> bytes:
         """Return the figure of an outcome as PNG, ``kept`` in grey behind it. The same outcomes give the same bytes."""
         rate = f"{outcome.iops:,.0f}" if outcome.iops >= 100 else f"{outcome.iops:.3g}"
         of_both = [(outcome, False)] if kept is None else [(kept, True), (outcome, False)]
@@ -300,20 +302,20 @@ class Picture:
         return png.getvalue()
 
 
-def _latencies(outcome: Outcome) -> list[tuple[int, tuple[Floats, Floats]]]:
+def _latencies(outcome: SimulationResult) -> list[tuple[int, tuple[_Floats, _Floats]]]:
     """Return latencies in µs and the percentage within them, of reads (0) and of writes (1), where there are any."""
     shares = np.linspace(0, 1, _POINTS)
     chosen = [(number, rows) for number, rows in enumerate((outcome.is_read, ~outcome.is_read)) if rows.any()]
     return [(number, (np.quantile(outcome.latency_ns[rows], shares) / 1e3, 100 * shares)) for number, rows in chosen]
 
 
-def _depths(outcome: Outcome) -> tuple[Floats, Floats]:
+def _depths(outcome: SimulationResult) -> tuple[_Floats, _Floats]:
     shares = outcome.depth_shares()
     # begins and ends at nothing, so that a single depth is a column, too
     return np.arange(-1.0, len(shares) + 1), 100 * np.concatenate([[0], shares, [0]])
 
 
-def _amplification(outcome: Outcome) -> tuple[Floats, Floats]:
+def _amplification(outcome: SimulationResult) -> tuple[_Floats, _Floats]:
     host, programmed = outcome.programmed[outcome.programmed[:, 0] > 0].T.astype(np.float64)
     return host, programmed / host
 
@@ -360,7 +362,7 @@ class _Panel:
         """Name the lines in colour."""
         self._axes.legend([self._lines[number, False] for number in range(len(names))], names, loc="lower right")
 
-    def show(self, title: str, curves: Sequence[tuple[int, bool, Floats, Floats]]) -> None:
+    def show(self, title: str, curves: Sequence[tuple[int, bool, _Floats, _Floats]]) -> None:
         """Show curves, each with its number, whether it is in grey, its x and its y."""
         self._title.set_text(title)
         given = {(number, in_grey): (x, y) for number, in_grey, x, y in curves}

@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from iopatterns.analysis import plots, quantities
-from iopatterns.analysis.statistics import Floats, StatisticsError, check_method, checked_sample
-from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, between, fixed, significant
+from iopatterns.analysis.statistics import FloatArray, StatisticsError, check_interval_method, checked_sample
+from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed_decimals, interval_decimals, three_digits
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.lab.comparison import Side, point_columns, shared_points, sides
+from iopatterns.lab.comparison import ComparedSide, point_columns, shared_points, sides
 
-APART, OPEN = "drives differ", "not told apart"
+DRIVES_DIFFER, INDISTINGUISHABLE = "drives differ", "not told apart"
 _LEAST_DRIVES = 2
 _DEVIATIONS = frozenset({"within", "within_low", "within_high", "between", "between_low", "between_high"})
 _ROW_INCH, _FRAME_INCH = 0.19, 1.0
@@ -29,8 +29,8 @@ class SpreadError(IoPatternsError):
     exit_status = 2
 
 
-class Components(NamedTuple):
-    """The variance of one quantity, split: ``within`` a drive (its executions) and ``between`` drives.
+class VarianceComponents(NamedTuple):
+    """The variance of one quantity, split: ``within`` a drive (its executions) and ``interval_decimals`` drives.
 
     Each is a standard deviation in the quantity's unit, with the interval around it. ``share`` is the part that drives
     have in the whole variance, 0 to 1. ``mean`` is that of the drives' means.
@@ -50,17 +50,17 @@ class Components(NamedTuple):
     share_high: float
 
 
-def components(groups: Sequence[Sequence[float] | Floats], confidence: float = 0.95) -> Components:
+def variance_components(groups: Sequence[Sequence[float] | FloatArray], confidence: float = 0.95) -> VarianceComponents:
     """Return the variance components of the executions of some drives, a group each.
 
     The model is one-way with random effects: an execution is a mean of all drives, plus what is its drive's, plus what
-    is its own. ``within`` is the pooled variance in the groups. ``between`` comes of the unweighted means of the groups
+    is its own. ``within`` is the pooled variance in the groups. ``interval_decimals`` comes of the unweighted means of the groups
     (Thomas and Hultquist 1978), which for groups of one size is the analysis of variance; where it would be below 0, it
-    is 0. The intervals: of ``within`` by chi square; of ``between`` after Williams (1962); of ``share`` by the ratio of
+    is 0. The intervals: of ``within`` by chi square; of ``interval_decimals`` after Williams (1962); of ``share`` by the ratio of
     both mean squares, which is F (Searle, Casella, McCulloch 1992, chapter 3). They suppose normal values. Raises
     StatisticsError for fewer than two groups, or none of two executions.
     """
-    check_method(confidence)
+    check_interval_method(confidence)
     samples = [checked_sample(group) for group in groups]
     sizes = np.array([sample.size for sample in samples])
     if len(samples) < _LEAST_DRIVES or sizes.max() < 2:
@@ -85,7 +85,9 @@ def components(groups: Sequence[Sequence[float] | Floats], confidence: float = 0
         max(0.0, (among - within) / each),
         *bounds,
     )
-    return Components(len(samples), int(sizes.sum()), float(means.mean()), *(math.sqrt(v) for v in variances), *shares)
+    return VarianceComponents(
+        len(samples), int(sizes.sum()), float(means.mean()), *(math.sqrt(v) for v in variances), *shares
+    )
 
 
 def _share(ratio: float, f: float, each: float) -> float:
@@ -101,15 +103,15 @@ def _chi_square(freedom: int, p: float) -> float:
 
 
 @dataclass(frozen=True)
-class Spread:
+class DriveSpread:
     """The executions of several drives, by study, and the quantity of which the spread is told."""
 
-    drives: Sequence[Side]
+    drives: Sequence[ComparedSide]
     of: str
     confidence: float = 0.95
 
     @classmethod
-    def of_drives(cls, root: Path, names: Sequence[str], of: str, confidence: float = 0.95) -> "Spread":
+    def of_drives(cls, root: Path, names: Sequence[str], of: str, confidence: float = 0.95) -> "DriveSpread":
         """Return that of some drives of the results below ``root``. Raises SpreadError or ComparisonError."""
         distinct = list(dict.fromkeys(names))
         if len(distinct) < _LEAST_DRIVES:
@@ -128,12 +130,12 @@ class Spread:
         for about, values in shared_points(self.drives, self.of):
             if max(each.size for each in values) < 2 or np.mean([each.mean() for each in values]) <= 0:
                 continue
-            found = components(values, self.confidence)
+            found = variance_components(values, self.confidence)
             relative = {
                 name: 100 * deviation / found.mean for name, deviation in found._asdict().items() if name in _DEVIATIONS
             }
             shares = {name: 100 * getattr(found, name) for name in ("share", "share_low", "share_high")}
-            verdict = APART if found.share_low > 0 else OPEN
+            verdict = DRIVES_DIFFER if found.share_low > 0 else INDISTINGUISHABLE
             rows.append({**about, **found._asdict(), **relative, **shares, "verdict": verdict})
         if not rows:
             names = ", ".join(side.name for side in self.drives)
@@ -149,13 +151,13 @@ class Spread:
         inner, outer = "Within a drive (% of the mean)", "Between drives (% of the mean)"
         columns = (
             *point_columns(points),
-            Column(("mean",), "Mean", significant, quantities.get(self.of).unit),
-            Column(("within",), "SD", fixed(2), over=inner),
-            Column(("within_low", "within_high"), percent, between(2), over=inner),
-            Column(("between",), "SD", fixed(2), over=outer),
-            Column(("between_low", "between_high"), percent, between(2), over=outer),
-            Column(("share",), "Share", fixed(0), "%"),
-            Column(("verdict",), "So", right=False),
+            Column(("mean",), "Mean", three_digits, quantities.get_quantity(self.of).unit),
+            Column(("within",), "SD", fixed_decimals(2), spanner=inner),
+            Column(("within_low", "within_high"), percent, interval_decimals(2), spanner=inner),
+            Column(("between",), "SD", fixed_decimals(2), spanner=outer),
+            Column(("between_low", "between_high"), percent, interval_decimals(2), spanner=outer),
+            Column(("share",), "Share", fixed_decimals(0), "%"),
+            Column(("verdict",), "So", align_right=False),
         )
         return Table(points, columns, "experiment")
 
@@ -164,9 +166,9 @@ class Spread:
         for (study, experiment), rows in points.groupby(["study", "experiment"], sort=False):
             yield f"{study}-{experiment}", self._figure(str(experiment), rows)
 
-    @plots.styled()
+    @plots.report_style()
     def _figure(self, experiment: str, rows: pd.DataFrame) -> Figure:
-        figure, (axes,) = plots.panels_figure(1, 1, _ROW_INCH * len(rows), frame_inch=_FRAME_INCH)
+        figure, (axes,) = plots.figure_with_panels(1, 1, _ROW_INCH * len(rows), frame_inch=_FRAME_INCH)
         looks = {"within": ("within a drive", "o", "white", -0.14), "between": ("between drives", "s", "black", 0.14)}
         places = np.arange(len(rows), dtype=np.float64)
         for name, (label, marker, fill, shift) in looks.items():
@@ -181,14 +183,14 @@ class Spread:
         axes.invert_yaxis()
         # an upper bound for few drives is far out, and what is drawn is to be seen
         axes.set_xlim(0, 1.3 * max(1e-9, rows[["within_high", "between"]].to_numpy().max()))
-        axes.set_xlabel(f"Standard deviation of {quantities.get(self.of).label} (% of the mean)")
+        axes.set_xlabel(f"Standard deviation of {quantities.get_quantity(self.of).label} (% of the mean)")
         axes.set_title(f"{experiment}: {len(self.drives)} drives")
         axes.legend(loc="lower right")
         return figure
 
     def told(self, points: pd.DataFrame) -> str:
         """Return in sentences at how many points drives differ, by how much, and whether they are of one model."""
-        differ = int((points["verdict"] == APART).sum())
+        differ = int((points["verdict"] == DRIVES_DIFFER).sum())
         lines = [
             f"{self.of} of {len(self.drives)} drives at {len(points)} points: they differ at {differ}, by a standard"
             f" deviation of {points['between'].median():.2g} % (median), beside {points['within'].median():.2g} %"

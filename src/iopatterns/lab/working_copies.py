@@ -1,7 +1,7 @@
 """Working copies of the notebooks for JupyterLab, so that running or saving one changes no committed file.
 
 A working copy in ``notebooks/working`` writes its tables, figures and numbers to ``results/working``. Neither folder is
-an input of the workflow, and git ignores both. `save` copies edits back.
+an input of the workflow, and git ignores both. `save_working_copies` copies edits back.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Any
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 
-NOTEBOOKS, COPIES = "notebooks", "notebooks/working"
+NOTEBOOKS, COPIES_FOLDER = "notebooks", "notebooks/working"
 # What a parameters cell of a copy has in place of the committed notebook's: the folders that the notebook writes to
 _OUTPUTS = {f'"results/{kind}/': f'"results/working/{kind}/' for kind in ("tables", "figures", "numbers")}
 
@@ -24,22 +24,22 @@ class WorkingCopyError(IoPatternsError):
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedNotebook:
     """A notebook whose edits were copied back, and how many of its code cells lost their outputs."""
 
     path: Path
     cleared_cells: int
 
 
-def lay_out(root: Path) -> list[str]:
-    """Copy the notebooks to `COPIES`, and return the names of the copies that hold edits, which are kept.
+def create_working_copies(root: Path) -> list[str]:
+    """Copy the notebooks to `COPIES_FOLDER`, and return the names of the copies that hold edits, which are kept.
 
     Raises WorkingCopyError.
     """
     edited: list[str] = []
-    (root / COPIES).mkdir(parents=True, exist_ok=True)
+    (root / COPIES_FOLDER).mkdir(parents=True, exist_ok=True)
     for path in sorted((root / NOTEBOOKS).glob("*.ipynb")):
-        copy = root / COPIES / path.name
+        copy = root / COPIES_FOLDER / path.name
         base = _base(copy)
         # a copy whose base is missing may be the user's own notebook: only an exact copy is replaced
         before = base if base.exists() else path
@@ -51,21 +51,21 @@ def lay_out(root: Path) -> list[str]:
     return edited
 
 
-def save(root: Path, names: list[str]) -> list[Saved]:
+def save_working_copies(root: Path, names: list[str]) -> list[SavedNotebook]:
     """Copy the edits of working copies, all or the named ones, into the committed notebooks.
 
     The outputs of cells that were not edited stay as committed. Edited cells lose their outputs, because the outputs
     of a copy may rest on other measurements. Raises WorkingCopyError for a notebook without a copy, and for a notebook
     that has changed since it was copied.
     """
-    known = [path.stem for path in sorted((root / COPIES).glob("*.ipynb"))]
+    known = [path.stem for path in sorted((root / COPIES_FOLDER).glob("*.ipynb"))]
     for name in names:
         if name not in known:
             there = ", ".join(known) or "none: `./reproduce.sh lab` makes them"
-            raise WorkingCopyError(f"{COPIES}/{name}.ipynb: there is no such working copy. There are {there}.")
+            raise WorkingCopyError(f"{COPIES_FOLDER}/{name}.ipynb: there is no such working copy. There are {there}.")
     saved = []
     for name in names or known:
-        copy, committed = root / COPIES / f"{name}.ipynb", root / NOTEBOOKS / f"{name}.ipynb"
+        copy, committed = root / COPIES_FOLDER / f"{name}.ipynb", root / NOTEBOOKS / f"{name}.ipynb"
         base = _read(_base(copy))
         edited, present = _replaced(_read(copy), _COMMITTED_OUTPUTS), _read(committed)
         if _sources(edited) == _sources(base):
@@ -73,9 +73,9 @@ def save(root: Path, names: list[str]) -> list[Saved]:
         if _sources(present) != _sources(base):
             raise WorkingCopyError(
                 f"{NOTEBOOKS}/{name}.ipynb: changed since its working copy was made. Nothing was copied back. Compare"
-                f" the two, and delete one of them: {COPIES}/{name}.ipynb is the working copy."
+                f" the two, and delete one of them: {COPIES_FOLDER}/{name}.ipynb is the working copy."
             )
-        saved.append(Saved(committed.relative_to(root), _merge(present, edited)))
+        saved.append(SavedNotebook(committed.relative_to(root), _merge(present, edited)))
         _write(committed, present)
         _copy(committed, _base(copy))
     return saved
@@ -125,10 +125,10 @@ def _read(path: Path) -> Any:
 
 
 def _copy(source: Path, target: Path) -> None:
-    files.write(target, lambda temporary: temporary.write_bytes(source.read_bytes()))
+    files.write_atomically(target, lambda temporary: temporary.write_bytes(source.read_bytes()))
 
 
 def _write(path: Path, notebook: Any) -> None:
     import nbformat
 
-    files.write(path, lambda temporary: nbformat.write(notebook, temporary))
+    files.write_atomically(path, lambda temporary: nbformat.write(notebook, temporary))

@@ -16,12 +16,12 @@ from typing import NamedTuple, cast
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.base.signals import STOPPING
+from iopatterns.base.signals import STOP_SIGNALS
 from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import drives, fio, machine, progress
 from iopatterns.raw import cells, records, tuning_steps
+from iopatterns.raw.metadata_files import UNPACKED, read_metadata, write_metadata
 from iopatterns.raw.records import Specification
-from iopatterns.raw.sidecars import UNPACKED, read_sidecar, write_sidecar
 
 # Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
 _OTHERS_SHARE = 0.05
@@ -47,11 +47,11 @@ def interruptible() -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted` while the context lasts."""
 
     def stop(signal_number: int, _frame: FrameType | None) -> None:
-        for number in STOPPING:  # the second Ctrl-C of an impatient user must not cut the clean-up short
+        for number in STOP_SIGNALS:  # the second Ctrl-C of an impatient user must not cut the clean-up short
             signal.signal(number, signal.SIG_IGN)
         raise Interrupted(signal_number)
 
-    before = {number: signal.signal(number, stop) for number in STOPPING}
+    before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:
         yield
     finally:
@@ -59,8 +59,8 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def measure_all(root: Path, specifications: Sequence[Specification], raw_files: Sequence[Path]) -> int:
-    """Measure cells one after another, in the order of their raw files: `measure` for each; return how many executions.
+def measure_cells(root: Path, specifications: Sequence[Specification], raw_files: Sequence[Path]) -> int:
+    """Measure cells one after another, in the order of their raw files: `measure_cell` for each; return how many executions.
 
     The name of a raw file's folder tells which of the specifications is its cell's. The first cell that fails ends it.
     """
@@ -72,11 +72,11 @@ def measure_all(root: Path, specifications: Sequence[Specification], raw_files: 
         specification = next((each for each in specifications if cells.folder_matches(folder.name, each)), None)
         if specification is None:
             raise MeasureError(f"{folder}: the folder's name is not that of a specification given")
-        measured += measure(root, specification, raws)
+        measured += measure_cell(root, specification, raws)
     return measured
 
 
-def measure(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
+def measure_cell(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
     """Measure the executions of a cell whose raw files are not there yet; return how many that were.
 
     The number of an execution is the stem of its raw file. A raw file that is there with its sidecar is kept as it is.
@@ -121,15 +121,15 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
         drive.prepare()
         steps = [step.record() for step in drive.tune(specification.get("settings", {}))]
         about: records.CellMetadata = {"specification": specification, "drive": drive.identify(), "tuning": steps}
-        if tuning_steps.not_taken(steps):
+        if tuning_steps.steps_not_in_effect(steps):
             for raw in missing:
                 _leave_out(raw, about)
-                progress.advance()
-            reasons = "; ".join(step["reason"] for step in tuning_steps.not_taken(steps))
+                progress.count_repetition()
+            reasons = "; ".join(step["reason"] for step in tuning_steps.steps_not_in_effect(steps))
             messages.note(f"{label}: not measured, for the drive does not take its settings: {reasons}")
             return 0
         about["fio_version"] = fio.version()
-        real = specification["drive"]["kind"] not in kinds.SIMULATED
+        real = specification["drive"]["kind"] not in kinds.SIMULATED_KINDS
         condition = _condition(about["drive"]["device"]) if real else None
         started = time.monotonic()
         _warm_up(drive, specification, log, cell)
@@ -138,40 +138,45 @@ def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]
                 _replay(root, replaying, raw, about)
             else:
                 _execute(drive, raw, about, log, condition)
-            progress.advance()
-        messages.note(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
+            progress.count_repetition()
+        messages.note(
+            f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.progress_text()}"
+        )
     return len(missing)
 
 
 def _is_noted(specification: Specification, root: Path) -> bool:
-    """Return whether a disk's journal has settings that are still to be put back, see `journal.is_noted`."""
+    """Return whether a disk's journal has settings that are still to be put back, see `journal.has_unrestored_settings`."""
     from iopatterns.measuring.tuning import journal
 
-    return journal.is_noted(specification["drive"]["name"], root)
+    return journal.has_unrestored_settings(specification["drive"]["name"], root)
 
 
 def _missing(raw_files: Sequence[Path]) -> list[Path]:
     """Return the raw files that are not there. Raises SidecarError for one that is there but not as measured."""
     missing = [raw for raw in raw_files if not raw.exists()]
     for raw in set(raw_files).difference(missing):
-        read_sidecar(raw)
+        read_metadata(raw)
     return missing
 
 
-def _own_log(root: Path, specification: Specification) -> iologs.Log | None:
+def _own_log(root: Path, specification: Specification) -> iologs.IoLog | None:
     """Return the user's log or trace that a cell replays, if it does.
 
     Raises MeasureError where it is not as it was planned.
     """
     options = specification["fio"]
-    log: iologs.Log
+    log: iologs.IoLog
     if "read_iolog" in options:
         path = options["read_iolog"]
-        log, planned = iologs.read(root / path), specification["iolog"]["sha256"] if "iolog" in specification else None
+        log, planned = (
+            iologs.load_iolog(root / path),
+            specification["iolog"]["sha256"] if "iolog" in specification else None,
+        )
     elif "calls" in specification:
         asked = specification["calls"]
         path, planned = asked["path"], asked["sha256"]
-        log = iologs.read_calls(root, path, asked["only"], asked["process"])
+        log = iologs.read_syscall_trace(root, path, asked["only"], asked["process"])
     else:
         return None
     # what was planned decides whether the drive may be written
@@ -180,12 +185,12 @@ def _own_log(root: Path, specification: Specification) -> iologs.Log | None:
     return log
 
 
-def _warm_up(drive: drives.Drive, specification: Specification, log: iologs.Log | None, cell: Path) -> None:
+def _warm_up(drive: drives.Drive, specification: Specification, log: iologs.IoLog | None, cell: Path) -> None:
     """Run the workload once for nothing, so that the first execution finds the drive as the others do."""
     if specification["warmup_ms"]:
         raw = cell / "00.json"
         _run(drive, specification, specification["warmup_ms"], raw, log)
-        _discard(files.partial(raw))
+        _discard(files.partial_path(raw))
 
 
 def _discard(output: Path) -> None:
@@ -195,20 +200,20 @@ def _discard(output: Path) -> None:
 
 
 def _run(
-    drive: drives.Drive, specification: Specification, runtime_ms: int, raw: Path, log: iologs.Log | None
-) -> tuple[list[str], fio.Outcome, Sequence[iologs.Request] | None]:
+    drive: drives.Drive, specification: Specification, runtime_ms: int, raw: Path, log: iologs.IoLog | None
+) -> tuple[list[str], fio.Outcome, Sequence[iologs.LogRequest] | None]:
     """Run fio into the temporary file of ``raw``; return its command line, how it went, and what it replayed if it did.
 
     ``log`` is the one that the cell names. Whatever log is replayed lies beside the raw file for as long as fio runs.
     """
     seed = cells.randseed(specification, int(raw.stem))
-    output, iolog = files.partial(raw), files.partial(raw.with_suffix(".iolog"))
-    requests = iologs.requests_of(specification, log, seed, runtime_ms)
+    output, iolog = files.partial_path(raw), files.partial_path(raw.with_suffix(".iolog"))
+    requests = iologs.replayed_requests(specification, log, seed, runtime_ms)
     path = None if requests is None else str(iolog)
     argv = drive.prefix + fio.command(specification, drive.target, seed, runtime_ms, str(output), iolog=path)
     try:
         if requests is not None:
-            iolog.write_text(iologs.text(requests), encoding="utf-8")
+            iolog.write_text(iologs.iolog_text(requests), encoding="utf-8")
         drive.verify()
         ramp_s = specification["fio"].get("ramp_time", 0) / 1e6
         outcome = drive.run(argv, expected_s=ramp_s + runtime_ms / 1000)
@@ -223,7 +228,7 @@ def _run(
 
 def _leave_out(raw: Path, about: records.CellMetadata) -> None:
     """Write a raw file that says which settings the drive did not take, and its sidecar."""
-    temporary = files.partial(raw)
+    temporary = files.partial_path(raw)
     left_out = [
         {key: value for key, value in step.items() if key in {"setting", "wanted", "outcome", "reason"}}
         for step in about["tuning"]
@@ -243,8 +248,8 @@ def _of_execution(about: records.CellMetadata, raw: Path) -> records.RepetitionM
 def _keep(temporary: Path, raw: Path, sidecar: records.RepetitionMetadata) -> None:
     """Give a raw file its name. The sidecar first: a raw file under its own name always has one."""
     measured: records.RawFile = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
-    write_sidecar(raw, cast(records.Sidecar, {**sidecar, "raw": measured}))
-    files.commit(temporary, raw)
+    write_metadata(raw, cast(records.MetadataFile, {**sidecar, "raw": measured}))
+    files.commit_file(temporary, raw)
 
 
 class _Condition(NamedTuple):
@@ -259,11 +264,11 @@ def _condition(device: str | None) -> _Condition:
     from iopatterns.measuring.tuning import disk
 
     unknown: records.WriteCache = {"drive": None, "kernel": None}
-    return _Condition(health.read(device), disk.write_cache(device) if device else unknown)
+    return _Condition(health.read_health(device), disk.read_write_cache(device) if device else unknown)
 
 
 def _execute(
-    drive: drives.Drive, raw: Path, about: records.CellMetadata, log: iologs.Log | None, condition: _Condition | None
+    drive: drives.Drive, raw: Path, about: records.CellMetadata, log: iologs.IoLog | None, condition: _Condition | None
 ) -> None:
     """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share.
 
@@ -289,7 +294,7 @@ def _attempt(
     drive: drives.Drive,
     raw: Path,
     about: records.CellMetadata,
-    log: iologs.Log | None,
+    log: iologs.IoLog | None,
     condition: _Condition | None,
     *,
     held_up: Sequence[str],
@@ -300,10 +305,10 @@ def _attempt(
     Raises MeasureError where it is no measurement, and DisturbedError where another try may give one.
     """
     specification = about["specification"]
-    before = machine.moment()
+    before = machine.load_snapshot()
     device = about["drive"].get("device")
     traffic_bytes = machine.disk_traffic_bytes(device)
-    temporary = files.partial(raw)
+    temporary = files.partial_path(raw)
     try:
         argv, outcome, requests = _run(drive, specification, specification["runtime_ms"], raw, log)
         try:
@@ -311,7 +316,7 @@ def _attempt(
             moved_bytes = fio.check(
                 temporary,
                 specification,
-                None if requests is None else iologs.moved(requests),
+                None if requests is None else iologs.count_transfers(requests),
                 outcome if condition else None,
             )
         except fio.DisturbedError:
@@ -326,7 +331,7 @@ def _attempt(
             )
         sidecar = _of_execution(about, raw)
         sidecar["randseed"] = cells.randseed(specification, sidecar["execution"])
-        sidecar["command"], sidecar["machine"], sidecar["before"] = argv, machine.machine(), before
+        sidecar["command"], sidecar["machine"], sidecar["before"] = argv, machine.machine_facts(), before
         sidecar["started"], sidecar["ended"] = _timestamp(outcome.started_s), _timestamp(outcome.ended_s)
         sidecar["wall_s"] = round(outcome.wall_s, 6)
         if outcome.counters is not None:
@@ -335,25 +340,25 @@ def _attempt(
             from iopatterns.measuring import health
 
             traffic = (traffic_bytes, machine.disk_traffic_bytes(device))
-            sidecar["health"] = {"before": condition.health, "after": health.read(device)}
+            sidecar["health"] = {"before": condition.health, "after": health.read_health(device)}
             sidecar["write_cache"], sidecar["held_up"] = condition.write_cache, held_up
             sidecar["others_bytes"] = _bytes_of_others(traffic, moved_bytes)
             sidecar["doubts"] = _doubts(sidecar, moved_bytes)
         if fio.histogram_log(temporary).exists():
-            files.commit(fio.histogram_log(temporary), log_beside(raw))
+            files.commit_file(fio.histogram_log(temporary), latency_log_path(raw))
         _keep(temporary, raw, sidecar)
     finally:
         _discard(temporary)
 
 
-def log_beside(raw: Path) -> Path:
+def latency_log_path(raw: Path) -> Path:
     """Return where the log of latencies of an execution lies that asked for one (``log_hist_msec``)."""
     return raw.with_name(f"{raw.stem}_clat_hist.log")
 
 
-def _replaying(drive: drives.Drive, specification: Specification) -> drives.Replaying:
+def _replaying(drive: drives.Drive, specification: Specification) -> drives.ReplayingDrive:
     """Return the drive of a cell that replays a phase of a trace. Raises MeasureError for one that cannot do that."""
-    if isinstance(drive, drives.Replaying):
+    if isinstance(drive, drives.ReplayingDrive):
         return drive
     of, trace = specification["drive"], specification["replay"]["trace"]
     raise MeasureError(
@@ -362,19 +367,19 @@ def _replaying(drive: drives.Drive, specification: Specification) -> drives.Repl
     )
 
 
-def _replay(root: Path, drive: drives.Replaying, raw: Path, about: records.CellMetadata) -> None:
+def _replay(root: Path, drive: drives.ReplayingDrive, raw: Path, about: records.CellMetadata) -> None:
     """Replay a phase of a trace into a raw file and its sidecar, on a drive of the cell's model."""
     specification = about["specification"]
     asked = specification["replay"]
-    before, started_s, clock = machine.moment(), time.time(), time.monotonic()
+    before, started_s, clock = machine.load_snapshot(), time.time(), time.monotonic()
     command, content, counters = drive.replay(root / asked["trace"], asked)
-    temporary = files.partial(raw)
+    temporary = files.partial_path(raw)
     try:
         files.write_json(temporary, content)
         sidecar = _of_execution(about, raw)
         sidecar["randseed"] = cells.randseed(specification, sidecar["execution"])
         sidecar["command"] = command
-        sidecar["machine"], sidecar["before"] = machine.machine(), before
+        sidecar["machine"], sidecar["before"] = machine.machine_facts(), before
         sidecar["started"], sidecar["ended"] = _timestamp(started_s), _timestamp(time.time())
         sidecar["wall_s"] = round(time.monotonic() - clock, 6)
         sidecar["counters"] = counters
@@ -404,9 +409,9 @@ def _doubts(sidecar: records.RepetitionMetadata, moved_bytes: int) -> list[str]:
         found.append(f"CPU governor {before['cpu_governor']}")
     if before["load_average"][0] > (os.cpu_count() or 1):
         found.append("a busy machine")
-    if disk.disagree(sidecar["write_cache"]) and "write_cache" not in specification.get("settings", {}):
+    if disk.write_caches_disagree(sidecar["write_cache"]) and "write_cache" not in specification.get("settings", {}):
         found.append("drive and kernel disagree on the write cache")
-    return found + health.doubts(sidecar["health"]["before"], sidecar["health"]["after"])
+    return found + health.health_doubts(sidecar["health"]["before"], sidecar["health"]["after"])
 
 
 def _timestamp(seconds: float) -> str:

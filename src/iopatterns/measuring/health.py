@@ -25,7 +25,7 @@ UNAVAILABLE: Final = "not available"
 _Amount = Literal["temperature_c", "media_errors", "overheated"]
 
 
-def read(device: str | None) -> Health:
+def read_health(device: str | None) -> Health:
     """Return what the disk under a device (by the kernel's name of it) says of its health, through smartctl or nvme.
 
     Keys: program, temperature_c, warning_c and critical_c (from which on the drive is too hot), passed (SMART's own
@@ -37,18 +37,18 @@ def read(device: str | None) -> Health:
     if len(disks) != 1:
         return {UNAVAILABLE: f"the file is on {len(disks)} disks" if disks else "the kernel knows no disk of it"}
     (disk,) = disks
-    if tool() is None:
+    if health_program() is None:
         return {UNAVAILABLE: "neither smartctl nor nvme is installed (apt-get install smartmontools)"}
-    found = _by_smartctl(disk) if tool() == "smartctl" else _by_nvme(disk)
+    found = _by_smartctl(disk) if health_program() == "smartctl" else _by_nvme(disk)
     return found if UNAVAILABLE in found else found | _limits(disk)
 
 
-def tool() -> str | None:
+def health_program() -> str | None:
     """Return the program that drives are asked through: smartctl, or else nvme; None where neither is installed."""
     return next((program for program in ("smartctl", "nvme") if shutil.which(program)), None)
 
 
-def doubts(before: Health, after: Health) -> list[str]:
+def health_doubts(before: Health, after: Health) -> list[str]:
     """Return in words what makes an execution doubtful, by the health before its cell's first one and after itself."""
     if UNAVAILABLE in after:
         return []
@@ -80,7 +80,7 @@ def _growth(key: _Amount, before: Health, after: Health) -> int:
 
 def _by_smartctl(disk: str) -> Health:
     command = ["smartctl", "--json", "-a", "-l", "scttemp", f"/dev/{disk}"]
-    return from_smartctl(sg_commands.run(command, _TIMEOUT_S))
+    return from_smartctl(sg_commands.run_command(command, _TIMEOUT_S))
 
 
 def from_smartctl(result: CommandResult) -> Health:
@@ -88,7 +88,7 @@ def from_smartctl(result: CommandResult) -> Health:
     try:
         said = json.loads(result["stdout"])
     except ValueError:
-        return {UNAVAILABLE: f"smartctl: {sg_commands.words(result)}"}
+        return {UNAVAILABLE: f"smartctl: {sg_commands.last_output_line(result)}"}
     if "device" not in said or said["smartctl"]["exit_status"] & 0b11:  # wrong usage, or the device cannot be opened
         messages = [message["string"] for message in said["smartctl"].get("messages", ())]
         return {UNAVAILABLE: f"smartctl: {'; '.join(messages) or 'no answer from the drive'}"}
@@ -130,8 +130,8 @@ def _media_errors(said: Mapping[str, Any]) -> int | None:
 def _by_nvme(disk: str) -> Health:
     if not disk.startswith("nvme"):
         return {UNAVAILABLE: "smartctl is not installed (apt-get install smartmontools); nvme knows NVMe disks alone"}
-    firmware = machine.disk(Path("/dev") / disk)["firmware"]
-    return from_nvme(sg_commands.run(["nvme", "smart-log", f"/dev/{disk}", "-o", "json"], _TIMEOUT_S), firmware)
+    firmware = machine.disk_facts(Path("/dev") / disk)["firmware"]
+    return from_nvme(sg_commands.run_command(["nvme", "smart-log", f"/dev/{disk}", "-o", "json"], _TIMEOUT_S), firmware)
 
 
 def from_nvme(result: CommandResult, firmware: str | None) -> Health:
@@ -150,7 +150,7 @@ def from_nvme(result: CommandResult, firmware: str | None) -> Health:
             firmware=firmware,
         )
     except (ValueError, KeyError, TypeError):
-        return {UNAVAILABLE: f"nvme: {sg_commands.words(result)}"}
+        return {UNAVAILABLE: f"nvme: {sg_commands.last_output_line(result)}"}
 
 
 def _limits(disk: str) -> Health:
@@ -167,4 +167,4 @@ def _limits(disk: str) -> Health:
 
 def _degrees(file: Path) -> int:
     """Return a temperature of hwmon in °C. 0 or less is no limit: the kernel has no such file, or knows none."""
-    return round(int(machine.read(file) or 0) / 1000)
+    return round(int(machine.read_kernel_file(file) or 0) / 1000)

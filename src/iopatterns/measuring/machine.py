@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 from typing import cast
 
-from iopatterns.base import children
-from iopatterns.raw.records import Disk, Machine, Moment
+from iopatterns.base import subprocess_env
+from iopatterns.raw.records import DiskFacts, LoadSnapshot, MachineFacts
 
 _SYS_BLOCK = Path("/sys/dev/block")
 
 
-def read(path: Path | str) -> str | None:
+def read_kernel_file(path: Path | str) -> str | None:
     """Return a small kernel file's text without the outer spaces, or None where there is none."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip() or None
@@ -22,14 +22,14 @@ def read(path: Path | str) -> str | None:
 
 
 def _meminfo_bytes(key: str) -> int | None:
-    found = re.search(rf"^{key}:\s*(\d+)", read("/proc/meminfo") or "", re.MULTILINE)
+    found = re.search(rf"^{key}:\s*(\d+)", read_kernel_file("/proc/meminfo") or "", re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 
 
 @functools.cache
-def machine() -> Machine:
+def machine_facts() -> MachineFacts:
     """Return what stays the same during a run: kernel, cpu_model, cpu_count, memory_bytes. No host name."""
-    cpu_model = re.search(r"^(?:model name|Model).*?:(.*)", read("/proc/cpuinfo") or "", re.MULTILINE)
+    cpu_model = re.search(r"^(?:model name|Model).*?:(.*)", read_kernel_file("/proc/cpuinfo") or "", re.MULTILINE)
     uname = os.uname()
     return {
         "kernel": f"{uname.sysname} {uname.release} {uname.machine}",
@@ -39,7 +39,7 @@ def machine() -> Machine:
     }
 
 
-def is_named(host: str) -> bool:
+def is_this_host(host: str) -> bool:
     """Return whether this is the host of that name, see `host_name`; the domain behind it may be left out."""
     name = host_name()
     return host in {name, name.partition(".")[0]}
@@ -50,22 +50,22 @@ def host_name() -> str:
     return os.environ.get("SLURMD_NODENAME") or os.uname().nodename
 
 
-def moment() -> Moment:
+def load_snapshot() -> LoadSnapshot:
     """Return what changes: memory_available_bytes, load_average (1, 5, 15 min), cpu_governor of the first CPU."""
     return {
         "memory_available_bytes": _meminfo_bytes("MemAvailable"),
         "load_average": list(os.getloadavg()),
-        "cpu_governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "cpu_governor": read_kernel_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     }
 
 
 def disk_traffic_bytes(device: str | None) -> int | None:
     """Return how many bytes a disk has read and written since it is there, by its kernel name (sysfs-block, stat)."""
-    words = (read(f"/sys/block/{device}/stat") or "").split() if device else []
+    words = (read_kernel_file(f"/sys/block/{device}/stat") or "").split() if device else []
     return (int(words[2]) + int(words[6])) * 512 if words else None
 
 
-def file_system(folder: Path) -> str | None:
+def file_system_type(folder: Path) -> str | None:
     """Return the type of the file system that holds ``folder``: ``ext4``, ``xfs``, ``tmpfs`` …"""
     mount = _mount_of(folder)
     if mount:
@@ -76,7 +76,7 @@ def file_system(folder: Path) -> str | None:
         capture_output=True,
         text=True,
         check=False,
-        env=children.environment(),
+        env=subprocess_env.child_environment(),
     )
     return asked.stdout.strip().replace("ext2/ext3", "ext4") or None
 
@@ -85,7 +85,7 @@ def _mount_of(folder: Path) -> dict[str, str] | None:
     """Return type and source of the mount that ``folder`` lies on (proc(5), /proc/self/mountinfo)."""
     resolved = folder.resolve()
     best: tuple[int, dict[str, str]] | None = None
-    for line in (read("/proc/self/mountinfo") or "").splitlines():
+    for line in (read_kernel_file("/proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
         kind, source, *_ = after.split()
         point = Path(_unescaped(before.split()[4]))
@@ -95,31 +95,31 @@ def _mount_of(folder: Path) -> dict[str, str] | None:
     return best[1] if best else None
 
 
-def disk_under(folder: Path) -> Disk:
-    """Return what the kernel says of the disk under ``folder``: `disk` of it, with None for all where there is none."""
+def disk_facts_under(folder: Path) -> DiskFacts:
+    """Return what the kernel says of the disk under ``folder``: `disk_facts` of it, with None for all where there is none."""
     return _facts(_sysfs_disk(folder))
 
 
-def disk(node: Path | int) -> Disk:
+def disk_facts(node: Path | int) -> DiskFacts:
     """Return what the kernel says of a block device, by its node or number; None for each thing that it does not say.
 
     Keys: device, model, serial, firmware, size_bytes, rotational, logical_block_bytes, scheduler. A loop device has no
     serial number of its own: the path of the file behind it stands for one.
     """
-    return _facts(sysfs_of(node))
+    return _facts(sysfs_folder(node))
 
 
-def _facts(entry: Path | None) -> Disk:
+def _facts(entry: Path | None) -> DiskFacts:
     if entry is None:
-        return cast(Disk, dict.fromkeys(Disk.__required_keys__))
-    sectors, block = read(entry / "size"), read(entry / "queue/logical_block_size")
-    rotational = read(entry / "queue/rotational")
-    scheduler = re.search(r"\[(.*?)\]", read(entry / "queue/scheduler") or "")
+        return cast(DiskFacts, dict.fromkeys(DiskFacts.__required_keys__))
+    sectors, block = read_kernel_file(entry / "size"), read_kernel_file(entry / "queue/logical_block_size")
+    rotational = read_kernel_file(entry / "queue/rotational")
+    scheduler = re.search(r"\[(.*?)\]", read_kernel_file(entry / "queue/scheduler") or "")
     return {
         "device": entry.name,
-        "model": read(entry / "device/model"),
+        "model": read_kernel_file(entry / "device/model"),
         "serial": _serial(entry),
-        "firmware": read(entry / "device/firmware_rev") or read(entry / "device/rev"),
+        "firmware": read_kernel_file(entry / "device/firmware_rev") or read_kernel_file(entry / "device/rev"),
         "size_bytes": int(sectors) * 512 if sectors else None,
         "rotational": rotational == "1" if rotational else None,
         "logical_block_bytes": int(block) if block else None,
@@ -130,7 +130,7 @@ def _facts(entry: Path | None) -> Disk:
 def _serial(entry: Path) -> str | None:
     """Return the serial number of a disk, from where its kind has it: NVMe, virtio, SCSI's page 0x80, a loop's file."""
     for name in ("device/serial", "serial", "loop/backing_file"):
-        if found := read(entry / name):
+        if found := read_kernel_file(entry / name):
             return found
     try:  # SPC-5, 7.7.19: four bytes of header, then the serial number
         return (entry / "device/vpd_pg80").read_bytes()[4:].decode("ascii", errors="replace").strip("\0 ") or None
@@ -138,14 +138,14 @@ def _serial(entry: Path) -> str | None:
         return None
 
 
-def sysfs_of(node: Path | int) -> Path | None:
+def sysfs_folder(node: Path | int) -> Path | None:
     """Return the sysfs folder of a block device, by its node or number, or None where the kernel shows none."""
     device = node if isinstance(node, int) else os.stat(node).st_rdev
     entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
     return entry.resolve() if entry.exists() else None
 
 
-def disks_under(folder: Path) -> list[Path]:
+def whole_disks_under(folder: Path) -> list[Path]:
     """Return the sysfs folders of all whole disks that ``folder`` lies on, LVM, RAID and encryption looked through."""
     return _whole_disks(_sysfs_disk(folder))
 
@@ -169,19 +169,19 @@ def _whole_disks(entry: Path | None) -> list[Path]:
     return found
 
 
-def mounts() -> list[tuple[str, int]]:
+def mounted_devices() -> list[tuple[str, int]]:
     """Return mount point and device number of everything mounted, swap left out (proc(5), /proc/self/mountinfo)."""
     found = []
-    for line in (read("/proc/self/mountinfo") or "").splitlines():
+    for line in (read_kernel_file("/proc/self/mountinfo") or "").splitlines():
         words = line.split()
         major, minor = map(int, words[2].split(":"))
         found.append((_unescaped(words[4]), os.makedev(major, minor)))
     return found
 
 
-def swaps(kind: str) -> list[str]:
+def active_swaps(kind: str) -> list[str]:
     """Return what is in use as swap (proc(5), /proc/swaps): the devices (``partition``), or the files (``file``)."""
-    lines = (read("/proc/swaps") or "").splitlines()[1:]
+    lines = (read_kernel_file("/proc/swaps") or "").splitlines()[1:]
     return [_unescaped(line.split()[0]) for line in lines if line.split()[1] == kind]
 
 
@@ -192,11 +192,11 @@ def _unescaped(text: str) -> str:
 
 def _sysfs_disk(folder: Path) -> Path | None:
     """Return the sysfs folder of the whole disk under ``folder``, or None (network, memory, overlay)."""
-    entry = sysfs_of(os.stat(folder).st_dev)
+    entry = sysfs_folder(os.stat(folder).st_dev)
     if entry is None:
         # btrfs and some others give files a device number of their own; the mount's source is the real one
         mount = _mount_of(folder)
         if not mount or not mount["source"].startswith("/dev/") or not Path(mount["source"]).exists():
             return None
-        entry = sysfs_of(Path(mount["source"]))
+        entry = sysfs_folder(Path(mount["source"]))
     return entry.parent if entry is not None and (entry / "partition").exists() else entry

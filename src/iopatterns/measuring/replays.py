@@ -14,7 +14,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw.records import Replay
 from iopatterns.twin import traces
 from iopatterns.twin.models import Model
-from iopatterns.twin.replaying import Replayed, Session, replay
+from iopatterns.twin.trace_replay import ReplayResult, ReplaySession, replay_trace
 from iopatterns.twin.traces import parquet
 
 # The queue depth over time is kept as its extremes in so many equal parts of the phase
@@ -37,7 +37,7 @@ def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
     Where ``phase`` ends with ``*`` they are those of each phase that begins so, in their order. Raises ReplayError, or
     TwinError for no trace.
     """
-    marks = parquet.phases(path)
+    marks = parquet.read_phases(path)
     names = list(marks)
     found = [
         (marks[name], marks[after])
@@ -49,7 +49,7 @@ def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
     return found
 
 
-def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], dict[str, int]]:
+def replay_phase(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], dict[str, int]]:
     """Return what a phase of a trace gives on a new drive of a model, and what the drive has counted in all.
 
     Each request is submitted at its time in the trace; or, where a ``depth`` is asked for, in the trace's order as soon
@@ -84,7 +84,7 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
         closed, earlier = _in_closed_loop(model, trace, asked["depth"], [int(run[0]) for run in runs])
         trace, begin_ns, end_ns = _as_submitted(trace, closed, first=before)
     else:
-        earlier = replay(model, trace.iloc[:before]).counters if before else {}
+        earlier = replay_trace(model, trace.iloc[:before]).counters if before else {}
     times = asked.get("blocks_over_time", 0)
     interval_ns = (end_ns - begin_ns) // (times * _SNAPSHOTS_A_TIME) if times else end_ns // _SNAPSHOTS
     recorded, series = _recorded(model, trace, end_ns, max(1, interval_ns))
@@ -115,12 +115,12 @@ def measure(model: Model, path: Path, asked: Replay) -> tuple[dict[str, Any], di
 
 def _in_closed_loop(
     model: Model, trace: pd.DataFrame, depth: int, starts: Sequence[int]
-) -> tuple[Replayed, dict[str, int]]:
+) -> tuple[ReplayResult, dict[str, int]]:
     """Replay a trace with so many requests outstanding; return what came of it, and the counters at the first start.
 
     At each of ``starts``, the places of the first requests of phases, all before must be over.
     """
-    session = Session(model, depth=depth)
+    session = ReplaySession(model, depth=depth)
     done: list[pd.DataFrame] = []
     earlier: dict[str, int] = {}
     for begin, end in itertools.pairwise([0, *starts, len(trace)]):
@@ -128,10 +128,10 @@ def _in_closed_loop(
             earlier = session.counters()
         if begin < end:
             done += session.run([trace.iloc[begin:end]])
-    return Replayed(pd.concat(done, ignore_index=True), session.counters(), session.duration_ns), earlier
+    return ReplayResult(pd.concat(done, ignore_index=True), session.counters(), session.duration_ns), earlier
 
 
-def _as_submitted(trace: pd.DataFrame, closed: Replayed, first: int) -> tuple[pd.DataFrame, int, int]:
+def _as_submitted(trace: pd.DataFrame, closed: ReplayResult, first: int) -> tuple[pd.DataFrame, int, int]:
     """Return a trace with the times at which a closed loop submitted it, that of request ``first``, and the end of all.
 
     The drive is asked the same at the same times where it is replayed by these, so that what comes long after the end,
@@ -173,7 +173,7 @@ def _latency(done: pd.DataFrame, began_ns: int, ended_ns: int) -> dict[str, Any]
     }
 
 
-def _recorded(model: Model, trace: pd.DataFrame, end_ns: int, interval_ns: int) -> tuple[Replayed, pd.DataFrame]:
+def _recorded(model: Model, trace: pd.DataFrame, end_ns: int, interval_ns: int) -> tuple[ReplayResult, pd.DataFrame]:
     """Replay a trace; return what came of it, and the drive's series, the last snapshot after ``end_ns``.
 
     A flush long after the end sees to that; it is not counted.
@@ -182,13 +182,15 @@ def _recorded(model: Model, trace: pd.DataFrame, end_ns: int, interval_ns: int) 
     late = late.assign(arrival_ns=max(end_ns, int(trace["arrival_ns"].iloc[-1])) + 2 * interval_ns).astype(trace.dtypes)
     with tempfile.TemporaryDirectory(prefix="replay-") as folder:
         file = Path(folder) / "series.parquet"
-        whole = replay(model, pd.concat([trace, late], ignore_index=True), counters_file=file, interval_ns=interval_ns)
+        whole = replay_trace(
+            model, pd.concat([trace, late], ignore_index=True), counters_file=file, interval_ns=interval_ns
+        )
         series = pd.read_parquet(file)
     whole.counters["flush_commands"] -= 1
     return whole, series
 
 
-def _requests(trace: pd.DataFrame, whole: Replayed, wanted: np.ndarray) -> dict[str, dict[str, float]]:
+def _requests(trace: pd.DataFrame, whole: ReplayResult, wanted: np.ndarray) -> dict[str, dict[str, float]]:
     """Return by operation how many of the requests ``wanted`` there were, their sizes, and their mean latency."""
     latency = pd.Series(whole.latencies["latency_ns"].to_numpy(), index=whole.latencies["request"].to_numpy())
     found = {}

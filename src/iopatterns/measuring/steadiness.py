@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # at run time this module, which measuring imports, needs no 
 # SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state: over five rounds, the
 # largest minus the smallest value is within 20 % of their mean, and the rise of their best linear fit within 10 %.
 ROUNDS = 5
-MOST_EXCURSION = 0.20
-MOST_RISE = 0.10
+MAX_EXCURSION = 0.20
+MAX_RISE = 0.10
 _SLACK = 1e-9  # of arithmetic
 
 # Iglewicz and Hoaglin (1993): a value is an outlier from 3.5 median absolute deviations (0.6745 of a normal deviation)
@@ -34,7 +34,7 @@ class Steadiness:
     @property
     def steady(self) -> bool:
         """Whether both are within the limits of the specification."""
-        return self.excursion <= MOST_EXCURSION + _SLACK and abs(self.rise) <= MOST_RISE + _SLACK
+        return self.excursion <= MAX_EXCURSION + _SLACK and abs(self.rise) <= MAX_RISE + _SLACK
 
 
 def steadiness(values: Sequence[float], rounds: int = ROUNDS) -> Steadiness | None:
@@ -47,7 +47,7 @@ def steadiness(values: Sequence[float], rounds: int = ROUNDS) -> Steadiness | No
     return Steadiness((max(last) - min(last)) / mean, slope * (rounds - 1) / mean)
 
 
-def of_rounds(least: float, most: float, mean: float, deviation: float, rounds: int) -> Steadiness | None:
+def steadiness_of_summary(least: float, most: float, mean: float, deviation: float, rounds: int) -> Steadiness | None:
     """Return the steadiness of so many equal rounds, of which fio tells these four alone, in one unit.
 
     Their order is lost: the rise is the most that the best linear fit through values of this standard deviation (of a
@@ -77,7 +77,7 @@ def is_steady(rows: "pd.DataFrame") -> bool | None:
     together: pd.Series | int = 1
     if {"numjobs", "group_reporting"} <= set(counted):
         together = counted["numjobs"].fillna(1).where(counted["group_reporting"].fillna(0).astype(bool), 1)
-    found = of_rounds(
+    found = steadiness_of_summary(
         float(counted["iops_min"].sum()),
         float(counted["iops_max"].sum()),
         float(counted["iops_mean"].sum()),
@@ -112,7 +112,7 @@ def has_two_levels(values: Sequence[float]) -> bool:
     return min(below, above) >= _LEAST_A_LEVEL and gaps[widest] > sum(gaps) - gaps[widest]
 
 
-def doubts(values: Sequence[float]) -> list[str]:
+def steadiness_doubts(values: Sequence[float]) -> list[str]:
     """Return in words what makes the mean of a cell's executions doubtful; nothing where they are alike."""
     found = []
     last = steadiness(values)

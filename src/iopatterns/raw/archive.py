@@ -16,11 +16,11 @@ import msgspec
 from iopatterns.base import files, messages, sealed_tar
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw import cells
+from iopatterns.raw.metadata_files import UNPACKED, metadata_path, read_metadata
 from iopatterns.raw.records import Specification
-from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
 
 # Raise it when an archive is written in a way that older readers would misread. Since 2 each sidecar holds its own sum
-VERSION = 2
+ARCHIVE_VERSION = 2
 _SIDECAR = ".sidecar.json"
 _RAW_NAME = re.compile(r"\d{2,}\.json")
 
@@ -29,7 +29,9 @@ class ArchiveError(IoPatternsError):
     """An archive cannot be made or is not what it should be; the message names it, the member, and what to do."""
 
 
-_FORMAT = sealed_tar.Format("iopatterns archive", VERSION, "archive", "iopatterns archive DRIVE", ArchiveError)
+_FORMAT = sealed_tar.SealedTarFormat(
+    "iopatterns archive", ARCHIVE_VERSION, "archive", "iopatterns archive DRIVE", ArchiveError
+)
 
 
 class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
@@ -76,10 +78,10 @@ class _Manifest(msgspec.Struct):
     drive: str
     cells: list[ArchivedCell]
     format: str = _FORMAT.name
-    version: int = VERSION
+    version: int = ARCHIVE_VERSION
 
 
-class Origin(TypedDict):
+class ArchiveOrigin(TypedDict):
     """Where the raw files of a drive come from: the archive's file name and sum, and the drive's name in it."""
 
     archive: str
@@ -90,7 +92,7 @@ class Origin(TypedDict):
 # ---- Packing
 
 
-def pack(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> Contents:
+def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> Contents:
     """Pack the raw files of a drive into the file ``output`` and return what it holds.
 
     ``raw`` is the drive's folder below data/raw. ``experiments`` has the names of the experiments that ask for each
@@ -118,7 +120,7 @@ def pack(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> C
     order += [folder for folder in by_cell if folder not in experiments]
     found = [_packed(by_cell[folder], experiments.get(folder, ())) for folder in order]
     contents = Contents("", raw.name, found)
-    files.write(output, lambda temporary: _write(temporary, raw, contents))
+    files.write_atomically(output, lambda temporary: _write(temporary, raw, contents))
     return Contents(files.sha256(output), raw.name, found)
 
 
@@ -127,7 +129,7 @@ def _check_output(output: Path, drive: str) -> None:
     if not output.exists():
         return
     try:
-        there = f"an archive of drive '{read(output).drive}'"
+        there = f"an archive of drive '{read_archive(output).drive}'"
     except ArchiveError:
         there = "something else than an archive"
     if there != f"an archive of drive '{drive}'":
@@ -143,8 +145,8 @@ def _packed(raws: Sequence[Path], experiments: Sequence[str]) -> ArchivedCell:
                 f"{cell}: {number:02d}.json is missing, though {path.name} is there. Run `snakemake --cores 1`, which"
                 " measures it."
             )
-    specifications = [read_sidecar(path)["specification"] for path in raws]
-    paths = sorted([*raws, *map(sidecar_path, raws)])
+    specifications = [read_metadata(path)["specification"] for path in raws]
+    paths = sorted([*raws, *map(metadata_path, raws)])
     sums = {path.name: files.sha256(path) for path in paths}
     return ArchivedCell(cell.parent.name, cell.name, specifications[0], tuple(experiments), sums)
 
@@ -153,15 +155,15 @@ def _write(output: Path, raw: Path, contents: Contents) -> None:
     """Write the archive: no clock, no owner and no order of a folder goes into it."""
     manifest = msgspec.to_builtins(_Manifest(contents.drive, list(contents.cells)))
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-    if len(text) > sealed_tar.MOST_MANIFEST_BYTES:
+    if len(text) > sealed_tar.MAX_MANIFEST_BYTES:
         raise ArchiveError(
-            f"drive '{contents.drive}': has too many raw files for one archive: its {sealed_tar.MANIFEST} would have"
-            f" {len(text)} bytes, and at most {sealed_tar.MOST_MANIFEST_BYTES} are read. Delete cells that nobody asks"
+            f"drive '{contents.drive}': has too many raw files for one archive: its {sealed_tar.MANIFEST_MEMBER} would have"
+            f" {len(text)} bytes, and at most {sealed_tar.MAX_MANIFEST_BYTES} are read. Delete cells that nobody asks"
             " for."
         )
     members = ((name, _content(raw / name)) for name in contents.sums())
     try:
-        sealed_tar.write(output, itertools.chain([(sealed_tar.MANIFEST, text.encode())], members))
+        sealed_tar.write_sealed_tar(output, itertools.chain([(sealed_tar.MANIFEST_MEMBER, text.encode())], members))
     except ValueError as error:
         raise ArchiveError(f"{error}. Give the study a shorter name.") from None
 
@@ -169,9 +171,9 @@ def _write(output: Path, raw: Path, contents: Contents) -> None:
 def _content(path: Path) -> bytes:
     """Return the content of a file to pack. Raises ArchiveError where it is too large to be read again."""
     content = path.read_bytes()
-    if len(content) > sealed_tar.MOST_MEMBER_BYTES:
+    if len(content) > sealed_tar.MAX_MEMBER_BYTES:
         raise ArchiveError(
-            f"{path}: has {len(content)} bytes, and a file in an archive has at most {sealed_tar.MOST_MEMBER_BYTES}."
+            f"{path}: has {len(content)} bytes, and a file in an archive has at most {sealed_tar.MAX_MEMBER_BYTES}."
             " Measure its cell with group_reporting, and so with less to say of each job."
         )
     return content
@@ -180,7 +182,7 @@ def _content(path: Path) -> bytes:
 # ---- Reading
 
 
-def _contents(path: Path, reader: sealed_tar.Reader, sha256: str) -> Contents:
+def _contents(path: Path, reader: sealed_tar.SealedTarReader, sha256: str) -> Contents:
     """Return what the manifest of an archive lists. Raises ArchiveError."""
     manifest = reader.manifest()
     try:
@@ -194,32 +196,32 @@ def _contents(path: Path, reader: sealed_tar.Reader, sha256: str) -> Contents:
             _check(path, reader, cell)
         if len({(cell.study, cell.name) for cell in found}) < len(found):
             raise ValueError("a cell twice")
-        if not sealed_tar.is_name(checked.drive):
+        if not sealed_tar.is_plain_name(checked.drive):
             raise ValueError("drive")
         return Contents(sha256, checked.drive, found)
     except (ValueError, RecursionError) as error:
         raise reader.malformed(error) from None
 
 
-def _check(path: Path, reader: sealed_tar.Reader, cell: ArchivedCell) -> None:
+def _check(path: Path, reader: sealed_tar.SealedTarReader, cell: ArchivedCell) -> None:
     """Raise ArchiveError unless the manifest lists a complete cell under names that are safe."""
     for part in (cell.study, cell.name, *cell.sums):
-        if not sealed_tar.is_name(part):
+        if not sealed_tar.is_plain_name(part):
             raise reader.escape(f"{cell.study}/{cell.name}/{part}")
     raws = [Path(f"{number:02d}.json") for number in range(1, len(cell.sums) // 2 + 1)]
-    expected = {path.name for raw in raws for path in (raw, sidecar_path(raw))}
+    expected = {path.name for raw in raws for path in (raw, metadata_path(raw))}
     if not raws or cell.sums.keys() != expected or not cells.folder_matches(cell.name, cell.specification):
         raise ArchiveError(
-            f"{path}: {sealed_tar.MANIFEST} does not list the executions of the cell {cell.study}/{cell.name}, first to"
+            f"{path}: {sealed_tar.MANIFEST_MEMBER} does not list the executions of the cell {cell.study}/{cell.name}, first to"
             f" last, or not its specification. {_FORMAT.copy_again}."
         )
 
 
-def read(path: Path) -> Contents:
+def read_archive(path: Path) -> Contents:
     """Return what an archive says it holds; its other members are not looked at. Raises ArchiveError."""
-    with sealed_tar.opened(path, _FORMAT) as file:
+    with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
         contents = _contents(
-            path, sealed_tar.Reader(path, file, _FORMAT), ""
+            path, sealed_tar.SealedTarReader(path, file, _FORMAT), ""
         )  # first, for that is bounded whatever the file is
         file.seek(0)
         return dataclasses.replace(contents, sha256=hashlib.file_digest(file, "sha256").hexdigest())
@@ -228,14 +230,14 @@ def read(path: Path) -> Contents:
 # ---- Unpacking
 
 
-def unpack(path: Path, raw: Path, sha256: str | None = None) -> int:
+def unpack_archive(path: Path, raw: Path, sha256: str | None = None) -> int:
     """Lay the files of an archive out below ``raw``, byte for byte as packed; return how many raw files that are.
 
     ``raw`` is the folder of the drive below data/raw. Nothing is written before the whole archive is found to be good.
     What an archive left there before is replaced where it differs; what was measured here never is. Where ``sha256`` is
     given, the archive must still be the file with that sum. Raises ArchiveError.
     """
-    contents = read(path)
+    contents = read_archive(path)
     if sha256 not in {None, contents.sha256}:
         raise ArchiveError(f"{path}: has changed since the run was planned. Run again.")
     if not (raw / UNPACKED).exists() and any(raw.glob("*/*/*.json")):
@@ -244,7 +246,7 @@ def unpack(path: Path, raw: Path, sha256: str | None = None) -> int:
             f" drive another name in config/drives.yaml, or move {raw} away."
         )
     _each(path, contents, lambda *_: None)  # the first pass finds damage, the second writes
-    about: Origin = {"archive": path.name, "sha256": contents.sha256, "drive": contents.drive}
+    about: ArchiveOrigin = {"archive": path.name, "sha256": contents.sha256, "drive": contents.drive}
     # first of all: whatever lies in the folder from here on was not measured here
     files.write_json(raw / UNPACKED, about)
     for leftover in raw.glob("*/*/.*.partial"):
@@ -260,8 +262,8 @@ def _each(path: Path, contents: Contents, do: Callable[[str, bytes], object]) ->
 
     Raises ArchiveError where the archive no longer says that it holds ``contents``, or a member is none of these.
     """
-    with sealed_tar.opened(path, _FORMAT) as file:
-        reader = sealed_tar.Reader(path, file, _FORMAT)
+    with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
+        reader = sealed_tar.SealedTarReader(path, file, _FORMAT)
         before: tuple[str, bytes] = ("", b"")
         if _contents(path, reader, contents.sha256) != contents:
             raise ArchiveError(f"{path}: has changed while it was read. Run again.")
@@ -277,13 +279,13 @@ def _lay_out(path: Path, content: bytes) -> None:
     if path.exists() and path.read_bytes() == content:
         os.utime(path)  # as new as if it were written, for Snakemake compares times with the archive's
     else:
-        files.write(path, lambda temporary: temporary.write_bytes(content))
+        files.write_atomically(path, lambda temporary: temporary.write_bytes(content))
 
 
-def origin(raw: Path) -> Origin | None:
+def read_origin(raw: Path) -> ArchiveOrigin | None:
     """Return where the raw files of a drive's folder come from; None where they were measured here."""
     try:
-        return files.decode_json((raw / UNPACKED).read_bytes(), Origin)
+        return files.decode_json((raw / UNPACKED).read_bytes(), ArchiveOrigin)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

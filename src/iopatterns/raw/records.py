@@ -13,7 +13,7 @@ from iopatterns.raw.tuning_steps import StepRecord
 
 # A workload's options, and the settings of a drive that a cell asks for, by name. Which there are, and what type and
 # unit each has, is declared once, in `configuration.factors`.
-Options = Mapping[str, Any]
+FioOptions = Mapping[str, Any]
 Settings = Mapping[str, int | str]
 
 
@@ -58,13 +58,13 @@ class BlockSpecification(DriveSpecification):
     tune: NotRequired[Sequence[str]]
 
 
-class Iolog(TypedDict):
+class IologChecksum(TypedDict):
     """The log of the user's own that a cell replays."""
 
     sha256: str
 
 
-class Calls(TypedDict):
+class CallTrace(TypedDict):
     """The user's own trace of calls that a cell replays: its path, and which files and process of it count.
 
     ``sha256`` is that of the requests made of them, so that what else changes in the file changes nothing.
@@ -104,9 +104,9 @@ class Specification(TypedDict):
     warmup_ms: int
     seed: int
     drive: DriveSpecification
-    fio: Options
-    iolog: NotRequired[Iolog]
-    calls: NotRequired[Calls]
+    fio: FioOptions
+    iolog: NotRequired[IologChecksum]
+    calls: NotRequired[CallTrace]
     replay: NotRequired[Replay]
     settings: NotRequired[Settings]
 
@@ -114,7 +114,7 @@ class Specification(TypedDict):
 # ---- What drive and machine say of themselves
 
 
-class Facts(TypedDict):
+class DriveFacts(TypedDict):
     """What a drive says of itself whatever its kind; None for what it does not say."""
 
     model: str | None
@@ -126,13 +126,13 @@ class Facts(TypedDict):
     scheduler: str | None
 
 
-class Disk(Facts):
+class DiskFacts(DriveFacts):
     """What the kernel says of a disk, by its own name of it; None for what it does not say."""
 
     device: str | None
 
 
-class Opened(TypedDict):
+class OpenedTarget(TypedDict):
     """What was opened: its path, symbolic links followed; of a disk its device number, of a file where it lies."""
 
     path: str
@@ -142,7 +142,7 @@ class Opened(TypedDict):
     inode: NotRequired[int]
 
 
-class Preconditioned(TypedDict):
+class PreconditioningRecord(TypedDict):
     """What was done to a disk before it was measured: filled, and written at random in rounds (their IOPS)."""
 
     mode: str
@@ -154,7 +154,7 @@ class Preconditioned(TypedDict):
     rise: NotRequired[float]
 
 
-class Identity(Facts):
+class DriveIdentity(DriveFacts):
     """What a sidecar says of the drive. What only some kinds have is not required."""
 
     name: str
@@ -167,9 +167,9 @@ class Identity(Facts):
     # of real drives
     device: NotRequired[str | None]
     path: NotRequired[str]
-    opened: NotRequired[Opened | None]
+    opened: NotRequired[OpenedTarget | None]
     file_system: NotRequired[str | None]
-    preconditioned: NotRequired[Preconditioned | None]
+    preconditioned: NotRequired[PreconditioningRecord | None]
 
 
 _NoHealth = TypedDict("_NoHealth", {"not available": str}, total=False)
@@ -192,7 +192,7 @@ class Health(_NoHealth, total=False):
     firmware: str | None
 
 
-class HealthAround(TypedDict):
+class HealthBeforeAfter(TypedDict):
     """A drive's health before its cell's first execution, and after this one."""
 
     before: Health
@@ -206,7 +206,7 @@ class WriteCache(TypedDict):
     kernel: int | str | None
 
 
-class Machine(TypedDict):
+class MachineFacts(TypedDict):
     """What of a machine stays the same during a run."""
 
     kernel: str
@@ -215,7 +215,7 @@ class Machine(TypedDict):
     memory_bytes: int | None
 
 
-class Moment(TypedDict):
+class LoadSnapshot(TypedDict):
     """What of a machine changes; the load averages are those of 1, 5 and 15 minutes."""
 
     memory_available_bytes: int | None
@@ -233,7 +233,7 @@ class CellMetadata(TypedDict):
     """
 
     specification: Specification
-    drive: Identity
+    drive: DriveIdentity
     tuning: Sequence[StepRecord]
     fio_version: NotRequired[str]
 
@@ -244,15 +244,15 @@ class RepetitionMetadata(CellMetadata):
     execution: int
     randseed: NotRequired[int]
     command: NotRequired[list[str]]
-    machine: NotRequired[Machine]
-    before: NotRequired[Moment]
+    machine: NotRequired[MachineFacts]
+    before: NotRequired[LoadSnapshot]
     started: NotRequired[str]
     ended: NotRequired[str]
     wall_s: NotRequired[float]
     # of twins: what the drive has counted, by the names of src/twin/core/counters.h
     counters: NotRequired[Mapping[str, int]]
     # of real drives
-    health: NotRequired[HealthAround]
+    health: NotRequired[HealthBeforeAfter]
     write_cache: NotRequired[WriteCache]
     held_up: NotRequired[Sequence[str]]
     others_bytes: NotRequired[int | None]
@@ -266,7 +266,7 @@ class RawFile(TypedDict):
     size_bytes: int
 
 
-class Sidecar(RepetitionMetadata):
+class MetadataFile(RepetitionMetadata):
     """A whole sidecar. ``sha256`` is that of all its lines but its own; `sidecars.write_sidecar` adds it."""
 
     raw: RawFile

@@ -89,22 +89,22 @@ class Step:
         return cast(StepRecord, asdict(self))
 
 
-def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
+def not_applicable_step(setting: str, wanted: int | str, reason: str) -> Step:
     """Return the step of a setting that a drive does not have."""
     return Step(setting, wanted, None, None, None, NOT_APPLICABLE, reason)
 
 
-def not_taken(steps: Iterable[_Record]) -> list[_Record]:
+def steps_not_in_effect(steps: Iterable[_Record]) -> list[_Record]:
     """Return those records of steps after which the value asked for is not in effect."""
     return [step for step in steps if step["outcome"] not in _TAKEN]
 
 
-def write_records(path: Path, records: TuningRecords) -> None:
+def write_tuning_records(path: Path, records: TuningRecords) -> None:
     """Write records as JSON; experiments are joined by blanks, as in the table of measurements."""
     files.write_json(path, [{**record, "experiments": " ".join(record["experiments"])} for record in records])
 
 
-def read_records(path: Path) -> list[TuningRecord]:
-    """Read the records that `write_records` wrote."""
+def read_tuning_records(path: Path) -> list[TuningRecord]:
+    """Read the records that `write_tuning_records` wrote."""
     content = json.loads(path.read_text(encoding="utf-8"))
     return [record | {"experiments": record["experiments"].split()} for record in content]

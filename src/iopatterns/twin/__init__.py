@@ -1,18 +1,30 @@
 """Twins: simulated drives that unmodified fio, sdparm and sg3-utils drive in virtual time.
 
-``load(name)`` reads a model; ``run(model, command)`` runs a program on it; ``replay(model, trace)`` replays a trace
-without fio; ``fit(model, points, move)`` fits it to measured points; ``names()`` gives the models that there are.
+``load_model(name)`` reads a model; ``run_on_twin(model, command)`` runs a program on it; ``replay_trace(model, trace)`` replays a trace
+without fio; ``fit_model(model, points, move)`` fits it to measured points; ``list_models()`` gives the models that there are.
 """
 
 TYPE_CHECKING = False  # importing it takes longer than all else that `twin run` imports
 if TYPE_CHECKING:
     from iopatterns.twin.error import TwinError
-    from iopatterns.twin.fitting import Fit, FitRun, Point, fit
-    from iopatterns.twin.models import Model, load, names
-    from iopatterns.twin.replaying import Replayed, replay
-    from iopatterns.twin.running import run
+    from iopatterns.twin.fitting import FitResult, MeasuredPoint, PointRun, fit_model
+    from iopatterns.twin.models import Model, list_models, load_model
+    from iopatterns.twin.running import run_on_twin
+    from iopatterns.twin.trace_replay import ReplayResult, replay_trace
 
-__all__ = ["Fit", "FitRun", "Model", "Point", "Replayed", "TwinError", "fit", "load", "names", "replay", "run"]
+__all__ = [
+    "FitResult",
+    "MeasuredPoint",
+    "Model",
+    "PointRun",
+    "ReplayResult",
+    "TwinError",
+    "fit_model",
+    "list_models",
+    "load_model",
+    "replay_trace",
+    "run_on_twin",
+]
 
 # The names by module; looked up when it is asked for, since `twin run` must begin at once.
 _HOMES = {

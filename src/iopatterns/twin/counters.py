@@ -16,40 +16,40 @@ _DEFAULT_INTERVAL_NS = 100_000_000
 _SUFFIXES = (".parquet", ".csv")
 
 
-def check_path(path: Path | str) -> None:
+def check_table_path(path: Path | str) -> None:
     """Raise TwinError unless the file's name says in which form it is wanted."""
     if Path(path).suffix not in _SUFFIXES:
         raise TwinError(f"{path}: counters are written as .parquet or .csv; give the file one of these endings")
 
 
-def interval_ns(text: str | None) -> int:
+def parse_interval_ns(text: str | None) -> int:
     """Return a time between snapshots in nanoseconds; 100 ms where none is given. Raises TwinError."""
     if text is None:
         return _DEFAULT_INTERVAL_NS
     try:
-        return units.duration_us(text) * 1000
+        return units.parse_duration_us(text) * 1000
     except ValueError as error:
         raise TwinError(f"--interval: {error}; give such as '10 ms'") from None
 
 
-def interval_bytes(text: str | None) -> int:
+def parse_interval_bytes(text: str | None) -> int:
     """Return the bytes written between two snapshots; 0, for none, where nothing is given. Raises TwinError."""
     try:
-        return units.size_bytes(text) if text else 0
+        return units.parse_size(text) if text else 0
     except ValueError as error:
         raise TwinError(f"--interval-bytes: {error}; give such as '64 MiB'") from None
 
 
-def environment(path: str, interval: str | None, written: str | None) -> dict[str, str]:
+def counter_variables(path: str, interval: str | None, written: str | None) -> dict[str, str]:
     """Return what tells the preload library how often to take snapshots. Raises TwinError."""
-    check_path(path)
+    check_table_path(path)
     return {
-        "TWIN_COUNTERS_INTERVAL_NS": str(interval_ns(interval)),
-        "TWIN_COUNTERS_INTERVAL_BYTES": str(interval_bytes(written)),
+        "TWIN_COUNTERS_INTERVAL_NS": str(parse_interval_ns(interval)),
+        "TWIN_COUNTERS_INTERVAL_BYTES": str(parse_interval_bytes(written)),
     }
 
 
-def convert(binary: Path, path: Path) -> None:
+def convert_counters(binary: Path, path: Path) -> None:
     """Write a drive's records to ``path``, in pieces, so that many cost no memory.
 
     Columns: ``time_ns`` (int64, simulated), ``series`` (queue_depth after each issue and completion; the name of a
@@ -59,7 +59,7 @@ def convert(binary: Path, path: Path) -> None:
     import pyarrow.csv
     import pyarrow.parquet
 
-    check_path(path)
+    check_table_path(path)
     names = [*SERIES, *_twin.counter_names()]
     schema = pa.schema(
         [

@@ -90,7 +90,7 @@ def _error(message: str) -> "TwinError":
     return TwinError(message)
 
 
-class Section:
+class JobSection:
     """Options in their order: those of one job, or (without a name) those that all jobs after it have."""
 
     def __init__(self, name: str | None, place: str) -> None:
@@ -99,7 +99,7 @@ class Section:
         self.options: list[tuple[str, str]] = []
 
 
-class Request:
+class FioCommandLine:
     """All that a command line asks of fio."""
 
     def __init__(self, words: "Sequence[str]", environment: "Mapping[str, str]") -> None:
@@ -107,7 +107,7 @@ class Request:
 
         ``environment`` is the one in which fio will run: job files may name its variables.
         """
-        self.sections = [Section(None, "the command line")]
+        self.sections = [JobSection(None, "the command line")]
         files = self._command_line(words)
         self.options = {option for section in self.sections for option, _ in section.options}
         self.runs_jobs = not self.options & _WITHOUT_JOBS
@@ -132,7 +132,7 @@ class Request:
 
     def _option(self, option: str, value: str) -> None:
         if option == "name":
-            self.sections.append(Section(None if value.startswith("global") else value, "the command line"))
+            self.sections.append(JobSection(None if value.startswith("global") else value, "the command line"))
         else:
             self.sections[-1].options.append((option, value))
 
@@ -165,13 +165,13 @@ def _shown(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
-def _job(section: Section) -> str:
+def _job(section: JobSection) -> str:
     if section.name is None:
         return f"what {section.place} says for all jobs"
     return f"job '{_shown(section.name)}' ({section.place})"
 
 
-def _foreign(section: Section, what: str) -> "TwinError":
+def _foreign(section: JobSection, what: str) -> "TwinError":
     return _error(f"{_job(section)}: {what}, but only the drive is simulated. Give {{drive}} as the file.")
 
 
@@ -195,16 +195,16 @@ def _option_of(word: str, rest: "Iterator[str]") -> tuple[str, str]:
     return name, value
 
 
-def _job_file(path: str, only: "Sequence[str]", environment: "Mapping[str, str]") -> list[Section]:
+def _job_file(path: str, only: "Sequence[str]", environment: "Mapping[str, str]") -> list[JobSection]:
     """Return the sections of a job file. Raises TwinError for one that cannot be read as fio reads it."""
-    sections: list[Section] = []
+    sections: list[JobSection] = []
     options: list[tuple[str, str]] | None = None
     for line in _lines(path, 0):
         if line.startswith("["):
             name = line[1:-1]
             is_global = name.startswith("global")
             skipped = bool(only) and not is_global and name not in only
-            section = Section(None if is_global else name, _shown(path))
+            section = JobSection(None if is_global else name, _shown(path))
             options = None if skipped else section.options
             if not skipped:
                 sections.append(section)
@@ -276,7 +276,7 @@ def _listed(value: str) -> list[str]:
     return names[1:]
 
 
-def _check_option(section: Section, option: str, value: str, drive: str, *, keep_data: bool) -> None:
+def _check_option(section: JobSection, option: str, value: str, drive: str, *, keep_data: bool) -> None:
     if option in _REFUSED:
         why, remedy = _REFUSED[option]
         raise _error(f"{option} cannot be served: {why}. {remedy}.")
@@ -298,7 +298,7 @@ def _check_option(section: Section, option: str, value: str, drive: str, *, keep
         raise _error("verify cannot be served: what is written is not kept. Use `twin run --keep-data`.")
 
 
-def _check_offload(section: Section, options: "Mapping[str, str]") -> None:
+def _check_offload(section: JobSection, options: "Mapping[str, str]") -> None:
     """Raise TwinError where fio itself would never end.
 
     A worker of io_submit_mode=offload has one request at a time. With larger batches it never counts that one as sent
@@ -313,7 +313,7 @@ def _check_offload(section: Section, options: "Mapping[str, str]") -> None:
 
 
 def _check_engine(engine: str) -> None:
-    if engine in engines.SIMULATED or engine.startswith(("linuxaio", "aio")):  # two names of libaio
+    if engine in engines.SIMULATED_ENGINES or engine.startswith(("linuxaio", "aio")):  # two names of libaio
         return
     why = _ENGINES.get(engine.partition(":")[0], _NO_IO)
     raise _error(f"ioengine={_shown(engine)} cannot be served: {why}. Use ioengine=libaio or psync.")
@@ -322,7 +322,7 @@ def _check_engine(engine: str) -> None:
 _LOG_HEADS = (b"fio version 2 iolog", b"fio version 3 iolog")
 
 
-def _check_log(section: Section, path: str, drive: str, *, redirected: bool) -> None:
+def _check_log(section: JobSection, path: str, drive: str, *, redirected: bool) -> None:
     """Raise TwinError for a log whose requests would not go to the drive."""
     if redirected and path == "-":
         return

@@ -37,7 +37,7 @@ _REGION_BYTES = 2**30  # where the points' workloads work, as the file of the re
 _RUNTIME_S = 2.0  # of each point's workload, as long as an execution of the report
 _SIGNIFICANT_DIGITS = 4  # of a fitted parameter: what the last digits of a solver say is noise
 # A mean absolute relative error of the fitted points above this is no fit: the shipped models stay below 0.03.
-MOST_ERROR = 0.2
+MAX_MEAN_ERROR = 0.2
 _NEAR_BOUND = 0.005  # relative distance from a bound within which a parameter has stopped there
 # Rate times latency (Little's law) may exceed the number of outstanding requests that a job's options allow by this
 # factor, for fio counts in whole ms.
@@ -45,7 +45,7 @@ _MOST_OUTSTANDING = 1.1
 
 
 class NoFitError(TwinError):
-    """The best values found leave the model too far from the points. ``report`` is the fit as text, as of `report`."""
+    """The best values found leave the model too far from the points. ``fit_report`` is the fit as text, as of `fit_report`."""
 
     exit_status = 1
 
@@ -56,7 +56,7 @@ class NoFitError(TwinError):
 
 
 @dataclass(frozen=True)
-class Point:
+class MeasuredPoint:
     """One measured figure: a workload, and what it gave.
 
     ``unit`` is one of MB/s, MiB/s, IOPS or us (mean time per request); ``numjobs`` jobs each keep ``iodepth`` requests
@@ -88,7 +88,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class FitRun:
+class PointRun:
     """How the points' workloads run on the drive, in fio's terms.
 
     What was measured in the first ``ramp_time_s`` is not counted, as with fio's ramp_time; ``runtime_s`` follow.
@@ -101,11 +101,11 @@ class FitRun:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-_USUAL_RUN = FitRun()
+_USUAL_RUN = PointRun()
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitResult:
     """A fitted model: its parameters' new values by name, and for each point the model's value in the point's unit.
 
     ``at_bounds`` says, by name, of which parameters the best value may lie outside what was searched, and where they
@@ -114,12 +114,12 @@ class Fit:
 
     model: models.Model
     moved: Mapping[str, int]
-    points: Sequence[Point]
+    points: Sequence[MeasuredPoint]
     values: Sequence[float]
     at_bounds: Mapping[str, str]
-    run: FitRun = _USUAL_RUN
+    run: PointRun = _USUAL_RUN
 
-    def compared(self, *, predicted: bool) -> list[tuple[Point, float, float]]:
+    def compared(self, *, predicted: bool) -> list[tuple[MeasuredPoint, float, float]]:
         """Return the points of that kind, each with the model's value and its relative error."""
         return [
             (point, value, value / point.value - 1)
@@ -137,7 +137,7 @@ class Fit:
         return float(np.mean(np.abs(errors))) if errors else math.nan
 
 
-def simulate(model: models.Model, point: Point, seed: int = 1, run: FitRun = _USUAL_RUN) -> float:
+def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run: PointRun = _USUAL_RUN) -> float:
     """Return what the model gives for a point, in the point's unit. Raises TwinError where the drive is too small.
 
     The workload has as many requests as the point's rate makes in the run's time, of which at least a thousand are
@@ -149,7 +149,7 @@ def simulate(model: models.Model, point: Point, seed: int = 1, run: FitRun = _US
     region = min(_REGION_BYTES, model.size_bytes) // point.bs_bytes
     if region < point.numjobs:
         raise TwinError(f"{model.name}: point '{point.id}': the drive holds no {point.bs_bytes} bytes for each job")
-    columns = streams.requests(
+    columns = streams.synthetic_requests(
         numbers,
         requests,
         bs_bytes=point.bs_bytes,
@@ -171,19 +171,21 @@ def simulate(model: models.Model, point: Point, seed: int = 1, run: FitRun = _US
     return float(per_second * point.counted_share * _in_unit(point))
 
 
-def _in_unit(point: Point) -> float:
+def _in_unit(point: MeasuredPoint) -> float:
     """Return a rate of one request per second in the point's unit."""
     return {"IOPS": 1.0, "MB/s": point.bs_bytes / 1e6, "MiB/s": point.bs_bytes / 2**20}[point.unit]
 
 
-def _per_second(point: Point) -> float:
+def _per_second(point: MeasuredPoint) -> float:
     """Return the requests per second that were measured."""
     if point.unit == "us":
         return point.numjobs * point.iodepth * 1e6 / point.value
     return point.value / point.counted_share / _in_unit(point)
 
 
-def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], run: FitRun = _USUAL_RUN) -> Fit:
+def fit_model(
+    model: models.Model, points: Sequence[MeasuredPoint], move: Sequence[str], run: PointRun = _USUAL_RUN
+) -> FitResult:
     """Move the parameters named until the model agrees with the points that are not predicted.
 
     The parameters, numbers of the model by ``group.name``, move on a logarithmic scale between a tenth and ten times
@@ -202,7 +204,7 @@ def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], run: 
 
     def residuals(logarithms: np.ndarray) -> np.ndarray:
         moved = _with(measured, move, logarithms)
-        return np.array([math.log(simulate(moved, point, run=run) / point.value) for point in fitted])
+        return np.array([math.log(simulate_point(moved, point, run=run) / point.value) for point in fitted])
 
     solution = scipy.optimize.least_squares(
         residuals,
@@ -215,8 +217,8 @@ def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], run: 
     )
     best = _with(measured, move, solution.x)
     moved = {name: int(best.number(name)) for name in move}
-    values = [simulate(best, point, run=run) for point in points]
-    return Fit(model.replaced(moved), moved, list(points), values, _at_bounds(moved, start, lower, upper), run)
+    values = [simulate_point(best, point, run=run) for point in points]
+    return FitResult(model.replaced(moved), moved, list(points), values, _at_bounds(moved, start, lower, upper), run)
 
 
 def _at_bounds(
@@ -236,8 +238,8 @@ def _bounds(model: models.Model, move: Sequence[str]) -> tuple[list[float], list
     start, lower, upper = [], [], []
     for name in move:
         if name not in model.values:
-            raise TwinError(f"{model.name}: no parameter '{name}' to move.{models.nearest(name, model.values)}")
-        declared = models.declared()[name]
+            raise TwinError(f"{model.name}: no parameter '{name}' to move.{models.did_you_mean(name, model.values)}")
+        declared = models.declared_parameters()[name]
         if declared["kind"] != "number":
             raise TwinError(f"{model.name}: '{name}' is no number, and cannot be moved")
         value = float(model.number(name))
@@ -258,19 +260,19 @@ def _rounded(value: float) -> int:
     return round(round(value, digits))
 
 
-def read_points(path: Path) -> list[Point]:
+def read_points(path: Path) -> list[MeasuredPoint]:
     """Return the points of a table (``.csv``) or of a fio JSON file.
 
     A table has the columns id, rw, bs, value and unit, and may have numjobs, iodepth, rwmixread, conditions (these
     three as published values write them: ``numjobs=16; iodepth=4``), quantity (``read iops`` and ``write iops`` count
-    one direction of a mix) and use (``fit`` or ``predict``). Of a fio file each section of the job file and direction
+    one direction of a mix) and use (``fit_model`` or ``predict``). Of a fio file each section of the job file and direction
     gives a point: the IOPS of all its jobs together. Raises TwinError naming file and line, also for a point under a
     condition that the fit cannot simulate.
     """
     return _read_table(path) if path.suffix == ".csv" else _read_fio(path)
 
 
-def _read_table(path: Path) -> list[Point]:
+def _read_table(path: Path) -> list[MeasuredPoint]:
     try:
         text = files.read_bounded(path, _MOST_BYTES).decode()
         reader = csv.DictReader(io.StringIO(text, newline=""))
@@ -284,13 +286,13 @@ def _read_table(path: Path) -> list[Point]:
         raise TwinError(f"{path}: not readable as a table of points: {error}") from None
 
 
-def _point(row: Mapping[str, str], where: str) -> Point:
+def _point(row: Mapping[str, str], where: str) -> MeasuredPoint:
     row = {**row, **_conditions(row.get("conditions") or "", where)}
     try:
-        point = Point(
+        point = MeasuredPoint(
             id=row["id"],
             rw=row["rw"],
-            bs_bytes=units.size_bytes(row["bs"] or ""),
+            bs_bytes=units.parse_size(row["bs"] or ""),
             value=float(row["value"] or ""),
             unit=row["unit"],
             numjobs=int(row.get("numjobs") or 1),
@@ -320,7 +322,7 @@ def _conditions(text: str, where: str) -> dict[str, str]:
     return {factor: level for factor, _, level in pairs}
 
 
-def _checked(point: Point, where: str) -> Point:
+def _checked(point: MeasuredPoint, where: str) -> MeasuredPoint:
     if point.rw not in _WORKLOADS:
         raise TwinError(f"{where}: no workload '{point.rw}'. Valid: {', '.join(_WORKLOADS)}.")
     if point.unit not in _QUANTITIES:
@@ -340,7 +342,7 @@ def _checked(point: Point, where: str) -> Point:
     return point
 
 
-def _read_fio(path: Path) -> list[Point]:
+def _read_fio(path: Path) -> list[MeasuredPoint]:
     try:
         files.read_bounded(path, _MOST_FIO_BYTES)  # what is no plain file would be read without end
         documents = read_documents(path)
@@ -389,7 +391,7 @@ def _global_options(document: Mapping[str, Any]) -> dict[str, str]:
     return {key: value for part in (options if isinstance(options, list) else [options]) for key, value in part.items()}
 
 
-def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[str, str]) -> list[Point]:
+def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[str, str]) -> list[MeasuredPoint]:
     """Return the points of one section of a job file, of which fio wrote ``jobs``; raises also ValueError.
 
     These are one for all of its jobs (``group_reporting``), or one for each, which ran side by side: then their rates
@@ -404,7 +406,7 @@ def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[
                 f" {', '.join(_FACTORS)} alone. Leave this job out."
             )
     numjobs = int(options.get("numjobs", 1))
-    asynchronous = options.get("ioengine") in engines.ASYNCHRONOUS
+    asynchronous = options.get("ioengine") in engines.ASYNCHRONOUS_ENGINES
     iodepth = int(options.get("iodepth", 1)) if asynchronous else 1
     if len(jobs) not in {1, numjobs}:
         raise TwinError(
@@ -422,17 +424,17 @@ def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[
             f"{where}: its rate and latency say that {outstanding:.1f} requests were outstanding (Little's law), but"
             f" its options allow {numjobs * iodepth} (numjobs={numjobs}, ioengine={options.get('ioengine', 'psync')})."
             " Does it hold several sections in one group, or an engine that is not"
-            f" {' or '.join(engines.ASYNCHRONOUS)}? Give the points as a table, with their numjobs and iodepth."
+            f" {' or '.join(engines.ASYNCHRONOUS_ENGINES)}? Give the points as a table, with their numjobs and iodepth."
         )
     found = []
     for direction, each in results.items():
         iops = math.fsum(float(result.get("iops") or 0) for result in each)
         if not iops or rw not in _WORKLOADS:
             continue
-        point = Point(
+        point = MeasuredPoint(
             id=f"{path.name}:{jobs[0]['jobname']}:{direction}",
             rw=rw,
-            bs_bytes=units.size_bytes(options.get("bs") or options.get("blocksize") or "4k"),
+            bs_bytes=units.parse_size(options.get("bs") or options.get("blocksize") or "4k"),
             value=iops,
             unit="IOPS",
             numjobs=numjobs,
@@ -444,8 +446,8 @@ def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[
     return found
 
 
-def published_points(root: Path, recipe: Mapping[str, Any]) -> list[Point]:
-    """Return the points that a model's own ``fit`` section names by their ids in a table of published values."""
+def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoint]:
+    """Return the points that a model's own ``fit_model`` section names by their ids in a table of published values."""
     path = root / recipe["points"]
     with path.open(encoding="utf-8", newline="") as file:
         rows = {row["id"]: row for row in csv.DictReader(file)}
@@ -460,7 +462,7 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[Point]:
     return points
 
 
-def report(fitted: Fit) -> str:
+def fit_report(fitted: FitResult) -> str:
     """Return the fit as text for people: parameters moved, each point with the model's value and error."""
     lines = ["Moved:"]
     for name, moved in fitted.moved.items():
@@ -481,13 +483,13 @@ def report(fitted: Fit) -> str:
     return "\n".join(lines)
 
 
-def run_of(recipe: Mapping[str, Any]) -> FitRun:
+def recorded_run(recipe: Mapping[str, Any]) -> PointRun:
     """Return how the points' workloads ran in the fit that a model file records."""
-    return FitRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
+    return PointRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
 
 
-def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
-    """Return the ``fit`` section that goes into the model file: where the points are, and how well the model does."""
+def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
+    """Return the ``fit_model`` section that goes into the model file: where the points are, and how well the model does."""
 
     def rows(predicted: bool) -> dict[str, str]:
         return {
@@ -510,20 +512,20 @@ def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
     return section
 
 
-def fit_files(
+def fit_from_files(
     model: models.Model,
     tables: Sequence[Path],
     move: Sequence[str],
     output: Path | None,
     root: Path,
     *,
-    most_error: float = MOST_ERROR,
+    most_error: float = MAX_MEAN_ERROR,
     given: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Do what `twin fit` does: fit, write the fitted model where one is wanted, and return the report.
 
     Without tables and parameters the fit that the model's own file records is repeated, its points read below ``root``.
-    ``given`` is what is said of the run, by the names of that record (see `run_of`), and goes before what is recorded.
+    ``given`` is what is said of the run, by the names of that record (see `recorded_run`), and goes before what is recorded.
     Raises NoFitError, and writes nothing, where the mean absolute relative error of the fitted points is above
     ``most_error``; TwinError.
     """
@@ -537,17 +539,17 @@ def fit_files(
         source = ", ".join(map(str, tables))
     else:
         raise TwinError("--points and --move belong together: what was measured, and which parameters may move")
-    found = fit(model, points, move, run_of({**({} if tables else model.fit), **given}))
+    found = fit_model(model, points, move, recorded_run({**({} if tables else model.fit), **given}))
     error = found.mean_absolute_error(predicted=False)
     if error > most_error:
         worst = max(found.errors(predicted=False).items(), key=lambda each: abs(each[1]))
         raise NoFitError(
-            report(found),
+            fit_report(found),
             f"{model.name}: no fit: with the best values found, the model is {100 * error:.1f} % off the fitted points"
             f" in the mean, more than {100 * most_error:g} % (most at {worst[0]}, {100 * worst[1]:+.1f} %)."
             f" {'Nothing was written. ' if output is not None else ''}Other parameters must move too (--move), or a"
             " point is not what it says it is. --most-error takes another limit.",
         )
     if output is not None:
-        models.write(model, output, found.moved, f"twin fit to {source}", recipe_of(found, source))
-    return report(found)
+        models.write_fitted_model(model, output, found.moved, f"twin fit to {source}", fit_record(found, source))
+    return fit_report(found)

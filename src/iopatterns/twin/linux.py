@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from iopatterns.base import children, schedulers
+from iopatterns.base import schedulers, subprocess_env
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.twin import counters as recorded
 from iopatterns.twin import models, state
 from iopatterns.twin.error import TwinError
-from iopatterns.twin.fio_request import Request
+from iopatterns.twin.fio_request import FioCommandLine
 
 # By file system: the program that makes it, quiet and without asking, and Debian's package that has it
-MKFS = {
+MKFS_PROGRAMS = {
     "ext4": (("mkfs.ext4", "-q", "-F"), "e2fsprogs"),
     "ext3": (("mkfs.ext3", "-q", "-F"), "e2fsprogs"),
     "ext2": (("mkfs.ext2", "-q", "-F"), "e2fsprogs"),
@@ -40,11 +40,11 @@ _MOST_REQUEST_KIB = 2048  # what the drive takes, page by page (src/twin/linux/b
 _DIRTY_SHARE = 0.2
 _DIRTY_BACKGROUND_SHARE = 0.1
 
-DRIVE = "/dev/vda"
-MOUNT = "/mnt/drive"
-FOLDER = "/mnt/folder"
+GUEST_DRIVE = "/dev/vda"
+GUEST_MOUNT = "/mnt/drive"
+GUEST_FOLDER = "/mnt/folder"
 # With `drop_caches`, who reads it waits until all is on the drive and the page cache is empty (src/twin/linux/init)
-DROP_CACHES = "/mnt/drop-caches"
+DROP_CACHES_FILE = "/mnt/drop-caches"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOBODY = 65534
 _LEAST_MEMORY = 64 << 20
@@ -62,7 +62,7 @@ _KERNEL = Path(__file__).resolve().parents[3] / ".linux" / "linux"
 
 
 @dataclass(frozen=True)
-class Options:
+class LinuxOptions:
     """How a command is run; the defaults are those of `twin linux`."""
 
     file_system: str = "ext4"
@@ -89,24 +89,24 @@ class Options:
     drop_caches: bool = False
 
 
-def run(
-    model: str, command: Sequence[str], options: Options | None = None, **streams: Any
+def run_in_linux(
+    model: str, command: Sequence[str], options: LinuxOptions | None = None, **streams: Any
 ) -> subprocess.CompletedProcess[Any]:
     """Run a program on a twin in a real kernel; returns what `subprocess.run` returns, which takes ``streams``.
 
     Raises TwinError for bad input and for a kernel that is not there. Status 124: the wall limit; 125: the guest
     failed; 126 and 127: the command cannot be run, or is not there; 128 + N: it was ended by signal N.
     """
-    options = options or Options()
+    options = options or LinuxOptions()
     plan = _plan(model, command, options)
-    machine = state.built("twin_linux_machine")
+    machine = state.installed_file("twin_linux_machine")
     with _outputs(options) as files:
         for name, file in files.items():
             plan[name] = f"/proc/self/fd/{file.fileno()}"
         process = subprocess.Popen(
             [machine],
             stdin=subprocess.PIPE,
-            env=children.environment(),
+            env=subprocess_env.child_environment(),
             pass_fds=[file.fileno() for file in files.values()],
             **streams,
         )
@@ -139,9 +139,9 @@ def _records(plan: Mapping[str, _Told]) -> bytes:
     return b"".join(os.fsencode(record) + b"\0" for record in records)
 
 
-def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _Told]:
+def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str, _Told]:
     """Return all that the machine is told of a run, as src/twin/linux/machine/main.cc reads it."""
-    loaded = models.load(model)
+    loaded = models.load_model(model)
     if options.settings:
         loaded = loaded.overridden(options.settings)
     _check(options)
@@ -153,21 +153,21 @@ def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _To
         )
     kernel = _kernel(options)
     words = _command(command)
-    folder = options.state or Path(state.default_state(str(loaded.path)))
+    folder = options.state or Path(state.default_state_folder(str(loaded.path)))
     folder.mkdir(parents=True, exist_ok=True)
     is_root = os.geteuid() == 0
     user, group = (_NOBODY, _NOBODY) if is_root else (os.geteuid(), os.getegid())
     return {
         "kernel": kernel.absolute(),
         "real_time": int(options.real_time),
-        "init": state.built("twin_linux_init"),
-        "library": state.built("libtwin_linux_kernel.so"),
+        "init": state.installed_file("twin_linux_init"),
+        "library": state.installed_file("libtwin_linux_kernel.so"),
         "model": loaded.text,
         "settings": folder.absolute(),
         "image": options.keep.absolute() if options.keep else "",
         "folder": options.folder.resolve() if options.folder else "",
-        "interval_ns": recorded.interval_ns(options.interval),
-        "interval_bytes": recorded.interval_bytes(options.interval_bytes),
+        "interval_ns": recorded.parse_interval_ns(options.interval),
+        "interval_bytes": recorded.parse_interval_bytes(options.interval_bytes),
         "seed": options.seed,
         "memory_bytes": options.memory_bytes,
         "queue_depth": options.queue_depth,
@@ -191,7 +191,7 @@ def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _To
     }
 
 
-def _kernel(options: Options) -> Path:
+def _kernel(options: LinuxOptions) -> Path:
     """Return the kernel's path. Raises TwinError where it is not there."""
     kernel = options.kernel or (_DEBIANS_KERNEL if options.real_time else _KERNEL)
     if kernel.is_file():
@@ -209,7 +209,7 @@ def _modules(kernel: Path) -> list[str]:
     return [] if kernel != _DEBIANS_KERNEL else [str(path) for path in sorted(_DEBIANS_MODULES.glob(_DRIVE_MODULE))]
 
 
-def _check(options: Options) -> None:
+def _check(options: LinuxOptions) -> None:
     """Raise TwinError for options that cannot be."""
     if options.memory_bytes < _LEAST_MEMORY:
         raise TwinError(f"--memory: {options.memory_bytes} bytes are too little to boot. Give 64 MiB or more.")
@@ -233,7 +233,7 @@ def _check(options: Options) -> None:
     if options.folder is not None and not options.folder.is_dir():
         raise TwinError(f"--folder {options.folder}: no such folder. Make it first.")
     for path in filter(None, (options.trace, options.counters)):
-        recorded.check_path(path)
+        recorded.check_table_path(path)
 
 
 class CommandError(IoPatternsError):
@@ -244,7 +244,7 @@ class CommandError(IoPatternsError):
 
 def _command(command: Sequence[str]) -> list[str]:
     """Return the command as the guest runs it. Raises TwinError for what cannot be served, CommandError."""
-    words = [word.replace("{drive}", DRIVE).replace("{folder}", FOLDER) for word in command]
+    words = [word.replace("{drive}", GUEST_DRIVE).replace("{folder}", GUEST_FOLDER) for word in command]
     if any("\0" in word for word in words):
         raise TwinError("no word of a command can hold a zero byte.")
     program = shutil.which(words[0]) or shutil.which(words[0], path=_PATH)
@@ -262,7 +262,7 @@ def _command(command: Sequence[str]) -> list[str]:
 
 def _check_fio(words: Sequence[str]) -> None:
     """Raise TwinError for what would never end, or would read another clock than the guest's."""
-    request = Request(words, children.environment())
+    request = FioCommandLine(words, subprocess_env.child_environment())
     for section in request.sections:
         for option, value in section.options:
             if len(option) > len("sqthread") and "sqthread_poll".startswith(option) and value != "0":
@@ -276,17 +276,17 @@ def _check_fio(words: Sequence[str]) -> None:
                 )
 
 
-def _environment(options: Options) -> dict[str, str]:
-    home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else MOUNT
-    fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": DRIVE}
-    return children.environment({}) | fixed
+def _environment(options: LinuxOptions) -> dict[str, str]:
+    home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else GUEST_MOUNT
+    fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": GUEST_DRIVE}
+    return subprocess_env.child_environment({}) | fixed
 
 
-def _mkfs(options: Options) -> list[str]:
+def _mkfs(options: LinuxOptions) -> list[str]:
     """Return the program that makes the file system, with its options. Raises TwinError where it is not installed."""
     if options.file_system == NO_FILE_SYSTEM:
         return []
-    (program, *fixed), package = MKFS[options.file_system]
+    (program, *fixed), package = MKFS_PROGRAMS[options.file_system]
     path = shutil.which(program, path=_PATH)
     if path is None:
         raise TwinError(f"--fs {options.file_system} needs {program}: apt-get install {package}")
@@ -297,22 +297,22 @@ def _mkfs(options: Options) -> list[str]:
     return [path, *fixed, *given, *_sized(options)]
 
 
-def _sized(options: Options) -> list[str]:
+def _sized(options: LinuxOptions) -> list[str]:
     """Return the drive as mkfs takes it, with the size of the file system where one is asked for."""
     size_bytes = options.file_system_bytes
     if size_bytes is None:
-        return [DRIVE]
+        return [GUEST_DRIVE]
     if options.file_system == "xfs":
-        return ["-d", f"size={size_bytes}", DRIVE]
+        return ["-d", f"size={size_bytes}", GUEST_DRIVE]
     if options.file_system == "btrfs":
-        return ["--byte-count", str(size_bytes), DRIVE]
+        return ["--byte-count", str(size_bytes), GUEST_DRIVE]
     # ext2 to ext4 take KiB, f2fs sectors
-    return [DRIVE, str(size_bytes // _SECTOR_BYTES) if options.file_system == "f2fs" else f"{size_bytes >> 10}k"]
+    return [GUEST_DRIVE, str(size_bytes // _SECTOR_BYTES) if options.file_system == "f2fs" else f"{size_bytes >> 10}k"]
 
 
-def _queue_settings(model: models.Model, options: Options) -> list[str]:
+def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
     """Return what the guest writes into /sys/block/vda/queue, so that its block layer is as the model's."""
-    scheduler = options.scheduler or schedulers.of_today(str(model.values["host.scheduler"]))
+    scheduler = options.scheduler or schedulers.modern_equivalent(str(model.values["host.scheduler"]))
     settings = [f"scheduler={scheduler}", f"rotational={int(model.kind == 'hard_disk')}"]
     if scheduler != "none":
         settings.append(f"nr_requests={min(int(model.number('host.nr_requests')), _MOST_SCHEDULED)}")
@@ -322,7 +322,7 @@ def _queue_settings(model: models.Model, options: Options) -> list[str]:
 
 
 @contextmanager
-def _outputs(options: Options) -> Iterator[Mapping[str, IO[bytes]]]:
+def _outputs(options: LinuxOptions) -> Iterator[Mapping[str, IO[bytes]]]:
     """Give files in memory, by the plan's names; what the machine has written there is then put where it is wanted."""
     wanted = {"trace": options.trace, "counters": options.counters}
     files = {
@@ -336,19 +336,19 @@ def _outputs(options: Options) -> Iterator[Mapping[str, IO[bytes]]]:
             source = Path(f"/proc/self/fd/{file.fileno()}")
             path.parent.mkdir(parents=True, exist_ok=True)
             if name == "counters":
-                recorded.convert(source, path)
+                recorded.convert_counters(source, path)
             elif path.suffix == ".csv":
                 shutil.copyfile(source, path)
             else:
                 from iopatterns.twin import traces  # pandas with it, which no other run needs
 
-                traces.convert(source, path, may_be_empty=True)
+                traces.convert_trace(source, path, may_be_empty=True)
     finally:
         for file in files.values():
             file.close()
 
 
-def main(model: str, command: Sequence[str], options: Options) -> None:
+def run_and_exit(model: str, command: Sequence[str], options: LinuxOptions) -> None:
     """Run the command and end this process with its status."""
     sys.stdout.flush()
-    sys.exit(run(model, command, options).returncode)
+    sys.exit(run_in_linux(model, command, options).returncode)

@@ -14,17 +14,17 @@ import yaml
 
 from iopatterns import _twin
 from iopatterns.base import yaml_schema
-from iopatterns.base.yaml_schema import nearest
+from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.twin.error import TwinError
-from iopatterns.twin.state import find_model, models_folder
+from iopatterns.twin.state import model_file_path, models_folder
 
-__all__ = ["Model", "format_value", "load", "names", "nearest", "write"]
+__all__ = ["Model", "did_you_mean", "format_value", "list_models", "load_model", "write_fitted_model"]
 
 PROVENANCES = ("datasheet", "fitted", "assumed")
 BEHAVIOURS = ("changeable", "fixed", "refused", "ignored")
 TRANSPORTS = ("sas", "sata", "nvme")
 
-Value = int | float | bool | str
+ParameterValue = int | float | bool | str
 
 # Units that a value may be written in, by the unit that the simulated drive counts in.
 _UNITS = {
@@ -57,7 +57,7 @@ class Model:
     description: str
     kind: str
     identity: Mapping[str, Any]
-    values: Mapping[str, Value]
+    values: Mapping[str, ParameterValue]
     sources: Mapping[str, tuple[str, str]]
     mode_page: Mapping[str, tuple[int, str]]
     savable: bool
@@ -91,7 +91,7 @@ class Model:
             raise TwinError(f"{self.name}: '{name}' is no number")
         return value
 
-    def replaced(self, values: Mapping[str, Value]) -> "Model":
+    def replaced(self, values: Mapping[str, ParameterValue]) -> "Model":
         """Return the same drive with other values of some parameters."""
         return replace(self, values={**self.values, **values})
 
@@ -100,7 +100,7 @@ class Model:
 
         Raises TwinError for an unknown parameter or a value out of its range.
         """
-        return self.with_values(settings_of(settings), "--set")
+        return self.with_values(parse_settings(settings), "--set")
 
     def with_values(self, given: Mapping[str, Any], place: str) -> "Model":
         """Return the same drive with other values of some parameters, by ``group.name``, written as in a model file.
@@ -108,12 +108,12 @@ class Model:
         Raises TwinError that begins with ``place`` for an unknown parameter, a value out of its range, or values that
         together make no drive.
         """
-        changed: dict[str, Value] = {}
+        changed: dict[str, ParameterValue] = {}
         for name, value in given.items():
             if name not in self.values:
-                raise TwinError(f"{place} {name}: {self.name} has no such parameter.{nearest(name, self.values)}")
+                raise TwinError(f"{place} {name}: {self.name} has no such parameter.{did_you_mean(name, self.values)}")
             try:
-                changed[name] = read_value(declared()[name], value)
+                changed[name] = parse_value(declared_parameters()[name], value)
             except ValueError as error:
                 raise TwinError(f"{place} {name}: {error}") from None
         model = self.replaced(changed)
@@ -121,7 +121,7 @@ class Model:
         return model
 
 
-def settings_of(settings: Iterable[str]) -> dict[str, Any]:
+def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
     """Return parameters given as ``group.name=value``, the value as in a model file. Raises TwinError."""
     given = {}
     for setting in settings:
@@ -141,12 +141,12 @@ def _plain(text: str) -> Any:
 
 
 @cache
-def declared() -> "dict[str, _twin.Parameter]":
+def declared_parameters() -> "dict[str, _twin.Parameter]":
     """Return what the simulated drive declares of each parameter, by ``group.name``."""
     return {f"{each['group']}.{each['name']}": each for each in _twin.parameters()}
 
 
-def hint(parameter: "_twin.Parameter") -> str:
+def valid_values_text(parameter: "_twin.Parameter") -> str:
     """Return in words what a parameter's value may be."""
     match parameter["kind"]:
         case "toggle":
@@ -161,9 +161,9 @@ def hint(parameter: "_twin.Parameter") -> str:
     return f"a {'whole number' if unit == 'count' else 'value with its unit'} from {low} to {high}{example}"
 
 
-def read_value(parameter: "_twin.Parameter", value: Any) -> Value:
+def parse_value(parameter: "_twin.Parameter", value: Any) -> ParameterValue:
     """Return a value of a model file as the simulated drive counts. Raises ValueError with what is valid."""
-    problem = f"{value!r} is not valid. Expected: {hint(parameter)}."
+    problem = f"{value!r} is not valid. Expected: {valid_values_text(parameter)}."
     match parameter["kind"]:
         case "toggle":
             if not isinstance(value, bool):
@@ -172,7 +172,7 @@ def read_value(parameter: "_twin.Parameter", value: Any) -> Value:
         case "choice":
             if value not in parameter["choices"]:
                 raise ValueError(
-                    f"{value!r} is not valid.{nearest(str(value), parameter['choices'])} Expected: {hint(parameter)}."
+                    f"{value!r} is not valid.{did_you_mean(str(value), parameter['choices'])} Expected: {valid_values_text(parameter)}."
                 )
             return str(value)
         case "ratio":
@@ -216,9 +216,9 @@ def format_number(unit: str, value: float) -> str:
     return f"{int(value)} {_WRITTEN[unit][-1]}"
 
 
-def format_value(name: str, value: Value) -> str:
+def format_value(name: str, value: ParameterValue) -> str:
     """Return a parameter's value as a model file has it."""
-    parameter = declared()[name]
+    parameter = declared_parameters()[name]
     if parameter["kind"] == "toggle":
         return "on" if value else "off"
     if parameter["kind"] == "number":
@@ -243,10 +243,10 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
     chosen = {"type": "array", "minItems": 1, "items": statement, "x-hint": "a list such as [my-study/table-1]"}
     groups: dict[str, Any] = {}
     wanted = list(_twin.groups(kind, mapping))
-    for name, parameter in declared().items():
+    for name, parameter in declared_parameters().items():
         group, short = name.split(".")
         if group in wanted:
-            value = {"value": {"x-hint": hint(parameter)}, **sourced}
+            value = {"value": {"x-hint": valid_values_text(parameter)}, **sourced}
             groups.setdefault(group, {})[short] = _closed(value, chosen_for=chosen)
     whole = {"type": "integer", "minimum": 0, "x-hint": "a whole number"}
     plain = {**text, "pattern": r"^[ -~]*$"}  # what INQUIRY can carry, and no line of its own in `text`
@@ -303,30 +303,30 @@ def _closed(properties: dict[str, Any], **optional: Any) -> dict[str, Any]:
     }
 
 
-def names(folder: Path | None = None) -> list[str]:
+def list_models(folder: Path | None = None) -> list[str]:
     """Return the names of the models that there are, sorted."""
     folder = folder or Path(models_folder())
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
-def locate(name: str | Path) -> Path:
+def find_model_file(name: str | Path) -> Path:
     """Return the file of the model of that name, or of that path. Raises TwinError when there is none."""
-    path = Path(find_model(str(name)))
+    path = Path(model_file_path(str(name)))
     if not path.is_file():
-        there = names(path.parent)
+        there = list_models(path.parent)
         raise TwinError(
-            f"{_shown(path)}: no such model.{nearest(path.stem, there)} There: {', '.join(there) or 'none'}."
+            f"{_shown(path)}: no such model.{did_you_mean(path.stem, there)} There: {', '.join(there) or 'none'}."
         )
     return path
 
 
-def load(name: str | Path) -> Model:
+def load_model(name: str | Path) -> Model:
     """Return the model of that name in data/twins, or of the file at a path.
 
     Raises TwinError with every mistake of the file, one a line: file, key, what is wrong, what is valid. A file that
     has not changed since it was last read is not read again.
     """
-    path = locate(name)
+    path = find_model_file(name)
     state = path.stat()
     version = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
     return _loaded(path, _shown(path), version)
@@ -348,7 +348,7 @@ def _loaded(path: Path, shown: str, _version: tuple[int, ...]) -> Model:
             mapping = "page"
     problems = []
     try:
-        yaml_schema.check(shown, content, _schema(kind, mapping))
+        yaml_schema.require_valid(shown, content, _schema(kind, mapping))
     except yaml_schema.ConfigError as error:
         problems = str(error).split("\n")
     values, wrong = _read_values(content)
@@ -369,24 +369,24 @@ def _shown(path: Path) -> str:
         return str(path)
 
 
-def _read_values(content: Any) -> tuple[dict[str, Value], list[str]]:
+def _read_values(content: Any) -> tuple[dict[str, ParameterValue], list[str]]:
     """Return the parameters that read well, and a line for each that does not; what is missing, the schema says."""
-    values: dict[str, Value] = {}
+    values: dict[str, ParameterValue] = {}
     problems = []
-    for name, parameter in declared().items():
+    for name, parameter in declared_parameters().items():
         group, short = name.split(".")
         try:
             value = content["parameters"][group][short]["value"]
         except (KeyError, TypeError, IndexError):
             continue
         try:
-            values[name] = read_value(parameter, value)
+            values[name] = parse_value(parameter, value)
         except ValueError as error:
             problems.append(f"{name}: {error}")
     return values, problems
 
 
-def _read(path: Path, content: Mapping[str, Any], values: Mapping[str, Value]) -> Model:
+def _read(path: Path, content: Mapping[str, Any], values: Mapping[str, ParameterValue]) -> Model:
     entries = {}
     for name in values:
         group, short = name.split(".")
@@ -439,7 +439,9 @@ def _check_drive(shown: str, model: Model) -> None:
             raise TwinError(f"{shown}: parameters.{error}") from None
 
 
-def write(model: Model, path: Path, moved: Mapping[str, Value], source: str, fit: Mapping[str, Any]) -> None:
+def write_fitted_model(
+    model: Model, path: Path, moved: Mapping[str, ParameterValue], source: str, fit: Mapping[str, Any]
+) -> None:
     """Write a model file: the model's own, ``moved`` as values fitted to ``source``, and ``fit`` as their record.
 
     Comments and order of the model's file are kept. Raises TwinError where the file does not have a parameter on a line
@@ -473,7 +475,7 @@ def _replace_line(lines: list[str], model: Model, name: str, value: str, source:
     raise TwinError(f"{model.path}: '{name}' does not stand on a line of its own, and cannot be replaced")
 
 
-def describe(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
+def parameter_rows(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
     """Return a row for each parameter: name, value with unit, provenance, source, what it is.
 
     The source names the published statements that the value was chosen for, if any.
@@ -485,7 +487,7 @@ def describe(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
         return provenance, f"{source}; chosen for {', '.join(chosen)}" if chosen else source
 
     rows = [
-        (name, format_value(name, value), *origin(name), declared()[name]["text"])
+        (name, format_value(name, value), *origin(name), declared_parameters()[name]["text"])
         for name, value in model.values.items()
     ]
     for name, (value, behaviour) in model.mode_page.items():

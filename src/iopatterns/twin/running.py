@@ -7,7 +7,7 @@ file has changed since the twin's folder was made.
 import os
 import sys
 
-from iopatterns.base import children
+from iopatterns.base import subprocess_env
 from iopatterns.twin import state
 
 TYPE_CHECKING = False  # importing it takes longer than all else here
@@ -41,7 +41,7 @@ def main(arguments: "list[str]") -> "NoReturn":
     """Run `twin run` with these arguments; ends the process."""
     options, model, command = _parse(arguments)
     try:
-        environment = prepare(
+        environment = prepare_environment(
             model,
             options.get("--state"),
             keep_data="--keep-data" in options,
@@ -50,7 +50,7 @@ def main(arguments: "list[str]") -> "NoReturn":
             interval=options.get("--interval"),
             interval_bytes=options.get("--interval-bytes"),
         )
-        command = on_drive(command, environment)
+        command = command_on_drive(command, environment)
     except Exception as error:
         _end(error)
     if "--counters" in options:
@@ -115,7 +115,7 @@ def _parse(arguments: "list[str]") -> "tuple[dict[str, Any], str, list[str]]":  
     return options, models[0], command
 
 
-def prepare(
+def prepare_environment(
     model: str,
     folder: str | None = None,
     *,
@@ -126,13 +126,13 @@ def prepare(
     interval_bytes: str | None = None,
 ) -> dict[str, str]:
     """Make a twin's folder ready, and return the environment in which programs run on it. Raises TwinError."""
-    path = state.find_model(model)
-    folder = os.path.abspath(folder or state.default_state(path))  # noqa: PTH100
+    path = state.model_file_path(model)
+    folder = os.path.abspath(folder or state.default_state_folder(path))  # noqa: PTH100
     library = state.preload_library()
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     text = _resolved_file(folder, settings)
     _resolve(path, settings, library, text)
-    environment = children.environment()
+    environment = subprocess_env.child_environment()
     for name in [name for name in environment if name.startswith("TWIN_")]:
         del environment[name]
     _load_first(library, environment)
@@ -145,7 +145,7 @@ def prepare(
         from iopatterns.twin import counters as recorded
 
         environment["TWIN_COUNTERS"] = os.path.join(folder, f"counters-{os.getpid()}.bin")  # noqa: PTH118
-        environment |= recorded.environment(counters, interval, interval_bytes)
+        environment |= recorded.counter_variables(counters, interval, interval_bytes)
     return environment
 
 
@@ -200,7 +200,7 @@ def _resolve(path: str, settings: "Sequence[str]", library: str, text: str) -> N
     from iopatterns.base import files
     from iopatterns.twin import models
 
-    model = models.load(path)
+    model = models.load_model(path)
     if settings:
         model = model.overridden(settings)
     folder = os.open(os.path.dirname(text), os.O_RDONLY | os.O_DIRECTORY)  # noqa: PTH120
@@ -208,8 +208,8 @@ def _resolve(path: str, settings: "Sequence[str]", library: str, text: str) -> N
         fcntl.flock(folder, fcntl.LOCK_EX)  # another run may write the same files
         if not _is_made_of(text, source, made_of):
             Path(source).unlink(missing_ok=True)
-            files.write(Path(text), lambda temporary: temporary.write_text(model.text))
-            files.write(Path(source), lambda temporary: temporary.write_bytes(made_of))
+            files.write_atomically(Path(text), lambda temporary: temporary.write_text(model.text))
+            files.write_atomically(Path(source), lambda temporary: temporary.write_bytes(made_of))
     finally:
         os.close(folder)
 
@@ -223,7 +223,7 @@ def _is_made_of(text: str, source: str, made_of: bytes) -> bool:
         return False
 
 
-def on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list[str]:
+def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list[str]:
     """Return the command with the drive's path in it, and for fio the options that virtual time needs.
 
     Raises TwinError for what fio would be asked to do and cannot be served.
@@ -232,9 +232,9 @@ def on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list
     words = [word.replace("{drive}", drive) for word in command]
     if os.path.basename(words[0]) != "fio":  # noqa: PTH119
         return words
-    from iopatterns.twin.fio_request import Request
+    from iopatterns.twin.fio_request import FioCommandLine
 
-    request = Request(words[1:], environment)
+    request = FioCommandLine(words[1:], environment)
     request.check(drive, keep_data="TWIN_KEEP_DATA" in environment)
     added = []
     # a job file may say it for one of its jobs only
@@ -264,7 +264,7 @@ def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]",
     status = process.wait()
     if binary.exists():
         try:
-            recorded.convert(binary, Path(counters))
+            recorded.convert_counters(binary, Path(counters))
         finally:
             binary.unlink()
     elif status == 0:
@@ -273,7 +273,7 @@ def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]",
     return status if status >= 0 else 128 - status
 
 
-def run(
+def run_on_twin(
     model: str,
     command: "Sequence[str]",
     *,
@@ -290,6 +290,6 @@ def run(
     import subprocess
 
     folder = None if state_folder is None else str(state_folder)
-    environment = prepare(model, folder, keep_data=keep_data, settings=settings)
+    environment = prepare_environment(model, folder, keep_data=keep_data, settings=settings)
     options.setdefault("check", False)
-    return subprocess.run(on_drive(command, environment), env=environment, **options)  # noqa: PLW1510 - just set
+    return subprocess.run(command_on_drive(command, environment), env=environment, **options)  # noqa: PLW1510 - just set

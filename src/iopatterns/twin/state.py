@@ -5,7 +5,7 @@ import sys
 
 # A twin's folder has: `model` (what the simulated drive reads), `model.source` (what that was made of), two such files
 # for each set of parameters given with --set (`model-<number>`), `mode-pages` (its settings), `content` (kept data).
-SETTINGS = "mode-pages"
+SETTINGS_FILE = "mode-pages"
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib takes as long as all of this
 
@@ -17,7 +17,7 @@ def models_folder() -> str:
     return os.path.normpath(folder)
 
 
-def find_model(name: str) -> str:
+def model_file_path(name: str) -> str:
     """Return the path of the file of a model, which may be missing: ``name`` itself if it is a path."""
     if "/" in name or name.endswith(".yaml"):
         return name
@@ -29,13 +29,13 @@ def model_name(path: str) -> str:
     return os.path.basename(path).removesuffix(".yaml")  # noqa: PTH119
 
 
-def default_state(path: str) -> str:
+def default_state_folder(path: str) -> str:
     """Return the folder in which a twin keeps its settings unless another is given."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")  # noqa: PTH111, PTH118
     return os.path.join(base, "iopatterns", "twins", model_name(path))  # noqa: PTH118
 
 
-def built(name: str) -> str:
+def installed_file(name: str) -> str:
     """Return the path of a file that the build puts beside the native module. Raises FileNotFoundError."""
     for folder in sys.path:
         path = os.path.join(folder, "iopatterns", name)  # noqa: PTH118
@@ -46,4 +46,4 @@ def built(name: str) -> str:
 
 def preload_library() -> str:
     """Return the path of the library that puts programs on a twin."""
-    return built("libtwin_preload.so")
+    return installed_file("libtwin_preload.so")

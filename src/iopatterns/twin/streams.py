@@ -2,10 +2,10 @@
 
 import numpy as np
 
-Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
+RequestColumns = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def requests(
+def synthetic_requests(
     numbers: np.random.Generator,
     count: int,
     *,
@@ -14,7 +14,7 @@ def requests(
     at_random: bool,
     read_share: float,
     numjobs: int = 1,
-) -> Columns:
+) -> RequestColumns:
     """Return ``count`` requests as a replay takes them: operation (uint8), offset_bytes and size_bytes (uint64).
 
     All are of ``bs_bytes`` and lie in the first ``region_bytes`` of the drive. At random, each is anywhere in it; else

@@ -17,20 +17,20 @@ from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 
 # The mechanisms of the drives of all studies; the file of a study has those of this study alone
-DECLARED = "config/ablations.yaml"
-FOLDER = "results/ablation"
+MECHANISMS_FILE = "config/ablations.yaml"
+ABLATION_FOLDER = "results/ablation"
 # Each cell is measured so often with a mechanism off. Claims are judged by the means alone: with so few executions
 # an interval would be wider than many a mechanism's effect
-EXECUTIONS = 1
+ABLATION_REPETITIONS = 1
 _BY_THE_MEAN = 0.01
 # A bound missed by less is not missed: by as much the means of so few executions differ for chance alone
 _NOISE = 0.01
 # The name of the run in which nothing is off, with which all others are compared
-NOTHING = "nothing"
+BASELINE_RUN = "nothing"
 _HEAD = """\
 # Which claims of the study change their outcome when one mechanism of drives, kernel or file system is switched off, as
 # found by `snakemake --cores 2 ablate`, which makes this file. `made_from` has sums, by which a stale file is known;
-# `mechanisms` has the drives on which each was switched off.
+# `load_mechanisms` has the drives on which each was switched off.
 """
 
 
@@ -87,7 +87,7 @@ class Mechanism:
     @property
     def file(self) -> str:
         """The file in which it is declared."""
-        return DECLARED if self.study is None else study_files.GRID.format(study=self.study)
+        return MECHANISMS_FILE if self.study is None else study_files.GRID.format(study=self.study)
 
     @property
     def place(self) -> str:
@@ -104,7 +104,7 @@ class Mechanism:
         A mechanism of the kernel or its file system is had by the drives on which the study replays a trace that has
         another in its place. Raises AblationError, ConfigError.
         """
-        conf = simulated(conf)
+        conf = simulated_drives_only(conf)
         concerned = {study: content for study, content in conf.studies.items() if self.concerns(study)}
         conf = dataclasses.replace(conf, studies=concerned)
         if not self.traces:
@@ -112,16 +112,16 @@ class Mechanism:
             return dataclasses.replace(conf, drives=switched)
         having = {
             cell.drive
-            for study in studies(conf)
-            for cell in grid.expand(conf, study)
+            for study in studies_with_claims(conf)
+            for cell in grid.expand_grid(conf, study)
             if "replay" in cell.specification and cell.specification["replay"]["trace"] in self.traces
         }
         drives = {name: entry for name, entry in conf.drives.items() if name in having}
         if self.drive is not None:
-            drives = dict.fromkeys(drives, drive_entries.read(conf.root).resolved(self.drive))
+            drives = dict.fromkeys(drives, drive_entries.read_drive_entries(conf.root).resolved(self.drive))
         return dataclasses.replace(conf, drives=drives, instead=self.traces)
 
-    def off(self, drive: kinds.Resolved) -> kinds.Resolved | None:
+    def off(self, drive: kinds.ResolvedEntry) -> kinds.ResolvedEntry | None:
         """Return a twin's entry with the mechanism off; None for a drive that does not have it.
 
         A drive has it where switching off changes a parameter that was assumed or fitted; or, where the mechanism is
@@ -130,7 +130,7 @@ class Mechanism:
         if not kinds.is_simulated(drive) or (self.models and drive["model"] not in self.models):
             return None
         try:
-            model = models.load(drive["model"])
+            model = models.load_model(drive["model"])
             present = model.overridden(f"{name}={value}" for name, value in drive.get("set", {}).items())
             changed: dict[str, Any] = {}
             for switch in self.switches:
@@ -152,38 +152,40 @@ class Mechanism:
         return {**drive, "set": {**drive.get("set", {}), **values}, "model_digest": digest}
 
 
-def simulated(conf: config.Config) -> config.Config:
+def simulated_drives_only(conf: config.Config) -> config.Config:
     """Return the configuration with its simulated drives alone."""
     drives = {name: entry for name, entry in conf.drives.items() if kinds.is_simulated(entry)}
     return dataclasses.replace(conf, drives=drives)
 
 
-def mechanisms(conf: config.Config) -> list[Mechanism]:
+def load_mechanisms(conf: config.Config) -> list[Mechanism]:
     """Return the mechanisms of all studies, then those that the configured studies declare for themselves.
 
     Raises ConfigError, or AblationError for an unknown model, parameter, drive or trace, or a name that is declared
     twice.
     """
-    content = yaml_schema.read_yaml(conf.root, DECLARED)
-    yaml_schema.check(DECLARED, content, schemas.load(conf.root, "ablations"))
+    content = yaml_schema.read_yaml(conf.root, MECHANISMS_FILE)
+    yaml_schema.require_valid(MECHANISMS_FILE, content, schemas.load_schema(conf.root, "ablations"))
     found = [_mechanism(name, None, body) for name, body in content["mechanisms"].items()]
     for study, of_study in conf.studies.items():
         found += [_mechanism(name, study, body) for name, body in of_study.get("mechanisms", {}).items()]
-    known, shipped = models.declared(), models.names()
+    known, shipped = models.declared_parameters(), models.list_models()
     for mechanism in found:
         if mechanism.study is None and mechanism.traces:
             raise AblationError(
-                f"{mechanism.place}: traces: each trace belongs to a study. Declare the mechanism under `mechanisms` in"
+                f"{mechanism.place}: traces: each trace belongs to a study. Declare the mechanism under `load_mechanisms` in"
                 f" {study_files.GRID.format(study='<study>')}."
             )
         if mechanism.study is not None and mechanism.name in content["mechanisms"]:
-            raise AblationError(f"{mechanism.place}: {DECLARED} has a mechanism of this name. Take another name.")
+            raise AblationError(
+                f"{mechanism.place}: {MECHANISMS_FILE} has a mechanism of this name. Take another name."
+            )
         for model in (model for model in mechanism.models if model not in shipped):
-            near = yaml_schema.nearest(model, shipped)
+            near = yaml_schema.did_you_mean(model, shipped)
             raise AblationError(f"{mechanism.place}: models: there is no '{printable(model)}'.{near}")
         for name in (name for switch in mechanism.switches for name in switch):
             if name not in known:
-                near = yaml_schema.nearest(name, known)
+                near = yaml_schema.did_you_mean(name, known)
                 raise AblationError(f"{mechanism.place}: twins have no parameter '{printable(name)}'.{near}")
     _check_traces(conf, found)
     return found
@@ -196,24 +198,26 @@ def _mechanism(name: str, study: str | None, body: Mapping[str, Any]) -> Mechani
 
 def _check_traces(conf: config.Config, declared: Sequence[Mechanism]) -> None:
     """Raise AblationError where a trace is to replace one that its study does not replay, or is not there."""
-    replayed = config.replayed(conf)
-    entries = drive_entries.read(conf.root).entries if any(mechanism.drive for mechanism in declared) else {}
+    replayed = config.replayed_traces(conf)
+    entries = (
+        drive_entries.read_drive_entries(conf.root).entries if any(mechanism.drive for mechanism in declared) else {}
+    )
     drives = [name for name, entry in entries.items() if kinds.is_simulated(entry)]
     for mechanism in declared:
         if mechanism.drive is not None and mechanism.drive not in drives:
-            near, shown = yaml_schema.nearest(mechanism.drive, drives), printable(mechanism.drive)
+            near, shown = yaml_schema.did_you_mean(mechanism.drive, drives), printable(mechanism.drive)
             raise AblationError(f"{mechanism.place}: drive: there is no simulated drive '{shown}'.{near}")
         for trace, other in mechanism.traces.items():
             of_study = replayed[str(mechanism.study)]
             if trace not in of_study:
-                near = yaml_schema.nearest(trace, of_study)
+                near = yaml_schema.did_you_mean(trace, of_study)
                 raise AblationError(
                     f"{mechanism.place}: traces: no experiment of the study replays '{printable(trace)}'.{near}"
                 )
             if not _is_file(conf.root / other):
                 folder = (conf.root / trace).parent
                 there = (str(Path(trace).with_name(path.name)) for path in folder.glob("*.parquet"))
-                near = yaml_schema.nearest(other, there)
+                near = yaml_schema.did_you_mean(other, there)
                 raise AblationError(f"{mechanism.place}: traces: there is no file '{printable(other)}'.{near}")
 
 
@@ -224,17 +228,17 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def runs(conf: config.Config) -> dict[str, str]:
+def ablation_runs_by_name(conf: config.Config) -> dict[str, str]:
     """Return the names of all runs, with nothing off and with each mechanism off, and the file that declares each."""
-    return {NOTHING: DECLARED, **{each.slug: each.file for each in mechanisms(conf)}}
+    return {BASELINE_RUN: MECHANISMS_FILE, **{each.slug: each.file for each in load_mechanisms(conf)}}
 
 
-def studies(conf: config.Config) -> list[str]:
+def studies_with_claims(conf: config.Config) -> list[str]:
     """Return the configured studies whose source claims anything."""
-    return [study for study in conf.studies if claims(conf.root, study)]
+    return [study for study in conf.studies if claims_if_any(conf.root, study)]
 
 
-def claims(root: Path, study: str) -> list[dict[str, Any]]:
+def claims_if_any(root: Path, study: str) -> list[dict[str, Any]]:
     """Return the claims in a study's claims.yaml; none without the file, which the check of all inputs reports."""
     if not (root / _claims_file(study)).exists():
         return []
@@ -243,10 +247,10 @@ def claims(root: Path, study: str) -> list[dict[str, Any]]:
 
 
 def _claims_file(study: str) -> str:
-    return f"{study_files.PUBLISHED.format(study=study)}/claims.yaml"
+    return f"{study_files.PUBLISHED_PLACE.format(study=study)}/claims.yaml"
 
 
-def cells_of_claims(conf: config.Config, study: str) -> list[grid.Cell]:
+def cells_used_by_claims(conf: config.Config, study: str) -> list[grid.Cell]:
     """Return the cells of which the claims of a study are computed."""
 
     def named(content: Any) -> Iterator[str]:
@@ -258,37 +262,37 @@ def cells_of_claims(conf: config.Config, study: str) -> list[grid.Cell]:
             for each in content:
                 yield from named(each)
 
-    checks = [[claim.get("check"), claim.get("checks")] for claim in claims(conf.root, study)]
+    checks = [[claim.get("check"), claim.get("checks")] for claim in claims_if_any(conf.root, study)]
     asked = set(named(checks))
-    return [cell for cell in grid.expand(conf, study) if asked & set(cell.experiments)]
+    return [cell for cell in grid.expand_grid(conf, study) if asked & set(cell.experiments)]
 
 
-def record(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
+def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
     """Judge what `ablation_runs.run` left in folders below ``measured``, write the records, and return them in words.
 
     There is a record for each configured study with claims. Records of other studies stay as they are.
     """
-    conf = config.load(root, overrides)
-    declared = mechanisms(conf)
+    conf = config.load_config(root, overrides)
+    declared = load_mechanisms(conf)
     without = [(mechanism, mechanism.without(conf)) for mechanism in declared]
     lines, written = [], []
-    for study in studies(conf):
-        before = _outcomes(root, study, [measured / NOTHING])
+    for study in studies_with_claims(conf):
+        before = _outcomes(root, study, [measured / BASELINE_RUN])
         tried: dict[str, list[str]] = {}
         flips: dict[str, list[str]] = {}
         for mechanism, off in without:
-            drives = [cell.drive for cell in cells_of_claims(off, study)] if mechanism.concerns(study) else []
+            drives = [cell.drive for cell in cells_used_by_claims(off, study)] if mechanism.concerns(study) else []
             if not drives:
                 continue
             tried[mechanism.name] = list(dict.fromkeys(drives))
-            after = _outcomes(root, study, [measured / mechanism.slug, measured / NOTHING])
+            after = _outcomes(root, study, [measured / mechanism.slug, measured / BASELINE_RUN])
             for claim in before:
                 if claim in after and before[claim] != after[claim]:
                     flips.setdefault(claim, []).append(mechanism.name)
         flips = dict(sorted(flips.items()))
         lines += [f"{study}: {claim}: {', '.join(names)}" for claim, names in flips.items()]
         content = {
-            "executions": EXECUTIONS,
+            "executions": ABLATION_REPETITIONS,
             "made_from": _sums(conf, study, declared),
             "mechanisms": tried,
             "flips": flips,
@@ -311,20 +315,20 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
 
     from iopatterns.analysis import published, quantities
     from iopatterns.judging.check_statistics import ClaimsError
-    from iopatterns.judging.claims import HOLDS, ClaimChecks, Judge
+    from iopatterns.judging.claims import COUNT_AS_REPRODUCED, ClaimChecks, Judge
 
     tables, steps = [], []
     known: set[str] = set()
     for folder in folders:
         table = quantities.read_executions(folder / f"{study}.parquet")
-        tuned = tuning_steps.read_records(folder / f"{study}.tuning.json")
+        tuned = tuning_steps.read_tuning_records(folder / f"{study}.tuning.json")
         tables.append(table[~table["drive"].isin(known)])
         steps += [step for step in tuned if step["drive"] not in known]
         known |= {*table["drive"], *(step["drive"] for step in tuned)}
     judge = Judge(pd.concat(tables, ignore_index=True), steps, _BY_THE_MEAN)
-    values = published.load(root / "data/published" / study)
+    values = published.load_values(root / "data/published" / study)
     outcomes = {}
-    for claim in claims(root, study):
+    for claim in claims_if_any(root, study):
         check = ClaimChecks.parse(claim, values)
         if check is None:
             continue
@@ -334,7 +338,10 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
             outcomes[claim["id"]] = False
             continue
         # a margin around 1 is judged by a test, which may leave open what lies within it
-        held = [part.status in HOLDS or (not isinstance(part.value, str) and part.off <= _NOISE) for part in parts]
+        held = [
+            part.status in COUNT_AS_REPRODUCED or (not isinstance(part.value, str) and part.off <= _NOISE)
+            for part in parts
+        ]
         if held:
             outcomes[claim["id"]] = all(held)
     return outcomes
@@ -342,26 +349,26 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
 
 def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> list[str]:
     """Return the traces that a study replays, and those in their place with a mechanism off, as far as they exist."""
-    replayed = config.replayed(conf)[study]
+    replayed = config.replayed_traces(conf)[study]
     of_study = (mechanism for mechanism in declared if mechanism.concerns(study))
     others = {mechanism.traces[trace] for mechanism in of_study for trace in replayed & mechanism.traces.keys()}
     return sorted(path for path in replayed | others if _is_file(conf.root / path))
 
 
-def trace_files(conf: config.Config) -> list[str]:
+def ablation_trace_files(conf: config.Config) -> list[str]:
     """Return the traces that an ablation replays for the configured studies."""
-    declared = mechanisms(conf)
-    return sorted({trace for study in studies(conf) for trace in _traces(conf, study, declared)})
+    declared = load_mechanisms(conf)
+    return sorted({trace for study in studies_with_claims(conf) for trace in _traces(conf, study, declared)})
 
 
-def files_of(conf: config.Config) -> list[str]:
+def ablation_input_files(conf: config.Config) -> list[str]:
     """Return the files that say what an ablation found and whether that is stale; none before there has been one."""
-    records = [study_files.ABLATION.format(study=study) for study in studies(conf)]
+    records = [study_files.ABLATION.format(study=study) for study in studies_with_claims(conf)]
     there = [file for file in records if (conf.root / file).exists()]
     if not there:
         return []
-    declared = dict.fromkeys([DECLARED, *(mechanism.file for mechanism in mechanisms(conf))])
-    return [*declared, *there, *trace_files(conf)]
+    declared = dict.fromkeys([MECHANISMS_FILE, *(mechanism.file for mechanism in load_mechanisms(conf))])
+    return [*declared, *there, *ablation_trace_files(conf)]
 
 
 def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dict[str, str]:
@@ -370,22 +377,23 @@ def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dic
     The sum of a model is of what the drive does, that of any other file of its content. All traces have one sum.
     """
     experiments = conf.studies[study]["experiments"]
-    named = {drive for experiment in experiments for drive in grid.drives_of(conf, study, experiment)}
+    named = {drive for experiment in experiments for drive in grid.drives_of_experiment(conf, study, experiment)}
     drives = {name: conf.drives[name] for name in conf.drives if name in named}
     if others := {each.drive for each in declared if each.drive is not None and each.concerns(study)}:
-        known = drive_entries.read(conf.root)
+        known = drive_entries.read_drive_entries(conf.root)
         drives |= {name: known.resolved(name) for name in sorted(others)}
     twins = {name: entry for name, entry in drives.items() if kinds.is_simulated(entry)}
     sums = {
-        f"data/twins/{model}.yaml": models.load(model).digest[:16]
+        f"data/twins/{model}.yaml": models.load_model(model).digest[:16]
         for model in sorted({entry["model"] for entry in twins.values()})
     }
     sums |= {f"drive {name}": _sum([entry["model"], entry["set"]]) for name, entry in twins.items() if entry.get("set")}
     sums |= {
-        file: _sum(yaml_schema.read_yaml(conf.root, file)) for file in (DECLARED, study_files.GRID.format(study=study))
+        file: _sum(yaml_schema.read_yaml(conf.root, file))
+        for file in (MECHANISMS_FILE, study_files.GRID.format(study=study))
     }
     # what is said about a claim decides nothing
-    checks = {claim["id"]: [claim.get("check"), claim.get("checks")] for claim in claims(conf.root, study)}
+    checks = {claim["id"]: [claim.get("check"), claim.get("checks")] for claim in claims_if_any(conf.root, study)}
     sums[_claims_file(study)] = _sum(checks)
     if paths := _traces(conf, study, declared):
         sums["traces"] = _sum({path: files.sha256(conf.root / path) for path in paths})
@@ -394,19 +402,19 @@ def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dic
 
 
 def _sum(content: Any) -> str:
-    return hashlib.sha256(cells.canonical(content).encode()).hexdigest()[:16]
+    return hashlib.sha256(cells.canonical_json(content).encode()).hexdigest()[:16]
 
 
-def load(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """Return the records of the configured studies by study; a study without a record is left out.
 
     Keys: mechanisms (name, says, and by, see `Mechanism.by`), flips (mechanisms by claim), and stale, a list of what
     has changed since the record was made. Raises AblationError, ConfigError.
     """
-    conf = config.load(root, overrides)
-    declared = mechanisms(conf)
+    conf = config.load_config(root, overrides)
+    declared = load_mechanisms(conf)
     found = {}
-    for study in studies(conf):
+    for study in studies_with_claims(conf):
         file = study_files.ABLATION.format(study=study)
         if not (root / file).exists():
             continue

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from iopatterns.configuration import grid, kinds
-from iopatterns.raw.cells import canonical
+from iopatterns.raw.cells import canonical_json
 from iopatterns.workflow import forecast
 from iopatterns.workflow.planned_cells import Cells
 
@@ -29,7 +29,7 @@ class Batch:
     cells: tuple[grid.Cell, ...]
 
 
-def of_study(cells: Cells, study: str) -> list[Batch]:
+def study_batches(cells: Cells, study: str) -> list[Batch]:
     """Return the batches of a study, on the drives that are measured.
 
     The configuration alone decides which cells share a batch, and not what is measured already: a job that starts on
@@ -42,7 +42,7 @@ def of_study(cells: Cells, study: str) -> list[Batch]:
             continue
         seconds = _measuring_s(cells, [cell])
         # two bytes for what quoting adds, and the blank between
-        words = [canonical(cell.specification), *cells.raw_files([cell])]
+        words = [canonical_json(cell.specification), *cells.raw_files([cell])]
         characters = sum(len(word) + 3 for word in words)
         if cell.drive != drive or seconds > room_s or characters > room_characters:
             found.append([])
@@ -55,9 +55,9 @@ def of_study(cells: Cells, study: str) -> list[Batch]:
     ]
 
 
-def by_name(cells: Cells) -> dict[str, Batch]:
+def batches_by_name(cells: Cells) -> dict[str, Batch]:
     """Return the batches of all studies by name."""
-    return {batch.name: batch for study in cells.studies for batch in of_study(cells, study)}
+    return {batch.name: batch for study in cells.studies for batch in study_batches(cells, study)}
 
 
 def time_limit_min(cells: Cells, batch: Batch, attempt: int) -> int:
@@ -76,7 +76,7 @@ def recorded_traces(batch: Batch) -> list[str]:
 
 def specification_options(cells: Iterable[grid.Cell]) -> list[str]:
     """Return the options by which the measuring command gets the specifications of some cells."""
-    return [f"--specification={canonical(cell.specification)}" for cell in cells]
+    return [f"--specification={canonical_json(cell.specification)}" for cell in cells]
 
 
 def job_message(cells: Cells, of_job: Iterable[grid.Cell]) -> str:

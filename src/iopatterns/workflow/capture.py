@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iopatterns.base import children, files, yaml_schema
+from iopatterns.base import files, subprocess_env, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, drive_entries, kinds
 from iopatterns.twin import linux, models, traces
 from iopatterns.twin.traces import parquet
 from iopatterns.workflow import process_replays
 
-WORKLOADS = "data/workloads"
-SHIPPED = "data/traces"
-MADE = "results/traces"
-PROVENANCE = "provenance.json"
+WORKLOADS_FOLDER = "data/workloads"
+SHIPPED_TRACES = "data/traces"
+RECORDED_TRACES = "results/traces"
+PROVENANCE_FILE = "provenance.json"
 _FILE = "recordings.yaml"
 _KERNEL = ".linux/linux"
 # Kernel and drive are as old as the machine's calendar has it (src/twin/linux/machine/main.cc)
@@ -39,7 +39,7 @@ class CaptureError(IoPatternsError):
 
 
 @dataclass(frozen=True)
-class Recording:
+class TraceRecording:
     """What is recorded under a ``name`` on a simulated drive.
 
     That is shell lines by phase, at one level, or processes of a trace that are replayed.
@@ -57,25 +57,25 @@ class Recording:
         """Return what the guest's shell is given: each phase, told by the guest's clock before it begins."""
         if self.replay is not None:
             return self.replay.script()
-        lines = [f"export JOBS={linux.FOLDER}", *(f"export {name}={level}" for name, level in self.level.items())]
+        lines = [f"export JOBS={linux.GUEST_FOLDER}", *(f"export {name}={level}" for name, level in self.level.items())]
         for name, line in self.phases.items():
             lines += [
                 f"echo phase {name} $(date +%s%N)",
-                f"{{ {line}; }} > {linux.FOLDER}/said 2>&1",
+                f"{{ {line}; }} > {linux.GUEST_FOLDER}/said 2>&1",
                 "sync",
                 "sleep 1",
             ]
         return "\n".join(["set -e", *lines, "echo phase end $(date +%s%N)"])
 
 
-def recordings(root: Path, study: str | None = None) -> list[Recording]:
+def load_recordings(root: Path, study: str | None = None) -> list[TraceRecording]:
     """Return the recordings of a study, or of all that have any. Raises ConfigError."""
-    found = sorted((root / WORKLOADS).glob(f"*/{_FILE}"))
+    found = sorted((root / WORKLOADS_FOLDER).glob(f"*/{_FILE}"))
     return [each for path in found if study in {None, path.parent.name} for each in _of_study(root, path.parent.name)]
 
 
-def _of_study(root: Path, study: str) -> Iterator[Recording]:
-    content = yaml_schema.read_yaml(root, f"{WORKLOADS}/{study}/{_FILE}")
+def _of_study(root: Path, study: str) -> Iterator[TraceRecording]:
+    content = yaml_schema.read_yaml(root, f"{WORKLOADS_FOLDER}/{study}/{_FILE}")
     for group, body in content["recordings"].items():
         options = {**content["options"], **body.get("options", {})}
         for drive in body.get("drives", [body.get("drive")]):
@@ -83,12 +83,12 @@ def _of_study(root: Path, study: str) -> Iterator[Recording]:
             ending = f"-{drive}" if "drives" in body else ""
             if "processes" in body:
                 for name, replay in _replays(group, body["processes"]):
-                    yield Recording(study, f"{name}{ending}", drive, options, {}, {}, replay)
+                    yield TraceRecording(study, f"{name}{ending}", drive, options, {}, {}, replay)
                 continue
             ((variable, levels),) = body.get("vary", {"": [""]}).items()
             for level in levels:
                 name = f"{group}-{level}" if level else group
-                yield Recording(
+                yield TraceRecording(
                     study, f"{name}{ending}", drive, options, body["phases"], {variable: level} if variable else {}
                 )
 
@@ -103,7 +103,7 @@ def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, pr
         yield f"{group}-{workload.lower()}", replay
 
 
-def planned(root: Path, studies: Iterable[str]) -> dict[str, config.Recording]:
+def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.PlannedRecording]:
     """Return the recordings of some studies that are yet to be made, by the paths of the shipped traces of that name.
 
     Raises CaptureError where there is no kernel to make them in.
@@ -115,41 +115,41 @@ def planned(root: Path, studies: Iterable[str]) -> dict[str, config.Recording]:
             " linux`, or set live to false: then the traces that are shipped are replayed."
         )
     kernel_sha256 = files.sha256(kernel)
-    drives = drive_entries.read(root).entries
+    drives = drive_entries.read_drive_entries(root).entries
     found = {}
     for study in studies:
-        folder = root / WORKLOADS / study
+        folder = root / WORKLOADS_FOLDER / study
         if not (folder / _FILE).exists():
             continue
         sums = {path.name: files.sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
-        of_study = recordings(root, study)
+        of_study = load_recordings(root, study)
         machine = [kernel_sha256, _programs(of_study)]
         for each in of_study:
             entry = drives[each.drive]
-            twin = [models.load(entry["model"]).digest, entry.get("set", {})] if kinds.is_simulated(entry) else []
+            twin = [models.load_model(entry["model"]).digest, entry.get("set", {})] if kinds.is_simulated(entry) else []
             of = [each.name, each.options, each.script(), sums, *twin, *machine]
             made_of = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
-            made = config.Recording(f"{MADE}/{study}/{each.name}.parquet", made_of)
-            found[f"{SHIPPED}/{study}/{each.name}.parquet"] = made
+            made = config.PlannedRecording(f"{RECORDED_TRACES}/{study}/{each.name}.parquet", made_of)
+            found[f"{SHIPPED_TRACES}/{study}/{each.name}.parquet"] = made
     return found
 
 
-def made_of(conf: config.Config, study: str, name: str) -> str:
+def recording_digest(conf: config.Config, study: str, name: str) -> str:
     """Return the SHA-256 of all that a recording of this run is made of; nothing where none is asked for."""
-    found = conf.recordings.get(f"{SHIPPED}/{study}/{name}.parquet")
+    found = conf.recordings.get(f"{SHIPPED_TRACES}/{study}/{name}.parquet")
     return found.made_of if found else ""
 
 
 def workload_files(root: Path, study: str) -> list[str]:
     """Return the files that say what is recorded for a study."""
-    folder = f"{WORKLOADS}/{study}"
+    folder = f"{WORKLOADS_FOLDER}/{study}"
     return sorted(f"{folder}/{path.name}" for path in (root / folder).iterdir() if path.suffix != ".md")
 
 
-def record(root: Path, study: str, name: str, output: Path) -> None:
+def record_trace(root: Path, study: str, name: str, output: Path) -> None:
     """Record a trace to ``output``, Parquet of our own form with the phases in its metadata. Raises CaptureError."""
-    recording = next(each for each in recordings(root, study) if each.name == name)
-    entry = drive_entries.read(root).entries[recording.drive]
+    recording = next(each for each in load_recordings(root, study) if each.name == name)
+    entry = drive_entries.read_drive_entries(root).entries[recording.drive]
     if not kinds.is_simulated(entry):
         raise CaptureError(f"{study}/{name}: {recording.drive} is no twin")
     with tempfile.TemporaryDirectory(prefix="capture-") as temporary:
@@ -158,12 +158,12 @@ def record(root: Path, study: str, name: str, output: Path) -> None:
         folder.chmod(0o777)  # whoever runs this, the guest's user is to write what fio says
         Path(temporary).chmod(0o755)
         for pattern in _COPIED:
-            for path in (root / WORKLOADS / study).glob(pattern):
+            for path in (root / WORKLOADS_FOLDER / study).glob(pattern):
                 shutil.copy(path, folder)
                 (folder / path.name).chmod(0o644)
         if recording.replay is not None:
             recording.replay.write(folder)
-        options = linux.Options(
+        options = linux.LinuxOptions(
             **recording.options,
             trace=trace,
             folder=folder,
@@ -172,7 +172,7 @@ def record(root: Path, study: str, name: str, output: Path) -> None:
             wall_limit_s=_WALL_LIMIT_S,
             kernel=root / _KERNEL,
         )
-        done = linux.run(
+        done = linux.run_in_linux(
             entry["model"], ["sh", "-c", recording.script()], options, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         if done.returncode:
@@ -180,10 +180,10 @@ def record(root: Path, study: str, name: str, output: Path) -> None:
             words = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
             raise CaptureError(f"{study}/{name}: not recorded, exit status {done.returncode}: {words[-2000:]}")
         marks = {phase: int(at) - _TIME_OF_DAY_NS for phase, at in _MARK.findall(done.stdout.decode())}
-        write(trace, output, marks)
+        write_shipped_trace(trace, output, marks)
 
 
-def write(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
+def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
     """Write a trace of `twin linux` as it is shipped; ``marks``: where each phase begins on the guest's clock.
 
     ``trace`` is CSV, which has the guest's time; as Parquet it would have that from its first request.
@@ -193,14 +193,14 @@ def write(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
     start_ns = int(pd.read_csv(trace, usecols=["time_ns"], nrows=1)["time_ns"].iloc[0])
     phases = {name: max(0, at - start_ns) for name, at in marks.items()}
     pieces = traces.read_pieces(trace)
-    files.write(output, lambda temporary: parquet.write(temporary, pieces, "twin linux", phases))
+    files.write_atomically(output, lambda temporary: parquet.write_requests(temporary, pieces, "twin linux", phases))
 
 
-def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
+def recording_provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
     """Return how the traces of a study came about: kernel, programs, what was run, and their SHA-256 sums."""
     built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
     traced = {path.stem: path for path in made}
-    found = recordings(root, study)
+    found = load_recordings(root, study)
     return {
         "kernel": dict(line.rsplit(" ", 1) if "sha256" in line else line.split(" ", 1) for line in built),
         "programs": _programs(found),
@@ -211,7 +211,7 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
                 "script": each.script().splitlines(),
                 **({} if each.replay is None else {"processes": each.replay.told()}),
                 "requests": sum(len(piece) for piece in traces.read_pieces(traced[each.name])),
-                "phases_ns": parquet.phases(traced[each.name]),
+                "phases_ns": parquet.read_phases(traced[each.name]),
                 "sha256": files.sha256(traced[each.name]),
             }
             for each in found
@@ -219,10 +219,10 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
     }
 
 
-def _programs(of: Iterable[Recording]) -> dict[str, str]:
+def _programs(of: Iterable[TraceRecording]) -> dict[str, str]:
     """Return the versions of the programs that some recordings rest on."""
     file_systems = {each.options["file_system"] for each in of} - {linux.NO_FILE_SYSTEM}
-    makers = {linux.MKFS[file_system][0][0] for file_system in file_systems}
+    makers = {linux.MKFS_PROGRAMS[file_system][0][0] for file_system in file_systems}
     return {"fio": _version("fio", "--version"), **{name: _version(name, "-V") for name in sorted(makers)}}
 
 
@@ -231,21 +231,24 @@ def _version(program: str, option: str) -> str:
     if path is None:
         return "not installed"
     done = subprocess.run(
-        [path, option], capture_output=True, text=True, check=False, env=children.environment(os.environ)
+        [path, option], capture_output=True, text=True, check=False, env=subprocess_env.child_environment(os.environ)
     )
     return (done.stdout + done.stderr).splitlines()[0].strip()
 
 
-def compare(root: Path, made: Mapping[str, Any], study: str) -> tuple[bool, str]:
+def compare_with_shipped(root: Path, made: Mapping[str, Any], study: str) -> tuple[bool, str]:
     """Return whether what was recorded is what is shipped, and a line that says so."""
-    path = root / SHIPPED / study / PROVENANCE
+    path = root / SHIPPED_TRACES / study / PROVENANCE_FILE
     if not path.exists():
-        return False, f"{study}: no traces are shipped. Copy {MADE}/{study} to {SHIPPED}/{study} to ship these."
+        return (
+            False,
+            f"{study}: no traces are shipped. Copy {RECORDED_TRACES}/{study} to {SHIPPED_TRACES}/{study} to ship these.",
+        )
     shipped = json.loads(path.read_text(encoding="utf-8"))
     known, found = shipped["traces"], made["traces"]
     different = [name for name in sorted({*known, *found}) if known.get(name) != found.get(name)]
     if not different:
-        return True, f"{study}: {len(found)} traces, identical to those in {SHIPPED}/{study}"
+        return True, f"{study}: {len(found)} traces, identical to those in {SHIPPED_TRACES}/{study}"
     others = [key for key in ("kernel", "programs") if shipped[key] != made[key]]
     why = f" ({' and '.join(others)} are others than those in {path.relative_to(root)})" if others else ""
     return (

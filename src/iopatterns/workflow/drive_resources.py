@@ -6,7 +6,7 @@ from iopatterns.measuring import machine
 from iopatterns.workflow import hosts
 
 
-def names(conf: config.Config) -> list[str]:
+def resource_names(conf: config.Config) -> list[str]:
     """Return the resources of a run, one of each: of each host that a drive names, of this host, of independent drives.
 
     A job that measures a real drive takes the resource of its host. An independent drive has a resource of its own.
@@ -15,7 +15,7 @@ def names(conf: config.Config) -> list[str]:
     return [*(_of_host(host) for host in hosts_of), *(_of_independent(drive) for drive in conf.independent_drives)]
 
 
-def taken(conf: config.Config, drive: str, resource: str) -> int:
+def resource_amount(conf: config.Config, drive: str, resource: str) -> int:
     """Return how much of a resource a job takes that measures a drive: 1 or 0.
 
     A drive that is not independent takes the resources of its host and of all independent drives of that host.
@@ -28,7 +28,7 @@ def taken(conf: config.Config, drive: str, resource: str) -> int:
     return int(kinds.is_real(conf.drives[drive]) and resource in of_drive)
 
 
-def slurm_extra(conf: config.Config, drive: str) -> str:
+def slurm_options(conf: config.Config, drive: str) -> str:
     """Return the Slurm options of a job that measures a drive: its host, for itself unless the drive is independent."""
     host = kinds.host_of(conf.drives[drive])
     # the host comes last: the plugin takes the end of a name and a blank after it for an option
@@ -40,7 +40,7 @@ def check_independence(conf: config.Config) -> None:
     """Raise ConfigError where two independent drives are on one disk of this host."""
     on: dict[str, str] = {}
     for drive in conf.independent_drives:
-        for disk in disks_under(conf, drive) if hosts.is_here(conf.drives[drive]) else ():
+        for disk in disks_of_drive(conf, drive) if hosts.is_on_this_host(conf.drives[drive]) else ():
             if disk in on:
                 raise yaml_schema.ConfigError(
                     f"{config.CONFIG_FILE}: independent_drives: '{on[disk]}' and '{drive}' are both on {disk}, and"
@@ -49,7 +49,7 @@ def check_independence(conf: config.Config) -> None:
             on[disk] = drive
 
 
-def disks_under(conf: config.Config, drive: str) -> list[str]:
+def disks_of_drive(conf: config.Config, drive: str) -> list[str]:
     """Return the kernel's names of the disks under a real drive; none where nothing exists yet."""
     entry = conf.drives[drive]
     if not kinds.is_real(entry):
@@ -59,7 +59,7 @@ def disks_under(conf: config.Config, drive: str) -> list[str]:
         if kinds.is_whole_disk(entry):
             return machine.physical_disks(place.resolve().name)
         folder = next(folder for folder in place.resolve().parents if folder.exists())
-        return sorted(disk.name for disk in machine.disks_under(folder))
+        return sorted(disk.name for disk in machine.whole_disks_under(folder))
     except OSError:
         return []
 

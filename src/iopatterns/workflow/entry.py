@@ -26,7 +26,7 @@ def errors_as_messages() -> Iterator[None]:
         raise SystemExit(error.exit_status) from None
 
 
-def load(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.Cells:
+def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.Cells:
     """Return the cells of a Snakemake workflow's project, after checks of its folder and its drives.
 
     Raises:
@@ -34,7 +34,7 @@ def load(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.Cells:
     """
     root = Path(workflow.basedir)
     check_folder(root)
-    cells = planned_cells.load(root, overrides)
+    cells = planned_cells.load_cells(root, overrides)
     drive_resources.check_independence(cells.config)
     for handler in workflow.logger_manager.get_log_handlers():
         if isinstance(handler, RunLog):
@@ -62,7 +62,7 @@ def require_sources(root: Path, inputs: Iterable[object]) -> None:
     earlier run left the result made from it, Snakemake treats that result as a source. Snakemake then measures
     everything and analyses nothing.
     """
-    made = (f"{planned_cells.RAW}/", "results/")
+    made = (f"{planned_cells.RAW_FOLDER}/", "results/")
     wanted = [file for file in inputs if isinstance(file, str) and "{" not in file and not file.startswith(made)]
-    if problems := sources.problems(root, wanted):
+    if problems := sources.file_problems(root, wanted):
         raise ConfigError("\n".join(["Nothing is run: input files of the report cannot be used.", *problems]))

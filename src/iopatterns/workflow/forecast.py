@@ -7,9 +7,9 @@ from pathlib import Path
 from iopatterns.base import units
 from iopatterns.configuration import grid, kinds
 from iopatterns.measuring import fio, machine
-from iopatterns.measuring.drives.precondition import MOST_ROUNDS
+from iopatterns.measuring.drives.precondition import MAX_ROUNDS
 from iopatterns.workflow import hosts
-from iopatterns.workflow.planned_cells import Cells, archives
+from iopatterns.workflow.planned_cells import Cells, archives_by_drive
 
 # Seconds for the start and end of fio on a real drive; seconds of a simulated drive for a repetition, and for a second
 # of virtual time
@@ -41,11 +41,11 @@ def measuring_s(cells: Cells, cell: grid.Cell, repetitions: int) -> float:
 
 def preconditioning_s(cells: Cells, drive: str) -> float:
     """Return the most seconds for which a drive is preconditioned before its first measurement."""
-    is_long = kinds.of(cells.config.drives[drive]).is_preconditioned and cells.config.precondition == "steady"
-    return MOST_ROUNDS * cells.config.precondition_round_ms / 1000 if is_long else 0.0
+    is_long = kinds.kind_of(cells.config.drives[drive]).is_preconditioned and cells.config.precondition == "steady"
+    return MAX_ROUNDS * cells.config.precondition_round_ms / 1000 if is_long else 0.0
 
 
-def of_drives(cells: Cells) -> list[Forecast]:
+def drive_forecasts(cells: Cells) -> list[Forecast]:
     """Return a forecast for each drive that is measured, in the order of the configuration."""
     missing: dict[str, list[tuple[grid.Cell, int]]] = {
         drive: [] for drive, entry in cells.config.drives.items() if not kinds.is_archived(entry)
@@ -56,9 +56,9 @@ def of_drives(cells: Cells) -> list[Forecast]:
     return [_of_drive(cells, drive, counts) for drive, counts in missing.items()]
 
 
-def text(cells: Cells) -> str:
+def forecast_text(cells: Cells) -> str:
     """Return the lines that `snakemake plan` prints."""
-    lines, forecasts = [], of_drives(cells)
+    lines, forecasts = [], drive_forecasts(cells)
     in_use = {cell.drive for cell in cells}
     for each in forecasts:
         entry = cells.config.drives[each.drive]
@@ -72,11 +72,12 @@ def text(cells: Cells) -> str:
             line += f", at most {each.written_bytes / 1e9:.1f} GB written (at 1 GB/s){_wear(entry, each.written_bytes)}"
         lines.append(line + (", simulated: nothing is written" if kinds.is_simulated(entry) else ""))
     lines += [
-        f"{drive}: measured elsewhere, out of {archive.path}" for drive, archive in archives(cells.config).items()
+        f"{drive}: measured elsewhere, out of {archive.path}"
+        for drive, archive in archives_by_drive(cells.config).items()
     ]
     if not any(each.repetitions for each in forecasts):
         lines.append("Nothing is left to measure.")
-    lines += own_repetitions(cells)
+    lines += own_repetitions_lines(cells)
     steps, together = _steps(cells), cells.config.independent_drives
     if steps:
         lines.append(f"Then {steps} steps of analysis and report, about {units.format_duration(_steps_s(steps))}.")
@@ -86,7 +87,7 @@ def text(cells: Cells) -> str:
     return "\n".join([*lines, f"{total}."])
 
 
-def own_repetitions(cells: Cells) -> list[str]:
+def own_repetitions_lines(cells: Cells) -> list[str]:
     """Return a line on the studies that set their number of repetitions; no line without such a study."""
     own = ", ".join(f"{study} {repetitions}" for study, repetitions in cells.own_repetitions().items())
     return [f"Repetitions of a cell: {cells.config.repetitions}; set by the study's file: {own}"] if own else []
@@ -105,7 +106,7 @@ def _of_drive(cells: Cells, drive: str, missing: Iterable[tuple[grid.Cell, int]]
     seconds = sum(measuring_s(cells, cell, count) for cell, count in counts)
     if not repetitions or kinds.is_simulated(conf.drives[drive]):
         return Forecast(drive, repetitions, seconds, 0)
-    kind, before_s = kinds.of(conf.drives[drive]), preconditioning_s(cells, drive)
+    kind, before_s = kinds.kind_of(conf.drives[drive]), preconditioning_s(cells, drive)
     writing_s = sum(_io_s(cell, count) for cell, count in counts if not fio.only_reads(cell.specification["fio"]))
     is_filled = kind.is_filled or (kind.is_preconditioned and conf.precondition != "none")
     written_bytes = int((writing_s + before_s) * _WRITE_RATE_BYTES_PER_S) + is_filled * conf.file_size_bytes
@@ -135,12 +136,12 @@ def _steps_s(steps: int) -> float:
     return _OVERHEAD_S + steps * _STEP_S
 
 
-def _wear(entry: kinds.Entry, written_bytes: int) -> str:
+def _wear(entry: kinds.DriveEntry, written_bytes: int) -> str:
     """Return the share of a disk's capacity that is written, for the end of a line; nothing for an unknown disk."""
-    if not (kinds.is_whole_disk(entry) and hosts.is_here(entry)):
+    if not (kinds.is_whole_disk(entry) and hosts.is_on_this_host(entry)):
         return ""
     try:
-        size_bytes = machine.disk(Path(entry["path"]))["size_bytes"]
+        size_bytes = machine.disk_facts(Path(entry["path"]))["size_bytes"]
     except OSError:  # the pre-write checks report a missing disk
         return ""
     return f", {100 * written_bytes / size_bytes:.2g} % of its capacity" if size_bytes else ""

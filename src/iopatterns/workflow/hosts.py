@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iopatterns.base import children, host_state, messages
+from iopatterns.base import host_state, messages, subprocess_env
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.base.yaml_schema import ConfigError, nearest
+from iopatterns.base.yaml_schema import ConfigError, did_you_mean
 from iopatterns.configuration import drive_entries, kinds
 from iopatterns.measuring import fio, machine
 from iopatterns.measuring.drives.gate import Gate
@@ -57,7 +57,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Submission:
+class SlurmSubmission:
     """Where the jobs of a run go: a partition, Slurm's default for an empty name, without the hosts left out."""
 
     partition: str = ""
@@ -73,7 +73,7 @@ class HostReport:
     is_ready: bool | None
 
 
-def submission(workflow: Any) -> Submission | None:
+def slurm_submission(workflow: Any) -> SlurmSubmission | None:
     """Return where the jobs of a run of Snakemake go, None where they stay on this host."""
     plugin = workflow.executor_plugin
     if plugin is None or plugin.name != EXECUTOR:
@@ -81,13 +81,13 @@ def submission(workflow: Any) -> Submission | None:
     defaults = workflow.resource_settings.default_resources
     partition = defaults.get(_PARTITION) if defaults else None
     left_out = (workflow.executor_settings.exclude_failed_nodes or "").split(",")
-    return Submission(
+    return SlurmSubmission(
         partition=str(getattr(partition, "value", partition) or ""),
         left_out=frozenset(name.strip() for name in left_out if name.strip()),
     )
 
 
-def of_cluster(where: Submission, wanted: Iterable[str] = ()) -> list[Host]:
+def cluster_hosts(where: SlurmSubmission, wanted: Iterable[str] = ()) -> list[Host]:
     """Return the hosts to which jobs may go, by name, and those of other partitions that are ``wanted``.
 
     Raises ClusterError where Slurm does not answer.
@@ -95,7 +95,7 @@ def of_cluster(where: Submission, wanted: Iterable[str] = ()) -> list[Host]:
     try:
         said = subprocess.run(
             ["sinfo", "--Node", "--noheader", "--format=%N|%T|%P"],
-            env=children.environment(),
+            env=subprocess_env.child_environment(),
             capture_output=True,
             text=True,
             check=True,
@@ -115,11 +115,11 @@ def of_cluster(where: Submission, wanted: Iterable[str] = ()) -> list[Host]:
     return sorted(found.values(), key=lambda host: host.name)
 
 
-def check_names(drives: Mapping[str, kinds.Resolved], hosts: Sequence[Host]) -> None:
+def check_host_names(drives: Mapping[str, kinds.ResolvedEntry], hosts: Sequence[Host]) -> None:
     """Raise ConfigError for a drive whose host is none of the cluster's."""
     names = [host.name for host in hosts]
     problems = [
-        f"{drive_entries.FILE}: {name}.host: the cluster has no host '{host}'.{nearest(host, names)}"
+        f"{drive_entries.DRIVES_FILE}: {name}.host: the cluster has no host '{host}'.{did_you_mean(host, names)}"
         f" There: {', '.join(names)}."
         for name, entry in drives.items()
         if (host := kinds.host_of(entry)) and host not in names
@@ -128,13 +128,13 @@ def check_names(drives: Mapping[str, kinds.Resolved], hosts: Sequence[Host]) -> 
         raise ConfigError("\n".join(problems))
 
 
-def is_here(entry: kinds.Entry) -> bool:
+def is_on_this_host(entry: kinds.DriveEntry) -> bool:
     """Return whether a drive can be measured on this host."""
     host = kinds.host_of(entry)
-    return not host or machine.is_named(host)
+    return not host or machine.is_this_host(host)
 
 
-def require(root: Path, drives: Mapping[str, kinds.Resolved], cluster: Submission | None) -> None:
+def require_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster: SlurmSubmission | None) -> None:
     """Check that some drives can be measured by the jobs of a run, and print what waits for a host.
 
     Args:
@@ -147,25 +147,25 @@ def require(root: Path, drives: Mapping[str, kinds.Resolved], cluster: Submissio
         ClusterError: A host lacks what jobs need, or no host is ready.
     """
     if cluster is None:
-        elsewhere = {drive: kinds.host_of(entry) for drive, entry in drives.items() if not is_here(entry)}
+        elsewhere = {drive: kinds.host_of(entry) for drive, entry in drives.items() if not is_on_this_host(entry)}
         problems = [
-            f"{drive_entries.FILE}: {drive}.host: {host} has this drive, and this host is {machine.host_name()}."
+            f"{drive_entries.DRIVES_FILE}: {drive}.host: {host} has this drive, and this host is {machine.host_name()}."
             " Measure it through Slurm: snakemake --profile profiles/slurm"
             for drive, host in elsewhere.items()
         ]
         if problems:
             raise ConfigError("\n".join(problems))
         return
-    reports = ask(root, drives, cluster)
-    if lacking := lines(each for each in reports if each.is_ready is False):
+    reports = query_hosts(root, drives, cluster)
+    if lacking := report_lines(each for each in reports if each.is_ready is False):
         raise ClusterError("\n".join(["Nothing is queued: hosts lack what jobs need.", *lacking]))
     if not any(each.is_ready for each in reports):
-        raise ClusterError("\n".join(["Nothing is queued: no host is ready.", *lines(reports)]))
-    for line in lines(each for each in reports if each.is_ready is None):
+        raise ClusterError("\n".join(["Nothing is queued: no host is ready.", *report_lines(reports)]))
+    for line in report_lines(each for each in reports if each.is_ready is None):
         messages.say(line)
 
 
-def ask(root: Path, drives: Mapping[str, kinds.Resolved], cluster: Submission) -> list[HostReport]:
+def query_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster: SlurmSubmission) -> list[HostReport]:
     """Return what each host of a cluster lacks to measure some drives, by a job on each host.
 
     Raises:
@@ -176,8 +176,8 @@ def ask(root: Path, drives: Mapping[str, kinds.Resolved], cluster: Submission) -
     for drive, entry in drives.items():
         if host := kinds.host_of(entry):
             of_hosts.setdefault(host, []).append(drive)
-    hosts = of_cluster(cluster, of_hosts)
-    check_names(drives, hosts)
+    hosts = cluster_hosts(cluster, of_hosts)
+    check_host_names(drives, hosts)
     # a name that no host has looked for: it cannot have kept that there is no such file
     with tempfile.NamedTemporaryFile(dir=root, prefix=".iopatterns-") as seen, ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda host: _ask(root, host, Path(seen.name).name, of_hosts.get(host.name, ())), hosts))
@@ -193,7 +193,7 @@ def _ask(root: Path, host: Host, seen: str, drives: Sequence[str]) -> HostReport
     try:
         asked = subprocess.run(
             [*job, *question, *command],
-            env=children.environment(),
+            env=subprocess_env.child_environment(),
             capture_output=True,
             text=True,
             check=False,
@@ -214,7 +214,7 @@ def _ask(root: Path, host: Host, seen: str, drives: Sequence[str]) -> HostReport
     return HostReport(host, f"could not answer: {printable(' '.join(trouble.split()))}", is_ready=False)
 
 
-def here(root: Path, drives: Mapping[str, kinds.Entry]) -> tuple[bool, str]:
+def check_this_host(root: Path, drives: Mapping[str, kinds.DriveEntry]) -> tuple[bool, str]:
     """Return whether this host has what is needed to measure some drives of its own and any twin, and what it lacks."""
     lacks = []
     try:
@@ -233,16 +233,16 @@ def here(root: Path, drives: Mapping[str, kinds.Entry]) -> tuple[bool, str]:
     return not lacks, "lacks: " + " ".join(lacks) if lacks else text
 
 
-def _problem(root: Path, entry: kinds.Entry) -> str:
+def _problem(root: Path, entry: kinds.DriveEntry) -> str:
     """Return what is in the way of measuring a real drive, as far as it can be seen without touching it."""
     if not kinds.is_real(entry):
         return ""
-    folder = host_state.folder("journal")
+    folder = host_state.own_state_folder("journal")
     state = next(path for path in (folder, *folder.parents) if path.exists())
-    if entry.get("tune") and machine.file_system(state) in _SHARED:
+    if entry.get("tune") and machine.file_system_type(state) in _SHARED:
         return (
             f"{folder} is seen by other hosts, and this host's settings would be noted there. Set"
-            f" {host_state.VARIABLE} to a folder on a disk of its own."
+            f" {host_state.STATE_VARIABLE} to a folder on a disk of its own."
         )
     if kinds.is_whole_disk(entry):
         with contextlib.closing(Gate(entry)) as gate:
@@ -256,6 +256,6 @@ def _problem(root: Path, entry: kinds.Entry) -> str:
     return "" if os.access(place, os.W_OK) else f"{place} is not this user's to write."
 
 
-def lines(answers: Iterable[HostReport]) -> list[str]:
+def report_lines(answers: Iterable[HostReport]) -> list[str]:
     """Return a line for each answer."""
     return [f"{each.host.name} {each.text}" for each in answers]

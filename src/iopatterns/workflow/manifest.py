@@ -8,15 +8,15 @@ from pathlib import Path
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, default, grid, kinds
+from iopatterns.configuration import config, expected_verdicts, grid, kinds
 from iopatterns.raw import cells
 from iopatterns.workflow import planned_cells, study_rules
 from iopatterns.workflow.planned_cells import Cells
 
 # Below it, a folder for each version of fio, which is written into every raw file
-FOLDER = "data/manifests"
+MANIFEST_FOLDER = "data/manifests"
 # The manifest of the files that are made of all studies together
-REPORT = "report"
+REPORT_MANIFEST = "report"
 _OF_REPORT = ("results/scorecard.json", "results/report.pdf")
 # Raw files, what is collected of them, and the report name the version of fio
 _OF_NO_VERSION = ("results/tables/", "results/figures/", "results/numbers/")
@@ -64,7 +64,7 @@ def _files(folder: Path, plan: Cells, study: str) -> list[str]:
         *(folder / "tables" / study).rglob("*"),
         *(folder / "figures" / study).rglob("*"),
     ]
-    paths = sorted(f"{config.RESULTS}/{path.relative_to(folder)}" for path in derived if path.is_file())
+    paths = sorted(f"{config.DEFAULT_RESULTS}/{path.relative_to(folder)}" for path in derived if path.is_file())
     return plan.raw_files(plan.of_study(study)) + paths
 
 
@@ -77,48 +77,49 @@ def _sums(root: Path, paths: Iterable[str], results: str) -> dict[str, str]:
     found = {}
     for path in paths:
         begin, _, rest = path.partition("/")
-        file = f"{results}/{rest}" if begin == config.RESULTS else path
+        file = f"{results}/{rest}" if begin == config.DEFAULT_RESULTS else path
         if not (root / file).exists():
             raise ManifestError(f"{file}: not there; run `snakemake --cores 1` first")
         found[path] = files.sha256(root / file)
     return found
 
 
-def identity(plan: Cells, study: str) -> str:
+def study_digest(plan: Cells, study: str) -> str:
     """Return a digest of what is asked for of a study: two runs of it are comparable when it is the same."""
     asked = hashlib.sha256(f"{grid.repetitions(plan.config, study)}\n".encode())
     for cell in plan.of_study(study):
-        asked.update(f"{cell.folder} {cells.digest(cell.specification)}\n".encode())
+        asked.update(f"{cell.folder} {cells.specification_digest(cell.specification)}\n".encode())
     asked.update(f"{study_rules.notebook_parameters(plan.config, study)}\n".encode())
     return asked.hexdigest()
 
 
-def identity_of_report(plan: Cells) -> str:
+def report_digest(plan: Cells) -> str:
     """Return a digest of the identities of all studies, in the order of the report."""
-    identities = "".join(f"{identity(plan, study)}\n" for study in plan.studies)
+    identities = "".join(f"{study_digest(plan, study)}\n" for study in plan.studies)
     return hashlib.sha256(identities.encode()).hexdigest()
 
 
-def path_for(root: Path, fio_version: str, name: str) -> Path:
-    """Return the committed manifest of a study, or of `REPORT`, for a version of fio."""
-    return root / FOLDER / fio_version / f"{name}.sha256"
+def manifest_path(root: Path, fio_version: str, name: str) -> Path:
+    """Return the committed manifest of a study, or of `REPORT_MANIFEST`, for a version of fio."""
+    return root / MANIFEST_FOLDER / fio_version / f"{name}.sha256"
 
 
-def write(root: Path, fio_version: str) -> Path:
+def write_manifests(root: Path, fio_version: str) -> Path:
     """Write the sums of the present results as manifests, and return their folder. Raises ManifestError."""
-    plan = planned_cells.load(root)
-    names = {study: _files(root / config.RESULTS, plan, study) for study in plan.studies}
+    plan = planned_cells.load_cells(root)
+    names = {study: _files(root / config.DEFAULT_RESULTS, plan, study) for study in plan.studies}
     found = {
-        study: _Manifest(identity(plan, study), _sums(root, paths, config.RESULTS)) for study, paths in names.items()
+        study: _Manifest(study_digest(plan, study), _sums(root, paths, config.DEFAULT_RESULTS))
+        for study, paths in names.items()
     }
-    found[REPORT] = _Manifest(identity_of_report(plan), _sums(root, _OF_REPORT, config.RESULTS))
-    folder = root / FOLDER / fio_version
+    found[REPORT_MANIFEST] = _Manifest(report_digest(plan), _sums(root, _OF_REPORT, config.DEFAULT_RESULTS))
+    folder = root / MANIFEST_FOLDER / fio_version
     for name, manifest in found.items():
-        manifest.write(path_for(root, fio_version, name), fio_version)
+        manifest.write(manifest_path(root, fio_version, name), fio_version)
     return folder
 
 
-def verdict(root: Path, fio_version: str, results: str = config.RESULTS) -> tuple[bool, str]:
+def compare_results(root: Path, fio_version: str, results: str = config.DEFAULT_RESULTS) -> tuple[bool, str]:
     """Return whether the results are those of the committed manifest, and a sentence that says so.
 
     A study is compared where its configuration is that of its manifest, and the report where all studies are. For a
@@ -126,12 +127,12 @@ def verdict(root: Path, fio_version: str, results: str = config.RESULTS) -> tupl
     The answer is True, too, where nothing can be compared: a real or archived drive is measured, or every study is
     configured otherwise. Raises ManifestError when the run is not complete.
     """
-    plan = planned_cells.load(root)
-    if archived := planned_cells.archives(plan.config):
+    plan = planned_cells.load_cells(root)
+    if archived := planned_cells.archives_by_drive(plan.config):
         return True, f"not compared: {', '.join(archived)} came out of archives"
     if any(kinds.is_real(entry) for entry in plan.config.drives.values()):
         return True, "not compared: a real drive never measures the same twice"
-    if (root / FOLDER / fio_version).exists():
+    if (root / MANIFEST_FOLDER / fio_version).exists():
         compared = _compare(root, plan, fio_version, _ALL, results)
         if not compared.studies:
             return True, _NOT_CONFIGURED
@@ -141,7 +142,7 @@ def verdict(root: Path, fio_version: str, results: str = config.RESULTS) -> tupl
         of_all = f"{len(compared.different)} of {compared.count} files{compared.what}"
         listed = f"{of_all} are not those of {compared.folder}{compared.rest}"
         return False, f"{listed}:{compared.names_of_different()}"
-    versions = sorted({path.parent.name for path in (root / FOLDER).glob("*/*.sha256")})
+    versions = sorted({path.parent.name for path in (root / MANIFEST_FOLDER).glob("*/*.sha256")})
     if not versions:
         return True, f"not compared: none is committed, for {fio_version} or any other"
     of_versions = [_compare(root, plan, version, _OF_NO_VERSION, results) for version in versions]
@@ -182,14 +183,14 @@ def _compare(root: Path, plan: Cells, fio_version: str, folders: tuple[str, ...]
     paths: list[str] = []
     same = []
     for study in plan.studies:
-        manifest = _Manifest.read(path_for(root, fio_version, study))
-        if _was_run(root / results, plan, study) and identity(plan, study) == manifest.configuration:
+        manifest = _Manifest.read(manifest_path(root, fio_version, study))
+        if _was_run(root / results, plan, study) and study_digest(plan, study) == manifest.configuration:
             same.append(study)
             expected |= manifest.sums
             paths += _files(root / results, plan, study)
     others = [study for study in plan.studies if study not in same]
-    of_report = _Manifest.read(path_for(root, fio_version, REPORT))
-    with_report = not others and of_report.configuration == identity_of_report(plan)
+    of_report = _Manifest.read(manifest_path(root, fio_version, REPORT_MANIFEST))
+    with_report = not others and of_report.configuration == report_digest(plan)
     if with_report:
         expected |= of_report.sums
         paths += _OF_REPORT
@@ -197,7 +198,7 @@ def _compare(root: Path, plan: Cells, fio_version: str, folders: tuple[str, ...]
     found = _sums(root, [name for name in paths if name.startswith(folders)], results)
     names = sorted(expected.keys() | found.keys())
     return _Compared(
-        folder=f"{FOLDER}/{fio_version}",
+        folder=f"{MANIFEST_FOLDER}/{fio_version}",
         studies=same,
         count=len(names),
         different=[name for name in names if expected.get(name) != found.get(name)],
@@ -219,4 +220,4 @@ def _was_run(folder: Path, plan: Cells, study: str) -> bool:
     if not measured.issuperset({cell.drive for cell in plan.of_study(study)}):
         return False
     told = cards.get(study, {}).get("configuration")
-    return told is None or told == default.described(plan.config, study)
+    return told is None or told == expected_verdicts.study_settings(plan.config, study)

@@ -22,7 +22,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration.study_files import GRID
 
 _INJECTED = "# Parameters\n"  # with which the cell begins that papermill puts behind a notebook's own
-KERNEL = "python3"  # the name that notebooks have for it; which one it is, no search decides
+KERNEL_NAME = "python3"  # the name that notebooks have for it; which one it is, no search decides
 # What users set for their own interpreters and notebooks, and what starts code or changes imports in a kernel
 _OWN_SETTINGS = ("IPYTHON", "JUPYTER", "PYTHON")
 _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
@@ -32,7 +32,7 @@ class NotebookError(IoPatternsError):
     """A notebook has a wrong parameter, or failed; the message names the notebook and the cell."""
 
 
-class Parameter(NamedTuple):
+class NotebookParameter(NamedTuple):
     """One line of a parameters cell: name, type (``float``, ``list[int]``, ``str | None``)."""
 
     name: str
@@ -112,7 +112,7 @@ def source_sha256(notebook: Path | str) -> str:
     return hashlib.sha256(json.dumps(executed).encode()).hexdigest()
 
 
-def parameters_of(notebook: Path | str) -> dict[str, Parameter]:
+def declared_notebook_parameters(notebook: Path | str) -> dict[str, NotebookParameter]:
     """Return the parameters that a notebook declares in its cell tagged ``parameters``, in their order.
 
     Each is an annotated assignment, ``confidence: float = 0.95``; without a value it must be given on
@@ -122,7 +122,7 @@ def parameters_of(notebook: Path | str) -> dict[str, Parameter]:
     return _parameters(_read(Path(notebook)), Path(notebook))
 
 
-def execute(
+def execute_notebook(
     notebook: Path | str,
     executed: Path | str,
     parameters: Mapping[str, Any] | None = None,
@@ -184,7 +184,7 @@ def _read(notebook: Path) -> Any:
         raise NotebookError(f"{notebook}: not a notebook: {_one_line(error)}") from None
 
 
-def _parameters(node: Any, notebook: Path) -> dict[str, Parameter]:
+def _parameters(node: Any, notebook: Path) -> dict[str, NotebookParameter]:
     # not by papermill.inspect_notebook, which passes over lines that it does not understand, and types as we write them
     cells = [cell for cell in node.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1:
@@ -192,9 +192,9 @@ def _parameters(node: Any, notebook: Path) -> dict[str, Parameter]:
     return _declared(cells[0].source, notebook)
 
 
-def _declared(source: str, notebook: Path | str) -> dict[str, Parameter]:
+def _declared(source: str, notebook: Path | str) -> dict[str, NotebookParameter]:
     """Return the parameters that the source of a parameters cell declares."""
-    found: dict[str, Parameter] = {}
+    found: dict[str, NotebookParameter] = {}
     try:
         statements = ast.parse(source).body
     except SyntaxError as error:
@@ -206,7 +206,9 @@ def _declared(source: str, notebook: Path | str) -> dict[str, Parameter]:
                 f"{notebook}, parameters cell: '{text}' is no typed parameter like 'level: float = 0.95'"
             )
         name = statement.target.id
-        found[name] = Parameter(name, _type(statement.annotation, f"{notebook}: '{text}'"), statement.value is None)
+        found[name] = NotebookParameter(
+            name, _type(statement.annotation, f"{notebook}: '{text}'"), statement.value is None
+        )
     return found
 
 
@@ -225,7 +227,7 @@ def _type(node: ast.expr, where: str) -> Any:
     raise NotebookError(f"{where}: the type {ast.unparse(node)} is unknown; known are {known}, list[...] and X | None")
 
 
-def _checked(given: dict[str, Any], declared: Mapping[str, Parameter], notebook: Path | str) -> dict[str, Any]:
+def _checked(given: dict[str, Any], declared: Mapping[str, NotebookParameter], notebook: Path | str) -> dict[str, Any]:
     """Return the values to inject, in the order in which the notebook declares them."""
     for name in given:
         if name not in declared:
@@ -265,7 +267,7 @@ def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root:
             node,
             copy,
             values,
-            kernel_name=KERNEL,
+            kernel_name=KERNEL_NAME,
             language="python",
             cwd=root,
             progress_bar=False,
@@ -289,7 +291,7 @@ def _kernel_manager(folder: Path) -> type:
 
     # isolated: neither PYTHONPATH nor packages of the user's own account
     command = [sys.executable, "-I", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    spec = KernelSpec(argv=command, display_name=KERNEL, language="python")
+    spec = KernelSpec(argv=command, display_name=KERNEL_NAME, language="python")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OWN_SETTINGS)}
 
     class OwnKernel(AsyncKernelManager):
@@ -325,7 +327,7 @@ def _keep(copy: Path, executed: Path) -> None:
             cell.id = "injected-parameters"  # papermill's own is random
         elif "papermill-error-cell-tag" in tags:
             cell.id = f"error-{number}"
-    files.write(executed, lambda temporary: nbformat.write(node, temporary))
+    files.write_atomically(executed, lambda temporary: nbformat.write(node, temporary))
 
 
 def _one_line(error: Exception) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iopatterns.configuration import config, grid, kinds
-from iopatterns.raw.sidecars import UNPACKED, sidecar_path
+from iopatterns.raw.metadata_files import UNPACKED, metadata_path
 from iopatterns.workflow import capture
 
-RAW = "data/raw"
-PROGRESS = f"{RAW}/.progress"
+RAW_FOLDER = "data/raw"
+PROGRESS_FOLDER = f"{RAW_FOLDER}/.progress"
 
 
 class StopReason(enum.Enum):
@@ -76,17 +76,17 @@ class Cells:
 
     def of_files(self, raw_files: Iterable[str]) -> list[grid.Cell]:
         """Return the cells that some raw files belong to, each cell once."""
-        folders = dict.fromkeys(raw.removeprefix(f"{RAW}/").rpartition("/")[0] for raw in raw_files)
+        folders = dict.fromkeys(raw.removeprefix(f"{RAW_FOLDER}/").rpartition("/")[0] for raw in raw_files)
         return [self.by_study[folder.split("/")[1]][folder] for folder in folders]
 
     def raw_files(self, cells: Iterable[grid.Cell]) -> list[str]:
         """Return the raw files that some cells have when they are finished."""
-        return [f"{RAW}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
+        return [f"{RAW_FOLDER}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
 
     def missing(self, cells: Iterable[grid.Cell]) -> list[str]:
         """Return the raw files that some cells lack."""
         return [
-            f"{RAW}/{cell.folder}/{name}"
+            f"{RAW_FOLDER}/{cell.folder}/{name}"
             for cell in cells
             for name in self._names(cell)
             if name not in self.modified_ns[cell.folder]
@@ -107,7 +107,7 @@ class Cells:
             *others, last = self._names(cell)
             modified_ns = self.modified_ns[cell.folder]
             newer = [name for name in others if last in modified_ns and _is_newer(name, last, modified_ns)]
-            found += [f"{RAW}/{cell.folder}/{name}" for name in (*newer, last)]
+            found += [f"{RAW_FOLDER}/{cell.folder}/{name}" for name in (*newer, last)]
         return found
 
     def experiments(self, study: str) -> dict[str, list[str]]:
@@ -120,10 +120,10 @@ class Cells:
         return {study: each.repetitions for study, each in completions.items() if each.reason is StopReason.STUDY}
 
     def _names(self, cell: grid.Cell) -> list[str]:
-        return [f"{name}.json" for name in grid.execution_names(self.completions[cell.folder].repetitions)]
+        return [f"{name}.json" for name in grid.repetition_names(self.completions[cell.folder].repetitions)]
 
 
-def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
+def load_cells(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
     """Return the cells of the configuration below ``root``.
 
     Args:
@@ -134,10 +134,10 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
         ConfigError: The configuration is wrong, or a study has no cell on any of the drives.
         CaptureError: Traces are to be recorded, and there is no kernel for that.
     """
-    conf = config.load(root, overrides)
+    conf = config.load_config(root, overrides)
     if conf.live:
-        conf = replace(conf, recordings=capture.planned(root, conf.studies))
-    by_study = {study: {cell.folder: cell for cell in grid.expand(conf, study)} for study in conf.studies}
+        conf = replace(conf, recordings=capture.planned_recordings(root, conf.studies))
+    by_study = {study: {cell.folder: cell for cell in grid.expand_grid(conf, study)} for study in conf.studies}
     for study, cells in by_study.items():
         if not cells:
             raise grid.GridError(f"{config.CONFIG_FILE}: drives: {_no_drive(conf, study)}")
@@ -145,11 +145,11 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
         conf,
         by_study,
         {folder: _completion(conf, study) for study, cells in by_study.items() for folder in cells},
-        {folder: _modified_ns(root / RAW / folder) for cells in by_study.values() for folder in cells},
+        {folder: _modified_ns(root / RAW_FOLDER / folder) for cells in by_study.values() for folder in cells},
     )
 
 
-def archives(conf: config.Config) -> dict[str, ArchiveFile]:
+def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
     """Return the archive of each drive that was measured elsewhere, by the name of the drive."""
     return {
         drive: ArchiveFile(os.path.normpath(entry["path"]), entry["contents"].sha256)
@@ -160,7 +160,7 @@ def archives(conf: config.Config) -> dict[str, ArchiveFile]:
 
 def unpacked_marker(drive: str) -> str:
     """Return the file that names the archive from which the raw files of a drive come."""
-    return f"{RAW}/{drive}/{UNPACKED}"
+    return f"{RAW_FOLDER}/{drive}/{UNPACKED}"
 
 
 def _completion(conf: config.Config, study: str) -> Completion:
@@ -191,5 +191,5 @@ def _is_newer(name: str, last: str, modified_ns: Mapping[str, int]) -> bool:
     """
     if name not in modified_ns:
         return True
-    metadata_ns, last_metadata_ns = (modified_ns.get(sidecar_path(Path(each)).name, 0) for each in (name, last))
+    metadata_ns, last_metadata_ns = (modified_ns.get(metadata_path(Path(each)).name, 0) for each in (name, last))
     return modified_ns[name] > modified_ns[last] or metadata_ns > last_metadata_ns

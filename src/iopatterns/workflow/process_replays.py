@@ -15,7 +15,7 @@ from iopatterns.twin import linux
 
 # Files in the folder that host and guest share: when each phase began, fio's jobs, what the shell does before each run,
 # and the files that the processes use, with their sizes
-MARKS = "marks"
+PHASE_MARKS = "marks"
 _JOBS, _BETWEEN, _FILES = "replay.fio", "between.sh", "files"
 # Processes that run at once start within so many ms of each other, a few turns of a disk, and differently in each run
 _APART_MS = 20
@@ -32,19 +32,19 @@ replay_no_stall=1
 _BETWEEN_RUNS = f"""#!/bin/sh
 # Makes files and caches ready for the run $1.
 set -e
-echo phase prepare-$1 $(date +%s%N) >> {linux.FOLDER}/{MARKS}
-cd {linux.MOUNT}
+echo phase prepare-$1 $(date +%s%N) >> {linux.GUEST_FOLDER}/{PHASE_MARKS}
+cd {linux.GUEST_MOUNT}
 while read -r file bytes; do
   if [ "$bytes" = 0 ]; then rm -f "$file"; elif ! [ -e "$file" ]; then head -c "$bytes" /dev/zero > "$file"; fi
-done < {linux.FOLDER}/{_FILES}
-cat {linux.DROP_CACHES}
+done < {linux.GUEST_FOLDER}/{_FILES}
+cat {linux.DROP_CACHES_FILE}
 sleep 1
-echo phase $1 $(date +%s%N) >> {linux.FOLDER}/{MARKS}
+echo phase $1 $(date +%s%N) >> {linux.GUEST_FOLDER}/{PHASE_MARKS}
 """
 
 
 @dataclass(frozen=True)
-class Run:
+class ReplayRun:
     """Processes that run at once, by their numbers in the trace, under the name of the phase that they are."""
 
     name: str
@@ -60,22 +60,22 @@ class Run:
 
 @dataclass(frozen=True)
 class ProcessReplay:
-    """The runs of a recording, one after another, of one of `stand_ins.WORKLOADS`."""
+    """The runs of a recording, one after another, of one of `stand_ins.STAND_IN_NAMES`."""
 
     workload: str
-    runs: Sequence[Run]
+    runs: Sequence[ReplayRun]
 
     @classmethod
     def one_by_one(cls, workload: str, processes: int) -> "ProcessReplay":
         """Return the first processes of a workload, each alone: ``process-01`` …"""
-        return cls(workload, [Run(f"process-{number + 1:02}", (number,)) for number in range(processes)])
+        return cls(workload, [ReplayRun(f"process-{number + 1:02}", (number,)) for number in range(processes)])
 
     @classmethod
     def at_once(cls, workload: str, numbers: Sequence[int], runs: int) -> "ProcessReplay":
         """Return the first so many processes of a workload at once, each number so many times: ``8-run-1`` …"""
         return cls(
             workload,
-            [Run(f"{count}-run-{run + 1}", tuple(range(count))) for count in numbers for run in range(runs)],
+            [ReplayRun(f"{count}-run-{run + 1}", tuple(range(count))) for count in numbers for run in range(runs)],
         )
 
     def write(self, folder: Path) -> None:
@@ -85,27 +85,27 @@ class ProcessReplay:
         """
         trace = stand_ins.stand_in(self.workload)
         processes = sorted({process for run in self.runs for process in run.processes})
-        iologs = replaying.to_iologs(trace, folder, processes=processes, within=f"{linux.MOUNT}/")
+        iologs = replaying.to_iologs(trace, folder, processes=processes, within=f"{linux.GUEST_MOUNT}/")
         logs = {process: path.name for process, path in iologs.logs.items()}
         (folder / _JOBS).write_text(_HEAD + "".join(self._jobs(run, logs) for run in self.runs), encoding="utf-8")
         (folder / _BETWEEN).write_text(_BETWEEN_RUNS, encoding="utf-8")
         listed = (f"{file} {size_bytes}\n" for file, size_bytes in iologs.sizes_bytes.items())
         (folder / _FILES).write_text("".join(listed), encoding="utf-8")
-        (folder / MARKS).touch()
+        (folder / PHASE_MARKS).touch()
         for path in folder.iterdir():
             path.chmod(0o666)  # whoever runs this, the guest's user is to add to the marks
 
-    def _jobs(self, run: Run, logs: dict[int, str]) -> str:
+    def _jobs(self, run: ReplayRun, logs: dict[int, str]) -> str:
         lines = [
             f"\n[before-{run.name}]",
             "stonewall",
             "ioengine=null",
             *("rw=read", "bs=4k", "size=4k"),
-            f"exec_prerun=sh {linux.FOLDER}/{_BETWEEN} {run.name}",
+            f"exec_prerun=sh {linux.GUEST_FOLDER}/{_BETWEEN} {run.name}",
         ]
         for number, process in enumerate(run.processes):
             lines += [f"[{run.name}.{process:02}]", *(["stonewall"] if number == 0 else [])]
-            lines.append(f"read_iolog={linux.FOLDER}/{logs[process]}")
+            lines.append(f"read_iolog={linux.GUEST_FOLDER}/{logs[process]}")
             if delay_ms := run.delay_ms(process):
                 lines.append(f"exec_prerun=sleep 0.{delay_ms:03}")
             lines.append("exec_postrun=sync")
@@ -121,9 +121,9 @@ class ProcessReplay:
         return "\n".join(
             [
                 "set -e",
-                f"cd {linux.FOLDER}",
+                f"cd {linux.GUEST_FOLDER}",
                 f"fio {_JOBS} > said 2>&1",
-                f"cat {MARKS}",
+                f"cat {PHASE_MARKS}",
                 "sleep 1",
                 "echo phase end $(date +%s%N)",
             ]

@@ -38,7 +38,7 @@ def compile_report(
         dict(inputs or {}),
         _epoch(),
     )
-    files.write(output, lambda temporary: temporary.write_bytes(pdf))
+    files.write_atomically(output, lambda temporary: temporary.write_bytes(pdf))
     return output
 
 

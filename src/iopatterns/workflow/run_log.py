@@ -45,7 +45,7 @@ _JOB_FAILED = getattr(job_scheduler, "_ERROR_MSG_FINAL", None)
 # Exceptions with which a run ends after a failed job or an interrupt
 _ENDINGS = frozenset({"WorkflowError", "KeyboardInterrupt"})
 # The variable by which a script that calls Snakemake passes on the command by which the user called the script
-COMMAND = "IOPATTERNS_COMMAND"
+COMMAND_VARIABLE = "IOPATTERNS_COMMAND"
 _LONGEST_REASON = 100
 _MOST_FILES = 2
 
@@ -145,15 +145,15 @@ class RunLog(LogHandlerBase):
         self._has_begun = True
         measured: list[grid.Cell] = []
         others = 0
-        self._batches = batches.by_name(self.cells) if self.cells else {}
+        self._batches = batches.batches_by_name(self.cells) if self.cells else {}
         for rule, count in stats.items():
             if rule in self._batches:
                 measured += self._batches[rule].cells
             elif rule not in {"total", "all"} and not rule.startswith("measure_"):
                 others += int(count)
         if self.cells and measured:
-            lines = run_reasons.lines(self.cells, self.cells.unfinished(measured))
-            for line in lines + (forecast.own_repetitions(self.cells) if self.common_settings.dryrun else []):
+            lines = run_reasons.measuring_reasons(self.cells, self.cells.unfinished(measured))
+            for line in lines + (forecast.own_repetitions_lines(self.cells) if self.common_settings.dryrun else []):
                 self._print(line)
         if self.common_settings.dryrun and others:
             self._print(f"{'Then' if measured else 'To do:'} {others} step{'' if others == 1 else 's'}:")
@@ -178,7 +178,7 @@ class RunLog(LogHandlerBase):
         if count := len(self.cells.unfinished(batch.cells)):
             took = units.format_duration(time.monotonic() - job.began_s)
             measured = f"{count} cell{'' if count == 1 else 's'} in {took}"
-            self._print(f"{batch.study} on {batch.drive}: {measured}{progress.outlook()}")
+            self._print(f"{batch.study} on {batch.drive}: {measured}{progress.progress_text()}")
 
     def _job_fails(self, about: Mapping[str, Any]) -> None:
         job = self._jobs.get(about.get("jobid", -1))
@@ -207,7 +207,7 @@ class RunLog(LogHandlerBase):
         else:
             for job in self._failed.values():
                 self._print(self._failure(job), error=True)
-        done = progress.outlook().removeprefix(" - ").partition(",")[0]
+        done = progress.progress_text().removeprefix(" - ").partition(",")[0]
         kept = f"What is finished is kept: {done}." if done and " of 0 " not in done else "What is finished is kept."
         self._print(f"{kept} This goes on from there: {_command()}", error=True)
 
@@ -248,7 +248,7 @@ def _command() -> str:
     """Return the command line that started this run: Snakemake's, or the command of a script that called Snakemake."""
     import shlex
 
-    if script := os.environ.get(COMMAND):
+    if script := os.environ.get(COMMAND_VARIABLE):
         return script
     words = ["snakemake", *sys.argv[1:]]
     if not any(word.startswith(("--cores", "-c", "--jobs", "-j", "--profile")) for word in words):

@@ -9,8 +9,8 @@ from typing import Any
 
 from iopatterns.configuration import grid
 from iopatterns.configuration.factors import FACTORS
-from iopatterns.raw.sidecars import sidecar_path
-from iopatterns.workflow.planned_cells import RAW, Cells
+from iopatterns.raw.metadata_files import metadata_path
+from iopatterns.workflow.planned_cells import RAW_FOLDER, Cells
 
 # Up to this number, cells are named one by one
 _MOST_NAMED = 8
@@ -42,10 +42,10 @@ _DERIVED = {
 }
 
 # The specification of a cell without its nesting, by the names that a user has for its keys
-Flat = Mapping[str, Any]
+FlatSpecification = Mapping[str, Any]
 
 
-def lines(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str]:
+def measuring_reasons(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str]:
     """Return a line for each study with unfinished cells, after a line for each cell if the cells are few.
 
     A cell has changed if another configuration's measurement of its point exists and is not planned any more.
@@ -92,16 +92,16 @@ def _point(folder: str) -> str:
     return _FOLLOWING.sub("", folder[:-_HASH_CHARACTERS])
 
 
-def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[Flat]]:
+def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[FlatSpecification]]:
     """Return what is stored of the points of some cells under other configurations, by the cell's folder.
 
     The measurement of a cell that is still planned is left out: its configuration has not changed.
     """
-    raw, planned = cells.root / RAW, cells.modified_ns.keys()
+    raw, planned = cells.root / RAW_FOLDER, cells.modified_ns.keys()
     by_point: dict[str, list[grid.Cell]] = {}
     for cell in unmeasured:
         by_point.setdefault(_point(cell.folder), []).append(cell)
-    found: dict[str, list[Flat]] = {}
+    found: dict[str, list[FlatSpecification]] = {}
     for parent in dict.fromkeys(point.rpartition("/")[0] for point in by_point):
         for folder in (f"{parent}/{name}" for name in sorted(_listed(raw / parent))):
             of_point = by_point.get(_point(folder))
@@ -112,11 +112,11 @@ def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[Fla
     return found
 
 
-def _specification(folder: Path, names: Iterable[str]) -> Flat | None:
+def _specification(folder: Path, names: Iterable[str]) -> FlatSpecification | None:
     """Return the specification of the measurement in a folder, None where its metadata file cannot be read."""
     raws = sorted(name for name in names if name.endswith(".json") and name.count(".") == 1)
     try:
-        return _flat(json.loads(sidecar_path(folder / raws[0]).read_text(encoding="utf-8"))["specification"])
+        return _flat(json.loads(metadata_path(folder / raws[0]).read_text(encoding="utf-8"))["specification"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
@@ -159,7 +159,7 @@ def _level(name: str, level: Any) -> tuple[str, str]:
     return name, json.dumps(level, sort_keys=True)
 
 
-def _changed_keys(cell: grid.Cell, stored: Iterable[Flat]) -> list[str]:
+def _changed_keys(cell: grid.Cell, stored: Iterable[FlatSpecification]) -> list[str]:
     """Return the keys in which a cell differs from the nearest stored configuration, without keys that follow."""
     now = _flat(cell.specification)
     differing = ([name for name in {**now, **old} if old.get(name) != now.get(name)] for old in stored)

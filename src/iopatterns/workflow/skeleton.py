@@ -14,7 +14,7 @@ _FILES = {
     "study.typ": study_files.SECTION,
 }
 # What the files of a source are begun from
-_OF_A_SOURCE = {name: f"{study_files.PUBLISHED}/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")}
+_OF_A_SOURCE = {name: f"{study_files.PUBLISHED_PLACE}/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")}
 # What stands for the names of study and drive in the templates
 _NAME, _DRIVE = "the-study", "the-drive"
 _USUAL_DRIVE = "c400"
@@ -26,7 +26,7 @@ class SkeletonError(IoPatternsError):
     exit_status = 2
 
 
-def write(root: Path, study: str, *, with_source: bool = False) -> list[Path]:
+def create_study(root: Path, study: str, *, with_source: bool = False) -> list[Path]:
     """Write grid, notebook and section of a study, or those that are missing; return their paths.
 
     ``with_source`` adds the files of published values, with an example of each. Nothing is overwritten. Raises
@@ -49,11 +49,11 @@ def write(root: Path, study: str, *, with_source: bool = False) -> list[Path]:
     for template, path in missing.items():
         text = (_TEMPLATES / template).read_text(encoding="utf-8")
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text.replace(_NAME, study).replace(_DRIVE, drive(root)), encoding="utf-8")
+        (root / path).write_text(text.replace(_NAME, study).replace(_DRIVE, default_drive(root)), encoding="utf-8")
     return list(missing.values())
 
 
-def drive(root: Path) -> str:
+def default_drive(root: Path) -> str:
     """Return the simulated drive of a new study: the usual one, or the first model where that was removed."""
     models = sorted(path.stem for path in (root / "data/twins").glob("*.yaml"))
     return _USUAL_DRIVE if _USUAL_DRIVE in models or not models else models[0]
@@ -61,8 +61,8 @@ def drive(root: Path) -> str:
 
 def next_step(root: Path, study: str, *, with_source: bool = False) -> str:
     """Return for people how to run a new study, and how to keep it."""
-    grid, published = study_files.GRID.format(study=study), study_files.PUBLISHED.format(study=study)
-    run = f"snakemake --cores 1 --config 'studies=[{study}]' 'drives=[{drive(root)}]'"
+    grid, published = study_files.GRID.format(study=study), study_files.PUBLISHED_PLACE.format(study=study)
+    run = f"snakemake --cores 1 --config 'studies=[{study}]' 'drives=[{default_drive(root)}]'"
     first = (
         f"Fill in `source` in {grid}, and what the source published in {published}/ (data/published/README.md explains"
         f" each column and key). Then run it: {run}"

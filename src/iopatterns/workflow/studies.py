@@ -10,12 +10,12 @@ from iopatterns.base.yaml_schema import ConfigError, read_yaml
 from iopatterns.configuration import config, grid, sources, study_files
 
 
-def problems(root: Path, study: str) -> list[str]:
+def study_problems(root: Path, study: str) -> list[str]:
     """Return a line for each mistake in a study, configured or not; none where a run would take it."""
     found: list[str] = []
     try:
         conf = _load(root, study)
-        if not any(True for _ in grid.expand(conf, study)):
+        if not any(True for _ in grid.expand_grid(conf, study)):
             found.append(
                 f"{study_files.GRID.format(study=study)}: no configured drive has a cell. Name one under drives."
             )
@@ -23,22 +23,22 @@ def problems(root: Path, study: str) -> list[str]:
         found += str(error).splitlines()
     wanted = [study_files.NOTEBOOK, study_files.SECTION]
     if sources.has_published(root, study):
-        wanted += [f"{study_files.PUBLISHED}/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")]
-    return found + sources.problems(root, (path.format(study=study) for path in wanted))
+        wanted += [f"{study_files.PUBLISHED_PLACE}/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")]
+    return found + sources.file_problems(root, (path.format(study=study) for path in wanted))
 
 
-def overview(root: Path, study: str) -> str:
+def study_overview(root: Path, study: str) -> str:
     """Return for people a study's title, extent and files."""
     lines = [f"{study}: {_title(root, study)}", f"  {', '.join(_extent(root, study))}"]
-    files = study_files.files_of(root, study)
-    lines += [f"  {place}{_count(root / place, files, root)}" for place in study_files.places_of(root, study)]
+    files = study_files.files_of_study(root, study)
+    lines += [f"  {place}{_count(root / place, files, root)}" for place in study_files.existing_places(root, study)]
     return "\n".join(lines)
 
 
-def extent(root: Path, study: str) -> str:
+def study_extent(root: Path, study: str) -> str:
     """Return how many cells, drives and repetitions a study has. Raises ConfigError."""
     conf = _load(root, study)
-    cells = list(grid.expand(conf, study))
+    cells = list(grid.expand_grid(conf, study))
     drives = len({cell.drive for cell in cells})
     return (
         f"{_number(len(cells), 'cell')} on {_number(drives, 'drive')},"
@@ -48,19 +48,19 @@ def extent(root: Path, study: str) -> str:
 
 def _load(root: Path, study: str) -> config.Config:
     """Return the configuration with this study alone, on the drives that it names where it is not configured."""
-    conf = config.load(root, {"studies": [study]})
-    drives = list(dict.fromkeys(drives_in(grid_of(root, study))))
+    conf = config.load_config(root, {"studies": [study]})
+    drives = list(dict.fromkeys(drive_names_in(study_grid(root, study))))
     if is_configured(root, study) or not drives:
         return conf
-    return config.load(root, {"studies": [study], "drives": drives, "independent_drives": []})
+    return config.load_config(root, {"studies": [study], "drives": drives, "independent_drives": []})
 
 
 def is_configured(root: Path, study: str) -> bool:
     """Return whether config.yaml names a study."""
-    return study in (content_of(root, config.CONFIG_FILE).get("studies") or ())
+    return study in (yaml_mapping(root, config.CONFIG_FILE).get("studies") or ())
 
 
-def content_of(root: Path, file: str) -> dict[str, Any]:
+def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
     """Return the mapping in a YAML file; an empty mapping for an unusable file.
 
     A file is unusable if it is missing, is not valid YAML, or holds no mapping. Other checks report the mistake.
@@ -72,34 +72,34 @@ def content_of(root: Path, file: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def grid_of(root: Path, study: str) -> dict[str, Any]:
-    """Return a study's grid as `content_of` does."""
-    return content_of(root, study_files.GRID.format(study=study))
+def study_grid(root: Path, study: str) -> dict[str, Any]:
+    """Return a study's grid as `yaml_mapping` does."""
+    return yaml_mapping(root, study_files.GRID.format(study=study))
 
 
-def drives_in(content: Any) -> Iterator[str]:
+def drive_names_in(content: Any) -> Iterator[str]:
     """Yield each name under ``drive``, ``drives`` or ``others`` in a grid or recordings, at any depth."""
     if isinstance(content, dict):
         for key, value in content.items():
             if key in {"drive", "drives", "others"}:
                 yield from (name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str))
-            yield from drives_in(value)
+            yield from drive_names_in(value)
     elif isinstance(content, list):
         for value in content:
-            yield from drives_in(value)
+            yield from drive_names_in(value)
 
 
 def _title(root: Path, study: str) -> str:
-    return printable(grid_of(root, study).get("title", "without a title"))
+    return printable(study_grid(root, study).get("title", "without a title"))
 
 
 def _extent(root: Path, study: str) -> Iterator[str]:
     yield "configured" if is_configured(root, study) else f"not configured ({config.CONFIG_FILE}: studies)"
     try:
-        yield extent(root, study)
+        yield study_extent(root, study)
     except IoPatternsError:
         yield f"with mistakes (`iopatterns study check {study}`)"
-    claims = content_of(root, f"{study_files.PUBLISHED.format(study=study)}/claims.yaml").get("claims")
+    claims = yaml_mapping(root, f"{study_files.PUBLISHED_PLACE.format(study=study)}/claims.yaml").get("claims")
     yield _number(len(claims), "claim") if isinstance(claims, list) and claims else "no claims"
 
 

@@ -23,12 +23,12 @@ import iopatterns
 from iopatterns.base import files, messages, sealed_tar, yaml_files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, grid, kinds, study_files
-from iopatterns.raw.sidecars import sidecar_path
+from iopatterns.raw.metadata_files import metadata_path
 from iopatterns.workflow import run_start
-from iopatterns.workflow.studies import content_of, drives_in, grid_of
+from iopatterns.workflow.studies import drive_names_in, study_grid, yaml_mapping
 
-VERSION = 1
-REFERENCES = "paper/references.yml"
+PACKAGE_VERSION = 1
+REFERENCES_FILE = "paper/references.yml"
 _MODELS = "data/twins"
 _DRIVES = "config/drives.yaml"
 # Results that are about all studies of a run
@@ -44,14 +44,16 @@ class StudyError(IoPatternsError):
     exit_status = 2
 
 
-_FORMAT = sealed_tar.Format("iopatterns study", VERSION, "package", "iopatterns study pack NAME", StudyError)
+_FORMAT = sealed_tar.SealedTarFormat(
+    "iopatterns study", PACKAGE_VERSION, "package", "iopatterns study pack NAME", StudyError
+)
 
 
 def require_study(root: Path, study: str) -> None:
     """Raise StudyError unless config/studies has a study of this name."""
-    known = study_files.studies(root)
+    known = study_files.study_names(root)
     if study not in known:
-        near = yaml_schema.nearest(study, known)
+        near = yaml_schema.did_you_mean(study, known)
         raise StudyError(
             f"{config.STUDIES_FOLDER}/ has no study '{messages.printable(study)}'.{near} There: {', '.join(known)}."
         )
@@ -60,32 +62,32 @@ def require_study(root: Path, study: str) -> None:
 # ---- Models and references
 
 
-def models_of(root: Path, study: str) -> set[str]:
+def study_models(root: Path, study: str) -> set[str]:
     """Return the models in data/twins of the simulated drives that a study names, defines or records on."""
-    content = grid_of(root, study)
-    recordings = content_of(root, f"{study_files.WORKLOADS.format(study=study)}/{_RECORDINGS}")
-    twins, of_user = content.get("twins"), content_of(root, _DRIVES)
+    content = study_grid(root, study)
+    recordings = yaml_mapping(root, f"{study_files.WORKLOADS_PLACE.format(study=study)}/{_RECORDINGS}")
+    twins, of_user = content.get("twins"), yaml_mapping(root, _DRIVES)
     defined = twins if isinstance(twins, dict) else {}
     found = {entry.get("model") for entry in defined.values() if isinstance(entry, dict)}
-    for name in {*drives_in(content), *drives_in(recordings)} - defined.keys():
+    for name in {*drive_names_in(content), *drive_names_in(recordings)} - defined.keys():
         entry = of_user.get(name, {"model": name})
         found.add(entry.get("model") if isinstance(entry, dict) else None)
     return {model for model in found if isinstance(model, str) and _model_file(root, model).is_file()}
 
 
 def _model_file(root: Path, model: str) -> Path:
-    return root / _MODELS / f"{model}.yaml" if sealed_tar.is_name(model) else root / _MODELS
+    return root / _MODELS / f"{model}.yaml" if sealed_tar.is_plain_name(model) else root / _MODELS
 
 
 def _own_models(root: Path, study: str) -> list[str]:
     """Return the paths of the models that no other study uses."""
-    others = [models_of(root, other) for other in study_files.studies(root) if other != study]
-    return [f"{_MODELS}/{model}.yaml" for model in sorted(models_of(root, study).difference(*others))]
+    others = [study_models(root, other) for other in study_files.study_names(root) if other != study]
+    return [f"{_MODELS}/{model}.yaml" for model in sorted(study_models(root, study).difference(*others))]
 
 
 def _references(root: Path) -> dict[str, str]:
     """Return the entries of paper/references.yml as they are written, by key."""
-    blocks = re.split(r"^(?=[^\s#:][^:\n]*:\s*$)", _text_if_any(root / REFERENCES), flags=re.MULTILINE)[1:]
+    blocks = re.split(r"^(?=[^\s#:][^:\n]*:\s*$)", _text_if_any(root / REFERENCES_FILE), flags=re.MULTILINE)[1:]
     return {block.partition(":")[0]: block.strip() + "\n" for block in blocks}
 
 
@@ -108,7 +110,7 @@ def _text_if_any(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackResult:
     """A package that was written: its files by path, and what was left out."""
 
     output: Path
@@ -117,7 +119,7 @@ class Packed:
     left_out: Sequence[str]
 
 
-def pack(root: Path, study: str, output: Path, *, with_raw: bool = False) -> Packed:
+def pack_study(root: Path, study: str, output: Path, *, with_raw: bool = False) -> PackResult:
     """Pack a study into ``output``, which is written whole or not at all; the same files give the same bytes.
 
     ``with_raw`` adds the raw files of simulated drives. Those of real drives are left out: an archive
@@ -126,7 +128,7 @@ def pack(root: Path, study: str, output: Path, *, with_raw: bool = False) -> Pac
     require_study(root, study)
     if os.path.lexists(output):
         _require_package_of(study, output)
-    paths = [path.as_posix() for path in study_files.files_of(root, study)] + _own_models(root, study)
+    paths = [path.as_posix() for path in study_files.files_of_study(root, study)] + _own_models(root, study)
     left_out: list[str] = []
     if with_raw:
         raw, left_out = _raw_files(root, study)
@@ -136,29 +138,29 @@ def pack(root: Path, study: str, output: Path, *, with_raw: bool = False) -> Pac
         _require_packable(root, path)
     manifest = {
         "format": _FORMAT.name,
-        "version": VERSION,
+        "version": PACKAGE_VERSION,
         "study": study,
         "iopatterns": iopatterns.__version__,
         "protocol": grid.PROTOCOL,
-        "studies": configured(root),
+        "studies": configured_studies(root),
         "references": _cited(root, study),
         "executable": [path for path in paths if os.access(root / path, os.X_OK)],
         "sha256": {path: files.sha256(root / path) for path in paths},
     }
     text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     contents = ((path, (root / path).read_bytes()) for path in paths)
-    members = itertools.chain([(sealed_tar.MANIFEST, text.encode())], contents)
+    members = itertools.chain([(sealed_tar.MANIFEST_MEMBER, text.encode())], contents)
     try:
-        files.write(output, lambda temporary: sealed_tar.write(temporary, members))
+        files.write_atomically(output, lambda temporary: sealed_tar.write_sealed_tar(temporary, members))
     except ValueError as error:
         raise StudyError(f"{error}. Give the file a shorter name.") from None
-    return Packed(output, paths, files.sha256(output), left_out)
+    return PackResult(output, paths, files.sha256(output), left_out)
 
 
 def _require_package_of(study: str, output: Path) -> None:
     """Raise StudyError where a file is something else than a package of a study, which a new one replaces."""
     try:
-        is_same = Package.open(output).study == study
+        is_same = StudyPackage.open(output).study == study
     except StudyError:
         is_same = False
     if not is_same:
@@ -174,11 +176,11 @@ def _require_packable(root: Path, path: str) -> None:
         raise StudyError(f"{path}: a link, and a package holds files. Put a copy of its target there.")
     if not stat.S_ISREG(state.st_mode):
         raise StudyError(f"{path}: no plain file. Move it away.")
-    if not all(map(sealed_tar.is_name, path.split("/"))):
+    if not all(map(sealed_tar.is_plain_name, path.split("/"))):
         raise StudyError(f"{messages.printable(path)}: no name that a package can hold. Rename the file.")
-    if state.st_size > sealed_tar.MOST_MEMBER_BYTES:
+    if state.st_size > sealed_tar.MAX_MEMBER_BYTES:
         raise StudyError(
-            f"{path}: has {state.st_size} bytes, and a file in a package has at most {sealed_tar.MOST_MEMBER_BYTES}."
+            f"{path}: has {state.st_size} bytes, and a file in a package has at most {sealed_tar.MAX_MEMBER_BYTES}."
             " Pass it on by itself."
         )
 
@@ -199,22 +201,24 @@ def _raw_files(root: Path, study: str) -> tuple[list[str], list[str]]:
 def _is_simulated(raws: Sequence[Path]) -> bool:
     """Return whether raw files are of a simulated drive, by the metadata of the first."""
     try:
-        metadata = json.loads(next(path for path in map(sidecar_path, raws) if path.exists()).read_bytes())
-        return metadata["specification"]["drive"]["kind"] in kinds.SIMULATED
+        metadata = json.loads(next(path for path in map(metadata_path, raws) if path.exists()).read_bytes())
+        return metadata["specification"]["drive"]["kind"] in kinds.SIMULATED_KINDS
     except (StopIteration, OSError, ValueError, LookupError, TypeError):
         return False
 
 
-def configured(root: Path) -> list[str]:
+def configured_studies(root: Path) -> list[str]:
     """Return ``studies`` of config.yaml."""
-    found = content_of(root, config.CONFIG_FILE).get("studies")
+    found = yaml_mapping(root, config.CONFIG_FILE).get("studies")
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
 # ---- Add
 
 
-class Package(msgspec.Struct, frozen=True, rename={"version": "iopatterns", "listed": "studies", "sums": "sha256"}):
+class StudyPackage(
+    msgspec.Struct, frozen=True, rename={"version": "iopatterns", "listed": "studies", "sums": "sha256"}
+):
     """The checked manifest of a package.
 
     Attributes:
@@ -238,13 +242,13 @@ class Package(msgspec.Struct, frozen=True, rename={"version": "iopatterns", "lis
     sums: Mapping[str, Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]]
 
     @classmethod
-    def open(cls, path: Path) -> "Package":
+    def open(cls, path: Path) -> "StudyPackage":
         """Return the manifest of a package; the other members are not read. Raises StudyError."""
-        with sealed_tar.opened(path, _FORMAT) as file:
-            return cls._read(path, sealed_tar.Reader(path, file, _FORMAT))
+        with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
+            return cls._read(path, sealed_tar.SealedTarReader(path, file, _FORMAT))
 
     @classmethod
-    def _read(cls, path: Path, reader: sealed_tar.Reader) -> "Package":
+    def _read(cls, path: Path, reader: sealed_tar.SealedTarReader) -> "StudyPackage":
         manifest = reader.manifest()
         try:
             package = msgspec.convert({**manifest, "path": path}, cls)
@@ -257,7 +261,7 @@ class Package(msgspec.Struct, frozen=True, rename={"version": "iopatterns", "lis
         return package
 
     def _require_form(self) -> None:
-        """Raise ValueError where the manifest holds something else than `pack` writes."""
+        """Raise ValueError where the manifest holds something else than `pack_study` writes."""
         if not study_files.is_study_name(self.study) or not self.version.isprintable():
             raise ValueError("study")
         if not self.executable <= self.sums.keys():
@@ -267,24 +271,24 @@ class Package(msgspec.Struct, frozen=True, rename={"version": "iopatterns", "lis
         if any(str(folder) in self.sums for path in self.sums for folder in PurePosixPath(path).parents):
             raise ValueError("a file in a file")
         for key, entry in self.references.items():
-            content = yaml_files.parse(entry)
+            content = yaml_files.parse_yaml(entry)
             if not isinstance(content, dict) or list(content) != [key] or not entry.startswith(f"{key}:"):
                 raise ValueError("references")
 
     def _is_place(self, path: str) -> bool:
         """Return whether a file of the package may have this path."""
         parts = path.split("/")
-        if not all(map(sealed_tar.is_name, parts)):
+        if not all(map(sealed_tar.is_plain_name, parts)):
             return False
         is_model = len(parts) == 3 and path.startswith(f"{_MODELS}/") and path.endswith(".yaml")
         is_raw = len(parts) == 6 and path.startswith(f"{_RAW}/") and parts[3] == self.study
-        return is_model or is_raw or study_files.is_file_of(path, self.study)
+        return is_model or is_raw or study_files.belongs_to_study(path, self.study)
 
     def members(self) -> Iterator[tuple[str, bytes]]:
         """Yield path and content of each file; when all are yielded, the package is whole. Raises StudyError."""
-        with sealed_tar.opened(self.path, _FORMAT) as file:
-            reader = sealed_tar.Reader(self.path, file, _FORMAT)
-            if Package._read(self.path, reader) != self:
+        with sealed_tar.open_sealed_tar(self.path, _FORMAT) as file:
+            reader = sealed_tar.SealedTarReader(self.path, file, _FORMAT)
+            if StudyPackage._read(self.path, reader) != self:
                 raise StudyError(f"{self.path}: has changed while it was read. Add it again.")
             yield from reader.members(self.sums)
 
@@ -294,7 +298,7 @@ class Addition:
     """What adding a package changes in the project, computed before anything is written."""
 
     root: Path
-    package: Package
+    package: StudyPackage
     title: str
     new: Sequence[str]
     same: Sequence[str]
@@ -304,7 +308,7 @@ class Addition:
     @classmethod
     def of(cls, root: Path, path: Path) -> "Addition":
         """Return what adding a package would change. Raises StudyError where it is damaged, or would overwrite."""
-        package = Package.open(path)
+        package = StudyPackage.open(path)
         grid_file, title = study_files.GRID.format(study=package.study), ""
         new: list[str] = []
         same: list[str] = []
@@ -333,7 +337,7 @@ class Addition:
             )
         there = _references(root)
         references = {key: entry for key, entry in package.references.items() if key not in there}
-        return cls(root, package, title, new, same, references, package.study in configured(root))
+        return cls(root, package, title, new, same, references, package.study in configured_studies(root))
 
     @property
     def is_empty(self) -> bool:
@@ -356,7 +360,7 @@ class Addition:
         if not self.is_listed:
             lines.append(f"To add to {config.CONFIG_FILE}, studies: {study}")
         if self.new_references:
-            lines.append(f"To add to {REFERENCES}: {', '.join(self.new_references)}")
+            lines.append(f"To add to {REFERENCES_FILE}: {', '.join(self.new_references)}")
         if self.is_empty:
             return "\n".join([*lines, "Nothing is to be added."])
         lines.append(
@@ -381,14 +385,14 @@ class Addition:
         """Return references.yml and config.yaml as they are and as they will be; config.yaml is written last."""
         texts, study = {}, self.package.study
         if self.new_references:
-            before = _text(self.root, REFERENCES)
+            before = _text(self.root, REFERENCES_FILE)
             after = "\n".join([before.rstrip("\n") + "\n", *self.new_references.values()])
-            yaml_files.parse(after)  # each entry was read by itself, and none of their keys is there
-            texts[(self.root / REFERENCES).resolve()] = (before, after)
+            yaml_files.parse_yaml(after)  # each entry was read by itself, and none of their keys is there
+            texts[(self.root / REFERENCES_FILE).resolve()] = (before, after)
         if not self.is_listed:
             listed = list(self.package.listed)
-            preceding = listed[: listed.index(study)] if study in listed else configured(self.root)
-            edit = functools.partial(yaml_files.with_item, key="studies", item=study, preceding=preceding)
+            preceding = listed[: listed.index(study)] if study in listed else configured_studies(self.root)
+            edit = functools.partial(yaml_files.add_list_item, key="studies", item=study, preceding=preceding)
             texts[(self.root / config.CONFIG_FILE).resolve()] = _edited(self.root, config.CONFIG_FILE, edit)
         return texts
 
@@ -421,7 +425,7 @@ def _blocking(root: Path, name: str) -> str:
 def _title(path: Path, grid_text: bytes) -> str:
     """Return the title in a packed grid. Raises StudyError where it is no grid."""
     try:
-        content = yaml_files.parse(grid_text.decode())
+        content = yaml_files.parse_yaml(grid_text.decode())
         title = content["title"]
     except (ValueError, LookupError, TypeError) as error:
         raise StudyError(
@@ -433,7 +437,7 @@ def _title(path: Path, grid_text: bytes) -> str:
 def _text(root: Path, file: str) -> str:
     """Return the text of a file of the project. Raises StudyError."""
     try:
-        return files.read_text_bounded(root / file, yaml_files.MOST_BYTES)
+        return files.read_text_bounded(root / file, yaml_files.MAX_YAML_BYTES)
     except (FileNotFoundError, files.UnreadableError) as error:
         raise StudyError(f"{file}: cannot be read: {error}. Run this in the project's folder.") from None
 
@@ -476,7 +480,7 @@ class Removal:
             "results": _results(root, study),
             "raw files": [] if keep_raw else raw,
             "models that no other study uses": [Path(path) for path in _models_to_remove(root, study)],
-            "files": list(study_files.places_of(root, study)),
+            "files": list(study_files.existing_places(root, study)),
         }
         if not any(paths.values()):
             require_study(root, study)
@@ -497,7 +501,7 @@ class Removal:
         """Delete and edit; links are unlinked, their targets stay. Raises RunLockError while a run is measuring."""
         with contextlib.ExitStack() as locked:
             if (self.root / _RAW).is_dir():
-                locked.callback(os.close, run_start.lock(self.root / _RAW))
+                locked.callback(os.close, run_start.lock_raw_folder(self.root / _RAW))
             for file, text in self.texts.items():
                 files.write_text((self.root / file).resolve(), text)
             # the grid determines the models of the study: with it deleted last, an interrupted removal can be repeated
@@ -536,7 +540,7 @@ def _results(root: Path, study: str) -> list[Path]:
 
 def _models_to_remove(root: Path, study: str) -> Iterator[str]:
     """Yield the paths of the models that neither another study nor a drive of config/drives.yaml uses."""
-    of_user = {entry.get("model") for entry in content_of(root, _DRIVES).values() if isinstance(entry, dict)}
+    of_user = {entry.get("model") for entry in yaml_mapping(root, _DRIVES).values() if isinstance(entry, dict)}
     for path in _own_models(root, study):
         if Path(path).stem not in of_user:
             yield path
@@ -544,12 +548,12 @@ def _models_to_remove(root: Path, study: str) -> Iterator[str]:
 
 def _require_unneeded(root: Path, study: str) -> None:
     """Raise StudyError where the grid or the recordings of another study name traces or workloads of this one."""
-    for other in study_files.studies(root):
-        recordings = f"{study_files.WORKLOADS.format(study=other)}/{_RECORDINGS}"
+    for other in study_files.study_names(root):
+        recordings = f"{study_files.WORKLOADS_PLACE.format(study=other)}/{_RECORDINGS}"
         for file in (study_files.GRID.format(study=other), recordings):
-            for folder in (study_files.TRACES, study_files.WORKLOADS):
+            for folder in (study_files.TRACES_PLACE, study_files.WORKLOADS_PLACE):
                 needed = f"{folder.format(study=study)}/"
-                if other != study and any(needed in text for text in _texts_in(content_of(root, file))):
+                if other != study and any(needed in text for text in _texts_in(yaml_mapping(root, file))):
                     raise StudyError(
                         f"'{study}' cannot be removed: {file} uses files in {needed}. Remove '{other}' first, or give"
                         " it files of its own."
@@ -570,10 +574,10 @@ def _texts_in(content: Any) -> Iterator[str]:
 
 def _texts_without(root: Path, study: str) -> Iterator[tuple[str, str]]:
     """Yield config.yaml without a study, if the file names the study. Raises StudyError."""
-    names = configured(root)
+    names = configured_studies(root)
     if study not in names:
         return
     if names == [study]:
         raise StudyError(f"{config.CONFIG_FILE}: studies: '{study}' is the only study. Name another one there first.")
-    without = functools.partial(yaml_files.without_item, key="studies", item=study)
+    without = functools.partial(yaml_files.remove_list_item, key="studies", item=study)
     yield config.CONFIG_FILE, _edited(root, config.CONFIG_FILE, without)[1]

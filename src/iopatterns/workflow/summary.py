@@ -11,26 +11,26 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, kinds
 from iopatterns.judging import scorecard
 from iopatterns.measuring import progress
-from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
-from iopatterns.workflow.planned_cells import PROGRESS
+from iopatterns.raw.metadata_files import UNPACKED, metadata_path, read_metadata
+from iopatterns.workflow.planned_cells import PROGRESS_FOLDER
 
 if TYPE_CHECKING:  # it imports pandas, which a summary needs not
-    from iopatterns.analysis.collect import Colophon, Described, OfStudy
+    from iopatterns.analysis.collect import Colophon, DescribedDrive, StudySummary
 
-COLOPHON = "colophon.json"  # in a results folder
+COLOPHON_FILE = "colophon.json"  # in a results folder
 
 
 class SummaryError(IoPatternsError):
     """There are no results to sum up."""
 
 
-def summarise(root: Path, since_s: float | None, results: str = config.RESULTS) -> str:
+def run_summary(root: Path, since_s: float | None, results: str = config.DEFAULT_RESULTS) -> str:
     """Return the summary of the results in a results folder.
 
     ``since_s`` (seconds since the epoch) is when the run began; with it the summary says how long the run took and
     how much of that was fio. Raises SummaryError where no report has been made.
     """
-    with files.of_this_version(f"{results}/{COLOPHON}"):
+    with files.outdated_results_reported(f"{results}/{COLOPHON_FILE}"):
         colophon = _colophon(root, results)
         drives = ", ".join(_drive(drive) for drive in colophon["drives"])
         versions = ", ".join(colophon["fio_versions"])
@@ -48,7 +48,7 @@ def summarise(root: Path, since_s: float | None, results: str = config.RESULTS) 
     return "\n".join(lines)
 
 
-def _left_out(studies: "Mapping[str, OfStudy]") -> list[str]:
+def _left_out(studies: "Mapping[str, StudySummary]") -> list[str]:
     """Return a line on the cells that were planned and are not among those measured, if there are any."""
     cells = {name: study["left_out"] for name, study in studies.items() if study["left_out"]}
     if not cells:
@@ -64,10 +64,10 @@ def _claims(root: Path, results: str) -> list[str]:
     each study that was not run as by default.
     """
     try:
-        studies = scorecard.load(root, results)["studies"].values()
+        studies = scorecard.load_scorecard(root, results)["studies"].values()
     except scorecard.ScorecardError:
         return []
-    others = [f"          {line}" for line in scorecard.not_judged(root, results)]
+    others = [f"          {line}" for line in scorecard.skipped_expectations(root, results)]
     if not any(study["claims"] for study in studies):
         return others
     found = [study["by_class"]["claims"]["independent"] for study in studies]
@@ -82,7 +82,7 @@ def _claims(root: Path, results: str) -> list[str]:
 
 def _parts(root: Path, since_s: float, elapsed_s: float) -> list[str]:
     """Return a line that says how long the jobs of each part of the run took, and what was left beside them."""
-    took_s = progress.parts(root / PROGRESS, since_s)
+    took_s = progress.seconds_by_part(root / PROGRESS_FOLDER, since_s)
     if not took_s:
         return []
     # of several jobs at a time the sum is longer than the run
@@ -93,19 +93,19 @@ def _parts(root: Path, since_s: float, elapsed_s: float) -> list[str]:
 
 def _colophon(root: Path, results: str) -> "Colophon":
     try:
-        content: Colophon = json.loads((root / results / COLOPHON).read_text(encoding="utf-8"))
+        content: Colophon = json.loads((root / results / COLOPHON_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SummaryError(f"{results}/{COLOPHON}: there are no results yet. Run `snakemake --cores 1`.") from None
+        raise SummaryError(f"{results}/{COLOPHON_FILE}: there are no results yet. Run `snakemake --cores 1`.") from None
     return content
 
 
-def _drive(drive: "Described") -> str:
+def _drive(drive: "DescribedDrive") -> str:
     if "archive" in drive:
         return f"{drive['name']} (archive of kind {drive['kind']}: {drive['archive']['archive']})"
     if drive["simulated"]:
         return f"{drive['name']} (twin)"
     disk = drive["model"] or drive["device"] or "an unknown disk"
-    if drive["kind"] in kinds.WHOLE_DISKS:
+    if drive["kind"] in kinds.WHOLE_DISK_KINDS:
         return f"{drive['name']} ({drive['path']}, {disk}, serial {drive['serial']})"
     return f"{drive['name']} ({drive['path']} on {disk}, {drive['file_system']})"
 
@@ -114,12 +114,12 @@ def _fio_seconds_since(root: Path, since_s: float) -> float:
     """Return the wall time of all fio processes of the measurements made since then."""
     # what was unpacked was measured at another time, whatever its files' times say
     drives = (folder for folder in (root / "data/raw").glob("*") if not (folder / UNPACKED).exists())
-    raws = (raw for folder in drives for raw in folder.glob("*/*/*.json") if sidecar_path(raw).exists())
-    recent = (raw for raw in raws if sidecar_path(raw).stat().st_mtime >= since_s)
-    return float(sum(read_sidecar(raw).get("wall_s", 0.0) for raw in recent))
+    raws = (raw for folder in drives for raw in folder.glob("*/*/*.json") if metadata_path(raw).exists())
+    recent = (raw for raw in raws if metadata_path(raw).stat().st_mtime >= since_s)
+    return float(sum(read_metadata(raw).get("wall_s", 0.0) for raw in recent))
 
 
-def compare(root: Path, results: str = config.RESULTS) -> tuple[bool, str]:
+def compare_with_manifest(root: Path, results: str = config.DEFAULT_RESULTS) -> tuple[bool, str]:
     """Return whether the results are those of the committed manifest (True where there is none to hold them against),
     and a line that says so. Raises SummaryError or ManifestError where the run is not complete.
     """
@@ -127,7 +127,7 @@ def compare(root: Path, results: str = config.RESULTS) -> tuple[bool, str]:
 
     versions = _colophon(root, results)["fio_versions"]
     same, text = (
-        manifest.verdict(root, versions[0], results)
+        manifest.compare_results(root, versions[0], results)
         if len(versions) == 1
         else (True, "not compared: several versions of fio")
     )

@@ -11,7 +11,7 @@ from iopatterns.twin import models
 
 pytestmark = pytest.mark.slow
 
-PUBLISHED = published.load(ROOT / "data/published/clarke2024").set_index("id")["value"]
+PUBLISHED = published.load_values(ROOT / "data/published/clarke2024").set_index("id")["value"]
 
 
 # ---- One serial server behind an asynchronous interface
@@ -51,10 +51,10 @@ def test_errors_of_the_published_values_are_small() -> None:
 
 
 def test_a_fit_keeps_what_a_parameter_was_chosen_for(tmp_path: Path) -> None:
-    drive = models.load("wsl-ssd")
+    drive = models.load_model("wsl-ssd")
     assert drive.chosen_for["link.rate"]
-    models.write(drive, tmp_path / "new.yaml", {"link.rate": 500_000_000}, "a fit", drive.fit)
-    written = models.load(tmp_path / "new.yaml")
+    models.write_fitted_model(drive, tmp_path / "new.yaml", {"link.rate": 500_000_000}, "a fit", drive.fit)
+    written = models.load_model(tmp_path / "new.yaml")
     assert (written.values["link.rate"], written.sources["link.rate"][1]) == (500_000_000, "a fit")
     assert written.chosen_for == drive.chosen_for
     assert written.replaced(drive.values).digest == drive.digest

@@ -8,7 +8,7 @@ from iopatterns.twin import models
 
 def latencies_us(blocks: list[int], writes: list[int], *settings: str) -> list[float]:
     """Return how long requests of 4 KiB take, one after the other; ``writes`` has a 1 for each that is a write."""
-    model = models.load("wsl-ssd").overridden(settings)
+    model = models.load_model("wsl-ssd").overridden(settings)
     native = _twin.Replay(model.text, 1, 1, 1)
     offsets = np.array(blocks, dtype=np.uint64) * np.uint64(4096)
     sizes = np.full(len(blocks), 4096, dtype=np.uint64)

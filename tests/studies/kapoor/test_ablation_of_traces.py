@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from support import FIXTURE_STUDY, ROOT, Project, copy_project, lay_out_recorded
+from support import FIXTURE_STUDY, ROOT, Project, copy_project, copy_recorded_results
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
@@ -50,7 +50,7 @@ def project(module_disk_folder: Path) -> Project:
 
 def declared(project: Project) -> list[ablation.Mechanism]:
     """Return the mechanisms of the study alone."""
-    return [each for each in ablation.mechanisms(config.load(project.root)) if each.study is not None]
+    return [each for each in ablation.load_mechanisms(config.load_config(project.root)) if each.study is not None]
 
 
 # ---- What may be declared
@@ -136,11 +136,11 @@ def test_a_name_of_a_mechanism_of_all_studies_is_none_for_a_study(project: Proje
 
 def test_what_is_replayed_is_in_the_package() -> None:
     shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "data/traces").glob("*/*.parquet")}
-    conf = config.load(ROOT)
-    found = config.replayed(conf)
+    conf = config.load_config(ROOT)
+    found = config.replayed_traces(conf)
     assert {trace for traces in found.values() for trace in traces} <= shipped
     for study in conf.studies:
-        replays = {cell.specification["replay"]["trace"] for cell in grid.expand(conf, study) if is_replay(cell)}
+        replays = {cell.specification["replay"]["trace"] for cell in grid.expand_grid(conf, study) if is_replay(cell)}
         assert replays == found[study]
 
 
@@ -161,12 +161,12 @@ def test_a_mechanism_of_a_study_that_is_not_configured_stops_nothing(project: Pr
 
 
 def test_a_trace_and_its_sum_are_replaced_in_the_cells_that_replay_it_alone(project: Project) -> None:
-    conf = config.load(project.root)
+    conf = config.load_config(project.root)
     (mechanism,) = declared(project)
     off = mechanism.without(conf)
     assert list(off.drives) == [DRIVE]
     before, after = (
-        {cell.specification["fio"]["numjobs"]: cell for cell in grid.expand(each, "kapoor") if cell.drive == DRIVE}
+        {cell.specification["fio"]["numjobs"]: cell for cell in grid.expand_grid(each, "kapoor") if cell.drive == DRIVE}
         for each in (conf, off)
     )
     replayed = {"trace": RECORDED, "phase": "run", "depth": 1, "blocks_over_time": 24, "blocks_every_ms": 100}
@@ -181,33 +181,33 @@ def test_a_trace_of_a_program_that_waited_for_another_drive_is_replayed_on_that(
     declare(project, drive="s3500")
     try:
         (mechanism,) = declared(project)
-        off = mechanism.without(config.load(project.root))
+        off = mechanism.without(config.load_config(project.root))
         assert list(off.drives) == [DRIVE]
-        assert dict(off.drives) == {DRIVE: drive_entries.read(project.root).resolved("s3500")}
-        assert WITHOUT in {cell.specification["replay"]["trace"] for cell in grid.expand(off, "kapoor")}
+        assert dict(off.drives) == {DRIVE: drive_entries.read_drive_entries(project.root).resolved("s3500")}
+        assert WITHOUT in {cell.specification["replay"]["trace"] for cell in grid.expand_grid(off, "kapoor")}
     finally:
         declare(project)
 
 
 def test_no_drive_has_a_mechanism_whose_traces_the_configured_studies_do_not_replay(project: Project) -> None:
     (mechanism,) = declared(project)
-    conf = config.load(project.root, {"drives": [DRIVE, "c400"], "studies": [FIXTURE_STUDY]})
+    conf = config.load_config(project.root, {"drives": [DRIVE, "c400"], "studies": [FIXTURE_STUDY]})
     assert not mechanism.without(conf).drives
 
 
 @pytest.fixture(scope="module")
 def measured(project: Project) -> Path:
     """The folder with what was measured with nothing off, and with the mechanism off, and the record of it."""
-    folder = project.root / ablation.FOLDER
-    for name in ablation.runs(config.load(project.root)):
-        ablation_runs.run(project.root, name, {}, folder / name)
-    ablation.record(project.root, {}, folder)
+    folder = project.root / ablation.ABLATION_FOLDER
+    for name in ablation.ablation_runs_by_name(config.load_config(project.root)):
+        ablation_runs.measure_without_mechanism(project.root, name, {}, folder / name)
+    ablation.record_ablation(project.root, {}, folder)
     return folder
 
 
 @pytest.mark.slow
 def test_what_is_measured_differs_in_the_cell_whose_trace_is_replaced(measured: Path) -> None:
-    tables = [pd.read_parquet(measured / name / "kapoor.parquet") for name in (ablation.NOTHING, SLUG)]
+    tables = [pd.read_parquet(measured / name / "kapoor.parquet") for name in (ablation.BASELINE_RUN, SLUG)]
     assert [set(table["drive"]) for table in tables] == [{DRIVE, "s3500"}, {DRIVE}]
     before, after = (table[table["drive"] == DRIVE].set_index("numjobs") for table in tables)
     columns = ["direction", "io_bytes", "total_ios", "bandwidth_bytes_per_s", "iops"]
@@ -225,7 +225,7 @@ def test_what_is_measured_differs_in_the_cell_whose_trace_is_replaced(measured: 
 def test_the_record_lists_the_drives_that_replay_the_trace(measured: Path, project: Project) -> None:
     content = yaml.safe_load((project.root / RECORD).read_text(encoding="utf-8"))
     assert content["mechanisms"] == {NAME: [DRIVE]}
-    told = ablation.load(project.root)["kapoor"]
+    told = ablation.load_ablation_records(project.root)["kapoor"]
     assert told["mechanisms"] == [{"name": NAME, "says": MECHANISM["says"], "by": "traces"}]
     assert told["stale"] == []
 
@@ -235,7 +235,7 @@ def test_records_of_other_studies_stay_as_they_are(measured: Path, project: Proj
     other = project.root / "data/ablation/tiny.yaml"
     other.write_text("as it was", encoding="utf-8")
     before = (project.root / RECORD).read_bytes()
-    assert ablation.record(project.root, {}, measured).splitlines()[-1] == f"{RECORD}: written"
+    assert ablation.record_ablation(project.root, {}, measured).splitlines()[-1] == f"{RECORD}: written"
     assert (project.root / RECORD).read_bytes() == before
     assert other.read_text(encoding="utf-8") == "as it was"
 
@@ -250,7 +250,7 @@ def test_a_record_is_stale_once_a_trace_was_recorded_anew(measured: Path, projec
     before = path.read_bytes()
     path.write_bytes(before + b"x")
     try:
-        assert ablation.load(project.root)["kapoor"]["stale"] == ["traces"]
+        assert ablation.load_ablation_records(project.root)["kapoor"]["stale"] == ["traces"]
     finally:
         path.write_bytes(before)
 
@@ -261,7 +261,10 @@ def test_a_record_is_stale_once_a_drive_has_other_settings(measured: Path, proje
     before = path.read_text(encoding="utf-8")
     path.write_text(before.replace("ftl.over_provisioning: 7", "ftl.over_provisioning: 6"), encoding="utf-8")
     try:
-        assert ablation.load(project.root)["kapoor"]["stale"] == ["config/studies/kapoor.yaml", f"drive {DRIVE}"]
+        assert ablation.load_ablation_records(project.root)["kapoor"]["stale"] == [
+            "config/studies/kapoor.yaml",
+            f"drive {DRIVE}",
+        ]
     finally:
         path.write_text(before, encoding="utf-8")
 
@@ -272,22 +275,27 @@ def test_a_record_is_not_stale_for_a_trace_that_nothing_replays(measured: Path, 
     before = path.read_bytes()
     path.write_bytes(before + b"x")
     try:
-        assert ablation.load(project.root)["kapoor"]["stale"] == []
+        assert ablation.load_ablation_records(project.root)["kapoor"]["stale"] == []
     finally:
         path.write_bytes(before)
 
 
 def test_the_runs_of_an_ablation_and_the_scorecard_rest_on_the_traces(project: Project) -> None:
-    conf = config.load(project.root)
+    conf = config.load_config(project.root)
     names = ("scale-fsync-0", "scale-fsync-10", "zombies-small-1", "zombies-small-10", "zombies-small-20")
     traces = [f"data/traces/kapoor/{name}.parquet" for name in names]
-    assert ablation.trace_files(conf) == traces
+    assert ablation.ablation_trace_files(conf) == traces
     record = project.root / RECORD
     before = record.read_bytes() if record.exists() else None
     record.parent.mkdir(exist_ok=True)
     record.write_text("", encoding="utf-8")
     try:
-        assert ablation.files_of(conf) == [ablation.DECLARED, "config/studies/kapoor.yaml", RECORD, *traces]
+        assert ablation.ablation_input_files(conf) == [
+            ablation.MECHANISMS_FILE,
+            "config/studies/kapoor.yaml",
+            RECORD,
+            *traces,
+        ]
     finally:
         record.unlink()
         if before is not None:
@@ -298,7 +306,7 @@ def test_a_trace_that_takes_the_place_of_another_is_one_of_them(project: Project
     other = "data/traces/kapoor/mix.parquet"  # which no experiment left here replays
     declare(project, traces={RECORDED: other})
     try:
-        assert other in ablation.trace_files(config.load(project.root))
+        assert other in ablation.ablation_trace_files(config.load_config(project.root))
     finally:
         declare(project)
 
@@ -308,17 +316,19 @@ def test_a_trace_that_takes_the_place_of_another_is_one_of_them(project: Project
 
 @pytest.mark.slow
 def test_a_claim_that_falls_without_a_mechanism_of_the_kernel_is_not_built_in_for_that(tmp_path: Path) -> None:
-    root = lay_out_recorded(tmp_path, ["kapoor"])
+    root = copy_recorded_results(tmp_path, ["kapoor"])
     card = json.loads((root / "results/scorecard.json").read_text(encoding="utf-8"))["studies"]["kapoor"]
     claims = [each for each in card["claims"] if each["drive"] is None]
     claim = next(
         each["id"] for each in claims if each["class"] == "independent" and each["status"] in {"reproduced", "within"}
     )
-    models = {name: drive["model"] for name, drive in config.load(ROOT).drives.items() if kinds.is_simulated(drive)}
+    models = {
+        name: drive["model"] for name, drive in config.load_config(ROOT).drives.items() if kinds.is_simulated(drive)
+    }
 
     def class_of(by: str) -> str:
         told = {"mechanisms": [{"name": NAME, "says": "", "by": by}], "flips": {claim: [NAME]}, "stale": []}
-        judged = scorecard.judge(root, "kapoor", models=models, ablation=told)
+        judged = scorecard.judge_study(root, "kapoor", models=models, ablation=told)
         return next(str(each["class"]) for each in judged["claims"] if each["id"] == claim)
 
     assert class_of("traces") == "independent"

@@ -23,7 +23,7 @@ def test_how_often_blocks_are_looked_at_is_told_with_what_is_valid(project: Proj
     project.edit("config/studies/kapoor.yaml", experiments=experiments)
     project.edit("config/config.yaml", studies=["kapoor"], drives=["kapoor-128m"])
     with pytest.raises(yaml_schema.ConfigError, match=r"zombies-large.*blocks_every_ms.*from 1 to 60000"):
-        config.load(project.root)
+        config.load_config(project.root)
 
 
 @pytest.mark.parametrize("depth", [0, 1025, "deep", 1.5])
@@ -33,7 +33,7 @@ def test_a_depth_of_a_replay_that_cannot_be_is_told_with_what_is_valid(project: 
     project.edit("config/studies/kapoor.yaml", experiments=experiments)
     project.edit("config/config.yaml", studies=["kapoor"], drives=["kapoor-256m-map-50"])
     with pytest.raises(yaml_schema.ConfigError, match=r"locality.*depth.*from 1 to 1024"):
-        config.load(project.root)
+        config.load_config(project.root)
 
 
 @pytest.mark.parametrize("times", [1, 101, "often"])
@@ -43,9 +43,9 @@ def test_blocks_over_time_that_cannot_be_are_told_with_what_is_valid(project: Pr
     project.edit("config/studies/kapoor.yaml", experiments=experiments)
     project.edit("config/config.yaml", studies=["kapoor"], drives=["kapoor-128m"])
     with pytest.raises(yaml_schema.ConfigError, match=r"zombies-large.*blocks_over_time.*from 2 to 100"):
-        config.load(project.root)
+        config.load_config(project.root)
 
 
 def test_a_real_drive_of_yours_replays_nothing() -> None:
-    conf = config.load(ROOT, {"drives": ["scratch", "kapoor-512m"], "studies": ["kapoor"]})
-    assert {cell.drive for cell in grid.expand(conf, "kapoor")} == {"kapoor-512m"}
+    conf = config.load_config(ROOT, {"drives": ["scratch", "kapoor-512m"], "studies": ["kapoor"]})
+    assert {cell.drive for cell in grid.expand_grid(conf, "kapoor")} == {"kapoor-512m"}

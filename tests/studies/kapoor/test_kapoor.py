@@ -22,7 +22,7 @@ from support import ROOT, recorded_file
 from iopatterns import twin
 from iopatterns.analysis import published, replays
 from iopatterns.base import files, schedulers, yaml_schema
-from iopatterns.base.units import size_bytes
+from iopatterns.base.units import parse_size
 from iopatterns.measuring import replays as replaying
 from iopatterns.study import Study
 from iopatterns.twin import traces
@@ -42,7 +42,7 @@ def recorded(path: Path, operations: list[int], offsets: list[int], size: int, f
     trace = trace.astype({"operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"})
     trace["arrival_ns"] = np.arange(count, dtype="int64") * 10**6
     phases_ns = {"prepare": 0, "run": first * 10**6, "end": (count + 500) * 10**6}
-    parquet.write(path, [trace], "made up", phases_ns)
+    parquet.write_requests(path, [trace], "made up", phases_ns)
     return {"trace": path.name, "phase": "run", "sha256": files.sha256(path)}
 
 
@@ -52,8 +52,8 @@ def replayed(
     """Return the measures of what runs of such a trace on the model."""
     path = tmp_path / "trace.parquet"
     asked = recorded(path, operations, offsets, size, first)
-    content, _ = replaying.measure(twin.load("wiscsim").overridden(list(overridden)), path, asked)  # type: ignore[arg-type]
-    return replays.measures(json.loads(json.dumps(content)))
+    content, _ = replaying.replay_phase(twin.load_model("wiscsim").overridden(list(overridden)), path, asked)  # type: ignore[arg-type]
+    return replays.replay_results(json.loads(json.dumps(content)))
 
 
 SMALL = ("capacity.size=128 MiB", "ftl.over_provisioning=1", "page_mapping.gc_reserve=13")
@@ -63,7 +63,7 @@ MAP = ("capacity.size=256 MiB", "page_mapping.gc_reserve=16")
 def test_a_phase_alone_is_told_and_what_was_before_is_not(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE] * 8 + [READ] * 4, [number * 2**15 for number in range(12)], 2**15, 8)
-    content, totals = replaying.measure(twin.load("wiscsim"), path, asked)  # type: ignore[arg-type]
+    content, totals = replaying.replay_phase(twin.load_model("wiscsim"), path, asked)  # type: ignore[arg-type]
     assert {name: each["count"] for name, each in content["requests"].items()} == {"read": 4}
     assert (totals["write_commands"], content["counters"]["write_commands"]) == (8, 0)
     assert content["counters"]["read_commands"] == 4
@@ -76,7 +76,7 @@ def test_a_trace_that_is_not_as_planned_is_refused(change: dict[str, str], told:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE], [0], 4096, 0) | change
     with pytest.raises(replaying.ReplayError, match=told):
-        replaying.measure(twin.load("wiscsim"), path, asked)  # type: ignore[arg-type]
+        replaying.replay_phase(twin.load_model("wiscsim"), path, asked)  # type: ignore[arg-type]
 
 
 def test_quartiles_count_each_event_once() -> None:
@@ -91,7 +91,7 @@ def test_quartiles_count_each_event_once() -> None:
                      for what in ("hits", "misses")} | {"write_bytes": 16, "page_programs": 12},
         "blocks": {"block_bytes": 4, "capacity_bytes": 16, "by_valid_pages": [7, 1, 2]},
     }  # fmt: skip
-    found = replays.measures(content)
+    found = replays.replay_results(content)
     assert (found["duration_s"], found["largest_write_kib"], found["miss_ratio"]) == (0.5, 40, 1)
     assert (found["depth_median"], found["depth_third_quartile"], found["depth_largest"], found["drained"]) == (
         0,
@@ -146,10 +146,12 @@ def test_a_map_cache_that_covers_less_misses_more_and_none_that_covers_all(tmp_p
 
 
 def test_at_least_twenty_claims_with_a_name_of_their_own_fit_the_schema() -> None:
-    values = published.load(FOLDER)
+    values = published.load_values(FOLDER)
     names = [claim["id"] for claim in CONTENT["claims"]]
     assert len(set(names)) == len(names) >= 20
-    yaml_schema.check("claims.yaml", CONTENT, yaml_schema.read_yaml(ROOT, "workflow/schemas/claims.schema.yaml"))
+    yaml_schema.require_valid(
+        "claims.yaml", CONTENT, yaml_schema.read_yaml(ROOT, "workflow/schemas/claims.schema.yaml")
+    )
     known = {*names, *values["id"]}
     for each in CONTENT["contradictions"]:
         assert set(each["between"]) <= known
@@ -157,18 +159,20 @@ def test_at_least_twenty_claims_with_a_name_of_their_own_fit_the_schema() -> Non
 
 def test_every_drive_of_the_values_is_one_of_the_study() -> None:
     drives = yaml_schema.read_yaml(ROOT, "config/studies/kapoor.yaml")["twins"]
-    keys = set(published.load(FOLDER)["drive_key"]) - {""}
-    assert keys <= set(published.load_drives(FOLDER)["drive_key"]) <= set(drives)
-    coverages = published.load(FOLDER).query("quantity == 'coverage of the map cache'")["value"]
+    keys = set(published.load_values(FOLDER)["drive_key"]) - {""}
+    assert keys <= set(published.load_source_drives(FOLDER)["drive_key"]) <= set(drives)
+    coverages = published.load_values(FOLDER).query("quantity == 'coverage of the map cache'")["value"]
     settings = [drive["set"] for name, drive in drives.items() if name.startswith("kapoor-256m-map-")]
     of_drives = [100 * each["page_mapping.map_cache_coverage"] for each in settings]
     assert sorted(of_drives) == pytest.approx(sorted(coverages))
     for each in settings:
-        assert twin.load("wiscsim").overridden([f"{key}={value}" for key, value in each.items()]).size_bytes == 2**28
+        assert (
+            twin.load_model("wiscsim").overridden([f"{key}={value}" for key, value in each.items()]).size_bytes == 2**28
+        )
 
 
 def test_sums_that_the_contradictions_tell_are_those_of_the_tables() -> None:
-    values = published.load(FOLDER).set_index("id")["value"]
+    values = published.load_values(FOLDER).set_index("id")["value"]
     said = next(each["says"] for each in CONTENT["contradictions"] if each["id"] == "bytes-written")
     for table in (2, 3):
         for threads in (1, 10, 20):
@@ -261,7 +265,7 @@ def test_what_fails_for_another_reason_than_a_full_file_system_stops_a_recording
 
 
 def test_the_file_system_of_section_3_3_has_room_for_what_one_thread_wrote_in_the_source(tmp_path: Path) -> None:
-    recordings = {each.name: each for each in capture.recordings(ROOT, "kapoor")}
+    recordings = {each.name: each for each in capture.load_recordings(ROOT, "kapoor")}
     options = recordings["zombies-large-1"].options
     image = tmp_path / "image"
     with image.open("wb") as file:
@@ -277,7 +281,7 @@ def test_the_file_system_of_section_3_3_has_room_for_what_one_thread_wrote_in_th
         ["dumpe2fs", "-h", image], env=os.environ | path, capture_output=True, text=True, check=True
     ).stdout
     free_mib = int(re.search(r"Free blocks:\s+(\d+)", told)[1]) * 4096 / 2**20  # type: ignore[index]
-    values = published.load(FOLDER).set_index("id")["value"]
+    values = published.load_values(FOLDER).set_index("id")["value"]
     for table in (2, 3):
         row = f"table{table}-1-threads"
         written_mib = values[f"{row}-duration"] * values[f"{row}-bandwidth"]
@@ -285,7 +289,7 @@ def test_the_file_system_of_section_3_3_has_room_for_what_one_thread_wrote_in_th
         # so that 120 files of 1 MiB do not fit, and the only thread ends before it overwrites
         shipped = ROOT / f"data/traces/kapoor/zombies-{'large' if table == 2 else 'small'}-1.parquet"
         trace = pd.read_parquet(shipped)
-        of_run = trace[(trace["operation"] == "write") & (trace["time_ns"] >= parquet.phases(shipped)["run"])]
+        of_run = trace[(trace["operation"] == "write") & (trace["time_ns"] >= parquet.read_phases(shipped)["run"])]
         assert 0.9 * free_mib < of_run["size_bytes"].sum() / 2**20 < free_mib
 
 
@@ -305,9 +309,9 @@ def test_the_same_thirty_files_are_deleted_each_time(tmp_path: Path) -> None:
 def test_the_blocks_are_told_at_as_many_times_as_are_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE] * 12, [number * 2**17 for number in range(12)], 2**17, 4)
-    model = twin.load("wiscsim").overridden(list(SMALL))
-    plain, _ = replaying.measure(model, path, asked)  # type: ignore[arg-type]
-    content, _ = replaying.measure(model, path, {**asked, "blocks_over_time": 5})  # type: ignore[typeddict-item]
+    model = twin.load_model("wiscsim").overridden(list(SMALL))
+    plain, _ = replaying.replay_phase(model, path, asked)  # type: ignore[arg-type]
+    content, _ = replaying.replay_phase(model, path, {**asked, "blocks_over_time": 5})  # type: ignore[typeddict-item]
     over_time = content.pop("blocks_over_time")
     assert [each["at_ns"] for each in over_time] == [content["duration_ns"] * part // 5 for part in range(1, 6)]
     valid = [np.dot(each["by_valid_pages"], np.arange(65)) for each in over_time]
@@ -327,10 +331,10 @@ def in_closed_loop(path: Path, depth: int, *overridden: str, pause_ns: int = 0, 
     # nearly all at once, so that in an open loop they would wait for one another
     trace["arrival_ns"] = np.arange(count, dtype="int64") * 1000
     trace.loc[count - 8 :, "arrival_ns"] += pause_ns
-    parquet.write(path, [trace], "made up", {"prepare": 0, "run": written * 1000, "end": 10**9 + pause_ns})
+    parquet.write_requests(path, [trace], "made up", {"prepare": 0, "run": written * 1000, "end": 10**9 + pause_ns})
     asked = {"trace": path.name, "phase": "run", "sha256": files.sha256(path), "depth": depth}
-    model = twin.load("wiscsim").overridden(list(overridden))
-    return replaying.measure(model, path, {**asked, "blocks_over_time": over_time})[0]  # type: ignore[typeddict-item]
+    model = twin.load_model("wiscsim").overridden(list(overridden))
+    return replaying.replay_phase(model, path, {**asked, "blocks_over_time": over_time})[0]  # type: ignore[typeddict-item]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
@@ -349,15 +353,15 @@ def test_in_a_closed_loop_no_more_requests_are_outstanding_than_were_asked_for(t
 def test_blocks_looked_at_now_and_then_are_those_of_the_last_time_before_the_end(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE] * 12, [number * 2**17 for number in range(12)], 2**17, 4)  # one a millisecond
-    model = twin.load("wiscsim").overridden(list(SMALL))
+    model = twin.load_model("wiscsim").overridden(list(SMALL))
     valid = []
     for every_ms in (1, 4, 8, 100):
-        content, _ = replaying.measure(model, path, {**asked, "blocks_every_ms": every_ms})  # type: ignore[typeddict-item]
+        content, _ = replaying.replay_phase(model, path, {**asked, "blocks_every_ms": every_ms})  # type: ignore[typeddict-item]
         assert content["replay"]["blocks_every_ms"] == every_ms
         valid.append(np.dot(content["blocks"]["by_valid_pages"], np.arange(65)) / 64)
     # a write takes 0.8 ms: those before the time are over, and the one of that time is not; of the last, at 0, none is
     assert valid == [11, 8, 8, 0]
-    end, _ = replaying.measure(model, path, asked)  # type: ignore[arg-type]
+    end, _ = replaying.replay_phase(model, path, asked)  # type: ignore[arg-type]
     assert np.dot(end["blocks"]["by_valid_pages"], np.arange(65)) / 64 == 12
 
 
@@ -444,11 +448,11 @@ def test_a_claim_about_a_largest_miss_ratio_is_held_against_the_largest(claim: s
     ratios = recorded_study().summary("locality", of="miss ratio")
     ratios = ratios[ratios["rw"] == at["rw"]]
     largest = ratios.loc[ratios["mean"].idxmax()]
-    assert (largest["drive"], largest["bs_bytes"]) == (at["drive"], size_bytes(at["bs"]))
+    assert (largest["drive"], largest["bs_bytes"]) == (at["drive"], parse_size(at["bs"]))
 
 
 def test_each_scheduler_of_the_kernel_stands_beside_the_models_that_does_the_same() -> None:
-    assert kapoor.MODELLED.keys() == set(schedulers.TODAY)
+    assert kapoor.MODELLED.keys() == set(schedulers.MODERN_SCHEDULERS)
     found = kapoor.schedulers(recorded_study())
     assert len(found) == 2 * 3 * 4
     assert set(zip(found["scheduler"], found["modelled"], strict=True)) == set(kapoor.MODELLED.items())

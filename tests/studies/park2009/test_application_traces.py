@@ -107,7 +107,7 @@ def test_all_traces_that_ship_have_provenance() -> None:
 
 def test_the_recorded_programs_do_what_they_are_for() -> None:
     seen = {
-        name.removesuffix(".parquet"): applications.characterise(calls.open_trace([RECORDED / name])).row()
+        name.removesuffix(".parquet"): applications.characterise_trace(calls.open_trace([RECORDED / name])).row()
         for name in PROVENANCE["traces"]
     }
     n_to_1, n_to_n = seen["mpi-n-to-1"], seen["mpi-n-to-n"]

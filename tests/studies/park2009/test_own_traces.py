@@ -17,7 +17,7 @@ from iopatterns.measuring import cell as measuring
 from iopatterns.measuring import fio
 from iopatterns.workflow import batches, capture, study_rules
 from iopatterns.workflow.capture import CaptureError
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 RECORDED = ROOT / "data/traces/park2009/calls"
 # A text as `strace -f -y -ttt -T` writes it: process 7 reads 12000 bytes, process 8 writes 30000 and syncs
@@ -40,7 +40,7 @@ def trace(tmp_path: Path) -> Path:
 
 def cells_of(traces: dict[str, Any], **overrides: Any) -> list[grid.Cell]:
     asked = {"drives": ["caviar-se"], "studies": ["park2009"], "traces": traces, **overrides}
-    return [cell for cell in grid.expand(config.load(ROOT, asked), "park2009") if "own" in cell.experiments]
+    return [cell for cell in grid.expand_grid(config.load_config(ROOT, asked), "park2009") if "own" in cell.experiments]
 
 
 def refused(traces: object, **overrides: Any) -> str:
@@ -53,12 +53,12 @@ def refused(traces: object, **overrides: Any) -> str:
 
 
 def test_without_a_trace_the_study_is_as_it_was() -> None:
-    conf = config.load(ROOT, {"studies": ["park2009"]})
+    conf = config.load_config(ROOT, {"studies": ["park2009"]})
     assert "own" not in conf.studies["park2009"]["experiments"]
-    conf = config.load(ROOT, {"studies": ["park2009"]})
-    outputs = [*study_rules.tables(conf, "park2009"), *study_rules.figures(conf, "park2009")]
+    conf = config.load_config(ROOT, {"studies": ["park2009"]})
+    outputs = [*study_rules.table_files(conf, "park2009"), *study_rules.figure_files(conf, "park2009")]
     assert not [path for path in outputs if "own" in path]
-    assert study_rules.traces(conf, "park2009") == []
+    assert study_rules.shown_trace_files(conf, "park2009") == []
     assert set(study_rules.notebook_parameters(conf, "park2009")) == {"confidence", "interval"}
 
 
@@ -66,8 +66,8 @@ def test_the_process_that_moves_most_is_replayed_where_none_is_named(trace: Path
     (cell,) = cells_of({"mine": {"path": str(trace)}})
     assert cell.specification["calls"]["process"] == 8
     assert cell.specification["fio"]["rw"] == "randwrite"
-    log = iologs.read_calls(ROOT, str(trace))
-    assert log.requests == [iologs.Request(0, "write", 0, 32768), iologs.Request(0, "sync", 0, 0)]
+    log = iologs.read_syscall_trace(ROOT, str(trace))
+    assert log.requests == [iologs.LogRequest(0, "write", 0, 32768), iologs.LogRequest(0, "sync", 0, 0)]
 
 
 @pytest.mark.parametrize("entry", [{"process": 7}, {"process": "7"}, {"only": "/run/in"}])
@@ -105,8 +105,8 @@ def test_a_study_of_ones_own_names_some_or_all_traces(project: Project, trace: P
     def names(vary: object) -> set[str]:
         experiments = {**study["experiments"], "mine": {"vary": {"trace": vary}}}
         project.edit(FIXTURE_GRID, experiments=experiments)
-        conf = config.load(project.root, {"traces": traces})
-        found = [cell.specification["fio"].get("trace") for cell in grid.expand(conf, "tiny")]
+        conf = config.load_config(project.root, {"traces": traces})
+        found = [cell.specification["fio"].get("trace") for cell in grid.expand_grid(conf, "tiny")]
         return {name for name in found if name}
 
     assert names(["b"]) == {"b"}
@@ -178,10 +178,10 @@ def test_an_entry_must_have_a_path(trace: Path) -> None:
 
 
 def test_own_traces_stand_below_the_stand_ins_by_their_names(tmp_path: Path) -> None:
-    calls.convert(calls.open_trace([RECORDED / "mpi-hdf5.parquet"], name="mine"), tmp_path / "mine.parquet")
+    calls.convert_calls(calls.open_trace([RECORDED / "mpi-hdf5.parquet"], name="mine"), tmp_path / "mine.parquet")
     own = calls.open_trace([tmp_path / "mine.parquet"])
-    table = applications.characteristics(park2009.workloads([own]))
-    assert list(table["trace"]) == [*stand_ins.WORKLOADS, "mine"]
+    table = applications.characteristics_frame(park2009.workloads([own]))
+    assert list(table["trace"]) == [*stand_ins.STAND_IN_NAMES, "mine"]
     assert (table["label"].iloc[-1], table["origin"].iloc[-1]) == ("mine", "recorded")
     figure = applications.access_maps([own, own])
     titles = [axes.get_title(loc) for axes in figure.axes for loc in ("left", "center") if axes.get_title(loc)]
@@ -197,7 +197,7 @@ def test_without_a_kernel_to_record_in_one_message_says_how_to_build_it(project:
     with pytest.raises(
         CaptureError, match=r"live: there is no kernel .*`\./reproduce\.sh linux`, or set live to false"
     ):
-        load(project.root, asked)
+        load_cells(project.root, asked)
     done = project.snakemake("-n", "--config", "live=true", "studies=[park2009]", "drives=[mtron-7500]")
     assert done.returncode == 2
     assert "Traceback" not in done.stdout
@@ -213,8 +213,10 @@ def test_a_live_run_replays_what_it_records_by_what_that_is_made_of(project: Pro
     asked = {"drives": ["mtron-7500", "mine"], "studies": studies, "live": True, "file_size": "64 MiB"}
 
     def replays() -> dict[str, str]:
-        cells = load(project.root, asked)
-        traces = {trace for batch in batches.by_name(cells).values() for trace in batches.recorded_traces(batch)}
+        cells = load_cells(project.root, asked)
+        traces = {
+            trace for batch in batches.batches_by_name(cells).values() for trace in batches.recorded_traces(batch)
+        }
         found = {}
         for study in cells.studies:
             for cell in cells.of_study(study):
@@ -223,7 +225,7 @@ def test_a_live_run_replays_what_it_records_by_what_that_is_made_of(project: Pro
                     assert "sha256" not in replay
                     found[replay["trace"]] = replay["made_of"]
                     parts = Path(replay["trace"])
-                    assert capture.made_of(cells.config, parts.parent.name, parts.stem) == replay["made_of"]
+                    assert capture.recording_digest(cells.config, parts.parent.name, parts.stem) == replay["made_of"]
         assert traces == set(found)
         return found
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from iopatterns.analysis.plots import bandwidth_figure, styled, write_png
+from iopatterns.analysis.plots import bandwidth_figure, report_style, write_png
 from iopatterns.base import files
 from iopatterns.study import Study
 
@@ -23,8 +23,8 @@ def draw(path: Path) -> None:
         twins=ROOT / "data/twins",
     )
     figure = bandwidth_figure(study.summary("initial"), study.published("initial"))
-    with styled():
-        files.write(path, lambda temporary: write_png(figure, temporary))
+    with report_style():
+        files.write_atomically(path, lambda temporary: write_png(figure, temporary))
     plt.close(figure)
 
 

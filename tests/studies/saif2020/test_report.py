@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 from reports import report
-from support import ROOT, lay_out_recorded, pdf_text, recorded_file
+from support import ROOT, copy_recorded_results, pdf_text, recorded_file
 
 from iopatterns.judging import scorecard
 
@@ -21,7 +21,7 @@ FIGURES = {name for body in EXPERIMENTS.values() for name in body.get("figures",
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with the report on the recorded measurement."""
-    project = lay_out_recorded(tmp_path_factory.mktemp("built") / "project", ["saif2020"])
+    project = copy_recorded_results(tmp_path_factory.mktemp("built") / "project", ["saif2020"])
     report(project)
     return project
 
@@ -90,12 +90,12 @@ def measured_on(project: Path, drives: dict[str, str]) -> pd.DataFrame:
     refused |= {"outcome": "not applicable", "reason": "a file shares its disk with everything else"}
     steps = [step | refused | {"drive": drives[step["drive"]]} for step in steps if step["drive"] in drives]
     (measurements / "saif2020.tuning.json").write_text(json.dumps(steps))
-    scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020")})
+    scorecard.write_scorecard(project, {"saif2020": scorecard.judge_study(project, "saif2020")})
     return table
 
 
 def test_the_report_of_other_drives_says_that_they_cannot_be_compared(tmp_path: Path) -> None:
-    project = lay_out_recorded(tmp_path / "project", ["saif2020"])
+    project = copy_recorded_results(tmp_path / "project", ["saif2020"])
     measured_on(project, {"c400": "scratch"})
     text = pdf_text(report(project))
     assert "not among the source’s, and neither is the machine" in text
@@ -103,7 +103,7 @@ def test_the_report_of_other_drives_says_that_they_cannot_be_compared(tmp_path: 
 
 
 def test_settings_that_an_own_drive_does_not_offer_are_not_applicable(tmp_path: Path) -> None:
-    project = lay_out_recorded(tmp_path / "project", ["saif2020"])
+    project = copy_recorded_results(tmp_path / "project", ["saif2020"])
     measured_on(project, {"px05smb040": "mydisk"})
     text = pdf_text(report(project))
     assert {path.stem for path in (project / "results/figures").rglob("*.svg")} == FIGURES
@@ -120,14 +120,14 @@ def test_settings_that_an_own_drive_does_not_offer_are_not_applicable(tmp_path: 
 
 
 def test_the_report_says_when_a_drive_bears_the_name_of_the_source_s(tmp_path: Path) -> None:
-    project = lay_out_recorded(tmp_path / "project", ["saif2020"])
+    project = copy_recorded_results(tmp_path / "project", ["saif2020"])
     path = project / "results" / "measurements" / "saif2020.parquet"
     table = pd.read_parquet(path)
     table = table[table["drive"] == "px05smb040"]
     scratch = table.assign(drive="scratch", drive_kind="file")
     once = scratch[scratch["execution"] == 1].assign(drive="once")
     pd.concat([scratch, table, once]).to_parquet(path, index=False)
-    scorecard.write(project, {"saif2020": scorecard.judge(project, "saif2020", confidence=0.9)})
+    scorecard.write_scorecard(project, {"saif2020": scorecard.judge_study(project, "saif2020", confidence=0.9)})
     text = pdf_text(report(project, {"confidence": 0.9, "interval": "bca"}))
     assert "with 1 to 10 executions" in text
     assert "px05smb040 bear the name of a drive of the source" in text

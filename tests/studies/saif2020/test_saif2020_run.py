@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support import ROOT, Project, copy_project, shortened
 
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ def test_the_summary_counts_executions_of_fio_alone(done: Project) -> None:
     assert said.returncode == 0, said.stdout
     executions = pd.read_parquet(done.root / "results/measurements/saif2020.parquet")
     assert f"Measured: {len(executions)} executions" in said.stdout
-    cells = load(done.root)
+    cells = load_cells(done.root)
     planned = len(cells.raw_files(cells.of_study("saif2020")))
     left_out = re.search(r"not applicable: (\d+) of saif2020, (\d+) executions", said.stdout)
     assert left_out is not None

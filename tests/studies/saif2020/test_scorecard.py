@@ -10,20 +10,20 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from support import ROOT, lay_out_recorded
+from support import ROOT, copy_recorded_results
 
 from iopatterns.analysis import published
-from iopatterns.base.units import size_bytes
-from iopatterns.configuration import default
-from iopatterns.judging import classes, scorecard
+from iopatterns.base.units import parse_size
+from iopatterns.configuration import expected_verdicts
+from iopatterns.judging import evidence, scorecard
 from iopatterns.judging.claims import (
     CONTRADICTED,
-    DEVIATES,
-    HOLDS,
+    COUNT_AS_REPRODUCED,
+    NOT_REPRODUCED,
     REPRODUCED,
     UNDECIDED,
     UNTESTABLE,
-    WITHIN,
+    WITHIN_TOLERANCE,
 )
 from iopatterns.judging.scorecard import ScorecardError
 
@@ -42,7 +42,7 @@ Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 def expected_of(root: Path) -> Mapping[str, str]:
     """Return what is expected of the study in a project."""
-    expectations = default.load(root, STUDY)
+    expectations = expected_verdicts.load_expectations(root, STUDY)
     assert expectations is not None
     return expectations.expected
 
@@ -50,7 +50,7 @@ def expected_of(root: Path) -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with the recorded measurement, its scorecard and the expectations; not to be written to."""
-    return lay_out_recorded(tmp_path_factory.mktemp("recorded") / "project", [STUDY])
+    return copy_recorded_results(tmp_path_factory.mktemp("recorded") / "project", [STUDY])
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +104,12 @@ def judged_anew(recorded: Path, root: Path, change: Change, renamed: dict[str, s
     steps = json.loads((root / TUNING).read_text())
     named = [{**step, "drive": (renamed or {}).get(step["drive"], step["drive"])} for step in steps]
     (root / TUNING).write_text(json.dumps(named))
-    scorecard.write(root, {STUDY: scorecard.judge(root, STUDY)})
+    scorecard.write_scorecard(root, {STUDY: scorecard.judge_study(root, STUDY)})
     return root
 
 
 def study_of(root: Path) -> Scorecard:
-    study: Scorecard = scorecard.load(root)["studies"][STUDY]
+    study: Scorecard = scorecard.load_scorecard(root)["studies"][STUDY]
     return study
 
 
@@ -120,7 +120,7 @@ def by_id(entries: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
 def mean_bandwidth(table: pd.DataFrame, row: Mapping[Any, Any]) -> float:
     """Return the mean bandwidth in MB/s where a published value was measured, worked out from the table alone."""
     rows = table.query("drive == @row['drive_key'] and rw == @row['rw']")
-    rows = rows[rows["bs_bytes"] == size_bytes(row["bs"])]
+    rows = rows[rows["bs_bytes"] == parse_size(row["bs"])]
     rows = rows[[row["experiment"] in names.split() for names in rows["experiments"]]]
     if row["conditions"]:
         name, level = row["conditions"].split("=")
@@ -137,11 +137,11 @@ def test_saif2020_has_at_least_25_claims_with_a_check(card: Scorecard) -> None:
 
 def test_what_holds_is_counted_among_claims_that_can_hold(card: Scorecard) -> None:
     statuses = Counter(claim["status"] for claim in card["claims"])
-    assert card["hold"] == statuses[REPRODUCED] + statuses[WITHIN]
-    assert card["checkable"] == card["hold"] + statuses[DEVIATES] + statuses[UNDECIDED]
+    assert card["hold"] == statuses[REPRODUCED] + statuses[WITHIN_TOLERANCE]
+    assert card["checkable"] == card["hold"] + statuses[NOT_REPRODUCED] + statuses[UNDECIDED]
 
 
-@pytest.mark.parametrize("status", [DEVIATES, UNTESTABLE])
+@pytest.mark.parametrize("status", [NOT_REPRODUCED, UNTESTABLE])
 def test_it_is_said_why_a_claim_does_not_hold_or_was_not_tested(card: Scorecard, status: str) -> None:
     found = [claim for claim in card["claims"] if claim["status"] == status]
     assert found
@@ -181,7 +181,7 @@ def test_counts_are_those_of_the_rows(card: Scorecard, kind: str) -> None:
 def test_the_parts_that_hold_are_counted(card: Scorecard) -> None:
     counted = {claim["id"]: claim["holding"] for claim in card["claims"] if "holding" in claim}
     assert counted == {
-        claim["id"]: sum(part["status"] in HOLDS for part in claim["parts"])
+        claim["id"]: sum(part["status"] in COUNT_AS_REPRODUCED for part in claim["parts"])
         for claim in card["claims"]
         if "holding" in claim
     }
@@ -198,7 +198,7 @@ def test_the_worst_part_of_a_claim_is_the_one_farthest_off(card: Scorecard) -> N
 
 
 def test_every_published_value_has_one_row_in_its_order(card: Scorecard) -> None:
-    table = published.load(ROOT / "data/published" / STUDY)
+    table = published.load_values(ROOT / "data/published" / STUDY)
     assert [value["id"] for value in card["values"]] == table["id"].tolist()
 
 
@@ -213,7 +213,7 @@ def test_every_cell_of_tables_2_and_3_was_measured(card: Scorecard) -> None:
 
 def test_every_error_is_that_of_the_mean_of_the_measurement(recorded: Path, card: Scorecard) -> None:
     table = pd.read_parquet(recorded / MEASUREMENT)
-    rows = {row["id"]: row for row in published.load(recorded / "data/published" / STUDY).to_dict("records")}
+    rows = {row["id"]: row for row in published.load_values(recorded / "data/published" / STUDY).to_dict("records")}
     measured = {value["id"]: value for value in card["values"] if value["measured"] is not None}
     expected = {name: 100 * (mean_bandwidth(table, rows[name]) / rows[name]["value"] - 1) for name in measured}
     assert {name: value["error_percent"] for name, value in measured.items()} == pytest.approx(expected)
@@ -252,7 +252,7 @@ def test_what_the_source_contradicts_has_that_status(card: Scorecard) -> None:
 
 
 def test_the_finding_of_a_contradicted_claim_is_what_its_parts_came_to(card: Scorecard) -> None:
-    worst_last = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
+    worst_last = [REPRODUCED, WITHIN_TOLERANCE, UNDECIDED, NOT_REPRODUCED]
     for claim in card["claims"]:
         if claim["status"] == CONTRADICTED:
             parts = [part["status"] for part in claim["parts"]]
@@ -260,12 +260,12 @@ def test_the_finding_of_a_contradicted_claim_is_what_its_parts_came_to(card: Sco
 
 
 def test_the_finding_of_a_contradicted_value_is_what_its_error_came_to(card: Scorecard) -> None:
-    table = published.load(ROOT / "data/published" / STUDY).set_index("id")
+    table = published.load_values(ROOT / "data/published" / STUDY).set_index("id")
     found = {value["id"]: value for value in card["values"] if value["status"] == CONTRADICTED}
     assert set(table.loc[list(found), "relation"]) == {"~", "<"}
     for value in found.values():
         error = abs(value["error_percent"])
-        finding = REPRODUCED if error <= 5 else WITHIN if error <= 20 else DEVIATES
+        finding = REPRODUCED if error <= 5 else WITHIN_TOLERANCE if error <= 20 else NOT_REPRODUCED
         if table.loc[value["id"], "relation"] == "<" and value["error_percent"] < 0:
             finding = REPRODUCED
         assert value["finding"] == finding, value["id"]
@@ -318,7 +318,7 @@ def test_each_regression_is_of_a_finding_that_held_and_does_not_any_more(slow_re
     broken = [
         entry["id"]
         for entry in [*study["claims"], *study["values"]]
-        if wanted.get(entry["id"]) in HOLDS and entry["finding"] in {DEVIATES, UNDECIDED}
+        if wanted.get(entry["id"]) in COUNT_AS_REPRODUCED and entry["finding"] in {NOT_REPRODUCED, UNDECIDED}
     ]
     assert [line.split()[1] for line in scorecard.regressions(slow_reads)] == broken
 
@@ -339,7 +339,9 @@ def test_without_expectations_the_error_names_their_file(copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [scorecard.load, scorecard.regressions, scorecard.expect, scorecard.overview], ids=lambda f: f.__name__
+    "function",
+    [scorecard.load_scorecard, scorecard.regressions, scorecard.record_expectations, scorecard.scorecard_text],
+    ids=lambda f: f.__name__,
 )
 def test_without_a_scorecard_the_error_says_how_to_get_one(tmp_path: Path, function: Callable[[Path], Any]) -> None:
     with pytest.raises(ScorecardError, match=r"^results/scorecard\.json: there is none yet\. Run `snakemake"):
@@ -348,29 +350,31 @@ def test_without_a_scorecard_the_error_says_how_to_get_one(tmp_path: Path, funct
 
 def test_what_is_found_can_be_made_what_is_expected(slow_reads: Path, tmp_path: Path) -> None:
     root = Path(shutil.copytree(slow_reads, tmp_path / "project"))
-    scorecard.expect(root)
+    scorecard.record_expectations(root)
     assert scorecard.regressions(root) == []
 
 
 def test_expectations_are_written_where_there_are_none(copy: Path) -> None:
     (copy / EXPECTATIONS).unlink()
-    assert scorecard.expect(copy) == [copy / EXPECTATIONS]
+    assert scorecard.record_expectations(copy) == [copy / EXPECTATIONS]
     assert (copy / EXPECTATIONS).is_file()
 
 
 def test_expectations_of_the_recorded_measurement_are_those_of_the_project(copy: Path) -> None:
-    scorecard.expect(copy)
+    scorecard.record_expectations(copy)
     assert (copy / EXPECTATIONS).read_bytes() == (ROOT / EXPECTATIONS).read_bytes()
 
 
 def test_what_has_come_to_hold_is_no_regression(copy: Path) -> None:
-    default.record(copy, STUDY, default.Expectations({}, dict.fromkeys(expected_of(copy), DEVIATES)))
+    expected_verdicts.write_expectations(
+        copy, STUDY, expected_verdicts.Expectations({}, dict.fromkeys(expected_of(copy), NOT_REPRODUCED))
+    )
     assert scorecard.regressions(copy) == []
 
 
 def test_what_nothing_is_expected_of_is_no_regression(slow_reads: Path, tmp_path: Path) -> None:
     root = Path(shutil.copytree(slow_reads, tmp_path / "project"))
-    default.record(root, STUDY, default.Expectations({}, {"sensitive": DEVIATES}))
+    expected_verdicts.write_expectations(root, STUDY, expected_verdicts.Expectations({}, {"sensitive": NOT_REPRODUCED}))
     assert scorecard.regressions(root) == []
 
 
@@ -413,14 +417,14 @@ def test_published_values_are_not_held_against_an_own_drive(own_drive: Path) -> 
 
 
 def test_an_own_drive_that_deviates_is_no_regression(own_drive: Path) -> None:
-    deviating = [c for c in study_of(own_drive)["claims"] if c["drive"] == "mydisk" and c["finding"] == DEVIATES]
+    deviating = [c for c in study_of(own_drive)["claims"] if c["drive"] == "mydisk" and c["finding"] == NOT_REPRODUCED]
     assert deviating
     assert scorecard.regressions(own_drive) == []
 
 
 def test_nothing_is_expected_of_an_own_drive(own_drive: Path, tmp_path: Path) -> None:
     root = Path(shutil.copytree(own_drive, tmp_path / "project"))
-    scorecard.expect(root)
+    scorecard.record_expectations(root)
     wanted = expected_of(root)
     study = study_of(root)
     of_the_source = [claim for claim in study["claims"] if claim["drive"] is None] + study["values"]
@@ -428,7 +432,7 @@ def test_nothing_is_expected_of_an_own_drive(own_drive: Path, tmp_path: Path) ->
 
 
 def test_a_deviation_of_a_twin_does_not_explain_an_own_drive_s(own_drive: Path) -> None:
-    mine = [c for c in study_of(own_drive)["claims"] if c["drive"] == "mydisk" and c["finding"] == DEVIATES]
+    mine = [c for c in study_of(own_drive)["claims"] if c["drive"] == "mydisk" and c["finding"] == NOT_REPRODUCED]
     assert {claim["because"] for claim in mine} == {""}
 
 
@@ -437,7 +441,7 @@ def test_a_deviation_of_a_twin_does_not_explain_an_own_drive_s(own_drive: Path) 
 
 def test_the_overview_counts_claims_that_hold(recorded: Path, card: Scorecard) -> None:
     independent = card["by_class"]["claims"]["independent"]
-    first = scorecard.overview(recorded).splitlines()[0]
+    first = scorecard.scorecard_text(recorded).splitlines()[0]
     assert first.startswith(
         f"saif2020: {independent['hold']} of {independent['checkable']} independent claims hold; {card['hold']} of all"
         f" {card['checkable']} checkable ones"
@@ -446,7 +450,7 @@ def test_the_overview_counts_claims_that_hold(recorded: Path, card: Scorecard) -
 
 def test_each_claim_that_was_measured_has_one_class_and_a_reason(card: Scorecard) -> None:
     of_source = [claim for claim in card["claims"] if claim["parts"]]
-    assert {claim["class"] for claim in of_source} == set(classes.CLASSES)
+    assert {claim["class"] for claim in of_source} == set(evidence.EVIDENCE_CLASSES)
     assert all(claim["class_because"] for claim in of_source)
     assert {claim["class"] for claim in card["claims"] if not claim["parts"]} == {""}
     counts = card["by_class"]["claims"].values()
@@ -455,9 +459,11 @@ def test_each_claim_that_was_measured_has_one_class_and_a_reason(card: Scorecard
 
 
 def test_the_overview_names_each_claim_that_deviates(recorded: Path, card: Scorecard) -> None:
-    named = [line.split()[1] for line in scorecard.overview(recorded).splitlines() if line.startswith("  deviates: ")]
-    assert named == [claim["id"] for claim in card["claims"] if claim["status"] == DEVIATES]
+    named = [
+        line.split()[1] for line in scorecard.scorecard_text(recorded).splitlines() if line.startswith("  deviates: ")
+    ]
+    assert named == [claim["id"] for claim in card["claims"] if claim["status"] == NOT_REPRODUCED]
 
 
 def test_the_overview_names_the_own_drive_that_a_claim_deviates_on(own_drive: Path) -> None:
-    assert "  deviates on mydisk: gap-with-one-process (Section 4.3)" in scorecard.overview(own_drive)
+    assert "  deviates on mydisk: gap-with-one-process (Section 4.3)" in scorecard.scorecard_text(own_drive)

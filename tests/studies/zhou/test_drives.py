@@ -14,7 +14,7 @@ from iopatterns.twin import models
 
 pytestmark = pytest.mark.slow  # some hundred runs of fio together
 
-PUBLISHED = published.load(ROOT / "data/published/zhou").set_index("id")["value"]
+PUBLISHED = published.load_values(ROOT / "data/published/zhou").set_index("id")["value"]
 DIRECT = ["pqi", "ocz"]  # drives that write directly into flash
 SSDS = [*DIRECT, "intel"]
 
@@ -143,6 +143,6 @@ def test_errors_of_the_published_values_are_small(model: str) -> None:
 
 
 def test_garbage_collection_ends_a_stream_before_it_takes_long() -> None:
-    worn = explore.simulate(models.load("intel"), explore.Workload("randwrite", 65536, requests=4000))
+    worn = explore.simulate_workload(models.load_model("intel"), explore.Workload("randwrite", 65536, requests=4000))
     assert 0 < worn.requests < 4000
     assert worn.counters["units_programmed"] < 30 * 4000

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import zhou
 
-from iopatterns.analysis.tables import printed
+from iopatterns.analysis.tables import printed_frame
 
 
 def mixes(rate: float) -> pd.DataFrame:
@@ -21,7 +21,7 @@ def test_the_arithmetic_is_that_of_the_slides() -> None:
 
 
 def test_the_table_has_the_slides_three_rates() -> None:
-    assert list(printed(zhou.interference_table(mixes(2441.0))).iloc[0])[:7] == [
+    assert list(printed_frame(zhou.interference_table(mixes(2441.0))).iloc[0])[:7] == [
         "d",
         "190",
         "190",

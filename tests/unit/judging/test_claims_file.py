@@ -12,7 +12,7 @@ from support import ROOT
 
 from iopatterns.base.yaml_schema import ConfigError
 from iopatterns.judging.check_statistics import ClaimsError
-from iopatterns.judging.claims import REPRODUCED, SCHEMA, Judge, load_claims
+from iopatterns.judging.claims import CLAIMS_SCHEMA, REPRODUCED, Judge, load_claims
 
 GOOD: dict[str, Any] = {
     "id": "reads-affected",
@@ -31,7 +31,7 @@ RATIO = {"ratio": {"rw": "randread"}, "to": {"rw": "read"}}
 
 def load(root: Path, *listed: dict[str, Any], **more: Any) -> dict[str, Any]:
     (root / "workflow/schemas").mkdir(parents=True, exist_ok=True)
-    shutil.copy(ROOT / SCHEMA, root / SCHEMA)
+    shutil.copy(ROOT / CLAIMS_SCHEMA, root / CLAIMS_SCHEMA)
     (root / "claims.yaml").write_text(yaml.safe_dump({"claims": list(listed), **more}), encoding="utf-8")
     return load_claims(root, "claims.yaml", VALUES)
 

@@ -7,7 +7,7 @@ import yaml
 from support import ROOT
 
 from iopatterns.analysis import published
-from iopatterns.configuration.factors import get
+from iopatterns.configuration.factors import find_factor
 from iopatterns.judging.claims import load_claims
 
 # ---- The claims and values of every study
@@ -42,15 +42,15 @@ def test_each_claim_selects_what_the_study_s_grid_has(study: str) -> None:
             levels = levels_of(grid, asked.pop("experiment", check["experiment"]))
             asked.pop("of", None)
             for factor, level in asked.items():
-                there = [get(factor).read(each) for each in levels[factor]]
+                there = [find_factor(factor).read(each) for each in levels[factor]]
                 wanted = [] if level == "all" else level if isinstance(level, list) else [level]
-                assert {get(factor).read(each) for each in wanted} <= set(there), (claim, factor)
+                assert {find_factor(factor).read(each) for each in wanted} <= set(there), (claim, factor)
         assert check.get("growth", "rw") in levels_of(grid, check["experiment"]), claim
 
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_each_file_of_claims_is_accepted(study: str) -> None:
-    values = published.load(ROOT / "data/published" / study)
+    values = published.load_values(ROOT / "data/published" / study)
     content = load_claims(ROOT, f"data/published/{study}/claims.yaml", values)
     assert content["claims"] or content["held_out"]
 

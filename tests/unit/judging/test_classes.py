@@ -10,16 +10,16 @@ import yaml
 from support import ROOT
 
 from iopatterns.analysis import published
-from iopatterns.judging import classes
+from iopatterns.judging import evidence
 from iopatterns.judging.check_statistics import CachedExecutions
 from iopatterns.judging.claims import ClaimChecks
-from iopatterns.judging.classes import (
-    BUILT_IN,
+from iopatterns.judging.evidence import (
+    BUILT_INTO_MODEL,
     FITTED,
     INDEPENDENT,
-    ClassesError,
     Classifier,
     EvidenceClass,
+    EvidenceError,
     FitProvenance,
 )
 
@@ -52,7 +52,7 @@ def source(folder: Path) -> pd.DataFrame:
         lines.append(",".join((name, "T", quantity, drive, drive, rw, bs, "e", "", "=", value, unit, value)))
     (folder / "values.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "claims.yaml").write_text(yaml.safe_dump({"claims": [{"id": name} for name in CHECKS]}), encoding="utf-8")
-    return published.load(folder)
+    return published.load_values(folder)
 
 
 def executions() -> pd.DataFrame:
@@ -82,7 +82,7 @@ def classifier(tmp_path: Path, flips: Mapping[str, list[str]] | None = None, **m
     """Return the classifier of a study whose twin d was made so."""
     twins = model(tmp_path / "twins", **making)
     found = executions()
-    values = classes.with_uses(source(tmp_path / "published" / STUDY), twins, STUDY, found)
+    values = evidence.add_evidence_classes(source(tmp_path / "published" / STUDY), twins, STUDY, found)
     listed = [
         ({"id": name}, ClaimChecks.parse({"check": {"experiment": "e", "at_least": 0, **check}}, values))
         for name, check in CHECKS.items()
@@ -119,12 +119,14 @@ def test_a_percentile_another_workload_and_another_size_do_not_follow_from_it(tm
 
 def test_a_value_that_a_parameter_was_chosen_for_is_built_in_and_says_by_which(tmp_path: Path) -> None:
     found = of_value(tmp_path, "write", time=[f"{STUDY}/write"])
-    assert found == EvidenceClass(BUILT_IN, "The parameter g.time of d was chosen for it.")
+    assert found == EvidenceClass(BUILT_INTO_MODEL, "The parameter g.time of d was chosen for it.")
 
 
 def test_a_value_of_the_same_cell_is_built_in_with_it(tmp_path: Path) -> None:
     found = of_value(tmp_path, "write-latency", time=[f"{STUDY}/write"])
-    assert found == EvidenceClass(BUILT_IN, "The parameter g.time of d was chosen for write, from which it follows.")
+    assert found == EvidenceClass(
+        BUILT_INTO_MODEL, "The parameter g.time of d was chosen for write, from which it follows."
+    )
 
 
 def test_what_was_chosen_for_in_the_model_of_another_drive_says_nothing_of_this_one(tmp_path: Path) -> None:
@@ -135,8 +137,8 @@ def test_what_was_chosen_for_in_the_model_of_another_drive_says_nothing_of_this_
 def test_a_value_is_built_in_where_the_drive_s_model_has_another_name_than_the_drive(tmp_path: Path) -> None:
     twins = model(tmp_path / "twins", "other", time=[f"{STUDY}/write"])
     found = executions().replace({"drive_model": {"d": "other"}})
-    values = classes.with_uses(source(tmp_path / "published" / STUDY), twins, STUDY, found).set_index("id")
-    assert values.loc["write", "use"] == BUILT_IN
+    values = evidence.add_evidence_classes(source(tmp_path / "published" / STUDY), twins, STUDY, found).set_index("id")
+    assert values.loc["write", "use"] == BUILT_INTO_MODEL
 
 
 def test_fitted_goes_before_chosen_for(tmp_path: Path) -> None:
@@ -144,7 +146,7 @@ def test_fitted_goes_before_chosen_for(tmp_path: Path) -> None:
 
 
 def test_a_printed_zero_is_built_in(tmp_path: Path) -> None:
-    assert of_value(tmp_path, "none") == EvidenceClass(BUILT_IN, "Nothing of the kind was asked for.")
+    assert of_value(tmp_path, "none") == EvidenceClass(BUILT_INTO_MODEL, "Nothing of the kind was asked for.")
 
 
 def test_a_value_that_no_twin_measured_has_no_class(tmp_path: Path) -> None:
@@ -165,23 +167,23 @@ def test_a_claim_is_independent_where_one_figure_was_not_fitted(tmp_path: Path) 
 
 def test_a_claim_that_a_parameter_names_is_built_in_and_says_by_which(tmp_path: Path) -> None:
     found = of_claim(tmp_path, "larger-is-faster", window=[f"{STUDY}/larger-*"])
-    assert found == EvidenceClass(BUILT_IN, "The parameter g.window of d was chosen for it.")
+    assert found == EvidenceClass(BUILT_INTO_MODEL, "The parameter g.window of d was chosen for it.")
 
 
 def test_a_claim_that_compares_the_same_as_one_that_is_named_is_built_in(tmp_path: Path) -> None:
     found = of_claim(tmp_path, "read-over-write", window=[f"{STUDY}/write-over-read"])
-    assert found.name == BUILT_IN
+    assert found.name == BUILT_INTO_MODEL
     assert "chosen for write-over-read, which compares the same" in found.because
 
 
 def test_a_claim_about_fitted_and_chosen_figures_alone_is_built_in(tmp_path: Path) -> None:
-    assert of_claim(tmp_path, "write-over-read", fitted=("read",), window=[f"{STUDY}/write"]).name == BUILT_IN
+    assert of_claim(tmp_path, "write-over-read", fitted=("read",), window=[f"{STUDY}/write"]).name == BUILT_INTO_MODEL
 
 
 def test_a_claim_that_one_mechanism_off_makes_fall_is_built_in(tmp_path: Path) -> None:
     flips = {"larger-is-faster": ["read-ahead"]}
     found = of_claim(tmp_path, "larger-is-faster", flips=flips)
-    assert found == EvidenceClass(BUILT_IN, "Switching off read-ahead alone makes it fall.")
+    assert found == EvidenceClass(BUILT_INTO_MODEL, "Switching off read-ahead alone makes it fall.")
 
 
 def test_a_claim_that_fails_is_not_excused_by_a_flip(tmp_path: Path) -> None:
@@ -199,8 +201,8 @@ def test_a_claim_about_a_file_has_no_class(tmp_path: Path) -> None:
 def test_a_statement_that_the_source_does_not_make_is_named_with_the_nearest(tmp_path: Path) -> None:
     twins = model(tmp_path / "twins", window=[f"{STUDY}/larger-is-fastr"])
     source(tmp_path / "published" / STUDY)
-    with pytest.raises(ClassesError) as raised:
-        classes.check_statements(twins, tmp_path / "published", STUDY)
+    with pytest.raises(EvidenceError) as raised:
+        evidence.check_chosen_for(twins, tmp_path / "published", STUDY)
     assert str(raised.value) == (
         "twins/d.yaml: g.window: chosen_for: 'mine/larger-is-fastr': no claim or value of data/published/mine has the"
         " id 'larger-is-fastr'. Did you mean 'larger-is-faster'? Name one that it has, or delete this."
@@ -210,16 +212,16 @@ def test_a_statement_that_the_source_does_not_make_is_named_with_the_nearest(tmp
 def test_a_misspelt_study_is_named_whatever_study_is_judged(tmp_path: Path) -> None:
     twins = model(tmp_path / "twins", window=["mien/read"])
     source(tmp_path / "published" / STUDY)
-    with pytest.raises(ClassesError, match=r"there is no study 'mien' in data/published\. Did you mean 'mine'\?"):
-        classes.check_statements(twins, tmp_path / "published", STUDY)
+    with pytest.raises(EvidenceError, match=r"there is no study 'mien' in data/published\. Did you mean 'mine'\?"):
+        evidence.check_chosen_for(twins, tmp_path / "published", STUDY)
 
 
 def test_a_model_may_name_a_study_that_the_project_does_not_have(tmp_path: Path) -> None:
     twins = model(tmp_path / "twins", window=["removed/read"])
     source(tmp_path / "published" / STUDY)
-    classes.check_statements(twins, tmp_path / "published", STUDY)
+    evidence.check_chosen_for(twins, tmp_path / "published", STUDY)
 
 
 @pytest.mark.parametrize("study", sorted(path.parent.name for path in (ROOT / "data/published").glob("*/values.csv")))
 def test_the_models_name_statements_that_the_sources_make(study: str) -> None:
-    classes.check_statements(ROOT / "data/twins", ROOT / "data/published", study)
+    evidence.check_chosen_for(ROOT / "data/twins", ROOT / "data/published", study)

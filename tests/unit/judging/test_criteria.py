@@ -20,11 +20,11 @@ from claim_checks import (
 
 from iopatterns.judging.check_statistics import ClaimsError
 from iopatterns.judging.claims import (
-    DEVIATES,
+    NOT_REPRODUCED,
     REPRODUCED,
     UNDECIDED,
     UNTESTABLE,
-    WITHIN,
+    WITHIN_TOLERANCE,
     ClaimChecks,
     Judge,
     NumericCriterion,
@@ -33,7 +33,7 @@ from iopatterns.judging.claims import (
     worst_status,
 )
 
-FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
+FROM_BEST_TO_WORST = [REPRODUCED, WITHIN_TOLERANCE, UNDECIDED, NOT_REPRODUCED]
 
 
 def badness(parts: list[PartResult]) -> int:
@@ -47,17 +47,17 @@ def badness(parts: list[PartResult]) -> int:
     ("check", "status"),
     [
         ({"at_most": 100}, REPRODUCED),
-        ({"at_most": 99}, DEVIATES),
-        ({"at_most": 99, "tolerance": 0.1}, WITHIN),
-        ({"at_most": 80, "tolerance": 0.1}, DEVIATES),
+        ({"at_most": 99}, NOT_REPRODUCED),
+        ({"at_most": 99, "tolerance": 0.1}, WITHIN_TOLERANCE),
+        ({"at_most": 80, "tolerance": 0.1}, NOT_REPRODUCED),
         ({"at_least": 100}, REPRODUCED),
-        ({"at_least": 101}, DEVIATES),
-        ({"at_least": 101, "tolerance": 0.1}, WITHIN),
-        ({"at_least": 120, "tolerance": 0.1}, DEVIATES),
+        ({"at_least": 101}, NOT_REPRODUCED),
+        ({"at_least": 101, "tolerance": 0.1}, WITHIN_TOLERANCE),
+        ({"at_least": 120, "tolerance": 0.1}, NOT_REPRODUCED),
         ({"at_most": "table1-read"}, REPRODUCED),
-        ({"at_most": "table1-limit"}, DEVIATES),
+        ({"at_most": "table1-limit"}, NOT_REPRODUCED),
         ({"equals": "table1-read"}, REPRODUCED),
-        ({"equals": "table1-limit"}, DEVIATES),
+        ({"equals": "table1-limit"}, NOT_REPRODUCED),
     ],
 )
 def test_executions_that_do_not_vary_are_judged_by_their_mean(check: dict[str, Any], status: str) -> None:
@@ -68,9 +68,9 @@ def test_executions_that_do_not_vary_are_judged_by_their_mean(check: dict[str, A
     ("check", "status"),
     [
         ({"at_most": 100}, REPRODUCED),
-        ({"at_most": 99}, DEVIATES),
-        ({"at_most": 99, "tolerance": 0.1}, WITHIN),
-        ({"at_least": 101}, DEVIATES),
+        ({"at_most": 99}, NOT_REPRODUCED),
+        ({"at_most": 99, "tolerance": 0.1}, WITHIN_TOLERANCE),
+        ({"at_least": 101}, NOT_REPRODUCED),
         ({"equals": "table1-read"}, REPRODUCED),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_difference_whose_interval_straddles_the_bound_is_undecided() -> None:
 
 def test_an_interval_that_ends_within_the_tolerance_is_within_it() -> None:
     judge_ = judge(([99.0, 100.0, 101.0], {}))
-    assert statuses(parts_of(judge_, {**MEAN_OF_READS, "at_most": 98, "tolerance": 0.1})) == [WITHIN]
+    assert statuses(parts_of(judge_, {**MEAN_OF_READS, "at_most": 98, "tolerance": 0.1})) == [WITHIN_TOLERANCE]
 
 
 def test_an_interval_that_straddles_the_end_of_the_tolerance_is_undecided() -> None:
@@ -129,7 +129,14 @@ def test_how_far_off_a_part_is_is_relative_to_the_bound(check: dict[str, Any], o
 
 @pytest.mark.parametrize(
     ("measured", "status"),
-    [(100, REPRODUCED), (104, REPRODUCED), (96, REPRODUCED), (106, WITHIN), (119, WITHIN), (121, DEVIATES)],
+    [
+        (100, REPRODUCED),
+        (104, REPRODUCED),
+        (96, REPRODUCED),
+        (106, WITHIN_TOLERANCE),
+        (119, WITHIN_TOLERANCE),
+        (121, NOT_REPRODUCED),
+    ],
 )
 def test_a_published_number_holds_up_to_20_percent_and_is_reproduced_up_to_5(measured: float, status: str) -> None:
     assert statuses(parts_of(judge(([measured], {})), {**MEAN_OF_READS, "equals": "table1-read"})) == [status]
@@ -137,12 +144,19 @@ def test_a_published_number_holds_up_to_20_percent_and_is_reproduced_up_to_5(mea
 
 def test_the_tolerance_of_a_check_takes_the_place_of_20_percent() -> None:
     check = {**MEAN_OF_READS, "equals": "table1-read", "tolerance": 0.3}
-    assert statuses(parts_of(judge(([129.0], {})), check)) == [WITHIN]
+    assert statuses(parts_of(judge(([129.0], {})), check)) == [WITHIN_TOLERANCE]
 
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(0.0, REPRODUCED), (-0.05, REPRODUCED), (0.06, WITHIN), (-0.2, WITHIN), (0.21, DEVIATES), (-0.5, DEVIATES)],
+    [
+        (0.0, REPRODUCED),
+        (-0.05, REPRODUCED),
+        (0.06, WITHIN_TOLERANCE),
+        (-0.2, WITHIN_TOLERANCE),
+        (0.21, NOT_REPRODUCED),
+        (-0.5, NOT_REPRODUCED),
+    ],
 )
 def test_an_error_counts_alike_in_both_directions(error: float, status: str) -> None:
     assert status_of_error(error) == status
@@ -152,8 +166,8 @@ def test_an_error_counts_alike_in_both_directions(error: float, status: str) -> 
     ("random", "status"),
     [
         ([100.0, 101.0, 99.0], REPRODUCED),
-        ([80.0, 81.0, 79.0], DEVIATES),
-        ([125.0, 126.0, 124.0], DEVIATES),
+        ([80.0, 81.0, 79.0], NOT_REPRODUCED),
+        ([125.0, 126.0, 124.0], NOT_REPRODUCED),
         ([80.0, 100.0, 120.0], UNDECIDED),
         ([95.0, 100.0, 105.0], REPRODUCED),
         ([91.5, 91.0, 90.5], UNDECIDED),  # slower beyond doubt, but the interval reaches to both sides of the margin
@@ -179,7 +193,7 @@ def test_a_difference_is_held_against_a_bound_of_zero() -> None:
     judge_ = reads_and_random_reads([100.0, 101.0], [40.0, 41.0])
     check = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial"}
     assert statuses(parts_of(judge_, {**check, "at_least": 0})) == [REPRODUCED]
-    assert statuses(parts_of(judge_, {**check, "at_most": 0})) == [DEVIATES]
+    assert statuses(parts_of(judge_, {**check, "at_most": 0})) == [NOT_REPRODUCED]
 
 
 # ---- Published numbers
@@ -212,7 +226,7 @@ def test_a_bound_of_a_ratio_has_no_unit(unit: str) -> None:
     assert bound_of(check, published_in(unit, 3.0)) == 3.0
 
 
-@pytest.mark.parametrize(("measured", "status", "off"), [(0.0, REPRODUCED, 0.0), (0.1, DEVIATES, math.inf)])
+@pytest.mark.parametrize(("measured", "status", "off"), [(0.0, REPRODUCED, 0.0), (0.1, NOT_REPRODUCED, math.inf)])
 def test_a_published_zero_is_met_by_zero_alone(measured: float, status: str, off: float) -> None:
     table = executions(([1.0, 1.0], {})).assign(write_iops=measured)
     check = {**MEAN_OF_READS, "of": "write iops", "equals": "limit"}
@@ -278,7 +292,7 @@ def test_the_status_of_a_claim_is_that_of_its_worst_part(number: int) -> None:
 def test_one_level_that_deviates_makes_the_claim_deviate() -> None:
     judge_ = judge(([100.0], {"bs_bytes": 4096}), ([50.0], {"bs_bytes": 8192}))
     parts = parts_of(judge_, {**MEAN_OF_READS, "where": {"bs": "all"}, "at_least": 100})
-    assert (statuses(parts), worst_status(parts)) == ([REPRODUCED, DEVIATES], DEVIATES)
+    assert (statuses(parts), worst_status(parts)) == ([REPRODUCED, NOT_REPRODUCED], NOT_REPRODUCED)
 
 
 def test_a_claim_of_several_checks_has_the_parts_of_each_under_its_number() -> None:
@@ -293,7 +307,7 @@ def test_a_claim_of_several_checks_has_the_parts_of_each_under_its_number() -> N
     assert found is not None
     parts = judge_.results(found)
     assert [part.label[:3] for part in parts] == ["(1)", "(2)"]
-    assert [part.status for part in parts] == [REPRODUCED, DEVIATES]
-    assert worst_status(parts) == DEVIATES
+    assert [part.status for part in parts] == [REPRODUCED, NOT_REPRODUCED]
+    assert worst_status(parts) == NOT_REPRODUCED
     assert found.expected() == "(1) ≤ 0.95; (2) ≥ 0.5"
     assert found.found(parts) == "(1) 0.403; (2) 0.403"

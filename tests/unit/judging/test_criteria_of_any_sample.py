@@ -16,9 +16,9 @@ from claim_checks import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iopatterns.judging.claims import DEVIATES, REPRODUCED, UNDECIDED, WITHIN, PartResult, worst_status
+from iopatterns.judging.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, WITHIN_TOLERANCE, PartResult, worst_status
 
-FROM_BEST_TO_WORST = [REPRODUCED, WITHIN, UNDECIDED, DEVIATES]
+FROM_BEST_TO_WORST = [REPRODUCED, WITHIN_TOLERANCE, UNDECIDED, NOT_REPRODUCED]
 
 
 def badness(parts: list[PartResult]) -> int:

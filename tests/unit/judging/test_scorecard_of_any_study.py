@@ -14,7 +14,7 @@ from support import ROOT
 from iopatterns.configuration.sources import PublishedError
 from iopatterns.judging import scorecard
 from iopatterns.judging.check_statistics import ClaimsError
-from iopatterns.judging.claims import DEVIATES, REPRODUCED, UNTESTABLE
+from iopatterns.judging.claims import NOT_REPRODUCED, REPRODUCED, UNTESTABLE
 
 Scorecard = Mapping[str, Any]
 
@@ -99,7 +99,7 @@ def own_study(root: Path, claims_: dict[str, Any] = OWN_CLAIMS, values: str = OW
 
 @pytest.fixture(scope="module")
 def own_card(tmp_path_factory: pytest.TempPathFactory) -> Scorecard:
-    return scorecard.judge(own_study(tmp_path_factory.mktemp("own")), OWN)
+    return scorecard.judge_study(own_study(tmp_path_factory.mktemp("own")), OWN)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def own_card(tmp_path_factory: pytest.TempPathFactory) -> Scorecard:
         ("bandwidth-mib", 35.15625, 0.0, REPRODUCED),
         ("reads-of-mix", 2250.0, 0.0, REPRODUCED),
         ("no-reads", 0.0, None, REPRODUCED),
-        ("other-zero", 9000.0, None, DEVIATES),
+        ("other-zero", 9000.0, None, NOT_REPRODUCED),
         ("at-another-depth", None, None, UNTESTABLE),
         ("below", 3.2, None, REPRODUCED),
         ("cost", 2.0, 0.0, REPRODUCED),
@@ -151,7 +151,7 @@ def test_a_value_published_at_a_level_of_any_setting_is_judged(
     table = pd.read_parquet(path)
     table.insert(0, f"set_{setting}", table["execution"].map({1: levels[0], 2: None}))
     table.to_parquet(path)
-    found = by_id(scorecard.judge(root, OWN)["values"])
+    found = by_id(scorecard.judge_study(root, OWN)["values"])
     assert (found["v0"]["measured"], found["v1"]["measured"]) == (9000.0, None)
 
 
@@ -180,8 +180,8 @@ def test_a_claim_of_arithmetic_has_no_unit(own_card: Scorecard) -> None:
 
 
 def test_a_scorecard_with_zeros_is_json_that_others_can_read(own_card: Scorecard, tmp_path: Path) -> None:
-    scorecard.write(tmp_path, {OWN: own_card})
-    text = (tmp_path / f"results/{scorecard.NAME}").read_text(encoding="utf-8")
+    scorecard.write_scorecard(tmp_path, {OWN: own_card})
+    text = (tmp_path / f"results/{scorecard.SCORECARD_FILE}").read_text(encoding="utf-8")
     assert json.loads(text, parse_constant=pytest.fail)["studies"] == {OWN: own_card}
 
 
@@ -191,11 +191,11 @@ def one_claim(**check: Any) -> dict[str, Any]:
 
 def test_a_claim_that_misses_a_published_zero_is_off_without_bound(tmp_path: Path) -> None:
     content = one_claim(mean={"rw": "read"}, equals="no-reads")
-    card_ = scorecard.judge(own_study(tmp_path, content), OWN)
-    scorecard.write(tmp_path, {OWN: card_})
+    card_ = scorecard.judge_study(own_study(tmp_path, content), OWN)
+    scorecard.write_scorecard(tmp_path, {OWN: card_})
     (claim,) = card_["claims"]
-    assert (claim["status"], claim["off_percent"]) == (DEVIATES, None)
-    assert "Infinity" not in (tmp_path / f"results/{scorecard.NAME}").read_text(encoding="utf-8")
+    assert (claim["status"], claim["off_percent"]) == (NOT_REPRODUCED, None)
+    assert "Infinity" not in (tmp_path / f"results/{scorecard.SCORECARD_FILE}").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -209,10 +209,10 @@ def test_a_claim_that_misses_a_published_zero_is_off_without_bound(tmp_path: Pat
 def test_a_claim_that_divides_by_zero_is_named_with_its_file(tmp_path: Path, check: dict[str, Any]) -> None:
     root = own_study(tmp_path, one_claim(**check))
     with pytest.raises(ClaimsError, match=rf"^data/published/{OWN}/claims\.yaml: claim 'cost-of-a-mix': its stat"):
-        scorecard.judge(root, OWN)
+        scorecard.judge_study(root, OWN)
 
 
 def test_a_value_with_an_unknown_quantity_is_named_with_its_file(tmp_path: Path) -> None:
     root = own_study(tmp_path, values=OWN_VALUES.replace("rate,Table 1,iops", "rate,Table 1,iosp"))
     with pytest.raises(PublishedError, match=r"values\.csv, line 2: quantity: .*did you mean 'iops'"):
-        scorecard.judge(root, OWN)
+        scorecard.judge_study(root, OWN)

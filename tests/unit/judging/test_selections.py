@@ -86,7 +86,7 @@ def test_executions_of_other_experiments_do_not_count() -> None:
 
 def test_a_cell_serves_each_experiment_that_it_names() -> None:
     table = executions(([1.0], {"experiments": "initial block-size"}), ([2.0], {"experiments": "block-size"}))
-    assert [len(quantities.of_experiment(table, name)) for name in ("initial", "block-size", "block")] == [1, 2, 0]
+    assert [len(quantities.select_experiments(table, name)) for name in ("initial", "block-size", "block")] == [1, 2, 0]
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def record(program: str, output: Path) -> dict[str, object]:
     mpi = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader", "-n", str(RANKS)]
     environment = {"PATH": os.environ["PATH"], "HOME": str(RUN), "LC_ALL": "C.UTF-8", "TMPDIR": str(RUN)}
     subprocess.run([*mpi, "sh", "-c", traced], cwd=RUN, env=environment, check=True, timeout=300)
-    trace = calls.Trace(f"mpi-{program.replace('_', '-')}", "recorded", "strace", lambda: form.tables(_of_ranks()))
-    done = calls.convert(trace, output)
+    trace = calls.Trace(f"mpi-{program.replace('_', '-')}", "recorded", "strace", lambda: form.call_tables(_of_ranks()))
+    done = calls.convert_calls(trace, output)
     return {
         "program": f"{(HERE / program).relative_to(HERE.parents[3])}.py",
         "program_sha256": files.sha256(HERE / f"{program}.py"),

@@ -9,10 +9,10 @@ from iopatterns.base.messages import printable
 from iopatterns.configuration import kinds
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.fio import Outcome
-from iopatterns.raw.records import Identity, Replay, Settings, Specification
+from iopatterns.raw.records import DriveIdentity, Replay, Settings, Specification
 from iopatterns.raw.tuning_steps import Step, StepRecord
 
-__all__ = ["Drive", "DriveError", "Replaying", "open_drive"]
+__all__ = ["Drive", "DriveError", "ReplayingDrive", "open_drive"]
 
 
 class Drive(Protocol):
@@ -29,7 +29,7 @@ class Drive(Protocol):
     def hold(self) -> AbstractContextManager[None]:
         """Keep every other measurement off this drive while the context lasts."""
 
-    def identify(self) -> Identity:
+    def identify(self) -> DriveIdentity:
         """Return what the drive is: name, kind, path, model, serial, size_bytes, file_system, scheduler …"""
 
     def guard(self) -> None:
@@ -55,7 +55,7 @@ class Drive(Protocol):
 
 
 @runtime_checkable
-class Replaying(Protocol):
+class ReplayingDrive(Protocol):
     """What a drive of any kind can do besides that replays traces without fio."""
 
     def replay(self, path: Path, asked: Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
@@ -84,7 +84,7 @@ def open_drive(root: Path, specification: Specification) -> Drive:
 
             return FileDrive(root, specification)
         case other:
-            measured = ", ".join(name for name, kind in kinds.KINDS.items() if not kind.is_archived)
+            measured = ", ".join(name for name, kind in kinds.DRIVE_KINDS.items() if not kind.is_archived)
             raise DriveError(
                 f"drive '{printable(str(specification['drive']['name']))}': none of the kind '{printable(str(other))}'"
                 f" can be measured. Valid are {measured}."

@@ -15,7 +15,7 @@ from iopatterns.measuring.drives.gate import Gate
 from iopatterns.measuring.drives.lock import locked
 from iopatterns.measuring.drives.precondition import precondition
 from iopatterns.measuring.tuning import disk, queue
-from iopatterns.measuring.tuning.journal import Owner, present_disk
+from iopatterns.measuring.tuning.journal import Owner, connected_disk
 from iopatterns.raw import records, tuning_steps
 from iopatterns.raw.records import Settings, Specification
 
@@ -25,7 +25,7 @@ def _consent(root: Path, name: str) -> dict[str, Any]:
     from iopatterns.base import yaml_schema  # which take time to load, and no other kind needs
     from iopatterns.configuration import drive_entries
 
-    entry = yaml_schema.read_yaml(root, drive_entries.FILE).get(name) or {}
+    entry = yaml_schema.read_yaml(root, drive_entries.DRIVES_FILE).get(name) or {}
     return {key: entry[key] for key in ("destroy", "expendable") if key in entry}
 
 
@@ -51,7 +51,7 @@ class BlockDrive:
     @property
     def target(self) -> str:
         """The device that was checked, by the descriptor that fio inherits."""
-        return opened.path_of(self._gate.descriptor)
+        return opened.descriptor_path(self._gate.descriptor)
 
     def run(self, argv: list[str], expected_s: float) -> fio.Outcome:
         """Run fio, which inherits the descriptor of `target`. Raises FioError."""
@@ -64,7 +64,7 @@ class BlockDrive:
             self._held.callback(self._gate.close)
             self._refuse_unless_passed(writing=False)
             self._held.enter_context(locked(self._gate.number, waiting=self._say_that_it_waits))
-            found = present_disk(self._gate.name)
+            found = connected_disk(self._gate.name)
             if found is None or found.device_number != self._gate.number:
                 raise DriveError(f"drive '{self._drive['name']}': {self._gate.node} is gone. Is it still connected?")
             with restoring.restored_on_exit(found, self._owner) as self._journal:
@@ -100,7 +100,7 @@ class BlockDrive:
         for check in self._gate.checks(writing=writing):
             if not check.passed:
                 raise DriveError(f"{name}: refused by the check of {check.name}: {check.found}. {check.remedy}")
-        size_bytes = machine.disk(self._gate.number)["size_bytes"] or 0
+        size_bytes = machine.disk_facts(self._gate.number)["size_bytes"] or 0
         if size_bytes < self._drive["file_size_bytes"]:
             raise DriveError(
                 f"{name}: holds {size_bytes} bytes, fewer than file_size in config/config.yaml asks for."
@@ -136,37 +136,37 @@ class BlockDrive:
         record = precondition(self._gate.descriptor, size_bytes, wanted["mode"], wanted["round_ms"], output)
         files.write_json(self._note, {**record, **same})
 
-    def preconditioned(self) -> records.Preconditioned | None:
+    def preconditioned(self) -> records.PreconditioningRecord | None:
         """Return what was done to the disk before it was measured, None where nothing is noted."""
         try:
-            return files.decode_json(self._note.read_bytes(), records.Preconditioned)
+            return files.decode_json(self._note.read_bytes(), records.PreconditioningRecord)
         except (OSError, ValueError, RecursionError):
             return None
 
     def tune(self, settings: Settings) -> list[tuning_steps.Step]:
         """Set what config/drives.yaml lets be set."""
-        return [self._set(setting, settings[setting]) for setting in factors.in_turn(settings)]
+        return [self._set(setting, settings[setting]) for setting in factors.in_setting_order(settings)]
 
     def _set(self, setting: str, wanted: int | str) -> tuning_steps.Step:
         if setting not in self._drive.get("tune", ()):
             reason = f"config/drives.yaml does not have {setting} under `tune` of this drive"
-            return tuning_steps.not_applicable(setting, wanted, reason)
-        if setting not in queue.SETTINGS:
+            return tuning_steps.not_applicable_step(setting, wanted, reason)
+        if setting not in queue.QUEUE_SETTINGS:
             return disk.set_on_disk(self._gate.node, setting, int(wanted), self._journal.record)
         if setting == "write_cache":
             try:
                 self._claim()
             except OSError as error:
                 reason = f"without flushes what else uses {self._gate.node} may lose its data: {error.strerror}"
-                return tuning_steps.not_applicable(setting, wanted, reason)
+                return tuning_steps.not_applicable_step(setting, wanted, reason)
         return queue.set_attribute(self._gate.name, setting, wanted, self._journal.record)
 
     def changed_settings(self, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
-        """Return what is not as it was set; see `restoring.changed_settings`."""
-        return restoring.changed_settings(self._gate.name, steps)
+        """Return what is not as it was set; see `restoring.settings_changed_since_tuning`."""
+        return restoring.settings_changed_since_tuning(self._gate.name, steps)
 
-    def identify(self) -> records.Identity:
-        """Return what the kernel says of the disk, see `machine.disk`, and as ``opened`` what `Gate.about` does."""
+    def identify(self) -> records.DriveIdentity:
+        """Return what the kernel says of the disk, see `machine.disk_facts`, and as ``opened`` what `Gate.about` does."""
         identity = {
             "name": self._drive["name"],
             "kind": "block",
@@ -174,6 +174,6 @@ class BlockDrive:
             "opened": self._gate.about(),
             "file_size_bytes": self._drive["file_size_bytes"],
             "preconditioned": self.preconditioned() if "precondition" in self._drive else None,
-            **machine.disk(self._gate.number),
+            **machine.disk_facts(self._gate.number),
         }
-        return cast(records.Identity, identity)
+        return cast(records.DriveIdentity, identity)

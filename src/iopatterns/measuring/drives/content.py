@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from iopatterns.measuring.drives.opened import reopened
+from iopatterns.measuring.drives.opened import reopen
 
 _MIB = 2**20
 _BLOCKS = 64  # spread over the device: a hard disk reads them in less than a second
@@ -16,21 +16,21 @@ _EMPTY = (b"\x00", b"\xff")
 
 
 @dataclass(frozen=True)
-class Sample:
+class ContentSample:
     """The offsets in bytes at which data were found, and a digest of all that was read."""
 
     data_at_bytes: list[int]
     sha256: str
 
 
-def sample(descriptor: int, size_bytes: int) -> Sample:
+def sample_content(descriptor: int, size_bytes: int) -> ContentSample:
     """Read the first and the last MiB of a device, and blocks spread between them, past the page cache.
 
     Raises OSError where some of it cannot be read.
     """
     data_at_bytes: list[int] = []
     digest = hashlib.sha256()
-    direct = reopened(descriptor, os.O_RDONLY | os.O_DIRECT)
+    direct = reopen(descriptor, os.O_RDONLY | os.O_DIRECT)
     try:
         with mmap.mmap(-1, 2 * _MIB) as buffer:  # anonymous memory, hence aligned
             for start, length in _places(size_bytes):
@@ -42,7 +42,7 @@ def sample(descriptor: int, size_bytes: int) -> Sample:
                     data_at_bytes.append(start)
     finally:
         os.close(direct)
-    return Sample(data_at_bytes, digest.hexdigest())
+    return ContentSample(data_at_bytes, digest.hexdigest())
 
 
 def _places(size_bytes: int) -> Iterator[tuple[int, int]]:

@@ -18,9 +18,9 @@ from iopatterns.configuration import factors
 from iopatterns.measuring import fio, machine
 from iopatterns.measuring.drives import lock, opened, restoring, signatures, use
 from iopatterns.measuring.drives.error import DriveError
-from iopatterns.measuring.drives.own_folder import NAME, NotOursError, OwnFolder
+from iopatterns.measuring.drives.own_folder import OWN_FOLDER_NAME, NotOursError, OwnFolder
 from iopatterns.measuring.tuning import queue
-from iopatterns.measuring.tuning.journal import Journal, Owner, present_disk
+from iopatterns.measuring.tuning.journal import Journal, Owner, connected_disk
 from iopatterns.raw import records, tuning_steps
 from iopatterns.raw.records import Settings, Specification
 
@@ -86,7 +86,7 @@ class FileDrive:
     def target(self) -> str:
         """The file that was checked, by the descriptor that fio inherits."""
         assert self._file is not None  # the drive is prepared
-        return opened.path_of(self._file)
+        return opened.descriptor_path(self._file)
 
     def run(self, argv: list[str], expected_s: float) -> fio.Outcome:
         """Run fio, which inherits the descriptor of `target`. Raises FioError."""
@@ -120,8 +120,11 @@ class FileDrive:
     def _disk_held(self) -> Iterator[None]:
         """Hold the disk under the file, and keep its settings: alone where they may be changed, else with others."""
         folder = self._path.parent
-        names = [machine.disk_under(folder)["device"], *(entry.name for entry in machine.disks_under(folder))]
-        disks = [found for name in dict.fromkeys(names) if name and (found := present_disk(name)) is not None]
+        names = [
+            machine.disk_facts_under(folder)["device"],
+            *(entry.name for entry in machine.whole_disks_under(folder)),
+        ]
+        disks = [found for name in dict.fromkeys(names) if name and (found := connected_disk(name)) is not None]
         if not disks:
             yield
             return
@@ -157,13 +160,13 @@ class FileDrive:
         held.callback(self._close_file)
         descriptor = self._own.open(f"{self._path.name}.lock", os.O_RDWR | os.O_CREAT)
         held.callback(os.close, descriptor)
-        lock.take(descriptor, self._given, waiting=self._say_that_it_waits)
+        lock.take_lock(descriptor, self._given, waiting=self._say_that_it_waits)
 
     def _say_that_it_waits(self, owner: str) -> None:
         messages.say(f"drive '{self._name}' is being measured by {owner}; waiting for it")
 
     def _close_file(self) -> None:
-        opened.close(self._file)
+        opened.close_descriptor(self._file)
         self._file = None
 
     def _check_folder(self) -> None:
@@ -181,7 +184,7 @@ class FileDrive:
                 "Is the disk mounted? Mount it, or make the folder, and run again.",
             )
         there = next(path for path in (folder, *folder.parents) if path.is_dir())
-        kind = machine.file_system(there)
+        kind = machine.file_system_type(there)
         if kind in _NO_DISK:
             raise self._refusal(
                 f"{there} lies on {kind}, which is no disk", "Give a path on the disk that is to be measured."
@@ -201,7 +204,7 @@ class FileDrive:
         folder = self._path.parent
         return (
             f"{folder}: {error}; this package keeps its own files there, under no other name",
-            f"Give a path in another folder, or move {folder / NAME} away.",
+            f"Give a path in another folder, or move {folder / OWN_FOLDER_NAME} away.",
         )
 
     def _somebody_elses(self, reason: str = "") -> DriveError:
@@ -221,7 +224,7 @@ class FileDrive:
     def _found(self) -> Iterator[int | None]:
         """Yield a descriptor that names what is at the path, None where there is nothing."""
         try:
-            there = opened.look_at(self._path.name, in_folder=self._folder, follow=False)
+            there = opened.open_path_only(self._path.name, in_folder=self._folder, follow=False)
         except FileNotFoundError:
             yield None
             return
@@ -245,7 +248,7 @@ class FileDrive:
                 if there is not None:
                     self._check_file(os.fstat(there))
                     self._close_file()
-                    self._file = opened.for_programs(opened.reopened(there, os.O_RDONLY | os.O_NONBLOCK))
+                    self._file = opened.make_inheritable(opened.reopen(there, os.O_RDONLY | os.O_NONBLOCK))
                     self._check_mark()
             self._try_direct_io()
         except NotOursError as error:
@@ -264,7 +267,7 @@ class FileDrive:
             raise self._refusal(
                 f"the file has {state.st_nlink} names (hard links)", "Delete the others, or give another path."
             )
-        if used := use.of_file(state.st_dev, state.st_ino):
+        if used := use.find_file_user(state.st_dev, state.st_ino):
             raise self._refusal(f"the file is in use: {used}", "Give another path, or end that use.")
         self._mark = mark
 
@@ -274,7 +277,7 @@ class FileDrive:
         if not self._is_marked():
             raise self._somebody_elses(" (it does not bear this package's mark)")
         if self._mark.ctime_ns is None:  # what wrote it last was killed, and could note no time
-            if found := signatures.on(self._file):
+            if found := signatures.find_signatures(self._file):
                 raise self._somebody_elses(f" (it carries a signature of type {found[0]})")
         elif os.fstat(self._file).st_ctime_ns != self._mark.ctime_ns:
             raise self._somebody_elses(" as it is (it was changed since)")
@@ -316,7 +319,7 @@ class FileDrive:
         with mmap.mmap(-1, 2**16) as block:  # anonymous memory, hence aligned; 64 KiB suits every logical block size
             made = self._own.new(name)
             try:
-                direct = opened.reopened(made, os.O_RDWR | os.O_DIRECT)
+                direct = opened.reopen(made, os.O_RDWR | os.O_DIRECT)
                 try:
                     os.write(direct, block)
                 finally:
@@ -327,7 +330,7 @@ class FileDrive:
                         f"no space is left on {self._path.parent}", "Free some, or give another path."
                     ) from None
                 raise self._refusal(
-                    f"the file system ({machine.file_system(self._path.parent)}) offers no direct I/O (O_DIRECT):"
+                    f"the file system ({machine.file_system_type(self._path.parent)}) offers no direct I/O (O_DIRECT):"
                     f" {error.strerror}",
                     "Give a path on another file system, such as ext4 or xfs.",
                 ) from None
@@ -363,7 +366,7 @@ class FileDrive:
         messages.say(f"drive '{self._name}': writing {self._size_bytes / 2**30:.2f} GiB of data to {self._given}")
         laid_out_bytes = self._size_bytes + self._behind_bytes
         identity = secrets.token_hex(16)
-        file = opened.for_programs(self._own.new(part))
+        file = opened.make_inheritable(self._own.new(part))
         try:
             os.posix_fallocate(file, 0, laid_out_bytes + _MARK_BYTES)
             fio.fill(file, laid_out_bytes)
@@ -382,7 +385,7 @@ class FileDrive:
                 )
             )
             self._rename(part, inwards=False)
-            self._file = opened.for_programs(opened.reopened(file, os.O_RDONLY))
+            self._file = opened.make_inheritable(opened.reopen(file, os.O_RDONLY))
         except FileExistsError:
             raise self._refusal(
                 "a file was put there while this package made its own, and is left alone", "Run again."
@@ -432,16 +435,16 @@ class FileDrive:
 
     # ---- What it is, and its settings
 
-    def identify(self) -> records.Identity:
-        """Return the file, its file system and the disk under it; see `machine.disk_under` for the latter.
+    def identify(self) -> records.DriveIdentity:
+        """Return the file, its file system and the disk under it; see `machine.disk_facts_under` for the latter.
 
         ``opened`` is what was opened: its path, symbolic links followed, device number of its file system, and inode.
         """
         folder = self._path.parent
         state = None if self._file is None else os.fstat(self._file)
-        about: records.Opened | None = state and {
+        about: records.OpenedTarget | None = state and {
             "path": str(self._path),
-            "file_system_number": opened.number_text(state.st_dev),
+            "file_system_number": opened.device_number_text(state.st_dev),
             "inode": state.st_ino,
             "size_bytes": state.st_size,
         }
@@ -451,34 +454,36 @@ class FileDrive:
             "path": self._given,
             "opened": about,
             "file_size_bytes": self._size_bytes,
-            "file_system": machine.file_system(folder),
-            **machine.disk_under(folder),
+            "file_system": machine.file_system_type(folder),
+            **machine.disk_facts_under(folder),
         }
-        return cast(records.Identity, identity)
+        return cast(records.DriveIdentity, identity)
 
     def tune(self, settings: Settings) -> list[tuning_steps.Step]:
         """Set what config/drives.yaml lets be set: the disk under a file, and its settings, serve others too."""
-        return [self._set(setting, settings[setting]) for setting in factors.in_turn(settings)]
+        return [self._set(setting, settings[setting]) for setting in factors.in_setting_order(settings)]
 
     def _set(self, setting: str, wanted: int | str) -> tuning_steps.Step:
-        if setting not in queue.SETTINGS:
-            return tuning_steps.not_applicable(setting, wanted, "a file has no mode pages; its disk serves others too")
+        if setting not in queue.QUEUE_SETTINGS:
+            return tuning_steps.not_applicable_step(
+                setting, wanted, "a file has no mode pages; its disk serves others too"
+            )
         if not factors.FACTORS[setting].shared:  # write_cache
             reason = "the disk serves others too, who may lose data when the kernel sends it no flushes"
-            return tuning_steps.not_applicable(setting, wanted, reason)
-        disk = machine.disk_under(self._path.parent)["device"]
+            return tuning_steps.not_applicable_step(setting, wanted, reason)
+        disk = machine.disk_facts_under(self._path.parent)["device"]
         if setting not in self._tunable or disk is None:
             reason = f"the disk serves others too; config/drives.yaml has no `tune: [{setting}]` for it"
-            return tuning_steps.not_applicable(setting, wanted, reason)
+            return tuning_steps.not_applicable_step(setting, wanted, reason)
         if self._journal is None:
             reason = f"/dev/{disk} is not there, without which its settings could not be put back after a crash"
-            return tuning_steps.not_applicable(setting, wanted, reason)
+            return tuning_steps.not_applicable_step(setting, wanted, reason)
         return queue.set_attribute(disk, setting, wanted, self._journal.record)
 
     def changed_settings(self, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
-        """Return which settings of the disk are not as they were set; see `restoring.changed_settings`."""
-        disk = machine.disk_under(self._path.parent)["device"]
-        return restoring.changed_settings(disk, steps) if disk else []
+        """Return which settings of the disk are not as they were set; see `restoring.settings_changed_since_tuning`."""
+        disk = machine.disk_facts_under(self._path.parent)["device"]
+        return restoring.settings_changed_since_tuning(disk, steps) if disk else []
 
 
 def _mark_block(identity: str) -> bytes:

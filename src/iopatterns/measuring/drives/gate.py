@@ -17,7 +17,7 @@ from iopatterns.measuring import machine
 from iopatterns.measuring.drives import content, opened, signatures, use
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.lock import kernel_node
-from iopatterns.raw.records import Opened
+from iopatterns.raw.records import OpenedTarget
 
 _BY_ID = Path("/dev/disk/by-id")
 # Signatures of partition tables, which explain no data but their own, in the first MiB of a disk and the last
@@ -58,7 +58,7 @@ class Gate:
 
     def close(self) -> None:
         """Close the device."""
-        opened.close(self._descriptor)
+        opened.close_descriptor(self._descriptor)
         self._descriptor = None
 
     @property
@@ -81,7 +81,7 @@ class Gate:
         except OSError:
             same = False
         if not same:
-            number = opened.number_text(self.number)
+            number = opened.device_number_text(self.number)
             raise DriveError(f"{node} is not the disk {number}. Is /dev as the kernel or udev made it?")
         return node
 
@@ -90,14 +90,14 @@ class Gate:
         """The kernel's name of it."""
         return self._entries()[0].name
 
-    def about(self) -> Opened:
+    def about(self) -> OpenedTarget:
         """Return what was opened: ``path``, symbolic links followed, device ``number`` and ``size_bytes``."""
-        number = opened.number_text(self.number)
-        return {"path": self._found_at, "number": number, "size_bytes": machine.disk(self.number)["size_bytes"]}
+        number = opened.device_number_text(self.number)
+        return {"path": self._found_at, "number": number, "size_bytes": machine.disk_facts(self.number)["size_bytes"]}
 
     def verify(self) -> None:
         """Raise DriveError unless the device is still there, with the serial number and size that were checked."""
-        now = machine.disk(self.number)
+        now = machine.disk_facts(self.number)
         for key in ("device", "serial", "size_bytes"):
             if now[key] != self._facts[key]:
                 raise DriveError(
@@ -127,7 +127,7 @@ class Gate:
 
         Raises OSError (EBUSY) if something uses the device.
         """
-        held = opened.reopened(self.descriptor, os.O_RDONLY | os.O_EXCL)
+        held = opened.reopen(self.descriptor, os.O_RDONLY | os.O_EXCL)
         try:
             yield
         finally:
@@ -151,7 +151,7 @@ class Gate:
             return Check(
                 name, False, f"{self._path} is {kind}", "Kind 'block' measures a disk; take 'file' for a file."
             )
-        disk = machine.sysfs_of(self.number)
+        disk = machine.sysfs_folder(self.number)
         if disk is None:
             return Check(name, False, f"{self._found_at} is not in /sys", "Is it a disk of this machine?")
         if (disk / "partition").exists():
@@ -163,25 +163,25 @@ class Gate:
         """Open the device, unless it is open or is none; return the mode of what is there. Raises OSError."""
         if self._descriptor is not None:
             return os.fstat(self._descriptor).st_mode
-        looked_at = opened.look_at(self._path)
+        looked_at = opened.open_path_only(self._path)
         try:
             mode = os.fstat(looked_at).st_mode
             if stat.S_ISBLK(mode):
-                self._found_at = opened.led_to(looked_at)
-                self._descriptor = opened.for_programs(opened.reopened(looked_at, os.O_RDONLY | os.O_NONBLOCK))
+                self._found_at = opened.resolved_path(looked_at)
+                self._descriptor = opened.make_inheritable(opened.reopen(looked_at, os.O_RDONLY | os.O_NONBLOCK))
         finally:
             os.close(looked_at)
         return mode
 
     def _is_the_drive_meant(self) -> Check:
         name = "identity"
-        self._facts = facts = cast(Mapping[str, Any], machine.disk(self.number))
+        self._facts = facts = cast(Mapping[str, Any], machine.disk_facts(self.number))
         if "serial" not in self._given:
             found = f"config/drives.yaml gives no serial, the device says {facts['serial']!r}"
             return Check(name, False, found, "If this is the drive that you mean, add the serial to its entry.")
         wanted: dict[str, str | int | None] = {"serial": self._given["serial"], "model": self._given.get("model")}
         if "size" in self._given:
-            wanted["size_bytes"] = units.size_bytes(self._given["size"])
+            wanted["size_bytes"] = units.parse_size(self._given["size"])
         for key, value in wanted.items():
             if value is not None and facts[key] != value:
                 return Check(
@@ -197,12 +197,12 @@ class Gate:
     def _is_writable(self) -> Check:
         if (self._entries()[0] / "ro").read_text().strip() == "1":
             return Check("writable", False, f"{self._found_at} is read-only", "Measure reading workloads alone.")
-        if not os.access(opened.path_of(self.descriptor), os.W_OK):
+        if not os.access(opened.descriptor_path(self.descriptor), os.W_OK):
             return Check("writable", False, f"this user may not write {self._found_at}", "Run as root.")
         return Check("writable", True, "not read-only")
 
     def _is_not_root(self) -> Check:
-        names = {disk.name for disk in machine.disks_under(Path("/"))}
+        names = {disk.name for disk in machine.whole_disks_under(Path("/"))}
         if self.name in names:
             return Check("root device", False, f"{self._found_at} holds the root file system", "Take another disk.")
         return Check("root device", True, f"the root file system is on {', '.join(sorted(names)) or 'no disk'}")
@@ -219,18 +219,18 @@ class Gate:
         file = (disk / "loop/backing_file").read_text().rstrip("\n")
         remedy = "Take a loop device on a file that nothing else uses."
         try:
-            behind = use.behind(self.descriptor)
+            behind = use.loop_backing(self.descriptor)
         except OSError as error:
             return Check(name, False, f"{file} behind {disk.name}: {error.strerror}", "Is it still there?")
-        if other := use.of_file(behind.device, behind.inode, but_loop=disk.name):
+        if other := use.find_file_user(behind.device, behind.inode, but_loop=disk.name):
             return Check(name, False, f"{file} is behind {disk.name}, and {other}", remedy)
-        entry = machine.sysfs_of(behind.number) if behind.number else None
+        entry = machine.sysfs_folder(behind.number) if behind.number else None
         if entry is not None:
             entries = _with_partitions(entry)
             for _, find_use, _ in _USES:
                 if used := find_use(entries):
                     return Check(name, False, f"{file} is behind {disk.name}, and {used[0]}", used[1])
-            if entry.name in {root.name for root in machine.disks_under(Path("/"))}:
+            if entry.name in {root.name for root in machine.whole_disks_under(Path("/"))}:
                 return Check(name, False, f"{file} is behind {disk.name}, and holds the root file system", remedy)
         return Check(name, True, f"nothing else uses {file}")
 
@@ -254,16 +254,16 @@ class Gate:
     def _signatures(self) -> list[tuple[str, str]]:
         """Return place and type of all signatures: of the disk, and of its partitions, known to the kernel or not."""
         disk, *parts = self._entries()
-        found = [(disk.name, kind) for kind in signatures.on(self.descriptor)]
+        found = [(disk.name, kind) for kind in signatures.find_signatures(self.descriptor)]
         for part in parts:
             descriptor = _opened(part, os.O_RDONLY)
             try:
-                found += [(part.name, kind) for kind in signatures.on(descriptor)]
+                found += [(part.name, kind) for kind in signatures.find_signatures(descriptor)]
             finally:
                 os.close(descriptor)
         if found:  # there may be a table
             known = {(int((part / "start").read_text()), int((part / "size").read_text())) for part in parts}
-            for unread, kind in signatures.in_partitions(self.descriptor, known):
+            for unread, kind in signatures.find_partition_signatures(self.descriptor, known):
                 place = f"from byte {unread.start * 512} on, and not read by the kernel"
                 found.append((f"partition {unread.number} of {disk.name} ({place})", kind))
         return found
@@ -278,8 +278,8 @@ class Gate:
         if self._kinds - _TABLES:
             return Check(DATA, True, "what goes with its signatures is expendable")
         try:
-            sample = content.sample(self.descriptor, self._facts["size_bytes"])
-            noted = host_state.read_json(self._note)
+            sample = content.sample_content(self.descriptor, self._facts["size_bytes"])
+            noted = host_state.read_state(self._note)
         except OSError as error:
             return Check(DATA, False, f"it cannot be read: {error.strerror}", self._data_remedy)
         last = self._facts["size_bytes"] - 2 * _TABLE_BYTES
@@ -301,7 +301,7 @@ class Gate:
     def _note(self) -> Path:
         """Where this host keeps what this package has written to this disk."""
         known = f"{self._facts['serial']}\n{self._facts['size_bytes']}"
-        return host_state.folder("written") / f"{hashlib.sha256(known.encode()).hexdigest()[:16]}.json"
+        return host_state.own_state_folder("written") / f"{hashlib.sha256(known.encode()).hexdigest()[:16]}.json"
 
     def note_writing(self, *, done: bool) -> None:
         """Note that this package writes to the disk, or, once it is ``done``, which data it leaves there.
@@ -309,8 +309,8 @@ class Gate:
         Raises OSError, or StateError where nothing can be noted.
         """
         about = {key: self._facts[key] for key in ("model", "serial", "size_bytes")}
-        left = content.sample(self.descriptor, self._facts["size_bytes"]).sha256 if done else None
-        host_state.write_json(self._note, {**about, "sha256": left})
+        left = content.sample_content(self.descriptor, self._facts["size_bytes"]).sha256 if done else None
+        host_state.write_state(self._note, {**about, "sha256": left})
 
     def _is_consented(self) -> Check:
         serial, given = self._given["serial"], self._given.get("destroy")
@@ -322,7 +322,7 @@ class Gate:
         return Check("consent", False, what, f"If all data on it may be lost, add `destroy: {serial}` there.")
 
     def _entries(self) -> list[Path]:
-        disk = machine.sysfs_of(self.number)
+        disk = machine.sysfs_folder(self.number)
         if disk is None:
             raise DriveError(f"{self._found_at}: the disk is gone. Is it still connected?")
         return _with_partitions(disk)
@@ -340,7 +340,7 @@ def _with_partitions(disk: Path) -> list[Path]:
 
 def _mounted(entries: Sequence[Path]) -> _Use:
     numbers = {_number(entry): entry.name for entry in entries}
-    for point, number in machine.mounts():
+    for point, number in machine.mounted_devices():
         if number in numbers:
             return f"/dev/{numbers[number]} is mounted on {point}", f"If nothing on it is needed: umount {point}"
     return None
@@ -348,7 +348,7 @@ def _mounted(entries: Sequence[Path]) -> _Use:
 
 def _swap(entries: Sequence[Path]) -> _Use:
     numbers = {_number(entry) for entry in entries}
-    for name in machine.swaps("partition"):
+    for name in machine.active_swaps("partition"):
         if os.stat(name).st_rdev in numbers:
             return f"{name} is in use as swap", f"If it is not needed: swapoff {name}"
     return None
@@ -390,10 +390,10 @@ def _number(entry: Path) -> int:
 
 def _opened(entry: Path, flags: int) -> int:
     """Open the device of a sysfs folder by the kernel's node. Raises OSError, also where that is of another device."""
-    looked_at = opened.look_at(f"/dev/{entry.name.replace('!', '/')}")
+    looked_at = opened.open_path_only(f"/dev/{entry.name.replace('!', '/')}")
     try:
         if os.fstat(looked_at).st_rdev != _number(entry):
             raise OSError(errno.ENXIO, "this node is of another device")
-        return opened.reopened(looked_at, flags)
+        return opened.reopen(looked_at, flags)
     finally:
         os.close(looked_at)

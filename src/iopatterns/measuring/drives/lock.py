@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iopatterns.measuring import machine
 from iopatterns.measuring.drives.error import DriveError
-from iopatterns.measuring.drives.opened import number_text
+from iopatterns.measuring.drives.opened import device_number_text
 
 
 class DiskBusyError(DriveError):
@@ -35,15 +35,17 @@ def locked(number: int, *, waiting: Callable[[str], object] | None, shared: bool
         raise DriveError(f"{node} cannot be opened: {error.strerror}. Is the disk still connected?") from None
     try:
         if os.fstat(descriptor).st_rdev != number:
-            raise DriveError(f"{node} is not the disk {number_text(number)}. Is /dev as the kernel or udev made it?")
-        take(descriptor, str(node), waiting=waiting, shared=shared)
+            raise DriveError(
+                f"{node} is not the disk {device_number_text(number)}. Is /dev as the kernel or udev made it?"
+            )
+        take_lock(descriptor, str(node), waiting=waiting, shared=shared)
         yield
     finally:
         os.close(descriptor)
 
 
 @contextlib.contextmanager
-def kept_file(path: Path, *, waiting: Callable[[str], object]) -> Iterator[None]:
+def locked_file(path: Path, *, waiting: Callable[[str], object]) -> Iterator[None]:
     """Hold the lock of a file that is made for that, and deleted at the end; ``waiting`` as of `locked`.
 
     On a file system that several hosts share it holds over all of them. Raises OSError where there are no locks.
@@ -52,7 +54,7 @@ def kept_file(path: Path, *, waiting: Callable[[str], object]) -> Iterator[None]
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            take(descriptor, str(path), waiting=waiting)
+            take_lock(descriptor, str(path), waiting=waiting)
             if _is_at(descriptor, path):  # else whoever had the lock before has deleted it meanwhile
                 try:
                     yield
@@ -70,7 +72,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def take(descriptor: int, name: str, *, waiting: Callable[[str], object] | None, shared: bool = False) -> None:
+def take_lock(descriptor: int, name: str, *, waiting: Callable[[str], object] | None, shared: bool = False) -> None:
     """Take the lock of an open file, which lasts until it is closed; ``waiting``, ``shared`` as of `locked`."""
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
@@ -85,9 +87,9 @@ def take(descriptor: int, name: str, *, waiting: Callable[[str], object] | None,
 
 def kernel_node(number: int) -> Path:
     """Return the kernel's node of a block device, ``/dev/sdb``. Raises DriveError where there is no such device."""
-    entry = machine.sysfs_of(number)
+    entry = machine.sysfs_folder(number)
     if entry is None:
-        raise DriveError(f"there is no disk {number_text(number)} any more. Is it still connected?")
+        raise DriveError(f"there is no disk {device_number_text(number)} any more. Is it still connected?")
     return Path("/dev") / entry.name.replace("!", "/")
 
 

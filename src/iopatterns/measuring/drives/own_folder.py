@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from iopatterns.measuring.drives import opened
 
-NAME = ".iopatterns"
+OWN_FOLDER_NAME = ".iopatterns"
 _OWNER = "owner"
 _OWNER_TEXT = (
     b"This folder and all that is in it are made and deleted by iopatterns, for the drive's files beside it.\n"
@@ -33,11 +33,13 @@ class OwnFolder:
     def existing(cls, parent: int) -> Self | None:
         """Return the one in the folder that a descriptor names, None where there is none. Raises NotOursError."""
         try:
-            folder = cls(os.open(NAME, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent))
+            folder = cls(
+                os.open(OWN_FOLDER_NAME, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            )
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise NotOursError(f"{NAME} cannot be opened as a folder ({error.strerror})") from None
+            raise NotOursError(f"{OWN_FOLDER_NAME} cannot be opened as a folder ({error.strerror})") from None
         try:
             folder._check()
         except BaseException:
@@ -49,22 +51,22 @@ class OwnFolder:
     def made(cls, parent: int) -> Self:
         """Return it, made where it is not there. Raises OSError or NotOursError."""
         with contextlib.suppress(FileExistsError):
-            os.mkdir(NAME, 0o700, dir_fd=parent)
+            os.mkdir(OWN_FOLDER_NAME, 0o700, dir_fd=parent)
         found = cls.existing(parent)
         if found is None:
-            raise NotOursError(f"{NAME} is deleted by somebody else as soon as it is made")
+            raise NotOursError(f"{OWN_FOLDER_NAME} is deleted by somebody else as soon as it is made")
         return found
 
     def close(self) -> None:
         """Close it."""
-        opened.close(self.descriptor)
+        opened.close_descriptor(self.descriptor)
 
     def _check(self) -> None:
         state = os.fstat(self.descriptor)
         if state.st_uid != os.geteuid():
-            raise NotOursError(f"{NAME} belongs to user {state.st_uid}")
+            raise NotOursError(f"{OWN_FOLDER_NAME} belongs to user {state.st_uid}")
         if stat.S_IMODE(state.st_mode) & 0o077:
-            raise NotOursError(f"{NAME} is open to others (mode {stat.S_IMODE(state.st_mode):o})")
+            raise NotOursError(f"{OWN_FOLDER_NAME} is open to others (mode {stat.S_IMODE(state.st_mode):o})")
         fcntl.flock(self.descriptor, fcntl.LOCK_EX)  # whoever makes it puts its mark in before another looks
         try:
             if not os.listdir(self.descriptor):
@@ -76,7 +78,7 @@ class OwnFolder:
         finally:
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
         if not ours:
-            raise NotOursError(f"{NAME} is there, and this package did not make it")
+            raise NotOursError(f"{OWN_FOLDER_NAME} is there, and this package did not make it")
 
     def open(self, name: str, flags: int) -> int:
         """Open a file in it. Raises FileNotFoundError, other OSErrors, and NotOursError for what is no plain file."""
@@ -85,15 +87,15 @@ class OwnFolder:
                 name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self.descriptor
             )
         except IsADirectoryError:
-            raise NotOursError(f"{NAME}/{name} is a folder") from None
+            raise NotOursError(f"{OWN_FOLDER_NAME}/{name} is a folder") from None
         except OSError as error:
             if stat.S_ISLNK(self._mode(name)):
-                raise NotOursError(f"{NAME}/{name} is a symbolic link") from None
+                raise NotOursError(f"{OWN_FOLDER_NAME}/{name} is a symbolic link") from None
             raise error from None
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1 or state.st_uid != os.geteuid():
             os.close(descriptor)
-            raise NotOursError(f"{NAME}/{name} is no plain file of this user, or has several names")
+            raise NotOursError(f"{OWN_FOLDER_NAME}/{name} is no plain file of this user, or has several names")
         return descriptor
 
     def _mode(self, name: str) -> int:

@@ -96,30 +96,30 @@ def _add_lock(locks: contextlib.ExitStack, disk: Disk, on_wait: Callable[[str], 
     except PermissionError:  # raised for root, too, in a container without access to the device
         return
     while True:
-        exclusive = not shared or bool(journal.paths(disk))  # restoring leftovers requires an exclusive lock
+        exclusive = not shared or bool(journal.journal_paths(disk))  # restoring leftovers requires an exclusive lock
         with contextlib.ExitStack() as attempt:
             attempt.enter_context(locked(disk.device_number, waiting=on_wait, shared=not exclusive))
             # a run that was killed between the two look-ups has left a journal: lock again, exclusively
-            if exclusive or not journal.paths(disk):
+            if exclusive or not journal.journal_paths(disk):
                 locks.push(attempt.pop_all())
                 return
 
 
 def _restore_leftovers(disk: Disk) -> None:
     """Restore the settings of a locked disk that interrupted runs left changed."""
-    for path in journal.paths(disk):
-        if journal.is_another_user_s(path):
+    for path in journal.journal_paths(disk):
+        if journal.is_reserved_for_root(path):
             raise DriveError(
                 f"{disk.node}: root has changed settings of this disk and not restored them: {path}."
                 " Restore them before you measure: sudo iopatterns restore"
             )
-        entry = journal.read(path)
-        if entry is not None and journal.disk_of(path, entry) == disk:
-            for line in journal.put_back(path, entry, disk):
+        entry = journal.read_journal(path)
+        if entry is not None and journal.find_disk(path, entry) == disk:
+            for line in journal.restore_entry(path, entry, disk):
                 messages.say(f"after an interrupted run for {messages.printable(entry.owner.drive)}: {line}")
 
 
-def restore_all() -> tuple[list[str], list[str]]:
+def restore_all_disks() -> tuple[list[str], list[str]]:
     """Restore all settings left changed on this host; return results and errors.
 
     The settings of a disk that is being measured are not touched: the measurement restores them.
@@ -129,7 +129,7 @@ def restore_all() -> tuple[list[str], list[str]]:
     """
     results: list[str] = []
     errors: list[str] = []
-    for path in journal.paths():
+    for path in journal.journal_paths():
         try:
             results += _restore_journal(path)
         except IoPatternsError as error:
@@ -141,26 +141,26 @@ def restore_all() -> tuple[list[str], list[str]]:
 
 def _restore_journal(path: Path) -> list[str]:
     """Restore the settings in one journal; return the lines that report it."""
-    if journal.is_another_user_s(path):
+    if journal.is_reserved_for_root(path):
         raise DriveError(f"{path}: only root can restore these settings: sudo iopatterns restore")
-    entry = journal.read(path)
+    entry = journal.read_journal(path)
     if entry is None:  # restored by another process since the folder was listed
         return []
     drive = messages.printable(entry.owner.drive)
-    if journal.needs_no_disk(entry):
-        return [f"{drive}: {line}" for line in journal.put_back(path, entry, entry.disk)]
-    disk = journal.disk_of(path, entry)
+    if journal.is_undone_by_reboot(entry):
+        return [f"{drive}: {line}" for line in journal.restore_entry(path, entry, entry.disk)]
+    disk = journal.find_disk(path, entry)
     try:
         with locked(disk.device_number, waiting=None):
-            if (locked_entry := journal.read(path)) is None:
+            if (locked_entry := journal.read_journal(path)) is None:
                 return []
-            return [f"{drive}: {line}" for line in journal.put_back(path, locked_entry, disk)]
+            return [f"{drive}: {line}" for line in journal.restore_entry(path, locked_entry, disk)]
     except DiskBusyError as busy:
         changed = ", ".join(entry.settings)
         return [f"{drive}: {disk.node} is being measured by {busy.owner}, which will restore {changed} at its end"]
 
 
-def changed_settings(device: str, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
+def settings_changed_since_tuning(device: str, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
     """Return a message for each setting that no longer has its value after tuning.
 
     Settings that the disk did not report after tuning are skipped.
@@ -174,10 +174,10 @@ def changed_settings(device: str, steps: Sequence[tuning_steps.StepRecord]) -> l
         setting, tuned = step["setting"], step["after"]
         if tuned is None:
             continue
-        if setting in queue_settings.SETTINGS:
-            current = queue_settings.present(queue_settings.file(device, setting))
+        if setting in queue_settings.QUEUE_SETTINGS:
+            current = queue_settings.attribute_value(queue_settings.attribute_path(device, setting))
         else:
-            current = disk_settings.present(Path("/dev") / device, setting)
+            current = disk_settings.current_value(Path("/dev") / device, setting)
         if current != tuned:
             changed.append(f"{setting} of {device} was {tuned} after tuning and is {current} now")
     return changed

@@ -17,7 +17,7 @@ from iopatterns.raw import cells, records, tuning_steps
 from iopatterns.raw.records import Settings, Specification
 from iopatterns.twin import models, running
 from iopatterns.twin.error import TwinError
-from iopatterns.twin.state import SETTINGS, find_model
+from iopatterns.twin.state import SETTINGS_FILE, model_file_path
 
 # Why a twin does not have a setting that is neither a bit of its mode page nor a parameter of its host's block layer
 _NOT_OF_THE_MODEL = {
@@ -39,7 +39,7 @@ class TwinDrive:
 
     def __init__(self, root: Path, specification: Specification) -> None:
         self._drive = cast(records.TwinSpecification, specification["drive"])
-        state = Path("data/raw/.twins") / cells.digest(specification)[:16]
+        state = Path("data/raw/.twins") / cells.specification_digest(specification)[:16]
         self._state = root / state
         self._totals = self._state.absolute() / "totals"
         # parameters that the drive's entry sets, and those that the cell's settings do
@@ -59,7 +59,7 @@ class TwinDrive:
         Others may measure other cells of the twin meanwhile. Two jobs have one cell where a cluster has lost sight of a
         host, whose job goes on, and has begun that job elsewhere.
         """
-        with lock.kept_file(self._state.with_suffix(".lock"), waiting=self._say_that_it_waits):
+        with lock.locked_file(self._state.with_suffix(".lock"), waiting=self._say_that_it_waits):
             try:
                 yield
             finally:
@@ -95,7 +95,7 @@ class TwinDrive:
         Its file is read only when it has changed: this is done before and after each execution.
         """
         try:
-            state = os.stat(find_model(self._drive["model"]))
+            state = os.stat(model_file_path(self._drive["model"]))
         except (OSError, TwinError) as error:
             raise DriveError(f"{self._name}: {error}") from None
         seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
@@ -111,10 +111,10 @@ class TwinDrive:
         """Set bits of the mode page through sdparm, and have fio run with the other settings that the model has."""
         steps = []
         for setting, wanted in settings.items():
-            if setting in mode_page.BITS:
-                access = mode_page.access([*self._command, "--"], self.target, setting)
+            if setting in mode_page.MODE_PAGE_BITS:
+                access = mode_page.sdparm_access([*self._command, "--"], self.target, setting)
                 steps.append(sg_commands.set_value(access, setting, int(wanted)))
-            elif (name := f"host.{setting}") in models.declared():
+            elif (name := f"host.{setting}") in models.declared_parameters():
                 before = self.model().values[name]
                 outcome = tuning_steps.ALREADY if str(wanted) == str(before) else tuning_steps.CHANGED
                 self._parameters.append(f"{name}={wanted}")
@@ -123,7 +123,7 @@ class TwinDrive:
                     tuning_steps.Step(setting, wanted, found, wanted, True, outcome, "a parameter of the model")
                 )
             else:
-                steps.append(tuning_steps.not_applicable(setting, wanted, _NOT_OF_THE_MODEL[setting]))
+                steps.append(tuning_steps.not_applicable_step(setting, wanted, _NOT_OF_THE_MODEL[setting]))
         self._settings = self._stored()
         return steps
 
@@ -132,10 +132,10 @@ class TwinDrive:
         try:
             if self._environment is None:
                 state = str(self._state)
-                self._environment = running.prepare(
+                self._environment = running.prepare_environment(
                     self._drive["model"], state, settings=[*self._own, *self._parameters]
                 )
-            words = running.on_drive(argv[len(self.prefix) :], self._environment)
+            words = running.command_on_drive(argv[len(self.prefix) :], self._environment)
         except TwinError as error:
             raise fio.FioError(f"{self._name}: {error}\n  Command: {' '.join(argv)}") from None
         if self._fio is None:
@@ -145,28 +145,30 @@ class TwinDrive:
         return dataclasses.replace(outcome, counters=_read_totals(self._totals))
 
     def replay(self, path: Path, asked: records.Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
-        """Replay a phase of a trace on a new drive of the model, see `replays.measure`; the command comes first."""
+        """Replay a phase of a trace on a new drive of the model, see `replays.replay_phase`; the command comes first."""
         from iopatterns.measuring import replays  # pandas with it
 
-        return ["twin", "replay", self._drive["model"], asked["trace"]], *replays.measure(self.model(), path, asked)
+        return ["twin", "replay", self._drive["model"], asked["trace"]], *replays.replay_phase(
+            self.model(), path, asked
+        )
 
     def changed_settings(self, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
         """Return the file of the twin's settings where it is not as `tune` left it."""
         if self._stored() == self._settings:
             return []
         names = ", ".join(f"{step['setting']} (set to {step['after']})" for step in steps)
-        return [f"{self._state / SETTINGS}, which holds {names or 'all settings'}, has changed"]
+        return [f"{self._state / SETTINGS_FILE}, which holds {names or 'all settings'}, has changed"]
 
     def _stored(self) -> bytes | None:
         try:
-            return (self._state / SETTINGS).read_bytes()
+            return (self._state / SETTINGS_FILE).read_bytes()
         except FileNotFoundError:
             return None
 
-    def identify(self) -> records.Identity:
+    def identify(self) -> records.DriveIdentity:
         """Return name, kind, model file, and what the drive says it is: model, serial, size_bytes, rotational."""
         model = self.model()
-        identity: records.Identity = {
+        identity: records.DriveIdentity = {
             "name": self._drive["name"],
             "kind": "twin",
             "twin": self._drive["model"],
@@ -187,7 +189,7 @@ class TwinDrive:
     def model(self) -> models.Model:
         """Return the drive's model, with what its entry sets. Raises DriveError."""
         try:
-            model = models.load(self._drive["model"])
+            model = models.load_model(self._drive["model"])
             return model.overridden(self._own) if self._own else model
         except TwinError as error:
             raise DriveError(str(error)) from None

@@ -17,7 +17,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 
 
 @dataclass(frozen=True)
-class Backing:
+class LoopBacking:
     """What lies behind a loop device: a file, by device and inode; ``number`` where it is a block device itself."""
 
     device: int
@@ -25,7 +25,7 @@ class Backing:
     number: int
 
 
-def of_file(device: int, inode: int, *, but_loop: str | None = None) -> str | None:
+def find_file_user(device: int, inode: int, *, but_loop: str | None = None) -> str | None:
     """Return in words what else uses the file of that device and inode, None where nothing does.
 
     The loop device ``but_loop`` does not count. A user other than root sees programs of their own alone.
@@ -33,7 +33,7 @@ def of_file(device: int, inode: int, *, but_loop: str | None = None) -> str | No
     for name, backing in _loops():
         if name != but_loop and (backing.device, backing.inode) == (device, inode):
             return f"it is behind the loop device /dev/{name} (losetup --detach /dev/{name} if that is not needed)"
-    for path in machine.swaps("file"):
+    for path in machine.active_swaps("file"):
         if _is(path, device, inode):
             return f"it is in use as swap (swapoff {path} if that is not needed)"
     for process, descriptor in _open_files():
@@ -50,7 +50,7 @@ def _is(path: Path | str, device: int, inode: int) -> bool:
     return (state.st_dev, state.st_ino) == (device, inode)
 
 
-def _loops() -> Iterator[tuple[str, Backing]]:
+def _loops() -> Iterator[tuple[str, LoopBacking]]:
     for entry in sorted(Path("/sys/block").glob("loop*/loop")):
         name = entry.parent.name
         with contextlib.suppress(OSError):
@@ -58,20 +58,20 @@ def _loops() -> Iterator[tuple[str, Backing]]:
                 descriptor = os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             except PermissionError:  # by the path of the file then, which may mean another one in a container
                 state = os.stat((entry / "backing_file").read_text().rstrip("\n"))
-                yield name, Backing(state.st_dev, state.st_ino, state.st_rdev)
+                yield name, LoopBacking(state.st_dev, state.st_ino, state.st_rdev)
                 continue
             try:
-                found = behind(descriptor)
+                found = loop_backing(descriptor)
             finally:
                 os.close(descriptor)
             yield name, found
 
 
-def behind(loop: int) -> Backing:
+def loop_backing(loop: int) -> LoopBacking:
     """Return what lies behind the loop device that a descriptor names. Raises OSError where nothing does."""
     answer = fcntl.ioctl(loop, _LOOP_GET_STATUS64, bytes(_STATUS_BYTES))
     device, inode, number = struct.unpack_from("<QQQ", answer)
-    return Backing(_decoded(device), inode, _decoded(number))
+    return LoopBacking(_decoded(device), inode, _decoded(number))
 
 
 def _decoded(number: int) -> int:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from iopatterns.configuration import factors
 from iopatterns.measuring.steadiness import ROUNDS
-from iopatterns.raw.records import Options, Specification
+from iopatterns.raw.records import FioOptions, Specification
 
 # The length of a round as a share of the runtime. The definition of steady state needs ROUNDS rounds. The last requests
 # of a round end late: 5 % of the runtime allow for that.
@@ -44,7 +44,7 @@ def command(
     options = specification["fio"]
     argv = ["fio", f"--name={options['rw']}", f"--filename={_escaped(target)}"]
     given = {"size": specification["drive"]["file_size_bytes"], **options}
-    for name in factors.names(factors.Role.OURS):
+    for name in factors.factor_names(factors.FactorRole.OURS):
         given.pop(name, None)
     if options.get("skip"):
         given["rw"] = f"{options['rw']}:{options['skip']}"
@@ -81,7 +81,7 @@ def _escaped(path: str) -> str:
     return path.replace(":", "\\:")
 
 
-def only_reads(options: Options) -> bool:
+def only_reads(options: FioOptions) -> bool:
     """Return whether a workload writes nothing.
 
     For a replayed log of the user, ``rw`` says what the log does. The log is checked against ``rw`` when it is read.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from iopatterns.base import children
+from iopatterns.base import subprocess_env
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.signals import STOPPING
+from iopatterns.base.signals import STOP_SIGNALS
 
 _MIN_SUSPENDED_S = 0.001  # the two clocks of `_suspended_s` are not read at the same moment
 # fio that has not ended this long after its expected end hangs (dead disk, stuck kernel)
@@ -67,7 +67,7 @@ def _version(path: str, *_state: int) -> str:
     """Return the version of the fio at `path`; `_state` identifies the file in the cache."""
     try:
         result = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, check=True, env=children.environment()
+            [path, "--version"], capture_output=True, text=True, check=True, env=subprocess_env.child_environment()
         )
         return result.stdout.strip()
     except OSError as error:
@@ -114,14 +114,14 @@ def spawned(
         argv: The command line.
         output: The file that receives stdout and stderr.
         mask: The signals that the program has blocked, from `child_signals_blocked`.
-        environment: The environment, which is made uniform (`children.environment`).
+        environment: The environment, which is made uniform (`subprocess_env.child_environment`).
         descriptors: The file descriptors that the program inherits.
 
     Raises:
         FioError: There is no such program.
     """
     # a stop signal that arrives meanwhile stays pending until fio can be killed
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         process = subprocess.Popen(
             argv,
@@ -129,7 +129,7 @@ def spawned(
             stdout=output,
             stderr=subprocess.STDOUT,
             process_group=0,
-            env=children.environment(environment),
+            env=subprocess_env.child_environment(environment),
             pass_fds=tuple(descriptors),
             preexec_fn=functools.partial(_preexec, os.getpid(), mask),  # noqa: PLW1509 - no threads here
         )

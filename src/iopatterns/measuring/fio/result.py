@@ -9,7 +9,7 @@ from fio_parser_json.documents import FioParseError, read_documents
 
 from iopatterns.base import engines
 from iopatterns.measuring.fio.process import DisturbedError, FioError, Outcome, indented
-from iopatterns.raw.records import Options, Specification
+from iopatterns.raw.records import FioOptions, Specification
 
 # A direction of a mixed workload may have had no request if this is at least as likely by chance
 _MIN_LIKELIHOOD = 1e-6
@@ -114,14 +114,14 @@ def _max_runtime_ms(specification: Specification, total_ios: int, runtime_ms: in
     requests take on this drive: at depth 1024 a hard disk of 100 IOPS ends ten seconds late.
     """
     options = specification["fio"]
-    depth = options.get("iodepth", 1) if options.get("ioengine") in engines.ASYNCHRONOUS else 1
+    depth = options.get("iodepth", 1) if options.get("ioengine") in engines.ASYNCHRONOUS_ENGINES else 1
     outstanding = depth * (options.get("numjobs", 1) if options.get("group_reporting") else 1)
     drain_ms = runtime_ms * min(1.0, outstanding / max(1, total_ios))
     pause_ms = options.get("thinktime", 0) / 1000
     return float(_MAX_RUNTIME_SHARE * specification["runtime_ms"] + _MAX_LATE_END_MS + pause_ms + drain_ms)
 
 
-def _shares(options: Options) -> dict[str, float]:
+def _shares(options: FioOptions) -> dict[str, float]:
     """Return the directions of a workload, each with its expected share of the requests."""
     rw = options["rw"]
     if rw in {"readwrite", "randrw"}:

@@ -20,7 +20,7 @@ _SYS_BLOCK = Path("/sys/block")
 _FILE_NAME = re.compile(r"[A-Za-z0-9-]*-[0-9a-f]{12}\.[A-Za-z0-9!_-]+\.json")
 _BY_HAND = "Look at what it says, put that back by hand, then delete it."
 
-Value = int | str
+SettingValue = int | str
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -73,12 +73,12 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"*-{self._digest}.*.json"
 
 
-def present_disk(device: str) -> Disk | None:
+def connected_disk(device: str) -> Disk | None:
     """Return the disk that has a name of the kernel's at present, None where there is none."""
-    number = machine.read(_SYS_BLOCK / device / "dev")
-    sequence = machine.read(_SYS_BLOCK / device / "diskseq")  # Linux has it since 5.15
+    number = machine.read_kernel_file(_SYS_BLOCK / device / "dev")
+    sequence = machine.read_kernel_file(_SYS_BLOCK / device / "diskseq")  # Linux has it since 5.15
     try:
-        facts = machine.disk(Path("/dev") / device.replace("!", "/"))
+        facts = machine.disk_facts(Path("/dev") / device.replace("!", "/"))
     except OSError:
         return None
     if number is None or facts["device"] != device:
@@ -99,7 +99,7 @@ class ChangedSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A setting and its original value."""
 
     setting: str
-    value: Value
+    value: SettingValue
 
 
 class JournalEntry(
@@ -117,7 +117,7 @@ class JournalEntry(
     changed: tuple[ChangedSetting, ...]
 
     @property
-    def settings(self) -> dict[str, Value]:
+    def settings(self) -> dict[str, SettingValue]:
         """The original values by setting."""
         return {each.setting: each.value for each in self.changed}
 
@@ -126,10 +126,10 @@ class Journal:
     """The settings of one disk as they were, for whoever holds the disk's lock; a file only while some are changed."""
 
     def __init__(self, disk: Disk, owner: Owner) -> None:
-        self.path = host_state.folder(_FOLDER) / disk.file_name()
+        self.path = host_state.own_state_folder(_FOLDER) / disk.file_name()
         self._entry = JournalEntry(disk, _boot(), owner, os.getpid(), ())
 
-    def record(self, setting: str, value: Value) -> None:
+    def record(self, setting: str, value: SettingValue) -> None:
         """Note a setting before it is changed; the note is on the disk when this returns.
 
         The first value counts: what the user had set. Raises RestoreError for one that could not be put back.
@@ -139,25 +139,25 @@ class Journal:
         if problem := _fault(setting, value):
             raise RestoreError(f"{self._entry.disk.node}: {setting} is left as it is, for {problem}: it is {value!r}.")
         entry = msgspec.structs.replace(self._entry, changed=(*self._entry.changed, ChangedSetting(setting, value)))
-        host_state.write_json(self.path, msgspec.to_builtins(entry))
+        host_state.write_state(self.path, msgspec.to_builtins(entry))
         self._entry = entry
 
     def restore(self) -> list[str]:
-        """Put back what this journal has noted; see `put_back`."""
+        """Put back what this journal has noted; see `restore_entry`."""
         if not self._entry.changed:
             return []
-        told = put_back(self.path, self._entry, disk_of(self.path, self._entry))
+        told = restore_entry(self.path, self._entry, find_disk(self.path, self._entry))
         self._entry = msgspec.structs.replace(self._entry, changed=())
         return told
 
 
-def paths(of: Disk | None = None) -> list[Path]:
+def journal_paths(of: Disk | None = None) -> list[Path]:
     """Return the journals that are there, of all disks or of one: this user's, and root's, which he may not read.
 
     Raises RestoreError where a folder of them cannot be listed.
     """
     found: list[Path] = []
-    for folder in host_state.folders(_FOLDER):
+    for folder in host_state.all_state_folders(_FOLDER):
         try:
             there = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
         except FileNotFoundError:
@@ -168,18 +168,18 @@ def paths(of: Disk | None = None) -> list[Path]:
     return found
 
 
-def is_noted(drive: str, checkout: Path) -> bool:
+def has_unrestored_settings(drive: str, checkout: Path) -> bool:
     """Return whether a run for a drive's entry in a checkout has left settings changed."""
     owner = Owner(drive, str(checkout.resolve()))
-    for path in paths():
+    for path in journal_paths():
         with contextlib.suppress(RestoreError):  # what cannot be read is told where that disk is used
-            entry = read(path)
+            entry = read_journal(path)
             if entry is not None and entry.owner == owner:
                 return True
     return False
 
 
-def is_another_user_s(path: Path) -> bool:
+def is_reserved_for_root(path: Path) -> bool:
     """Return whether a journal is root's, and this user is not: it is none of his to read or to carry out."""
     with contextlib.suppress(OSError):
         return os.geteuid() != 0 and path.stat(follow_symlinks=False).st_uid == 0
@@ -189,7 +189,7 @@ def is_another_user_s(path: Path) -> bool:
 # ---- What a journal may say
 
 
-def read(path: Path) -> JournalEntry | None:
+def read_journal(path: Path) -> JournalEntry | None:
     """Return the content of a journal, None if there is none.
 
     A journal names settings and a disk, never a path: the paths that are written follow from the disk that is found.
@@ -200,7 +200,7 @@ def read(path: Path) -> JournalEntry | None:
     if _FILE_NAME.fullmatch(path.name) is None:
         raise _malformed(path, "its name is not that of a journal")
     try:
-        content = host_state.read_json(path)
+        content = host_state.read_state(path)
     except host_state.StateError as error:
         raise RestoreError(str(error)) from None
     if content is None and not path.exists():  # else it says null
@@ -221,12 +221,12 @@ def read(path: Path) -> JournalEntry | None:
 
 def _fault(setting: str, value: Any) -> str:
     """Return what is wrong with a setting or its value, nothing where it is one that can be put back."""
-    if setting in disk.SETTINGS:
+    if setting in disk.DISK_SETTINGS:
         good = type(value) is int and value in {0, 1}
         form = "0 or 1"
-    elif setting in queue.SETTINGS:
-        good = queue.is_of_the_form(setting, value)
-        form = queue.form(setting)
+    elif setting in queue.QUEUE_SETTINGS:
+        good = queue.is_valid_value(setting, value)
+        form = queue.attribute_values_text(setting)
     else:
         return f"there is no setting {setting!r}"
     return "" if good else f"the value of {setting} is not {form}"
@@ -239,18 +239,18 @@ def _malformed(path: Path, reason: str) -> RestoreError:
 # ---- Putting back
 
 
-def disk_of(path: Path, entry: JournalEntry) -> Disk:
+def find_disk(path: Path, entry: JournalEntry) -> Disk:
     """Return the disk that a journal is about, under the name that the kernel has for it now. Raises RestoreError.
 
     Without a serial number it is known for as long as the machine runs, by all that the kernel says of it.
     """
-    same_name = present_disk(entry.disk.device)
+    same_name = connected_disk(entry.disk.device)
     if same_name == entry.disk and entry.boot == _boot():
         return same_name
     alike: list[Disk] = []
     if entry.disk.serial is not None:
         names = sorted(entry.name for entry in _SYS_BLOCK.iterdir())
-        alike = [found for name in names if (found := present_disk(name)) is not None and _is(found, entry.disk)]
+        alike = [found for name in names if (found := connected_disk(name)) is not None and _is(found, entry.disk)]
     if same_name in alike:
         alike = [same_name]
     if len(alike) == 1:
@@ -271,12 +271,12 @@ def _is(found: Disk, noted: Disk) -> bool:
     return (found.serial, found.model, found.size_bytes) == (noted.serial, noted.model, noted.size_bytes)
 
 
-def needs_no_disk(entry: JournalEntry) -> bool:
+def is_undone_by_reboot(entry: JournalEntry) -> bool:
     """Return whether a restart of the machine has undone all that is noted: the kernel's settings begin anew then."""
-    return entry.boot != _boot() and not set(entry.settings) & set(disk.SETTINGS)
+    return entry.boot != _boot() and not set(entry.settings) & set(disk.DISK_SETTINGS)
 
 
-def put_back(path: Path, entry: JournalEntry, on: Disk) -> list[str]:
+def restore_entry(path: Path, entry: JournalEntry, on: Disk) -> list[str]:
     """Set on a disk, whose lock is held, what is noted, in the order in which it was changed; return what was done.
 
     In that order since a scheduler brings values of its own, and WCE the kernel's view, which are put right after
@@ -290,7 +290,7 @@ def put_back(path: Path, entry: JournalEntry, on: Disk) -> list[str]:
     with signals.stop_signals_blocked():
         for setting, value in entry.settings.items():
             what = f"{setting} of {on.node}"
-            if anew and setting in queue.SETTINGS:
+            if anew and setting in queue.QUEUE_SETTINGS:
                 told.append(f"the kernel has set {what} up anew since it was changed; left as it is")
             elif problem := _set(on, setting, value):
                 problems.append(
@@ -305,25 +305,25 @@ def put_back(path: Path, entry: JournalEntry, on: Disk) -> list[str]:
     return told
 
 
-def _set(on: Disk, setting: str, value: Value) -> str:
+def _set(on: Disk, setting: str, value: SettingValue) -> str:
     """Set what is noted, unless it is so: a disk that refused a value refuses to have it put back too.
 
     Returns what is in the way, nothing where it is so.
     """
-    if setting in queue.SETTINGS:
-        return queue.put_back(on.device, setting, value)
+    if setting in queue.QUEUE_SETTINGS:
+        return queue.restore_attribute(on.device, setting, value)
     step = disk.set_on_disk(on.node, setting, int(value))
     if setting == "WCE" and step.taken:
-        disk.make_kernel_agree(on.node)  # something else may have set it back, of which the kernel knows nothing
+        disk.align_kernel_write_cache(on.node)  # something else may have set it back, of which the kernel knows nothing
     return "" if step.taken else step.reason
 
 
-def _by_hand(on: Disk, setting: str, value: Value) -> str:
-    if setting in queue.SETTINGS:
-        return f"echo {value} > {queue.file(on.device, setting)}"
-    return disk.by_hand(on.node, setting, int(value))
+def _by_hand(on: Disk, setting: str, value: SettingValue) -> str:
+    if setting in queue.QUEUE_SETTINGS:
+        return f"echo {value} > {queue.attribute_path(on.device, setting)}"
+    return disk.manual_command(on.node, setting, int(value))
 
 
 def _boot() -> str:
     """Return the kernel's name for the time since the machine started."""
-    return machine.read("/proc/sys/kernel/random/boot_id") or ""
+    return machine.read_kernel_file("/proc/sys/kernel/random/boot_id") or ""

@@ -8,17 +8,17 @@ from iopatterns.measuring.tuning import sg_commands
 from iopatterns.raw.tuning_steps import CommandResult
 
 # SBC-4, 6.5.6, by the names that sdparm gives them
-BITS = factors.names(factors.Role.MODE_PAGE)
+MODE_PAGE_BITS = factors.factor_names(factors.FactorRole.MODE_PAGE)
 
 _UNIT_ATTENTION = 6  # sdparm's exit status; a drive reports it once after a change, and answers when asked again
 
 
-def access(prefix: Sequence[str], target: str, setting: str) -> sg_commands.Access:
+def sdparm_access(prefix: Sequence[str], target: str, setting: str) -> sg_commands.SettingAccess:
     """Return how sdparm reads and sets a bit until the drive's next power cycle.
 
     ``prefix`` stands before sdparm on the command line, ``target`` is the drive's path.
     """
-    return sg_commands.Access(
+    return sg_commands.SettingAccess(
         program="sdparm",
         find=lambda ask: _bit(ask([*prefix, "sdparm", f"--get={setting}", target]), setting),
         order=lambda value: [*prefix, "sdparm", f"--set={setting}={value}", target],

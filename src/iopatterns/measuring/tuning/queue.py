@@ -9,24 +9,24 @@ from iopatterns.configuration import factors
 from iopatterns.measuring import machine
 from iopatterns.raw.tuning_steps import ALREADY, CHANGED, IGNORED, NOT_APPLICABLE, REFUSED, Step
 
-SETTINGS = factors.names(factors.Role.QUEUE)
+QUEUE_SETTINGS = factors.factor_names(factors.FactorRole.QUEUE)
 # A disk may have been found with another scheduler than those that a study may ask for
 _SCHEDULER = "scheduler"
 
 
-def file(disk: str, setting: str) -> Path:
+def attribute_path(disk: str, setting: str) -> Path:
     """Return the kernel's file of a setting; ``disk`` is the kernel's name of a disk."""
     return Path("/sys/block") / disk / "queue" / setting
 
 
-def form(setting: str) -> str:
+def attribute_values_text(setting: str) -> str:
     """Return of what form a setting's values are, for messages."""
     if setting == _SCHEDULER:
         return "a scheduler's name, one word"
     return " or ".join(map(str, factors.FACTORS[setting].choices)) or "a number of at most 9 digits"
 
 
-def is_of_the_form(setting: str, value: object) -> bool:
+def is_valid_value(setting: str, value: object) -> bool:
     """Return whether a value is of the form that a setting's values have."""
     if setting == _SCHEDULER:
         return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,32}", value) is not None
@@ -41,19 +41,19 @@ def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[st
     ``note`` gets the name of each setting that will change, and its value before. A scheduler of old is taken to be its
     successor in today's kernels.
     """
-    attribute = file(disk, setting)
-    before = present(attribute)
+    attribute = attribute_path(disk, setting)
+    before = attribute_value(attribute)
     if before is None:
         return Step(setting, wanted, None, None, None, NOT_APPLICABLE, f"{disk} has no {setting}")
     text, stands_for, offered = str(wanted), "", list[str]()
     if setting == _SCHEDULER:
         offered = _offered(attribute)
-        text = text if text in offered else schedulers.of_today(text)
+        text = text if text in offered else schedulers.modern_equivalent(text)
         stands_for = "" if text == wanted else f" in place of {wanted}"
     if text == str(before):
         return Step(setting, wanted, before, before, True, ALREADY, f"{text}{stands_for} as the disk was found")
     note(setting, before)
-    requests = present(file(disk, "nr_requests"))
+    requests = attribute_value(attribute_path(disk, "nr_requests"))
     if setting == _SCHEDULER and requests is not None:
         note("nr_requests", requests)  # another scheduler brings its own
     try:
@@ -67,18 +67,18 @@ def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[st
             return Step(setting, wanted, before, before, True, NOT_APPLICABLE, reason)
         reason = f"the kernel does not take {text} for {setting} of this disk: {error.strerror}"
         return Step(setting, wanted, before, before, True, REFUSED, reason)
-    after = present(attribute)
+    after = attribute_value(attribute)
     taken = str(after) == text
     return Step(setting, wanted, before, after, True, CHANGED if taken else IGNORED, f"{after}{stands_for} reads back")
 
 
-def put_back(disk: str, setting: str, value: int | str) -> str:
+def restore_attribute(disk: str, setting: str, value: int | str) -> str:
     """Set an attribute to a value that it had, unless it is so; return what is in the way, nothing where there is none.
 
     A scheduler must be one that the kernel offers for this disk.
     """
-    attribute = file(disk, setting)
-    if present(attribute) == value:
+    attribute = attribute_path(disk, setting)
+    if attribute_value(attribute) == value:
         return ""
     if setting == _SCHEDULER and value not in _offered(attribute):
         return f"the kernel offers {', '.join(_offered(attribute)) or 'none'} for this disk"
@@ -86,17 +86,17 @@ def put_back(disk: str, setting: str, value: int | str) -> str:
         attribute.write_text(str(value), encoding="ascii")
     except OSError as error:
         return error.strerror or str(error)
-    found = present(attribute)
+    found = attribute_value(attribute)
     return "" if found == value else f"it reads back as {found}"
 
 
 def _offered(scheduler: Path) -> list[str]:
-    return [word.strip("[]") for word in (machine.read(scheduler) or "").split()]
+    return [word.strip("[]") for word in (machine.read_kernel_file(scheduler) or "").split()]
 
 
-def present(path: Path) -> int | str | None:
+def attribute_value(path: Path) -> int | str | None:
     """Return a file's number, of several words the one in brackets (``none [mq-deadline] kyber``), or else its text."""
-    text = machine.read(path) or ""
+    text = machine.read_kernel_file(path) or ""
     if text.isdecimal():
         return int(text)
     return next((word[1:-1] for word in text.split() if word.startswith("[")), text or None)

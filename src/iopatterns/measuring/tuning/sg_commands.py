@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from iopatterns.base import children
+from iopatterns.base import subprocess_env
 from iopatterns.raw.tuning_steps import (
     ALREADY,
     CHANGED,
@@ -16,7 +16,7 @@ from iopatterns.raw.tuning_steps import (
     Step,
 )
 
-Ask = Callable[[Sequence[str]], CommandResult]
+CommandRunner = Callable[[Sequence[str]], CommandResult]
 
 _TIMEOUT_S = 60.0
 _NOT_FOUND = 127  # as a shell says it
@@ -24,7 +24,7 @@ _PACKAGES = {"nvme": "nvme-cli", "smartctl": "smartmontools"}  # those that do n
 
 
 @dataclass(frozen=True)
-class Access:
+class SettingAccess:
     """The commands by which a program reads and sets one setting of one drive.
 
     Attributes:
@@ -36,13 +36,15 @@ class Access:
     """
 
     program: str
-    find: Callable[[Ask], tuple[int, bool | None] | None]
+    find: Callable[[CommandRunner], tuple[int, bool | None] | None]
     order: Callable[[int], Sequence[str]]
     rejected: Callable[[CommandResult], bool] = lambda result: bool(result["exit_status"])
     again_after: frozenset[int] = frozenset()
 
 
-def set_value(access: Access, setting: str, wanted: int, note: Callable[[str, int], object] | None = None) -> Step:
+def set_value(
+    access: SettingAccess, setting: str, wanted: int, note: Callable[[str, int], object] | None = None
+) -> Step:
     """Set a value if it differs and is changeable, and read it back; call ``note`` with name and old value before."""
     exchange: list[CommandResult] = []
 
@@ -54,9 +56,9 @@ def set_value(access: Access, setting: str, wanted: int, note: Callable[[str, in
     found = access.find(ask)
     if found is None:
         last = exchange[-1]
-        reason = f"the drive reports no {setting}: {words(last)}"
+        reason = f"the drive reports no {setting}: {last_output_line(last)}"
         if last["exit_status"] == _NOT_FOUND and last["command"][0] == access.program:
-            reason = f"{words(last)}; once it is, delete the folder of this cell to have it measured"
+            reason = f"{last_output_line(last)}; once it is, delete the folder of this cell to have it measured"
         return step(None, None, None, NOT_APPLICABLE, reason)
     before, changeable = found
     if before == wanted:
@@ -72,22 +74,22 @@ def set_value(access: Access, setting: str, wanted: int, note: Callable[[str, in
         return step(before, after, changeable, CHANGED, f"{setting} reads back as {wanted}")
     if not access.rejected(result):
         return step(before, after, changeable, IGNORED, f"accepted, but {setting} still reads back as {after}")
-    reason = f"{access.program} exits with {result['exit_status']}: {words(result)}"
+    reason = f"{access.program} exits with {result['exit_status']}: {last_output_line(result)}"
     return step(before, after, changeable, REFUSED, reason)
 
 
-def value(access: Access) -> int | None:
+def read_value(access: SettingAccess) -> int | None:
     """Return the current value, None if the drive reports no such setting."""
     found = access.find(_asking(access, []))
     return None if found is None else found[0]
 
 
-def _asking(access: Access, exchange: list[CommandResult]) -> Ask:
+def _asking(access: SettingAccess, exchange: list[CommandResult]) -> CommandRunner:
     """Return a function that runs a command, repeats it if required, and appends each result to ``exchange``."""
 
     def ask(command: Sequence[str]) -> CommandResult:
         for _ in range(2):
-            exchange.append(run(command))
+            exchange.append(run_command(command))
             if exchange[-1]["exit_status"] not in access.again_after:
                 break
         return exchange[-1]
@@ -95,7 +97,7 @@ def _asking(access: Access, exchange: list[CommandResult]) -> Ask:
     return ask
 
 
-def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> CommandResult:
+def run_command(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> CommandResult:
     """Run a command; return it with its exit status (127 if it is not installed) and its output."""
     try:
         done = subprocess.run(
@@ -105,7 +107,7 @@ def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> CommandResult:
             encoding="utf-8",
             errors="replace",  # what a drive says of itself may be anything
             timeout=timeout_s,
-            env=children.environment(),
+            env=subprocess_env.child_environment(),
             check=False,
         )
         status, stdout, stderr = done.returncode, done.stdout, done.stderr
@@ -117,7 +119,7 @@ def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> CommandResult:
     return {"command": list(command), "exit_status": status, "stdout": stdout.strip(), "stderr": stderr.strip()}
 
 
-def words(result: CommandResult) -> str:
+def last_output_line(result: CommandResult) -> str:
     """Return the last line of a command's output: its error, if there is one."""
     lines = (result["stderr"] or result["stdout"]).splitlines()
     return lines[-1].strip() if lines else f"exit status {result['exit_status']}"

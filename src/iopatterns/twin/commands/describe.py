@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iopatterns.twin.commands.arguments import MODEL
+from iopatterns.twin.commands.arguments import MODEL_ARGUMENT
 
 if TYPE_CHECKING:
     from iopatterns.twin.models import Model
 
 
 @click.command()
-@MODEL
+@MODEL_ARGUMENT
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(model: str, as_json: bool) -> None:
     """Print the parameters of MODEL with their provenance."""
     from iopatterns.twin import models
 
-    loaded = models.load(model)
+    loaded = models.load_model(model)
     if as_json:
         click.echo(json.dumps(_as_json(loaded), indent=2, ensure_ascii=False))
     else:
@@ -35,7 +35,7 @@ def _as_json(model: "Model") -> dict[str, Any]:
         "kind": model.kind,
         "identity": dict(model.identity),
         "digest": model.digest,
-        "parameters": {row[0]: dict(zip(names, row[1:], strict=True)) for row in models.describe(model)},
+        "parameters": {row[0]: dict(zip(names, row[1:], strict=True)) for row in models.parameter_rows(model)},
         "fit": dict(model.fit),
     }
 
@@ -46,7 +46,7 @@ def _print_text(model: "Model") -> None:
     click.echo(f"{model.name}: {model.description}")
     click.echo("  " + ", ".join(f"{key} {value}" for key, value in model.identity.items()))
     group = ""
-    for name, value, provenance, source, meaning in models.describe(model):
+    for name, value, provenance, source, meaning in models.parameter_rows(model):
         its_group, short_name = name.split(".")
         if its_group != group:
             group = its_group

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-from iopatterns.twin.commands.arguments import FILE, MODEL, SET
+from iopatterns.twin.commands.arguments import FILE_TYPE, MODEL_ARGUMENT, SET_OPTION
 
 
 @click.command()
-@MODEL
-@click.option("--points", type=FILE, multiple=True, help="Measured points: a CSV file or JSON of fio.")
+@MODEL_ARGUMENT
+@click.option("--points", type=FILE_TYPE, multiple=True, help="Measured points: a CSV file or JSON of fio.")
 @click.option("--move", multiple=True, metavar="GROUP.NAME", help="Parameter to fit; may be given several times.")
-@click.option("--output", type=FILE, help="File for the fitted model.")
+@click.option("--output", type=FILE_TYPE, help="File for the fitted model.")
 @click.option(
     "--most-error",
     type=click.FloatRange(0, min_open=True),
@@ -24,7 +24,7 @@ from iopatterns.twin.commands.arguments import FILE, MODEL, SET
 @click.option(
     "--runtime", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Measured time.  [default: 2]"
 )
-@SET
+@SET_OPTION
 def command(  # noqa: PLR0917 - click passes arguments by name
     model: str,
     points: tuple[Path, ...],
@@ -42,14 +42,14 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     command writes no file and the exit status is 1. The values of --set apply during the fit only.
     """
     from iopatterns.twin import models
-    from iopatterns.twin.fitting import MOST_ERROR, NoFitError, fit_files
+    from iopatterns.twin.fitting import MAX_MEAN_ERROR, NoFitError, fit_from_files
 
-    loaded = models.load(model)
-    limit = MOST_ERROR if most_error is None else most_error / 100
-    run = {"ramp_time_s": ramp_time, "runtime_s": runtime, "set": models.settings_of(settings) or None}
+    loaded = models.load_model(model)
+    limit = MAX_MEAN_ERROR if most_error is None else most_error / 100
+    run = {"ramp_time_s": ramp_time, "runtime_s": runtime, "set": models.parse_settings(settings) or None}
     given = {name: value for name, value in run.items() if value is not None}
     try:
-        click.echo(fit_files(loaded, list(points), list(move), output, Path.cwd(), most_error=limit, given=given))
+        click.echo(fit_from_files(loaded, list(points), list(move), output, Path.cwd(), most_error=limit, given=given))
     except NoFitError as error:
         click.echo(error.report)
         raise

@@ -6,7 +6,15 @@ from typing import Any
 import click
 
 from iopatterns.base import schedulers
-from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, MODEL, SET, Duration, Size
+from iopatterns.twin.commands.arguments import (
+    FILE_TYPE,
+    INTERVAL_BYTES_OPTION,
+    INTERVAL_OPTION,
+    MODEL_ARGUMENT,
+    SET_OPTION,
+    DurationType,
+    SizeType,
+)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -19,13 +27,13 @@ from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, M
     help="File system on the drive, or none for the bare drive.",
 )
 @click.option(
-    "--fs-size", "file_system_bytes", type=Size(), help="Size of the file system.  [default: that of the drive]"
+    "--fs-size", "file_system_bytes", type=SizeType(), help="Size of the file system.  [default: that of the drive]"
 )
 @click.option("--mkfs-options", default="", help="Options for mkfs, as one word.")
 @click.option("--mount-options", default="", help="Options for mount, such as discard,noatime.")
 @click.option(
     "--scheduler",
-    type=click.Choice(schedulers.TODAY),
+    type=click.Choice(schedulers.MODERN_SCHEDULERS),
     help="I/O scheduler of the block layer.  [default: that of the model]",
 )
 @click.option(
@@ -35,18 +43,20 @@ from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, M
     help="Setting in /sys/block/vda/queue, such as wbt_lat_usec=0; may be given several times.",
 )
 @click.option(
-    "--memory", "memory_bytes", type=Size(), default="512 MiB", show_default=True, help="Memory of the guest."
+    "--memory", "memory_bytes", type=SizeType(), default="512 MiB", show_default=True, help="Memory of the guest."
 )
 @click.option("--queue-depth", type=int, default=32, show_default=True, help="Queue depth of the drive.")
-@click.option("--trace", type=FILE, help="File for a trace of the requests of the command (.parquet, .csv).")
+@click.option("--trace", type=FILE_TYPE, help="File for a trace of the requests of the command (.parquet, .csv).")
 @click.option("--trace-all", is_flag=True, help="Include the requests of mkfs and mount in the trace.")
-@click.option("--counters", type=FILE, help="File for counters of the drive over time (.parquet, .csv).")
-@INTERVAL
-@INTERVAL_BYTES
+@click.option("--counters", type=FILE_TYPE, help="File for counters of the drive over time (.parquet, .csv).")
+@INTERVAL_OPTION
+@INTERVAL_BYTES_OPTION
 @click.option("--state", type=click.Path(path_type=Path), help="Folder for the settings of the drive.")
-@SET
+@SET_OPTION
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers.")
-@click.option("--keep", type=FILE, metavar="IMAGE", help="Sparse file for the content of the drive after the command.")
+@click.option(
+    "--keep", type=FILE_TYPE, metavar="IMAGE", help="Sparse file for the content of the drive after the command."
+)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -55,7 +65,7 @@ from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, M
 @click.option(
     "--wall-limit",
     "wall_limit_s",
-    type=Duration(),
+    type=DurationType(),
     default="10 min",
     show_default=True,
     help="Limit of the wall-clock time.",
@@ -70,8 +80,8 @@ from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, M
     is_flag=True,
     help="Provide /mnt/drop-caches: a read of this file empties the page cache. Shifts all times by about 1 us.",
 )
-@click.option("--kernel", type=FILE, help="Kernel image.  [default: that of `./reproduce.sh linux`]")
-@MODEL
+@click.option("--kernel", type=FILE_TYPE, help="Kernel image.  [default: that of `./reproduce.sh linux`]")
+@MODEL_ARGUMENT
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     """Run COMMAND in a Linux guest with a simulated drive.
@@ -91,4 +101,4 @@ def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     if not words:
         raise click.UsageError("needs a command after --")
     given = {name: value for name, value in options.items() if value is not None}
-    linux.main(model, words, linux.Options(**given))
+    linux.run_and_exit(model, words, linux.LinuxOptions(**given))

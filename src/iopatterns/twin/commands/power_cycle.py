@@ -5,15 +5,15 @@ from pathlib import Path
 
 import click
 
-from iopatterns.twin.commands.arguments import MODEL, STATE, state_folder
+from iopatterns.twin.commands.arguments import MODEL_ARGUMENT, STATE_OPTION, state_folder_of
 
 
 @click.command()
-@MODEL
-@STATE
+@MODEL_ARGUMENT
+@STATE_OPTION
 def command(model: str, folder: Path | None) -> None:
     """Power-cycle a simulated drive: unsaved settings are lost."""
-    folder = state_folder(model, folder)
+    folder = state_folder_of(model, folder)
     settings = folder / "mode-pages"
     if settings.exists():
         _load_saved_settings(settings)

@@ -5,22 +5,29 @@ from pathlib import Path
 
 import click
 
-from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, MODEL, SET, SKIP_BAD
+from iopatterns.twin.commands.arguments import (
+    FILE_TYPE,
+    INTERVAL_BYTES_OPTION,
+    INTERVAL_OPTION,
+    MODEL_ARGUMENT,
+    SET_OPTION,
+    SKIP_BAD_OPTION,
+)
 
 
 @click.command()
-@MODEL
-@click.argument("trace", type=FILE)
+@MODEL_ARGUMENT
+@click.argument("trace", type=FILE_TYPE)
 @click.option(
     "--depth", type=click.IntRange(1), help="Outstanding requests of each thread; the times of the trace are ignored."
 )
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that submit requests.")
-@click.option("--output", type=FILE, help="File for the latencies of all requests (.parquet, .csv).")
-@click.option("--counters", "counters_file", type=FILE, help="File for counters of the drive over time.")
-@INTERVAL
-@INTERVAL_BYTES
-@SET
-@SKIP_BAD
+@click.option("--output", type=FILE_TYPE, help="File for the latencies of all requests (.parquet, .csv).")
+@click.option("--counters", "counters_file", type=FILE_TYPE, help="File for counters of the drive over time.")
+@INTERVAL_OPTION
+@INTERVAL_BYTES_OPTION
+@SET_OPTION
+@SKIP_BAD_OPTION
 def command(  # noqa: PLR0917 - click passes arguments by name
     model: str,
     trace: Path,
@@ -40,10 +47,10 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     the counters of the drive as JSON.
     """
     from iopatterns.twin import counters, models, traces
-    from iopatterns.twin.replaying import replay_to_files
+    from iopatterns.twin.trace_replay import replay_to_files
 
-    loaded = models.load(model).overridden(settings) if settings else models.load(model)
-    skipped = traces.Skipped() if skip_bad else None
+    loaded = models.load_model(model).overridden(settings) if settings else models.load_model(model)
+    skipped = traces.SkippedLines() if skip_bad else None
     summary, totals = replay_to_files(
         loaded,
         trace,
@@ -51,8 +58,8 @@ def command(  # noqa: PLR0917 - click passes arguments by name
         threads=threads,
         output=output,
         counters_file=counters_file,
-        interval_ns=counters.interval_ns(interval),
-        interval_bytes=counters.interval_bytes(interval_bytes),
+        interval_ns=counters.parse_interval_ns(interval),
+        interval_bytes=counters.parse_interval_bytes(interval_bytes),
         skipped=skipped,
     )
     left_out = {} if skipped is None else {"skipped": skipped.report()}

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import click
 
-from iopatterns.twin.commands.arguments import FILE, SKIP_BAD
+from iopatterns.twin.commands.arguments import FILE_TYPE, SKIP_BAD_OPTION
 
 
 @click.command()
-@click.argument("trace", metavar="IN", type=FILE)
-@click.argument("output", metavar="OUT", type=FILE)
+@click.argument("trace", metavar="IN", type=FILE_TYPE)
+@click.argument("output", metavar="OUT", type=FILE_TYPE)
 @click.option(
     "--issued", is_flag=True, help="Requests that blktrace recorded at the drive, not those that were queued."
 )
-@SKIP_BAD
+@SKIP_BAD_OPTION
 def command(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
     """Convert the block trace IN to the Parquet file OUT.
 
@@ -24,8 +24,8 @@ def command(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
     """
     from iopatterns.twin import traces
 
-    skipped = traces.Skipped() if skip_bad else None
-    done = traces.convert(trace, output, skipped=skipped, issued=issued)
+    skipped = traces.SkippedLines() if skip_bad else None
+    done = traces.convert_trace(trace, output, skipped=skipped, issued=issued)
     summary = {"form": done.form, "requests": done.requests, "duration_ns": done.duration_ns}
     left_out = {} if skipped is None else {"skipped": skipped.report()}
     click.echo(json.dumps({**summary, **left_out}, indent=2))

@@ -12,8 +12,8 @@ from typing import BinaryIO, NamedTuple
 
 import pandas as pd
 
-from iopatterns.base.reading import MOST, Skipped, shown
-from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN, Request, Source, tables
+from iopatterns.base.input_file import MAX_NUMBER, SkippedLines, printable
+from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, TraceRequest, request_tables
 
 _SECTOR_BYTES = 512
 _READ, _WRITE, _FLUSH, _DISCARD = (OPERATIONS[name] for name in ("read", "write", "flush", "discard"))
@@ -21,7 +21,7 @@ _EVENTS_LOOKED_AT = 100_000  # to see which requests a trace has
 _MOST_IN_FLIGHT = 100_000  # of a trace whose completions were lost
 
 
-class Event(NamedTuple):
+class BlockEvent(NamedTuple):
     """A request on its way: queued (Q), issued to the drive (D), taken back from it (R), or completed (C)."""
 
     time_ns: int
@@ -33,30 +33,30 @@ class Event(NamedTuple):
     size_bytes: int  # 0 where it has no data
 
 
-Events = Iterable[tuple[str, Event]]  # each with its place in the file
+BlockEvents = Iterable[tuple[str, BlockEvent]]  # each with its place in the file
 
 
 # ---- Requests out of events
 
 
-def _pieces(source: Source, events: Callable[[Source], Events]) -> Iterator[pd.DataFrame]:
+def _pieces(source: TraceFile, events: Callable[[TraceFile], BlockEvents]) -> Iterator[pd.DataFrame]:
     """Yield the requests queued, or, with their completions, those issued to the drive.
 
     The latter where they are asked for, or no request was queued among the first events.
     """
-    quiet = replace(source, skipped=None if source.skipped is None else Skipped())
+    quiet = replace(source, skipped=None if source.skipped is None else SkippedLines())
     actions = {event.action for _, event in islice(events(quiet), _EVENTS_LOOKED_AT)}
     if "Q" in actions and not source.issued:
-        yield from tables(_queued(_of_one_device(source, events(source))), ("arrival_ns",))
+        yield from request_tables(_queued(_of_one_device(source, events(source))), ("arrival_ns",))
     elif "D" in actions:
         times = ("arrival_ns", "dispatched_ns", *(["completed_ns"] if "C" in actions else []))
-        yield from tables(_issued(_of_one_device(source, events(source))), times)
+        yield from request_tables(_issued(_of_one_device(source, events(source))), times)
     else:
         which = "issued to the drive (D)" if source.issued else "queued (Q) or issued to the drive (D)"
         raise source.error(f"no request {which} among the first {_EVENTS_LOOKED_AT} events")
 
 
-def _of_one_device(source: Source, events: Events) -> Iterator[Event]:
+def _of_one_device(source: TraceFile, events: BlockEvents) -> Iterator[BlockEvent]:
     device = ""
     for place, event in events:
         device = device or event.device
@@ -64,23 +64,23 @@ def _of_one_device(source: Source, events: Events) -> Iterator[Event]:
             source.fault(
                 place, f"device {event.device}, but {device} before. Give the events of one device (blkparse -i NAME)."
             )
-        elif event.time_ns >= MOST:
+        elif event.time_ns >= MAX_NUMBER:
             source.fault(place, "more than 146 years after the start")
         else:
             yield event
 
 
-def _queued(events: Iterable[Event]) -> Iterator[Request]:
+def _queued(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
     """Yield the requests as the host made them; a flush in front of a write becomes both."""
     for time_ns, _, action, flushes, operation, offset, size in events:
         if action == "Q":
             if flushes:
-                yield _FLUSH, 0, 0, time_ns, UNKNOWN, UNKNOWN
+                yield _FLUSH, 0, 0, time_ns, UNKNOWN_TIME, UNKNOWN_TIME
             if size:
-                yield operation, offset, size, time_ns, UNKNOWN, UNKNOWN
+                yield operation, offset, size, time_ns, UNKNOWN_TIME, UNKNOWN_TIME
 
 
-def _issued(events: Iterable[Event]) -> Iterator[Request]:
+def _issued(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
     """Yield the requests as the drive got them, in that order; one that was taken back is left out."""
     in_order: deque[list[int]] = deque()
     in_flight: dict[tuple[int, int], deque[list[int]]] = {}  # by operation and offset
@@ -88,30 +88,30 @@ def _issued(events: Iterable[Event]) -> Iterator[Request]:
         key = (operation, offset) if size else (_FLUSH, 0)
         if action == "D":
             if flushes and size:  # ends with its write
-                in_order.append([_FLUSH, 0, 0, time_ns, time_ns, UNKNOWN])
+                in_order.append([_FLUSH, 0, 0, time_ns, time_ns, UNKNOWN_TIME])
             if flushes or size:
-                in_order.append([*key, size, time_ns, time_ns, UNKNOWN])
+                in_order.append([*key, size, time_ns, time_ns, UNKNOWN_TIME])
                 in_flight.setdefault(key, deque()).append(in_order[-1])
         elif action in "CR" and (waiting := in_flight.get(key)):
             request = waiting.popleft() if action == "C" else waiting.pop()
             request[5] = time_ns if action == "C" else _TAKEN_BACK
             if not waiting:
                 del in_flight[key]
-        while in_order and (in_order[0][5] != UNKNOWN or len(in_order) > _MOST_IN_FLIGHT):
+        while in_order and (in_order[0][5] != UNKNOWN_TIME or len(in_order) > _MOST_IN_FLIGHT):
             yield from _over(in_order.popleft(), in_flight)
     for request in in_order:
         yield from _over(request, {})
 
 
-_TAKEN_BACK = UNKNOWN + 1
+_TAKEN_BACK = UNKNOWN_TIME + 1
 
 
-def _over(request: list[int], in_flight: dict[tuple[int, int], deque[list[int]]]) -> Iterator[Request]:
+def _over(request: list[int], in_flight: dict[tuple[int, int], deque[list[int]]]) -> Iterator[TraceRequest]:
     """Yield a request that nothing more will be heard of, and forget it."""
     operation, offset, size, arrival, dispatched, completed = request
     key = (operation, offset)
     waiting = in_flight.get(key, ())
-    if completed == UNKNOWN and waiting and waiting[0] is request:
+    if completed == UNKNOWN_TIME and waiting and waiting[0] is request:
         waiting.popleft()
         if not waiting:
             del in_flight[key]
@@ -127,21 +127,21 @@ BLKPARSE_LINE = re.compile(
 _SECTORS = re.compile(r"\s+(\d{1,16}) \+ (\d{1,12})(?:\s|$)")
 _PACKET = re.compile(r"\s+(?:\d+ )?\(")  # a packet command, such as an INQUIRY: its bytes, in place of sectors
 # What blkparse writes before the events, and the summaries after them
-TEXT_BEGINS = "Input file"
+BLKPARSE_HEADER = "Input file"
 _AFTER = ("CPU", "Total (", "Events (", "Throughput", "Skips:")
 _KINDS = {"R": _READ, "W": _WRITE, "D": _DISCARD}
 
 
-def text(source: Source) -> Iterator[pd.DataFrame]:
+def read_blkparse(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests of blkparse's default text."""
     return _pieces(source, _text_events)
 
 
-def _text_events(source: Source) -> Iterator[tuple[str, Event]]:
+def _text_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
     for number, line in source.lines():
         if line.startswith(_AFTER):
             break
-        if line.startswith(TEXT_BEGINS) or not line.strip():
+        if line.startswith(BLKPARSE_HEADER) or not line.strip():
             continue
         try:
             event = _text_event(line)
@@ -152,7 +152,7 @@ def _text_events(source: Source) -> Iterator[tuple[str, Event]]:
             yield f"line {number}", event
 
 
-def _text_event(line: str) -> Event | None:
+def _text_event(line: str) -> BlockEvent | None:
     """Return the event of a line, or None where it is none of a request's. Raises ValueError.
 
     RWBS is as blkparse(1) has it: F in front is a flush; then R, W, D (discard) or N (none); what follows (F, A, S, M)
@@ -161,7 +161,7 @@ def _text_event(line: str) -> Event | None:
     found = BLKPARSE_LINE.match(line)
     if found is None:
         raise ValueError(
-            f"no event of blkparse (device, CPU, number, time, process, action, RWBS): '{shown(line.strip())}'"
+            f"no event of blkparse (device, CPU, number, time, process, action, RWBS): '{printable(line.strip())}'"
         )
     device, seconds, fraction, action, rwbs, rest = found.groups()
     if action not in {"Q", "D", "R", "C"}:
@@ -171,13 +171,13 @@ def _text_event(line: str) -> Event | None:
     sectors = _SECTORS.match(rest or "") if operation is not None else None
     if sectors is None:
         if operation is not None and not flushes and action in "QD" and not _PACKET.match(rest or ""):
-            raise ValueError(f"'{rwbs}' needs 'SECTOR + SECTORS', not '{shown((rest or '').strip())}'")
+            raise ValueError(f"'{rwbs}' needs 'SECTOR + SECTORS', not '{printable((rest or '').strip())}'")
         if not flushes:
             return None
     sector, count = map(int, sectors.groups()) if sectors else (0, 0)
     time_ns = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
     offset, size = sector * _SECTOR_BYTES, count * _SECTOR_BYTES
-    return Event(time_ns, device, action, flushes, _READ if operation is None else operation, offset, size)
+    return BlockEvent(time_ns, device, action, flushes, _READ if operation is None else operation, offset, size)
 
 
 # ---- blktrace's binary records (struct blk_io_trace in the kernel's include/uapi/linux/blktrace_api.h)
@@ -201,7 +201,7 @@ def byte_order(head: bytes) -> str:
     return ""
 
 
-def binary(source: Source) -> Iterator[pd.DataFrame]:
+def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests of the records of blktrace: of a file ``NAME.blktrace.CPU`` with those of all other CPUs.
 
     The files of the CPUs are merged by time; any other file, such as of ``blkparse -d``, is taken as it is.
@@ -209,12 +209,12 @@ def binary(source: Source) -> Iterator[pd.DataFrame]:
     return _pieces(source, _binary_events)
 
 
-def is_of_one_cpu(path: Path) -> bool:
+def is_per_cpu_file(path: Path) -> bool:
     """Return whether a file is called as those that blktrace writes, one a CPU; that of an idle CPU is empty."""
     return _OF_ONE_CPU.match(path.name) is not None
 
 
-def _binary_events(source: Source) -> Events:
+def _binary_events(source: TraceFile) -> BlockEvents:
     found = _OF_ONE_CPU.match(source.path.name)
     paths = [source.path]
     if found is not None:
@@ -227,7 +227,7 @@ def _is_of(path: Path, name: str) -> bool:
     return path.name.startswith(name) and path.name.removeprefix(name).isdigit() and path.is_file()
 
 
-def _records(source: Source) -> Iterator[tuple[str, Event]]:
+def _records(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
     with source.path.open("rb") as file:
         order = byte_order(file.read(4))
         if not order:
@@ -264,11 +264,11 @@ def _records(source: Source) -> Iterator[tuple[str, Event]]:
             if not (size or flushes):
                 continue
             offset = sector * _SECTOR_BYTES
-            if offset >= MOST:
+            if offset >= MAX_NUMBER:
                 source.fault(place, f"sector {sector} is beyond all drives")
                 continue
             name = f"{device >> 20},{device & 0xFFFFF}"
-            yield place, Event(time_ns, name, letter, flushes, operation, offset, size)
+            yield place, BlockEvent(time_ns, name, letter, flushes, operation, offset, size)
 
 
 def _next_record(file: BinaryIO, at: int, magic: bytes) -> int:

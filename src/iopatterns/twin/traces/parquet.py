@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from iopatterns.base.input_file import MAX_NUMBER, printable
 from iopatterns.base.parquet import write_tables
-from iopatterns.base.reading import MOST, shown
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces.form import (
-    COLUMNS,
     OPERATION_NUMBERS,
     OPERATIONS,
     PIECE_REQUESTS,
-    TIMES,
-    UNKNOWN,
-    Source,
-    from_start,
+    REQUEST_COLUMNS,
+    TIME_COLUMNS,
+    UNKNOWN_TIME,
+    TraceFile,
+    subtract_start,
 )
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ _VERSION = "1"
 _PHASES = "iopatterns.trace.phases"
 
 
-def read(source: Source) -> Iterator[pd.DataFrame]:
+def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests of a file; a faulty row is named by its number, from 0."""
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(source.path) as file:
         names = file.schema_arrow.names
         source.check_columns(names)
-        times = {column: name for column, name in TIMES.items() if name in names}
+        times = {column: name for column, name in TIME_COLUMNS.items() if name in names}
         factor = 1
         if "arrival_ns" not in times and "time_us" in names:
             times, factor = {"arrival_ns": "time_us", **times}, 1000
@@ -44,7 +44,7 @@ def read(source: Source) -> Iterator[pd.DataFrame]:
             times = {}
         row = 0
         start_ns: int | None = None
-        for batch in file.iter_batches(batch_size=PIECE_REQUESTS, columns=[*COLUMNS, *times.values()]):
+        for batch in file.iter_batches(batch_size=PIECE_REQUESTS, columns=[*REQUEST_COLUMNS, *times.values()]):
             piece, faults = _piece(batch, times, factor)
             for at, why in sorted(faults.items()):
                 source.fault(f"request {row + at}", why)
@@ -53,7 +53,7 @@ def read(source: Source) -> Iterator[pd.DataFrame]:
                 piece = {name: np.delete(values, list(faults)) for name, values in piece.items()}
             if len(piece["operation"]):
                 if times:
-                    start_ns = from_start(piece, start_ns)
+                    start_ns = subtract_start(piece, start_ns)
                 yield pd.DataFrame(piece)
 
 
@@ -73,7 +73,7 @@ def _piece(batch: Any, times: dict[str, str], factor: int) -> tuple[dict[str, np
     queued = piece.get("arrival_ns")
     for column in ("dispatched_ns", "completed_ns"):
         if queued is not None and column in piece:
-            known = piece[column] != UNKNOWN
+            known = piece[column] != UNKNOWN_TIME
             for at in np.flatnonzero(known & (piece[column] < queued)):
                 faults.setdefault(
                     int(at), f"{column} is {piece[column][at]}, before the request was queued or dispatched"
@@ -94,7 +94,7 @@ def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
     numbers: np.ndarray = np.array([*known, -1])[codes]
     for at in np.flatnonzero(numbers < 0):
         name = names[codes[at]] if codes[at] < len(names) else None
-        faults.setdefault(int(at), f"no operation '{shown(name)}'. Valid: {', '.join(OPERATIONS)}")
+        faults.setdefault(int(at), f"no operation '{printable(name)}'. Valid: {', '.join(OPERATIONS)}")
     return numbers.astype(np.uint8)
 
 
@@ -114,18 +114,18 @@ def _numbers(
         given = pd.to_numeric(column.to_pandas(), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     with np.errstate(invalid="ignore", over="ignore"):
         as_float = given.astype(np.float64) * factor
-        bad = ~((as_float >= 0) & (as_float < MOST)) & ~(null & may_be_unknown)
+        bad = ~((as_float >= 0) & (as_float < MAX_NUMBER)) & ~(null & may_be_unknown)
         if what.startswith("whole"):
             bad |= as_float != np.floor(as_float)
         bad |= null & (not may_be_unknown)
         scaled = given * factor if given.dtype.kind != "f" else np.round(given * factor)
         numbers: np.ndarray = np.where(null | bad, 0, scaled).astype(np.int64)
     for at in np.flatnonzero(bad):
-        faults.setdefault(int(at), f"{name} is '{shown(column[int(at)])}', no {what}")
-    return np.where(null, UNKNOWN, numbers) if may_be_unknown else numbers
+        faults.setdefault(int(at), f"{name} is '{printable(column[int(at)])}', no {what}")
+    return np.where(null, UNKNOWN_TIME, numbers) if may_be_unknown else numbers
 
 
-def phases(path: Path) -> dict[str, int]:
+def read_phases(path: Path) -> dict[str, int]:
     """Return when each phase of a trace begins, in nanoseconds from its first request, in order of time.
 
     The last is its end. Nothing is returned of a trace without phases. Raises TwinError for a file that is no trace.
@@ -136,14 +136,16 @@ def phases(path: Path) -> dict[str, int]:
         about = pyarrow.parquet.read_schema(path).metadata or {}
         found: dict[str, int] = json.loads(about.get(_PHASES.encode(), b"{}"))
     except (OSError, ValueError) as error:  # pyarrow's own are of the latter
-        raise TwinError(f"{path}: not readable as a trace: {shown(error)}") from None
+        raise TwinError(f"{path}: not readable as a trace: {printable(error)}") from None
     return found
 
 
-def write(path: Path, pieces: Iterable[pd.DataFrame], form: str, phases_ns: Mapping[str, int] | None = None) -> None:
+def write_requests(
+    path: Path, pieces: Iterable[pd.DataFrame], form: str, phases_ns: Mapping[str, int] | None = None
+) -> None:
     """Write pieces of a trace (columns as of `read_pieces`) to a new file. ``form`` is the one that they came in.
 
-    ``phases_ns``: see `phases`. The same trace gives the same bytes.
+    ``phases_ns``: see `read_phases`. The same trace gives the same bytes.
     """
     about = {"iopatterns.trace": _VERSION, "iopatterns.trace.source": form}
     if phases_ns:
@@ -158,9 +160,9 @@ def _table(piece: pd.DataFrame) -> "pyarrow.Table":
     columns: dict[str, Any] = {
         "operation": pa.DictionaryArray.from_arrays(codes, np.array(list(OPERATIONS), dtype=object))
     }
-    columns |= {name: pa.array(piece[name].to_numpy()) for name in COLUMNS[1:]}
-    for column, name in TIMES.items():
+    columns |= {name: pa.array(piece[name].to_numpy()) for name in REQUEST_COLUMNS[1:]}
+    for column, name in TIME_COLUMNS.items():
         if column in piece:
             values = piece[column].to_numpy()
-            columns[name] = pa.array(values, mask=values == UNKNOWN)
+            columns[name] = pa.array(values, mask=values == UNKNOWN_TIME)
     return pa.table(columns)

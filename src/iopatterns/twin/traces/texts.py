@@ -5,16 +5,16 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from iopatterns.base.reading import MOST, shown, whole_number
+from iopatterns.base.input_file import MAX_NUMBER, printable, whole_number
 from iopatterns.twin.traces.form import (
-    COLUMNS,
     OPERATION_NUMBERS,
     OPERATIONS,
-    TIMES,
-    UNKNOWN,
-    Requests,
-    Source,
-    tables,
+    REQUEST_COLUMNS,
+    TIME_COLUMNS,
+    UNKNOWN_TIME,
+    TraceFile,
+    TraceRequests,
+    request_tables,
 )
 
 # A column with times, and how many nanoseconds one of its units is
@@ -36,27 +36,27 @@ def _split(line: str) -> list[str]:
         raise ValueError(f"no line of CSV: {error}") from None
 
 
-def table(source: Source) -> Iterator[pd.DataFrame]:
+def read_csv_trace(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests of CSV in the columns of the form."""
     lines = source.lines()
     _, head = next(lines, (1, ""))
     names = [name.strip() for name in _split(head)]
     source.check_columns(names)
-    operation, offset, size = map(names.index, COLUMNS)
+    operation, offset, size = map(names.index, REQUEST_COLUMNS)
     times = {}
-    for column, name in TIMES.items():
+    for column, name in TIME_COLUMNS.items():
         its = next((each for each in (name, name.replace("_ns", "_us")) if each in names and each in _FACTORS), None)
         if its is not None and (column == "arrival_ns" or "arrival_ns" in times):
             times[column] = (its, names.index(its), _FACTORS[its])
 
-    def parse(line: str) -> Requests:
+    def parse(line: str) -> TraceRequests:
         values = _split(line)
         if len(values) != len(names):
             if not line.strip():
                 return ()
             raise ValueError(f"{len(values)} values, but the head names {len(names)} columns")
-        moments = [UNKNOWN] * len(TIMES)
-        for place, column in enumerate(TIMES):
+        moments = [UNKNOWN_TIME] * len(TIME_COLUMNS)
+        for place, column in enumerate(TIME_COLUMNS):
             if column in times:
                 name, at, factor = times[column]
                 moments[place] = _time(values[at], name, factor, may_be_unknown=place > 0)
@@ -66,14 +66,14 @@ def table(source: Source) -> Iterator[pd.DataFrame]:
         start, length = _bytes(values[offset], "offset_bytes"), _bytes(values[size], "size_bytes")
         return ((number, start, length, arrival, dispatched, completed),)
 
-    yield from tables(source.parsed(lines, parse), times)
+    yield from request_tables(source.parsed(lines, parse), times)
 
 
 def _check_order(arrival_ns: int, dispatched_ns: int, completed_ns: int) -> None:
     """Raise ValueError where a request ends before it begins."""
-    if UNKNOWN != dispatched_ns < arrival_ns:
+    if UNKNOWN_TIME != dispatched_ns < arrival_ns:
         raise ValueError(f"dispatched_ns is {dispatched_ns}, before the request was queued")
-    if UNKNOWN != completed_ns < max(arrival_ns, dispatched_ns):
+    if UNKNOWN_TIME != completed_ns < max(arrival_ns, dispatched_ns):
         raise ValueError(f"completed_ns is {completed_ns}, before the request was queued or dispatched")
 
 
@@ -82,7 +82,7 @@ def _operation(word: str) -> int:
     if number is None:
         number = OPERATION_NUMBERS.get(word.strip().lower())
     if number is None:
-        raise ValueError(f"no operation '{shown(word)}'. Valid: {', '.join(OPERATIONS)}")
+        raise ValueError(f"no operation '{printable(word)}'. Valid: {', '.join(OPERATIONS)}")
     return number
 
 
@@ -90,8 +90,8 @@ def _bytes(word: str, name: str) -> int:
     if word.isdigit() and word.isascii():
         return whole_number(word, name, "whole number of bytes from 0 to 2^62")
     number = _number(word)
-    if not (0 <= number < MOST and number == int(number)):
-        raise ValueError(f"{name} is '{shown(word)}', no whole number of bytes from 0 to 2^62")
+    if not (0 <= number < MAX_NUMBER and number == int(number)):
+        raise ValueError(f"{name} is '{printable(word)}', no whole number of bytes from 0 to 2^62")
     return int(number)
 
 
@@ -99,12 +99,12 @@ def _time(word: str, name: str, factor: int, *, may_be_unknown: bool) -> int:
     if word.isdigit() and word.isascii() and len(word) <= 19:
         time_ns = int(word) * factor
     elif may_be_unknown and not word.strip():
-        return UNKNOWN
+        return UNKNOWN_TIME
     else:
         number = _number(word) * factor
-        time_ns = round(number) if 0 <= number < MOST else MOST
-    if time_ns >= MOST:
-        raise ValueError(f"{name} is '{shown(word)}', no time from 0 to 146 years")
+        time_ns = round(number) if 0 <= number < MAX_NUMBER else MAX_NUMBER
+    if time_ns >= MAX_NUMBER:
+        raise ValueError(f"{name} is '{printable(word)}', no time from 0 to 146 years")
     return time_ns
 
 
@@ -116,7 +116,7 @@ def _number(word: str) -> float:
         return float("nan")
 
 
-def msr(source: Source) -> Iterator[pd.DataFrame]:
+def read_msr(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests of a trace of MSR Cambridge, which have a file for each disk.
 
     A request has been completed its response time after its time stamp. There is no head, or the names of the columns.
@@ -124,7 +124,7 @@ def msr(source: Source) -> Iterator[pd.DataFrame]:
     start: int | None = None
     disk: tuple[str, str] | None = None
 
-    def parse(line: str) -> Requests:
+    def parse(line: str) -> TraceRequests:
         nonlocal start, disk
         values = line.strip().split(",")
         if len(values) != len(MSR_COLUMNS):
@@ -132,32 +132,32 @@ def msr(source: Source) -> Iterator[pd.DataFrame]:
         timestamp, host, number, kind, offset, size, response = values
         operation = kind.lower()
         if operation not in {"read", "write"}:
-            raise ValueError(f"Type is '{shown(kind)}', but must be Read or Write")
+            raise ValueError(f"Type is '{printable(kind)}', but must be Read or Write")
         if disk is not None and (host, number) != disk:
             raise ValueError(
-                f"another disk ({shown(host)} {shown(number)}) than before ({shown(disk[0])} {shown(disk[1])}). Give"
+                f"another disk ({printable(host)} {printable(number)}) than before ({printable(disk[0])} {printable(disk[1])}). Give"
                 " the requests of one disk"
             )
         ticks, lasted = whole_number(timestamp, "Timestamp"), whole_number(response, "ResponseTime")
         arrival_ns = (ticks - (ticks if start is None else start)) * _MSR_TICK_NS
-        if not -MOST < arrival_ns < MOST or lasted * _MSR_TICK_NS >= MOST:
+        if not -MAX_NUMBER < arrival_ns < MAX_NUMBER or lasted * _MSR_TICK_NS >= MAX_NUMBER:
             raise ValueError("more than 146 years between requests")
         request = (
             OPERATIONS[operation],
             whole_number(offset, "Offset", "whole number of bytes from 0 to 2^62"),
             whole_number(size, "Size", "whole number of bytes from 0 to 2^62"),
             arrival_ns,
-            UNKNOWN,
+            UNKNOWN_TIME,
             arrival_ns + lasted * _MSR_TICK_NS,
         )
         start, disk = ticks if start is None else start, (host, number)
         return (request,)
 
     lines = ((number, line) for number, line in source.lines() if number > 1 or line[:1].isdigit())
-    yield from tables(source.parsed(lines, parse), ("arrival_ns", "completed_ns"))
+    yield from request_tables(source.parsed(lines, parse), ("arrival_ns", "completed_ns"))
 
 
-def iolog(source: Source) -> Iterator[pd.DataFrame]:
+def read_iolog(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the I/O of one of fio's own logs; opens, closes and additions of files are passed over.
 
     Times are those at which fio would submit a request: a ``wait`` of version 2 ends that many milliseconds after the
@@ -171,29 +171,29 @@ def iolog(source: Source) -> Iterator[pd.DataFrame]:
     timed = words[2] == "3"
     now_ns = 0
 
-    def parse(line: str) -> Requests:
+    def parse(line: str) -> TraceRequests:
         nonlocal now_ns
         words = line.split()
         if not words:
             return ()
         time_ns = 1000 * whole_number(words.pop(0), "the time") if timed else now_ns
         if len(words) < 2:
-            raise ValueError(f"neither a file nor an I/O action: '{shown(line.strip())}'")
+            raise ValueError(f"neither a file nor an I/O action: '{printable(line.strip())}'")
         action, numbers = words[1], words[2:4]
         if action == "wait" and not timed:
             time_ns = max(now_ns, 1_000_000 * whole_number(numbers[0] if numbers else "", "the time"))
-        if time_ns >= MOST:
+        if time_ns >= MAX_NUMBER:
             raise ValueError("more than 146 years after the start")
         now_ns = time_ns
         if action in _IOLOG_SYNCING:
-            return ((OPERATIONS["flush"], 0, 0, time_ns, UNKNOWN, UNKNOWN),)
+            return ((OPERATIONS["flush"], 0, 0, time_ns, UNKNOWN_TIME, UNKNOWN_TIME),)
         if action in _IOLOG_MOVING:
             if len(numbers) < 2:
                 raise ValueError(f"'{action}' needs an offset and a length")
             offset, size = whole_number(numbers[0], "the offset"), whole_number(numbers[1], "the length")
-            return ((OPERATION_NUMBERS[action], offset, size, time_ns, UNKNOWN, UNKNOWN),)
+            return ((OPERATION_NUMBERS[action], offset, size, time_ns, UNKNOWN_TIME, UNKNOWN_TIME),)
         if action not in _IOLOG_FILES and action != "wait":
-            raise ValueError(f"no action '{shown(action)}' in a fio I/O log")
+            raise ValueError(f"no action '{printable(action)}' in a fio I/O log")
         return ()
 
-    yield from tables(source.parsed(lines, parse), ("arrival_ns",))
+    yield from request_tables(source.parsed(lines, parse), ("arrival_ns",))

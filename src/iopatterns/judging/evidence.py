@@ -15,14 +15,14 @@ import pandas as pd
 from iopatterns.analysis import published, quantities
 from iopatterns.base import yaml_schema
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.yaml_schema import nearest
+from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.configuration import kinds
 from iopatterns.judging.check_statistics import CachedExecutions
 from iopatterns.judging.claims import ClaimChecks
 
-FITTED, BUILT_IN, INDEPENDENT = "fitted", "built in", "independent"
+FITTED, BUILT_INTO_MODEL, INDEPENDENT = "fitted", "built in", "independent"
 # The class that is the best evidence comes first
-CLASSES = (INDEPENDENT, BUILT_IN, FITTED)
+EVIDENCE_CLASSES = (INDEPENDENT, BUILT_INTO_MODEL, FITTED)
 # The first column of the executions that is a result
 _FIRST_RESULT = "bandwidth_bytes_per_s"
 # The columns that follow from each other within one cell, and the name that stands for all of them. A cell fixes the
@@ -37,7 +37,7 @@ Measurand = tuple[str, str, str]
 ComparedGroups = frozenset[frozenset[Measurand]]
 
 
-class ClassesError(IoPatternsError):
+class EvidenceError(IoPatternsError):
     """A model file names a statement that no source makes."""
 
     exit_status = 2
@@ -88,7 +88,7 @@ class FitProvenance:
         return [name for name, ids in chosen.items() if any(fnmatchcase(statement, each) for each in ids)]
 
 
-def check_statements(folder: Path, sources: Path, study: str) -> None:
+def check_chosen_for(folder: Path, sources: Path, study: str) -> None:
     """Raise ClassesError if a model names a statement that a study does not make, or misspells a study.
 
     A model may name a study that the project does not have: models outlive the studies for which they were made.
@@ -106,23 +106,23 @@ def check_statements(folder: Path, sources: Path, study: str) -> None:
                 its_study, _, name = pattern.partition("/")
                 if not (sources / its_study).is_dir():
                     there = sorted(each.name for each in sources.iterdir() if each.is_dir())
-                    if near := nearest(its_study, there):
-                        raise ClassesError(f"{where}: there is no study '{its_study}' in data/published.{near}")
+                    if near := did_you_mean(its_study, there):
+                        raise EvidenceError(f"{where}: there is no study '{its_study}' in data/published.{near}")
                     continue
                 if its_study != study:
                     continue
                 known = known or _statements(sources / study)
                 if not any(fnmatchcase(each, name) for each in known):
-                    raise ClassesError(
+                    raise EvidenceError(
                         f"{where}: no claim or value of data/published/{study} has the id '{name}'."
-                        f"{nearest(name, known)} Name one that it has, or delete this."
+                        f"{did_you_mean(name, known)} Name one that it has, or delete this."
                     )
 
 
 def _statements(folder: Path) -> set[str]:
     """Return the ids of all values and claims of a study."""
     content = yaml_schema.read_yaml(folder, "claims.yaml") if (folder / "claims.yaml").exists() else {}
-    return {*published.load(folder)["id"], *(claim["id"] for claim in content.get("claims", ()))}
+    return {*published.load_values(folder)["id"], *(claim["id"] for claim in content.get("claims", ()))}
 
 
 def _content(path: Path) -> Mapping[str, Any]:
@@ -143,19 +143,19 @@ def _chosen_for(content: Mapping[str, Any]) -> Iterable[tuple[str, Sequence[str]
                 yield f"{group}.{name}", entry["chosen_for"]
 
 
-def with_uses(values: pd.DataFrame, twins: Path | str, study: str, executions: pd.DataFrame) -> pd.DataFrame:
+def add_evidence_classes(values: pd.DataFrame, twins: Path | str, study: str, executions: pd.DataFrame) -> pd.DataFrame:
     """Return published values with the column ``use``: the class of each value that a twin measured.
 
     The column is empty if no experiment measures the value, or if the drive was no twin (simulated drive).
 
     Args:
-        values: The published values, as `published.load` returns them.
+        values: The published values, as `published.load_values` returns them.
         twins: The folder of models.
         study: The name of the study.
         executions: One row per repetition, as `quantities.read_executions` returns it.
     """
     provenance = FitProvenance.load(twins, study)
-    by_twin = values["drive_key"].map(quantities.drive_kinds(executions)).isin(kinds.SIMULATED) & values[
+    by_twin = values["drive_key"].map(quantities.drive_kinds(executions)).isin(kinds.SIMULATED_KINDS) & values[
         "experiment"
     ].ne("")
     model_of = dict(zip(executions["drive"], executions["drive_model"], strict=True))
@@ -170,7 +170,7 @@ def with_uses(values: pd.DataFrame, twins: Path | str, study: str, executions: p
         if row["id"] in provenance.fitted or (each and each <= fitted):
             found.append(FITTED)
         elif is_chosen or (each and each <= fitted | made) or not row["value"]:
-            found.append(BUILT_IN)
+            found.append(BUILT_INTO_MODEL)
         else:
             found.append(INDEPENDENT)
     return values.assign(use=pd.Series(found, index=values.index, dtype="object").where(by_twin, ""))
@@ -181,9 +181,9 @@ def _measured_by(executions: CachedExecutions, row: Mapping[Any, Any]) -> frozen
     if not row["experiment"]:
         return frozenset()
     said = {key: row[key] for key in ("rw", "bs") if row[key]}
-    levels = {"drive": row["drive_key"], **said, **published.conditions(row["conditions"])}
+    levels = {"drive": row["drive_key"], **said, **published.parse_conditions(row["conditions"])}
     rows = executions.of_experiment(row["experiment"]).select(levels)
-    family = _family(quantities.get(row["quantity"]).column)
+    family = _family(quantities.get_quantity(row["quantity"]).column)
     return frozenset((drive, cell, family) for drive, cell in zip(rows["drive"], rows["cell"], strict=True))
 
 
@@ -214,7 +214,7 @@ class Classifier:
         Args:
             provenance: What the models were made from.
             executions: The repetitions of all experiments.
-            values: The published values, as `with_uses` returns them.
+            values: The published values, as `add_evidence_classes` returns them.
             listed: The claims with their checks.
             models: The model of each measured twin, by drive.
             flips: By the id of a claim, the mechanisms of models each of which makes it fall when switched off.
@@ -270,21 +270,23 @@ class Classifier:
                 FITTED, "Every figure that it compares is one that a twin was fitted to, or follows from it."
             )
         if said := self._direct(name, drives):
-            return EvidenceClass(BUILT_IN, _sentence(said, "for it"))
+            return EvidenceClass(BUILT_INTO_MODEL, _sentence(said, "for it"))
         if bound := next((each for each in bounds if self._direct(each, drives)), None):
             return EvidenceClass(
-                BUILT_IN, _sentence(self._direct(bound, drives), f"for {bound}, which it is held against")
+                BUILT_INTO_MODEL, _sentence(self._direct(bound, drives), f"for {bound}, which it is held against")
             )
         if comparisons and all(self._is_made(each) for each in comparisons):
             chosen = [self._chosen[each] for each in comparisons if each in self._chosen]
             if not chosen:
-                return EvidenceClass(BUILT_IN, "It compares only what models were fitted to, or parameters chosen for.")
+                return EvidenceClass(
+                    BUILT_INTO_MODEL, "It compares only what models were fitted to, or parameters chosen for."
+                )
             others = dict.fromkeys(other for other, _ in chosen)
             said = list(dict.fromkeys(parameter for _, parameters in chosen for parameter in parameters))
-            return EvidenceClass(BUILT_IN, _sentence(said, f"for {', '.join(others)}, which compares the same"))
+            return EvidenceClass(BUILT_INTO_MODEL, _sentence(said, f"for {', '.join(others)}, which compares the same"))
         flips = self._flips.get(name, ()) if holds and drive is None else ()
         if flips:
-            return EvidenceClass(BUILT_IN, f"Switching off {' alone, or '.join(flips)} alone makes it fall.")
+            return EvidenceClass(BUILT_INTO_MODEL, f"Switching off {' alone, or '.join(flips)} alone makes it fall.")
         fitted = sum(_measurands([each]) <= self._fitted for each in comparisons)
         rest = f" Of the {len(comparisons)} comparisons in it {fitted} are of fitted figures alone." if fitted else ""
         return EvidenceClass(
@@ -292,7 +294,7 @@ class Classifier:
         )
 
     def of_value(self, name: str, through: EvidenceClass | None) -> EvidenceClass:
-        """Return the class of a measured value. Its name is the value's ``use``, see `with_uses`.
+        """Return the class of a measured value. Its name is the value's ``use``, see `add_evidence_classes`.
 
         Args:
             name: The id of the value.

@@ -8,14 +8,14 @@ from typing import ClassVar, TypeVar
 from iopatterns.base import messages
 from iopatterns.base.errors import IoPatternsError
 
-MOST = 2**62  # bytes and nanoseconds: their sums stay within 64 bits
+MAX_NUMBER = 2**62  # bytes and nanoseconds: their sums stay within 64 bits
 _FAULTS_KEPT = 3
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
 
 @dataclass
-class Skipped:
+class SkippedLines:
     """The faulty lines (records, rows) that were left out of a file: how many, and what the first ones were."""
 
     count: int = 0
@@ -29,14 +29,14 @@ class Skipped:
 
 
 @dataclass(frozen=True)
-class Source:
+class InputFile:
     """A file as it is being read.
 
     Where ``skipped`` is given, a fault is counted there and its line left out; else the first one ends the reading.
     """
 
     path: Path
-    skipped: Skipped | None = None
+    skipped: SkippedLines | None = None
 
     # What a fault raises, and how long a line may be
     ERROR: ClassVar[type[IoPatternsError]] = IoPatternsError
@@ -53,7 +53,7 @@ class Source:
 
     def error(self, why: object, place: str = "") -> IoPatternsError:
         """Return the error that names the file and the place in it."""
-        return self.ERROR(f"{shown(self.path)}{f', {place}' if place else ''}: {why}")
+        return self.ERROR(f"{printable(self.path)}{f', {place}' if place else ''}: {why}")
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield the lines of a text with their numbers, from 1. One too long to be one is a fault."""
@@ -69,7 +69,7 @@ class Source:
                     continue
                 yield number, line
 
-    def parsed(self, lines: Iterable[tuple[int, str]], parse: Callable[[str], Iterable[Item]]) -> Iterator[Item]:
+    def parsed(self, lines: Iterable[tuple[int, str]], parse: Callable[[str], Iterable[_Item]]) -> Iterator[_Item]:
         """Yield the items of lines. ``parse`` returns those of a line, and raises ValueError with what is wrong."""
         for number, line in lines:
             try:
@@ -80,11 +80,11 @@ class Source:
 
 def whole_number(word: str, name: str, what: str = "whole number below 2^62") -> int:
     """Return a number of a text. Raises ValueError naming it where it is none, or too large."""
-    if word.isdigit() and word.isascii() and len(word) <= 19 and (number := int(word)) < MOST:
+    if word.isdigit() and word.isascii() and len(word) <= 19 and (number := int(word)) < MAX_NUMBER:
         return number
-    raise ValueError(f"{name} is '{shown(word)}', no {what}")
+    raise ValueError(f"{name} is '{printable(word)}', no {what}")
 
 
-def shown(value: object) -> str:
+def printable(value: object) -> str:
     """Return what a file holds, or is called, as it may stand in a message: in one line, and not too long."""
     return messages.printable(value)

@@ -15,11 +15,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 import fio_parser_json
 from iopatterns.analysis import quantities
-from iopatterns.analysis.plots import PlotError, legend_below, level_names, panels_figure, styled
+from iopatterns.analysis.plots import PlotError, add_legend_below, figure_with_panels, level_labels, report_style
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 
 # Marked in histograms, each with the point of the line at which it stands
-PERCENTILES = {50.0: "o", 99.0: "s", 99.9: "^"}
+_PERCENTILES = {50.0: "o", 99.0: "s", 99.9: "^"}
 _MARKERS = {"o": "circle", "s": "square", "^": "triangle"}
 # A class of a histogram is so much wider than the one before: about a tenth
 _CLASS_RATIO = 1.1
@@ -27,14 +27,14 @@ _PANELS_A_ROW, _ROW_INCH, _BAR_INCH = 2, 2.1, 0.16
 _KEYS = ["drive", "rw", "bs_bytes"]
 
 
-def latencies(raws: Sequence[Path]) -> pd.DataFrame:
+def completion_latencies(raws: Sequence[Path]) -> pd.DataFrame:
     """Return the bins of completion latency of raw files: source, latency_ns and count, directions added up."""
     bins = fio_parser_json.latency_bins(raws)
     bins = bins[bins["latency"] == "clat"].rename(columns={"bin_ns": "latency_ns"})
     return bins.groupby(["source", "latency_ns"], sort=True)["count"].sum().reset_index()
 
 
-def over_time(logs: Sequence[Path]) -> pd.DataFrame:
+def rates_over_time(logs: Sequence[Path]) -> pd.DataFrame:
     """Return the rate in each interval of logs of latencies: source, time_s (where it ends) and iops, jobs added up.
 
     A log has the lines of one job after those of another, each job with intervals of its own, which the rates are
@@ -66,8 +66,8 @@ def _jobs(rows: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-@styled()
-def bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
+@report_style()
+def quantity_bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
     """Return the figure of some quantities as bars, a row for each cell and a panel for each quantity.
 
     ``summaries``: by the name of a quantity, as ``analysis.study.Study.summary`` returns it by ``by``. Intervals are
@@ -77,7 +77,7 @@ def bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
     if first.empty:
         raise PlotError("there is nothing to draw")
     height_inch = max(1.2, len(first) * _BAR_INCH + 0.6)
-    figure, panels = panels_figure(len(summaries), len(summaries), height_inch, sharey=True)
+    figure, panels = figure_with_panels(len(summaries), len(summaries), height_inch, sharey=True)
     names = _names(first, by)
     for axes, (of, summary) in zip(panels, summaries.items(), strict=True):
         at = np.arange(len(summary))
@@ -94,7 +94,7 @@ def bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
             elinewidth=0.7,
             capsize=1.5,
         )
-        axes.set_xlabel(quantities.get(of).axis_label)
+        axes.set_xlabel(quantities.get_quantity(of).axis_label)
         axes.grid(visible=True, axis="x")
         axes.grid(visible=False, axis="y")
         axes.set_xlim(left=0)
@@ -105,11 +105,11 @@ def bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
     return figure
 
 
-@styled()
-def histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
+@report_style()
+def latency_histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
     """Return the figure of latencies: a panel for each workload and block size, a line for each level of the rest.
 
-    ``executions``: a row for each execution, with ``source`` and the factors. ``found``: as `latencies` returns it. A
+    ``executions``: a row for each execution, with ``source`` and the factors. ``found``: as `completion_latencies` returns it. A
     line is the share of requests in classes of a latency, all executions of a cell together. Raises PlotError.
     """
 
@@ -123,7 +123,7 @@ def histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str])
         shares = shares.reindex(np.arange(class_.min() - 1, class_.max() + 2), fill_value=0.0)
         middle = _CLASS_RATIO ** (shares.index.to_numpy() + 0.5)
         axes.plot(middle, 100 * shares.to_numpy(), drawstyle="steps-mid", **look)
-        for percentile, marker in PERCENTILES.items():
+        for percentile, marker in _PERCENTILES.items():
             at = min(int(np.searchsorted(share.cumsum(), percentile / 100 - 1e-12)), len(share) - 1)
             axes.plot(latency_us[at], 100 * shares[class_[at]], marker, color=look["color"], markersize=3.5)
 
@@ -135,14 +135,14 @@ def histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str])
         axes.set_ylim(bottom=0)
         axes.set_xlabel("Completion latency, in classes of a tenth")
     figure.supylabel("Requests (%)", fontsize=mpl.rcParams["axes.labelsize"])
-    marks = ", ".join(f"{_MARKERS[marker]} {percentile:g} %" for percentile, marker in PERCENTILES.items())
+    marks = ", ".join(f"{_MARKERS[marker]} {percentile:g} %" for percentile, marker in _PERCENTILES.items())
     figure.suptitle(f"Percentiles: {marks}", fontsize=mpl.rcParams["axes.titlesize"])
     return figure
 
 
-@styled()
-def curves_over_time(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
-    """Return the figure of rates over time, panels and lines as in `histograms`; ``found``: as `over_time` returns it.
+@report_style()
+def rate_curves(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
+    """Return the figure of rates over time, panels and lines as in `latency_histograms`; ``found``: as `rates_over_time` returns it.
 
     A line is the mean over the executions of a cell. Raises PlotError.
     """
@@ -174,7 +174,7 @@ def _of_levels(executions: pd.DataFrame, by: Sequence[str], draw: Any, found: pd
     others = [name for name in by if name not in _KEYS]
     panels: list[tuple[Any, pd.DataFrame]] = list(executions.groupby(["rw", "bs_bytes"], sort=False))
     columns = min(_PANELS_A_ROW, len(panels))
-    figure, grid = panels_figure(len(panels), columns, _ROW_INCH, frame_inch=0.6, sharex=True)
+    figure, grid = figure_with_panels(len(panels), columns, _ROW_INCH, frame_inch=0.6, sharex=True)
     all_levels = [key for key, _ in _groups(executions, others)]
     looks = dict(zip(all_levels, _looks(len(all_levels)), strict=True))
     for axes, ((rw, size), here) in zip(grid, panels, strict=True):
@@ -185,10 +185,10 @@ def _of_levels(executions: pd.DataFrame, by: Sequence[str], draw: Any, found: pd
             if sources:
                 draw(axes, sources, looks[key])
     if others:
-        texts = [level_names(name, executions[name], " ") for name in others]
+        texts = [level_labels(name, executions[name], " ") for name in others]
         names = [", ".join(of[level] for of, level in zip(texts, key, strict=True)) for key in looks]
         lines = [Line2D([], [], **look) for look in looks.values()]
-        legend_below(figure, lines, names, len(names))
+        add_legend_below(figure, lines, names, len(names))
     return figure
 
 
@@ -209,7 +209,7 @@ def _looks(count: int) -> list[dict[str, Any]]:
 def _names(summary: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """Return what tells each row of a summary apart, in words."""
     others = [name for name in by if name not in _KEYS and summary[name].nunique() > 1]
-    texts = {name: level_names(name, summary[name], " ") for name in others}
+    texts = {name: level_labels(name, summary[name], " ") for name in others}
     names = []
     for row in summary.to_dict("records"):
         cell = f"{WORKLOAD_NAMES[row['rw']]} {block_label(int(row['bs_bytes']))}"

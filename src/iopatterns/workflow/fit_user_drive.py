@@ -18,24 +18,24 @@ from typing import TYPE_CHECKING, Any
 from iopatterns.base import files, messages, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import drive_entries, kinds
-from iopatterns.lab.bench import STUDY, Bench, Request
-from iopatterns.raw.sidecars import is_measured, read_sidecar
+from iopatterns.lab.bench import BENCH_STUDY, Bench, BenchRequest
+from iopatterns.raw.metadata_files import is_measured, read_metadata
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
     from iopatterns.analysis.tables import Table
-    from iopatterns.configuration.kinds import Entry
-    from iopatterns.twin.fitting import Fit
+    from iopatterns.configuration.kinds import DriveEntry
+    from iopatterns.twin.fitting import FitResult
 
-TARGET = "twin_of_"
-MODEL, FOUND, REPORT = "model.yaml", "found.json", "report.pdf"
-NOTEBOOK, _SECTION = "notebook.ipynb", "report.typ"
-_TEMPLATES = {"twin_of.ipynb": NOTEBOOK, "twin_of.typ": _SECTION}
+TARGET_PREFIX = "twin_of_"
+MODEL_FILE, FINDINGS_FILE, REPORT_FILE = "model.yaml", "found.json", "report.pdf"
+NOTEBOOK_FILE, _SECTION = "notebook.ipynb", "report.typ"
+_TEMPLATES = {"twin_of.ipynb": NOTEBOOK_FILE, "twin_of.typ": _SECTION}
 # Sizes from the least to what a drive splits, depths from one request to what SATA queues. Of each combination the
 # executions are few, for a point's own noise is small beside what a model leaves.
-LEVELS = {"rw": ("randread", "read"), "bs": ("4k", "16k", "64k", "128k"), "iodepth": ("1", "4", "32")}
+FIT_LEVELS = {"rw": ("randread", "read"), "bs": ("4k", "16k", "64k", "128k"), "iodepth": ("1", "4", "32")}
 _REPETITIONS = 3
 _OF_CONFIGURATION = ("repetitions", "runtime", "file_size")
 # A point whose places in the lists above add up to this, modulo three, is held out: a third of them, and of each size,
@@ -53,53 +53,53 @@ _SOLID = (
 )
 _DISK = ("disk.command_time", "link.rate", "host.wakeup_time")
 # From which models a fit begins, and what of each may move. The one that comes nearest to the fitted points is taken.
-STARTS: Mapping[bool, Mapping[str, Sequence[str]]] = {
+START_MODELS: Mapping[bool, Mapping[str, Sequence[str]]] = {
     False: {"ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
     # virtual disks say that they turn, whatever they lie on
     True: {"hard-disk": _DISK, "ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
 }
 
 
-class OwnTwinError(IoPatternsError):
+class DriveFitError(IoPatternsError):
     """No twin can be made of a drive; the message says why, and what to do."""
 
     exit_status = 2
 
 
-def drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
+def fittable_drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
     """Return the drives of which a twin can be made: all that are not archives.
 
     ``words`` are those of the command line: raises OwnTwinError for a target among them that names another drive.
     """
-    entries = drive_entries.read(root, complete=False).entries
+    entries = drive_entries.read_drive_entries(root, complete=False).entries
     for word in sys.argv[1:] if words is None else words:
-        found = re.fullmatch(rf"{TARGET}([^:]+)", word)
+        found = re.fullmatch(rf"{TARGET_PREFIX}([^:]+)", word)
         if found:
             _check(found[1], entries)
     return [name for name, entry in entries.items() if not kinds.is_archived(entry)]
 
 
-def _check(drive: str, entries: Mapping[str, "Entry"]) -> None:
+def _check(drive: str, entries: Mapping[str, "DriveEntry"]) -> None:
     """Raise OwnTwinError where there is no such drive, or none that could be measured here."""
     if drive not in entries:
-        near = yaml_schema.nearest(drive, entries)
-        raise OwnTwinError(
-            f"{TARGET}{messages.printable(drive)}: neither {drive_entries.FILE} nor a study has a drive of that name."
+        near = yaml_schema.did_you_mean(drive, entries)
+        raise DriveFitError(
+            f"{TARGET_PREFIX}{messages.printable(drive)}: neither {drive_entries.DRIVES_FILE} nor a study has a drive of that name."
             f"{near} Describe yours in that file first."
         )
     if kinds.is_archived(entries[drive]):
-        raise OwnTwinError(
-            f"{TARGET}{drive}: '{drive}' was measured elsewhere, and holds the cells that were measured there alone."
+        raise DriveFitError(
+            f"{TARGET_PREFIX}{drive}: '{drive}' was measured elsewhere, and holds the cells that were measured there alone."
             " Make its twin on the machine that has the drive."
         )
 
 
-def folder_of(drive: str) -> Path:
+def fit_folder(drive: str) -> Path:
     """Return where everything on the twin of a drive is, below the project's folder."""
-    return Path("results") / f"{TARGET}{drive}"
+    return Path("results") / f"{TARGET_PREFIX}{drive}"
 
 
-def make(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
+def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
     """Measure a drive, fit a twin, and write model, notebook and report; return what to say.
 
     The fit sees two thirds of the points. What is measured already is not measured again. ``overrides`` may have
@@ -108,60 +108,60 @@ def make(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
     from iopatterns.workflow import notebooks
     from iopatterns.workflow.report import compile_report
 
-    _check(drive, drive_entries.read(root).entries)
+    _check(drive, drive_entries.read_drive_entries(root).entries)
     values = {"repetitions": _REPETITIONS, **{key: overrides[key] for key in _OF_CONFIGURATION if key in overrides}}
-    bench = Bench.lay_out(root, Request(drive, LEVELS, values))
+    bench = Bench.lay_out(root, BenchRequest(drive, FIT_LEVELS, values))
     bench.measure()
-    folder = root / folder_of(drive)
+    folder = root / fit_folder(drive)
     measured = _measured(bench)
-    _write(folder, drive, _fits(measured, STARTS[_is_rotational(bench)]), measured)
-    here = folder_of(drive)
-    parameters = {"found": str(here / FOUND), "tables": str(here / "tables"), "figures": str(here / "figures")}
+    _write(folder, drive, _fits(measured, START_MODELS[_is_rotational(bench)]), measured)
+    here = fit_folder(drive)
+    parameters = {"found": str(here / FINDINGS_FILE), "tables": str(here / "tables"), "figures": str(here / "figures")}
     for template, name in _TEMPLATES.items():
         shutil.copyfile(Path(__file__).with_name("templates") / template, folder / name)
-    notebooks.execute(folder / NOTEBOOK, folder / NOTEBOOK, parameters)
-    compile_report(folder / _SECTION, folder / REPORT, root, inputs={"results": f"/{here}"})
-    return _told(drive, json.loads((folder / FOUND).read_text(encoding="utf-8")))
+    notebooks.execute_notebook(folder / NOTEBOOK_FILE, folder / NOTEBOOK_FILE, parameters)
+    compile_report(folder / _SECTION, folder / REPORT_FILE, root, inputs={"results": f"/{here}"})
+    return _told(drive, json.loads((folder / FINDINGS_FILE).read_text(encoding="utf-8")))
 
 
-def held_out(rw: str, bs: str, iodepth: str) -> bool:
-    """Return whether the fit does not see a point of `LEVELS`, and has to predict it."""
-    places = [LEVELS[name].index(level) for name, level in (("rw", rw), ("bs", bs), ("iodepth", iodepth))]
+def is_held_out(rw: str, bs: str, iodepth: str) -> bool:
+    """Return whether the fit does not see a point of `FIT_LEVELS`, and has to predict it."""
+    places = [FIT_LEVELS[name].index(level) for name, level in (("rw", rw), ("bs", bs), ("iodepth", iodepth))]
     return sum(places) % _PARTS == _HELD_OUT
 
 
 def _measured(bench: Bench) -> "pd.DataFrame":
-    """Return a row for each point of `LEVELS`, in their order: its id, its mean in IOPS, and whether it is held out."""
+    """Return a row for each point of `FIT_LEVELS`, in their order: its id, its mean in IOPS, and whether it is held out."""
     from iopatterns.analysis import collect
-    from iopatterns.analysis.statistics import summarise
+    from iopatterns.analysis.statistics import summarise_groups
 
     raws = [bench.root / raw for raw in bench.raw_files()]
-    table = collect.measurements(raws, {cell.folder: [STUDY] for cell in bench.cells})
+    table = collect.measurement_table(raws, {cell.folder: [BENCH_STUDY] for cell in bench.cells})
     factors, conf = ["rw", "bs_bytes", "iodepth"], bench.conf
-    rows = summarise(table, factors, "iops", confidence=conf.confidence, method=conf.interval).set_index(factors)
-    points = list(product(*LEVELS.values()))
-    rows = rows.loc[[(rw, units.size_bytes(bs), int(iodepth)) for rw, bs, iodepth in points]].reset_index()
+    rows = summarise_groups(table, factors, "iops", confidence=conf.confidence, method=conf.interval).set_index(factors)
+    points = list(product(*FIT_LEVELS.values()))
+    rows = rows.loc[[(rw, units.parse_size(bs), int(iodepth)) for rw, bs, iodepth in points]].reset_index()
     means = {"mean": "measured_iops", "low": "low_iops", "high": "high_iops"}
     return rows.rename(columns=means)[[*factors, "executions", *means.values()]].assign(
         id=[f"{rw}-{bs}-d{iodepth}" for rw, bs, iodepth in points],
-        held_out=[held_out(*point) for point in points],
+        held_out=[is_held_out(*point) for point in points],
     )
 
 
 def _is_rotational(bench: Bench) -> bool:
     """Return whether the drive says that it turns. Raises OwnTwinError where it was not measured."""
-    sidecar = read_sidecar(bench.root / bench.raw_files()[0])
+    sidecar = read_metadata(bench.root / bench.raw_files()[0])
     if not is_measured(sidecar):
-        raise OwnTwinError(f"{bench.request.drive}: nothing was measured")
+        raise DriveFitError(f"{bench.request.drive}: nothing was measured")
     return bool(sidecar["drive"]["rotational"])
 
 
-def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dict[str, Fit]":
+def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dict[str, FitResult]":
     """Return the fits to the measured points by the model from which each began, the nearest first."""
     from iopatterns.twin import fitting, models
 
     points = [
-        fitting.Point(
+        fitting.MeasuredPoint(
             row["id"],
             row["rw"],
             row["bs_bytes"],
@@ -176,15 +176,17 @@ def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dic
     for name, move in starts.items():
         messages.say(f"Fitting {name}: {len(move)} parameters to {sum(not each.predicted for each in points)} points")
         try:
-            fits[name] = fitting.fit(models.load(name), points, move, run=fitting.FitRun(runtime_s=_SECONDS))
+            fits[name] = fitting.fit_model(
+                models.load_model(name), points, move, run=fitting.PointRun(runtime_s=_SECONDS)
+            )
         except ValueError as error:  # values that fit no drive of that model, which the search came upon
             messages.say(f"{name} is left out: {error}")
     if not fits:
-        raise OwnTwinError("no model could be fitted to what was measured")
+        raise DriveFitError("no model could be fitted to what was measured")
     return dict(sorted(fits.items(), key=lambda fit: fit[1].mean_absolute_error(predicted=False)))
 
 
-def _write(folder: Path, drive: str, fits: "Mapping[str, Fit]", measured: "pd.DataFrame") -> None:
+def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: "pd.DataFrame") -> None:
     """Write the points as a table for `twin fit`, the model unless it is too far from them, and what was found."""
     from iopatterns.twin import fitting, models
 
@@ -194,17 +196,17 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, Fit]", measured: "pd.Da
     uses = measured["held_out"].map({True: "predict", False: "fit"})
     points = measured.rename(columns={"bs_bytes": "bs", "measured_iops": "value"}).assign(unit="IOPS", use=uses)
     points = points[["id", "rw", "bs", "iodepth", "value", "unit", "use"]]
-    files.write(folder / "points.csv", lambda path: points.to_csv(path, index=False, float_format="%.6g"))
+    files.write_atomically(folder / "points.csv", lambda path: points.to_csv(path, index=False, float_format="%.6g"))
     errors = {name: fit.mean_absolute_error(predicted=False) for name, fit in fits.items()}
-    fits_points = errors[start] <= fitting.MOST_ERROR
-    (folder / MODEL).unlink(missing_ok=True)
+    fits_points = errors[start] <= fitting.MAX_MEAN_ERROR
+    (folder / MODEL_FILE).unlink(missing_ok=True)
     if fits_points:
-        source = f"{folder_of(drive)}/points.csv"
-        models.write(
-            fitted.model, folder / MODEL, fitted.moved, f"twin fit to {source}", fitting.recipe_of(fitted, source)
+        source = f"{fit_folder(drive)}/points.csv"
+        models.write_fitted_model(
+            fitted.model, folder / MODEL_FILE, fitted.moved, f"twin fit to {source}", fitting.fit_record(fitted, source)
         )
-        _rename(folder / MODEL, drive, start)
-    starting = models.load(start)
+        _rename(folder / MODEL_FILE, drive, start)
+    starting = models.load_model(start)
     parameters = [
         {
             "name": name,
@@ -219,14 +221,14 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, Fit]", measured: "pd.Da
         "start": start,
         "starts": {name: 100 * error for name, error in errors.items()},
         "fits": fits_points,
-        "most_error_percent": 100 * fitting.MOST_ERROR,
+        "most_error_percent": 100 * fitting.MAX_MEAN_ERROR,
         "fitted_error_percent": 100 * errors[start],
         "held_out_error_percent": 100 * fitted.mean_absolute_error(predicted=True),
         "held_out_largest_error_percent": float(rows.loc[rows["held_out"], "error_percent"].abs().max()),
         "parameters": parameters,
         "points": rows.to_dict("records"),
     }
-    files.write_json(folder / FOUND, found)
+    files.write_json(folder / FINDINGS_FILE, found)
 
 
 def _rename(path: Path, drive: str, start: str) -> None:
@@ -240,15 +242,15 @@ def _rename(path: Path, drive: str, start: str) -> None:
 
 
 def _told(drive: str, found: Mapping[str, Any]) -> str:
-    here = folder_of(drive)
+    here = fit_folder(drive)
     told = (
         f"{drive}: the twin, begun from {found['start']}, is {found['fitted_error_percent']:.1f} % off the fitted"
         f" points in the mean, and {found['held_out_error_percent']:.1f} % off those held out (at most"
-        f" {found['held_out_largest_error_percent']:.1f} %).\n{here}/{REPORT}: the figures; {here}/{NOTEBOOK}: how"
+        f" {found['held_out_largest_error_percent']:.1f} %).\n{here}/{REPORT_FILE}: the figures; {here}/{NOTEBOOK_FILE}: how"
         " they came about"
     )
     if found["fits"]:
-        return f"{told}\n{here}/{MODEL}: the twin, for such as: twin run {here}/{MODEL} -- fio …"
+        return f"{told}\n{here}/{MODEL_FILE}: the twin, for such as: twin run {here}/{MODEL_FILE} -- fio …"
     return (
         f"{told}\nNo model is written: it is more than {found['most_error_percent']:g} % off the very points that it"
         " was fitted to, so that these models have no twin of this drive."
@@ -259,37 +261,45 @@ def _told(drive: str, found: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found of a drive's twin, as `make` wrote it."""
+class FitFindings:
+    """What was found of a drive's twin, as `fit_drive` wrote it."""
 
     content: Mapping[str, Any]
 
     @classmethod
-    def load(cls, path: Path) -> "Found":
-        """Read the file `FOUND`."""
+    def load(cls, path: Path) -> "FitFindings":
+        """Read the file `FINDINGS_FILE`."""
         return cls(json.loads(path.read_text(encoding="utf-8")))
 
     @functools.cached_property
     def points(self) -> "pd.DataFrame":
-        """The points, a row each, as `FOUND` has them; those that were fitted come first."""
+        """The points, a row each, as `FINDINGS_FILE` has them; those that were fitted come first."""
         import pandas as pd
 
         return pd.DataFrame(self.content["points"]).sort_values("held_out", kind="stable").reset_index(drop=True)
 
     def points_table(self) -> "Table":
         """Return the table of all points: measured, as the model has it, and the error."""
-        from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, between, block_label, fixed, significant
+        from iopatterns.analysis.tables import (
+            WORKLOAD_NAMES,
+            Column,
+            Table,
+            block_label,
+            fixed_decimals,
+            interval_decimals,
+            three_digits,
+        )
 
         uses = self.points["held_out"].map({False: "fitted", True: "held out"})
         columns = (
-            Column(("use",), "Point", right=False, once=True),
-            Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False),
+            Column(("use",), "Point", align_right=False, hide_repeats=True),
+            Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False),
             Column(("bs_bytes",), "Block size", lambda size: block_label(int(size))),
             Column(("iodepth",), "Depth"),
-            Column(("measured_iops",), "Measured", significant, "IOPS"),
-            Column(("low_iops", "high_iops"), "Interval", between(0), "IOPS"),
-            Column(("model_iops",), "Twin", significant, "IOPS"),
-            Column(("error_percent",), "Error", fixed(1), "%"),
+            Column(("measured_iops",), "Measured", three_digits, "IOPS"),
+            Column(("low_iops", "high_iops"), "Interval", interval_decimals(0), "IOPS"),
+            Column(("model_iops",), "Twin", three_digits, "IOPS"),
+            Column(("error_percent",), "Error", fixed_decimals(1), "%"),
         )
         return Table(self.points.assign(use=uses), columns, "use")
 
@@ -300,10 +310,10 @@ class Found:
         from iopatterns.analysis.tables import Column, Table
 
         columns = (
-            Column(("name",), "Parameter", right=False),
+            Column(("name",), "Parameter", align_right=False),
             Column(("start",), "Began with"),
             Column(("fitted",), "Fitted"),
-            Column(("bound",), "Ended at", lambda text: text or "–", right=False),
+            Column(("bound",), "Ended at", lambda text: text or "–", align_right=False),
         )
         return Table(pd.DataFrame(self.content["parameters"]), columns, "name")
 

@@ -20,7 +20,7 @@ _NO_TIMES = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayResult:
     """A replay's outcome.
 
     ``latencies`` has a row per request in the order in which they were over: ``request`` (place in the trace),
@@ -79,7 +79,7 @@ class LatencyHistogram:
         }
 
 
-def replay(
+def replay_trace(
     model: Model,
     trace: pd.DataFrame | Iterable[pd.DataFrame] | Path | str,
     *,
@@ -88,7 +88,7 @@ def replay(
     counters_file: Path | None = None,
     interval_ns: int = 100_000_000,
     interval_bytes: int = 0,
-) -> Replayed:
+) -> ReplayResult:
     """Replay a trace on a new drive of the model; everything is kept in memory.
 
     ``trace`` is a file (see `traces.read_pieces`) or tables with its columns. With ``depth``, ``threads`` threads keep
@@ -96,10 +96,10 @@ def replay(
     loop). ``counters_file`` takes the drive's series, a snapshot every ``interval_ns`` of simulated time and
     ``interval_bytes`` written (0: never). Raises TwinError.
     """
-    session = Session(model, depth=depth, threads=threads)
+    session = ReplaySession(model, depth=depth, threads=threads)
     with session.recording(counters_file, interval_ns, interval_bytes):
         done = list(session.run(_pieces(trace)))
-    return Replayed(pd.concat(done, ignore_index=True), session.counters(), session.duration_ns)
+    return ReplayResult(pd.concat(done, ignore_index=True), session.counters(), session.duration_ns)
 
 
 def replay_to_files(
@@ -112,11 +112,11 @@ def replay_to_files(
     counters_file: Path | None = None,
     interval_ns: int,
     interval_bytes: int,
-    skipped: traces.Skipped | None = None,
+    skipped: traces.SkippedLines | None = None,
 ) -> tuple[dict[str, float], dict[str, int]]:
     """Replay a trace of any length in bounded memory; return the summary and the drive's totals.
 
-    ``output`` takes the latencies of all requests (columns as in `Replayed`), as .parquet or .csv. ``skipped`` is of
+    ``output`` takes the latencies of all requests (columns as in `ReplayResult`), as .parquet or .csv. ``skipped`` is of
     `traces.read_pieces`. Raises TwinError.
     """
     import pyarrow as pa
@@ -124,8 +124,8 @@ def replay_to_files(
     import pyarrow.parquet
 
     for path in filter(None, (output, counters_file)):
-        counters.check_path(path)
-    session = Session(model, depth=depth, threads=threads, trace=str(trace))
+        counters.check_table_path(path)
+    session = ReplaySession(model, depth=depth, threads=threads, trace=str(trace))
     histogram = LatencyHistogram()
     writer: Any = None
     if output is not None:
@@ -150,7 +150,7 @@ def _pieces(trace: pd.DataFrame | Iterable[pd.DataFrame] | Path | str) -> Iterab
     return traces.read_pieces(Path(trace)) if isinstance(trace, (str, Path)) else trace
 
 
-class Session:
+class ReplaySession:
     """A replay that takes its trace, and gives back its latencies, piece by piece."""
 
     def __init__(self, model: Model, *, depth: int | None = None, threads: int = 1, trace: str = "") -> None:
@@ -174,10 +174,10 @@ class Session:
         with tempfile.NamedTemporaryFile(prefix="twin-counters-") as binary:
             self._native.record(binary.name, interval_ns, interval_bytes)
             yield
-            counters.convert(Path(binary.name), file)
+            counters.convert_counters(Path(binary.name), file)
 
     def run(self, pieces: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """Yield the latencies (see `Replayed`) of the requests that are over after each piece, then of the rest."""
+        """Yield the latencies (see `ReplayResult`) of the requests that are over after each piece, then of the rest."""
         for piece in pieces:
             if self._open_loop and "arrival_ns" not in piece:
                 raise TwinError("the trace has no times (time_ns or time_us): give a depth to replay it without them")
@@ -193,8 +193,8 @@ class Session:
     def _arrivals(self, piece: pd.DataFrame) -> np.ndarray:
         """Return a piece's times. Raises TwinError where one is before that of the request in front of it."""
         arrival = piece["arrival_ns"].to_numpy()
-        if early := traces.early_arrival(arrival, self._arrived_ns):
-            raise traces.unsorted(self._trace, self._fed + early[0], early[1])
+        if early := traces.first_unordered(arrival, self._arrived_ns):
+            raise traces.unsorted_error(self._trace, self._fed + early[0], early[1])
         self._arrived_ns = int(arrival[-1]) if len(arrival) else self._arrived_ns
         return arrival
 

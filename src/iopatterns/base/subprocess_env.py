@@ -21,19 +21,19 @@ _OF_PYTHON = frozenset({"PYTHONHOME", "PYTHONOPTIMIZE", "PYTHONPATH", "PYTHONSTA
 _OF_MATPLOTLIB = frozenset({"MPLBACKEND", "MATPLOTLIBRC"})
 
 
-def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
+def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment in which other programs run: ``given``, this process's own by default, made uniform."""
     given = os.environ if given is None else given
     kept = {name: value for name, value in given.items() if name not in _DROPPED and not name.startswith("LC_")}
     return kept | _FIXED
 
 
-def make_uniform() -> None:
+def make_environment_uniform() -> None:
     """Make this process's own environment uniform: all that it starts from now on has it, jobs of a workflow too.
 
     Jobs call this package's programs by name: they lie beside the Python that runs, active environment or not.
     """
-    uniform = {name: value for name, value in environment().items() if name not in _OF_PYTHON | _OF_MATPLOTLIB}
+    uniform = {name: value for name, value in child_environment().items() if name not in _OF_PYTHON | _OF_MATPLOTLIB}
     for name in os.environ.keys() - uniform.keys():
         del os.environ[name]
     os.environ.update(uniform)

@@ -18,7 +18,7 @@ _HEAD = """\
 _DIGITS = 8  # of the digest of an experiment's options and levels
 
 
-def described(conf: config.Config, study: str) -> dict[str, Any]:
+def study_settings(conf: config.Config, study: str) -> dict[str, Any]:
     """Return all that decides what is measured and computed of a study on twins, other than the drives themselves.
 
     Keys: repetitions, runtime_ms (by experiment), file_size_bytes, seed, interval, confidence, and experiments: a
@@ -27,7 +27,7 @@ def described(conf: config.Config, study: str) -> dict[str, Any]:
     content = conf.studies[study]
     return {
         "repetitions": grid.repetitions(conf, study),
-        "runtime_ms": {name: config.runtime_ms(conf, study, name) for name in content["experiments"]},
+        "runtime_ms": {name: config.experiment_runtime_ms(conf, study, name) for name in content["experiments"]},
         "file_size_bytes": conf.file_size_bytes,
         "seed": conf.seed,
         "interval": conf.interval,
@@ -36,15 +36,15 @@ def described(conf: config.Config, study: str) -> dict[str, Any]:
     }
 
 
-def _digest(content: config.Study, body: config.Experiment) -> str:
+def _digest(content: config.StudyConfig, body: config.ExperimentConfig) -> str:
     asked = {"fio": {**content["fio"], **body.get("fio", {})}, "vary": body["vary"], "regions": body.get("regions")}
-    return cells.digest(asked)[:_DIGITS]
+    return cells.specification_digest(asked)[:_DIGITS]
 
 
-def differences(found: Mapping[str, Any], default: Mapping[str, Any]) -> list[str]:
+def setting_differences(found: Mapping[str, Any], default: Mapping[str, Any]) -> list[str]:
     """Return the keys of config/ in which two configurations of a study differ.
 
-    Both are as `described` returns them. An experiment that only one of them has makes no difference.
+    Both are as `study_settings` returns them. An experiment that only one of them has makes no difference.
     """
     names = []
     for key, value in default.items():
@@ -64,7 +64,7 @@ class Expectations:
     """What a run of a study is expected to find.
 
     Attributes:
-        configured: The configuration of the run, as `described` returns it; empty where it is not known.
+        configured: The configuration of the run, as `study_settings` returns it; empty where it is not known.
         expected: The finding of each claim and published value, by id.
     """
 
@@ -72,14 +72,14 @@ class Expectations:
     expected: Mapping[str, str]
 
 
-def path_for(root: Path, study: str) -> Path:
+def expectations_path(root: Path, study: str) -> Path:
     """Return the file with the expectations of a study."""
-    return root / study_files.PUBLISHED.format(study=study) / "expectations.yaml"
+    return root / study_files.PUBLISHED_PLACE.format(study=study) / "expectations.yaml"
 
 
-def load(root: Path, study: str) -> Expectations | None:
+def load_expectations(root: Path, study: str) -> Expectations | None:
     """Return the expectations of a study, or None where there are none. Raises ConfigError."""
-    path = path_for(root, study)
+    path = expectations_path(root, study)
     if not path.exists():
         return None
     file = str(path.relative_to(root))
@@ -95,8 +95,8 @@ def load(root: Path, study: str) -> Expectations | None:
     return Expectations(configured, expected)
 
 
-def record(root: Path, study: str, expectations: Expectations) -> Path:
+def write_expectations(root: Path, study: str, expectations: Expectations) -> Path:
     """Write the expectations of a study, and return the file's path."""
-    path = path_for(root, study)
+    path = expectations_path(root, study)
     files.write_text(path, _HEAD + yaml.safe_dump(asdict(expectations), sort_keys=False, allow_unicode=True))
     return path
