@@ -65,7 +65,7 @@ def page(found: dict[str, Any]) -> str:
 
 
 def _is_table(benchmark: dict[str, Any]) -> bool:
-    return benchmark["figures"][:1] != [] and benchmark["figures"][0].startswith("|")
+    return "".join(benchmark["figures"][:1]).startswith("|")
 
 
 def main() -> None:
