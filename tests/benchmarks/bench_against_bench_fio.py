@@ -1,4 +1,4 @@
-"""Time of `iopatterns bench` against bench-fio and fio-plot with the same grid on the same file, and the rates of both.
+"""Time and rates of `iopatterns bench` and of bench-fio with fio-plot, for the same grid on the same file.
 
 bench-fio comes with the package fio-plot, which is installed for this into an environment of its own that is deleted
 afterwards. Both run without a warm-up; `iopatterns bench` draws six figures, fio-plot one for each block size. Then
@@ -113,7 +113,7 @@ def main() -> None:
     if len(cells) != len(SIZES) * len(DEPTHS) * len(JOBS):
         sys.exit(f"the two have {len(cells)} cells in common: {sorted(here)} and {sorted(there)}")
     print(f"{len(cells)} cells of {RUNTIME_S} s each on the same file of {FILE_MIB} MiB")
-    print(f"writing that file, and its first cell: {written_s:.1f} s")
+    print(f"writing the file, and its first cell: {written_s:.1f} s")
     print(f"iopatterns bench: {ours_s:.1f} s, with its table and figures")
     print(f"bench-fio and fio-plot: {theirs_s:.1f} s, the mean of one run before and one after")
     print(f"iopatterns bench against bench-fio: {ours_s / theirs_s:.2f} x the time")
@@ -123,7 +123,7 @@ def main() -> None:
     ratio = statistics.median(here[cell] / there[cell] for cell in cells)
     print(f"median of the ratios of the rates: {ratio:.2f}")
     lie = statistics.median(nothing[cell] / there[cell] for cell in cells)
-    print(f"bench-fio on a file never written: {lie:.1f} x the rate of the written one, in the median")
+    print(f"bench-fio on a file never written: {lie:.1f} x the rate of the written file, in the median")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What judging the sources' claims and writing figures cost, against not keeping what was looked up and laid out.
+"""Processor time of judging all claims and of writing figures, with and without caches.
 
 Run it as ``python tests/benchmarks/bench_analysis.py``. Everything is of the measurement that the repository records.
 """
@@ -69,14 +69,14 @@ def judging() -> None:
             for study in STUDIES:
                 scorecard.judge_study(root, study)
 
-        kept_s = cpu_s(judge)
+        cached_s = cpu_s(judge)
         try:
             CachedExecutions.__init__ = forget  # type: ignore[method-assign,assignment]
-            anew_s = cpu_s(judge)
+            uncached_s = cpu_s(judge)
         finally:
             CachedExecutions.__init__ = keeping  # type: ignore[method-assign]
-    ratio = f"{anew_s / kept_s:.1f} x that with each selection looked up anew"
-    print(f"judging {len(STUDIES)} studies: {kept_s:.2f} s of CPU, {ratio}")
+    ratio = f"{uncached_s / cached_s:.1f} x as long without a cache of selections"
+    print(f"judging {len(STUDIES)} studies: {cached_s:.2f} s of processor time, {ratio}")
 
 
 def ours(figure: Figure, folder: Path) -> None:
@@ -109,8 +109,8 @@ def drawing() -> None:
                 took[name].append(time.process_time() - begin)
                 plt.close(figure)
     here_s, savefig_s = min(took["here"]), min(took["savefig"])
-    ratio = f"{savefig_s / here_s:.1f} x that by savefig, which lays it out for each"
-    print(f"the files of a figure: {here_s:.2f} s of CPU, {ratio}")
+    ratio = f"{savefig_s / here_s:.1f} x as long by savefig, which lays the figure out for each file"
+    print(f"the files of a figure: {here_s:.2f} s of processor time, {ratio}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast the text of strace is read and converted, and in how much memory, whatever its length. Prints one figure.
+"""Speed and memory of converting the text of strace.
 
 Writes a text of a quarter of a million lines and one of a million to a folder.
 """
@@ -60,7 +60,7 @@ def main() -> None:
     (_, memory, _), (seconds, more, calls) = taken
     print(
         f"text of strace: {count * LONGER} lines, {size / MIB:.0f} MiB, {calls:.0f} calls, {seconds:.1f} processor"
-        f" seconds; at most {more / 1024:.0f} MiB of memory, {memory / 1024:.0f} MiB for a quarter of them",
+        f" seconds; at most {more / 1024:.0f} MiB of memory, {memory / 1024:.0f} MiB for a quarter of the trace",
         flush=True,
     )
 

@@ -1,4 +1,4 @@
-"""What an execution on a twin costs in processor time, by how fio is started, against fio's own start.
+"""Processor time of a repetition on a simulated drive, by the way in which fio is started.
 
 Processor time, not wall time: other programs on the machine change it little. The workload is a virtual second of 4 KiB
 random reads, one at a time, as the studies have it.
@@ -65,10 +65,10 @@ def main() -> None:
             "twin run": each_ms(repeated([twin, "run", "px05smb040", "--state", folder, "--", *argv])),
             "fio started on a twin": each_ms(repeated(running.command_on_drive(argv, environment), environment)),
             "fio kept loaded": each_ms(lambda: loaded("1")),
-            "fio kept loaded, a millisecond in place of a second": each_ms(lambda: loaded("1ms")),
+            "fio kept loaded, runtime of a millisecond": each_ms(lambda: loaded("1ms")),
         }
         for name, found_ms in ways.items():
-            print(f"{name}: {found_ms:.1f} ms an execution, {found_ms / version_ms:.2f} x fio --version")
+            print(f"{name}: {found_ms:.1f} ms per repetition, {found_ms / version_ms:.2f} x fio --version")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Time reading a thousand json+ results into tables, and json.load alone of the same files."""
+"""Time to read a thousand json+ results into tables, against json.load of the same files."""
 
 import argparse
 import json

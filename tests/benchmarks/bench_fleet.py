@@ -1,4 +1,4 @@
-"""Planning 100,000 executions of twins, and measuring 10,000: time, memory and files, and what a million would take."""
+"""Time, memory and files of planning 100,000 repetitions on simulated drives and measuring 10,000."""
 
 import argparse
 import os
@@ -84,12 +84,12 @@ def main() -> None:
         project = fleet(Path(folder) / "planned", arguments.planned)
         cells, jobs = load_cells(project.root), batches.study_batches(load_cells(project.root), STUDY)
         raws, declared = (files(cells.of_study(STUDY)) for files in (cells.raw_files, cells.declared_outputs))
-        print(f"{len(raws):,} repetitions, {len(declared):,} files that Snakemake is told of, {len(jobs):,} jobs")
+        print(f"{len(raws):,} repetitions, {len(declared):,} files that Snakemake knows, {len(jobs):,} jobs")
         first = cost(project, "-n", f"measure_{STUDY}")
         print(f"planning them (snakemake -n): {first}")
         pretend_measured(project)
         second = cost(project, "-n", f"measure_{STUDY}")
-        print(f"planning again when all are there: {second}")
+        print(f"planning again when all files exist: {second}")
 
         project = fleet(Path(folder) / "measured", arguments.measured)
         ran = cost(project, f"measure_{STUDY}")
@@ -97,7 +97,7 @@ def main() -> None:
         stored_bytes = sum(state.st_blocks for state in files) * 512
         each_ms = 1000 * ran.wall_s / arguments.measured
         print(f"measuring {arguments.measured:,}: {ran.wall_s:.0f} s on one core, {each_ms:.0f} ms each")
-        print(f"they left {len(files):,} files, {stored_bytes / _MB:,.0f} MB on disk")
+        print(f"they leave {len(files):,} files, {stored_bytes / _MB:,.0f} MB on disk")
     more, of_measured = MILLION / arguments.planned, MILLION / arguments.measured
     memory_mb = more * first.memory_bytes / _MB
     print(

@@ -1,4 +1,4 @@
-"""Time expanding a study of 100,000 cells, names and hashes included, against json.dumps alone of the same cells."""
+"""Time to expand a study to 100,000 cells, against json.dumps of the same cells."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What `twin linux` costs: from boot to power-off, and requests of a drive per second on the wall.
+"""Boot time and requests per second of `twin linux`.
 
 The kernel must have been built (`./reproduce.sh linux`); without it nothing is printed but that.
 """
@@ -54,7 +54,9 @@ def main() -> None:
                 taken_s.append(wall_s(["--fs", "none", "--trace", str(trace)], [*FIO, *words, f"--number_ios={ios}"]))
                 made.append(requests(trace))
             rate = (made[1] - made[0]) / (taken_s[1] - taken_s[0])
-            print(f"{name}: {rate:,.0f} requests per wall second, after {taken_s[0] - empty:.1f} s in which fio starts")
+            print(
+                f"{name}: {rate:,.0f} requests per wall second, after {taken_s[0] - empty:.1f} s for the start of fio"
+            )
 
 
 if __name__ == "__main__":

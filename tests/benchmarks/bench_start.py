@@ -1,4 +1,4 @@
-"""Time how soon a measurement starts, and how soon a mistake in the configuration is told, against bare commands."""
+"""Time until a measurement starts, and until a mistake in the configuration is reported."""
 
 import statistics
 import subprocess
@@ -29,7 +29,7 @@ def main() -> None:
     print(f"iopatterns measure starts in {start_s:.3f} s, {start_s / python_s:.1f} x python -c pass ({python_s:.3f} s)")
     version_s = median_s(f"{tools}/snakemake", "--version")
     mistake_s = median_s(f"{tools}/snakemake", "--cores", "1", "--config", "repetition=3")
-    print(f"a mistyped key is told in {mistake_s:.2f} s, {mistake_s / version_s:.2f} x snakemake --version")
+    print(f"a mistyped key is reported in {mistake_s:.2f} s, {mistake_s / version_s:.2f} x snakemake --version")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast traces are read and converted, and in how much memory, whatever their length. Prints one figure a line.
+"""Speed and memory of converting block traces, by form.
 
 Writes a trace of a million requests and one of four times as many in each form to a folder, half a gigabyte in all.
 """
@@ -108,7 +108,7 @@ def report(name: str, count: int, traces: list[Path], outputs: list[Path]) -> No
     (_, memory), (seconds, more) = (convert(*each) for each in zip(traces, outputs, strict=True))
     print(
         f"{name}: {count * LONGER} requests, {traces[1].stat().st_size / MIB:.0f} MiB, {seconds:.1f} processor seconds;"
-        f" at most {more / MIB:.0f} MiB of memory, {memory / MIB:.0f} MiB for a quarter of them",
+        f" at most {more / MIB:.0f} MiB of memory, {memory / MIB:.0f} MiB for a quarter of the trace",
         flush=True,
     )
 

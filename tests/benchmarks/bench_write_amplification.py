@@ -1,4 +1,4 @@
-"""Write amplification of the simulated drives beside the closed forms. Prints one line a policy and over-provisioning.
+"""Write amplification of simulated drives, against closed forms.
 
 Run it as ``python tests/benchmarks/bench_write_amplification.py``. The drive has uniform random writes of 4 KiB, is
 overwritten twice from its steady state, and is measured over the second time.
