@@ -1,6 +1,6 @@
 """Processor time of judging all claims and of writing figures, with and without caches.
 
-Run it as ``python tests/benchmarks/bench_analysis.py``. Everything is of the measurement that the repository records.
+Run it as ``python tests/benchmarks/bench_analysis.py``. The studies are the recorded measurements of tests/studies.
 """
 
 import sys
@@ -30,20 +30,20 @@ SHOWN_DPI = 100
 
 
 class Forgetful(dict[Any, Any]):
-    """What is put into it is not found in it."""
+    """A dictionary in which no key is found."""
 
     def __contains__(self, _key: object) -> bool:
         return False
 
 
 def forget(executions: CachedExecutions, table: pd.DataFrame) -> None:
-    """Make it look up everything anew: in place of ``CachedExecutions.__init__``."""
+    """Initialise executions without caches; replaces ``CachedExecutions.__init__``."""
     executions.table = table
     executions._of_experiments, executions._at_levels, executions._columns = Forgetful(), Forgetful(), Forgetful()
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    """Return the least processor time of some rounds."""
+    """Return the shortest processor time of `ROUNDS` calls, in seconds."""
     took = []
     for _ in range(ROUNDS):
         begin = time.process_time()
@@ -53,7 +53,7 @@ def cpu_s(work: Callable[[], object]) -> float:
 
 
 def judging() -> None:
-    """Print what it takes to judge all recorded studies."""
+    """Print the processor time of judging all recorded studies, with and without caches."""
     keeping = CachedExecutions.__init__
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -80,14 +80,14 @@ def judging() -> None:
 
 
 def ours(figure: Figure, folder: Path) -> None:
-    """Write SVG and PNG, and a PNG of the size at which a notebook shows it."""
+    """Write a figure as the package does: SVG, PNG, and a small PNG for notebooks."""
     plots.save_figure(figure, folder / "figure")
     with plots.report_style():
         plots.write_png(figure, folder / "small.png", SHOWN_DPI)
 
 
 def by_savefig(figure: Figure, folder: Path) -> None:
-    """Write the same three files, each by ``Figure.savefig``."""
+    """Write an SVG, a PNG and a small PNG, each by ``Figure.savefig``."""
     with plots.report_style():
         figure.savefig(folder / "figure.svg")
         figure.savefig(folder / "figure.png")
@@ -95,7 +95,7 @@ def by_savefig(figure: Figure, folder: Path) -> None:
 
 
 def drawing() -> None:
-    """Print what it takes to write the files of a figure of the fixture study."""
+    """Print the processor time of writing the files of a figure of the fixture study."""
     study = TINY.study()
     summary, published = study.summary("initial"), study.published("initial")
     ways: dict[str, Callable[[Figure, Path], None]] = {"here": ours, "savefig": by_savefig}

@@ -1,6 +1,6 @@
 """Time to redraw the figure of notebooks/explore.ipynb after a slider has moved.
 
-Run it as ``python tests/benchmarks/bench_explore.py``. Each figure is of simulating and drawing together.
+Run it as ``python tests/benchmarks/bench_explore.py``. Each time includes simulation and drawing.
 """
 
 import time
@@ -21,7 +21,7 @@ WORKLOADS = {
 
 
 def main() -> None:
-    """Print the median and the 95th percentile, of all twins and of each workload."""
+    """Print the median and the 95th percentile of the redraw time, for all models together and for each workload."""
     picture = explore.SimulationFigure()
     drives = [models.load_model(name) for name in models.list_models()]
     took_ms: dict[str, list[float]] = {}

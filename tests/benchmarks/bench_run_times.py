@@ -1,6 +1,6 @@
 """Run times of the commands.
 
-The commands run in a clone of what is committed, in the order in which a user types them. Prints rows of a table.
+The commands run in a clone of the last commit, in the order in which a user types them. The output is a table.
 """
 
 import os
@@ -31,7 +31,7 @@ def duration(seconds: float) -> str:
 
 
 def main() -> None:
-    """Run the commands one after the other; print the wall time and the processor time of each."""
+    """Run the commands in turn; print a table of their wall and processor times."""
     parent = ROOT / "data/scratch"
     parent.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}

@@ -21,10 +21,10 @@ def median_s(*command: str) -> float:
 
 
 def main() -> None:
-    """Print medians and ratios."""
+    """Print the median wall times and their ratios."""
     tools = Path(sys.executable).parent
     python_s = median_s(sys.executable, "-c", "pass")
-    # ends in the first check of the measuring code, with everything imported that a measurement needs
+    # ends in the first check of the measuring code, after all imports of a measurement
     start_s = median_s(f"{tools}/iopatterns", "measure", "--specification", "{}", "x/no-such-cell/01.json")
     print(f"iopatterns measure starts in {start_s:.3f} s, {start_s / python_s:.1f} x python -c pass ({python_s:.3f} s)")
     version_s = median_s(f"{tools}/snakemake", "--version")

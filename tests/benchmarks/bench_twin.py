@@ -1,6 +1,6 @@
 """Speed of simulated drives: fio on them, the start of fio, and replays.
 
-Run it as ``python tests/benchmarks/bench_twin.py``; figures that have a peer are ratios within this one run.
+Run it as ``python tests/benchmarks/bench_twin.py``; most results are ratios within one run.
 """
 
 import json
@@ -35,12 +35,12 @@ def wall_s(argv: Sequence[str], times: int = 1) -> float:
 
 
 def on_twin(state: str, *options: str) -> list[str]:
-    """Return the command of a fio run on PX05SMB040."""
+    """Return the command of a run of fio on the model px05smb040."""
     return [*TWIN, "px05smb040", "--state", state, "--", *FIO, "--filename={drive}", "--direct=1", *options]
 
 
 def requests_of(argv: Sequence[str]) -> int:
-    """Return how many requests a run of fio makes in all."""
+    """Return the number of requests of a run of fio."""
     done = subprocess.run([*argv, "--output-format=json"], check=True, capture_output=True, text=True)
     text = done.stdout
     jobs = json.loads(text[text.index("{") :])["jobs"]
@@ -48,7 +48,7 @@ def requests_of(argv: Sequence[str]) -> int:
 
 
 def cpu_s(argv: Sequence[str], times: int) -> float:
-    """Return the median processor time of a command in seconds, which others on the machine change little."""
+    """Return the median processor time of a command, in seconds."""
     found = []
     for _ in range(times):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -59,13 +59,13 @@ def cpu_s(argv: Sequence[str], times: int) -> float:
 
 
 def cpu_us_a_request(short: list[str], long: list[str]) -> float:
-    """Return the processor time of a request in us, start-up left out: the difference of a long and a short run."""
+    """Return the processor time per request in µs: the difference of a long and a short run, without start-up."""
     more = requests_of(long) - requests_of(short)
     return 1e6 * (cpu_s(long, 3) - cpu_s(short, 3)) / more
 
 
 def steady_trace(operation: int, region_bytes: int, count: int, seed: int) -> pd.DataFrame:
-    """Return 4 KiB requests at random in a region."""
+    """Return random 4 KiB requests in a region."""
     numbers = np.random.Generator(np.random.PCG64(seed))
     blocks = numbers.integers(0, region_bytes // 4096, count, dtype=np.uint64)
     return pd.DataFrame(
@@ -78,7 +78,7 @@ def steady_trace(operation: int, region_bytes: int, count: int, seed: int) -> pd
 
 
 def replay_rate(model: twin.Model, operation: int, region_bytes: int, pieces: int, depth: int) -> tuple[float, int]:
-    """Return requests per wall second of a replay in pieces of half a million, and how much memory it took in bytes."""
+    """Replay requests in pieces of half a million; return requests per wall second, and used memory in bytes."""
     session = ReplaySession(model, depth=depth)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     traces = [steady_trace(operation, region_bytes, 500_000, seed) for seed in range(2)]
@@ -90,7 +90,7 @@ def replay_rate(model: twin.Model, operation: int, region_bytes: int, pieces: in
 
 
 def main() -> None:
-    """Print all figures."""
+    """Print all results."""
     with tempfile.TemporaryDirectory() as state:
         version_s = wall_s(["fio", "--version"], 15)
         short_s = wall_s(on_twin(state, "--runtime=1", "--ioengine=psync"), 15)

@@ -1,7 +1,7 @@
-"""Runs all benchmarks of this folder, prints their figures, and writes them as JSON and as a page of the documentation.
+"""Run the benchmarks of this folder; print and write their results, as JSON and as a page of the documentation.
 
-A benchmark is a program ``bench_*.py`` that prints a figure a line; its first line says what it is about. Times depend
-on the machine and on what else it does; ratios within one run do much less.
+A benchmark is a program ``bench_*.py`` that prints one result per line; the first line of its docstring is its title.
+A program that prints a Markdown table comes first on the page.
 """
 
 import argparse
@@ -30,19 +30,19 @@ Machine: {cpu_model}, {cpu_count} processors, {kernel}, {fio}. Load at the start
 
 
 def benchmarks(names: list[str]) -> list[Path]:
-    """Return the programs of those names, or all where none is given."""
+    """Return the programs with the given names, or all programs if no name is given."""
     there = sorted(FOLDER.glob("bench_*.py"))
     return [path for path in there if not names or path.stem.removeprefix("bench_") in names]
 
 
 def title(path: Path) -> str:
-    """Return the first line of a program's documentation, without its full stop."""
+    """Return the first line of a program's docstring without its full stop."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
     return text.splitlines()[0].rstrip(".")
 
 
 def figures(path: Path) -> tuple[list[str], int]:
-    """Run a benchmark and print its lines; return these and its exit status."""
+    """Run a benchmark and print its output; return the lines and the exit status."""
     print(f"{title(path)} ({path.name})", flush=True)
     lines = []
     with subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True) as process:
@@ -69,14 +69,14 @@ def _is_table(benchmark: dict[str, Any]) -> bool:
 
 
 def main() -> None:
-    """Run them and write both files."""
+    """Run the benchmarks; write the JSON file and the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, required=True, help="where the figures go")
-    parser.add_argument("--page", type=Path, help="where the page goes")
+    parser.add_argument("--json", type=Path, required=True, help="file for the results")
+    parser.add_argument("--page", type=Path, help="file for the page")
     parser.add_argument(
         "names",
         nargs="*",
-        help="such as twin, for bench_twin.py: these alone, beside what is there of the others; all by default",
+        help="run only these benchmarks, such as twin for bench_twin.py, and keep the other results (default: all)",
     )
     arguments = parser.parse_args()
     found: dict[str, Any] = {
@@ -86,7 +86,7 @@ def main() -> None:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "benchmarks": [],
     }
-    if arguments.names and arguments.json.exists():  # the others stay, if they were measured on the same machine
+    if arguments.names and arguments.json.exists():  # keep the other results if they are from the same machine
         before = json.loads(arguments.json.read_text(encoding="utf-8"))
         if all(before[key] == found[key] for key in ("machine", "fio_version")):
             again = {path.name for path in benchmarks(arguments.names)}
@@ -99,7 +99,7 @@ def main() -> None:
             continue
         found["benchmarks"].append({"program": path.name, "title": title(path), "figures": lines})
         found["benchmarks"].sort(key=operator.itemgetter("program"))
-        files.write_json(arguments.json, found)  # what there is, should the machine stop
+        files.write_json(arguments.json, found)  # after each benchmark, so that an interruption loses little
     if failed:
         sys.exit("\n".join(failed))
     if arguments.page:
