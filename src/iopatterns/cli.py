@@ -8,22 +8,8 @@ import iopatterns
 from iopatterns.base import command_line
 
 _COMMANDS = (
-    "archive",
-    "bench",
-    "calls",
-    "check",
-    "compare",
-    "factors",
-    "hosts",
-    "lab",
-    "manifest",
-    "measure",
-    "restore",
-    "scorecard",
-    "spread",
-    "study",
-    "summary",
-    "unpack",
+    *("archive", "bench", "calls", "check", "compare", "factors", "hosts", "lab"),
+    *("manifest", "measure", "restore", "scorecard", "spread", "study", "summary", "unpack"),
 )
 
 

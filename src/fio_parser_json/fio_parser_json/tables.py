@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -48,89 +49,49 @@ _LATENCY_COLUMNS = {
     for label in labels
 }
 
-# The fixed columns of `jobs` in their order, with their types.
-_JOB_COLUMNS: dict[str, str] = {
-    "source": _TEXT,
-    "document": _INTEGER,
-    "job": _INTEGER,
-    "hostname": _TEXT,
-    "jobname": _TEXT,
-    "groupid": _INTEGER,
-    "direction": _TEXT,
-    "error": _INTEGER,
-    "fio_version": _TEXT,
-    "timestamp_ms": _INTEGER,
-    "runtime_ms": _INTEGER,
-    "job_runtime_ms": _INTEGER,
-    "io_bytes": _INTEGER,
-    "total_ios": _INTEGER,
-    "bandwidth_bytes_per_s": _INTEGER,
-    "bandwidth_min_bytes_per_s": _INTEGER,
-    "bandwidth_max_bytes_per_s": _INTEGER,
-    "bandwidth_mean_bytes_per_s": _REAL,
-    "bandwidth_stddev_bytes_per_s": _REAL,
-    "bandwidth_samples": _INTEGER,
-    "bandwidth_share_percent": _REAL,
-    "iops": _REAL,
-    "iops_min": _INTEGER,
-    "iops_max": _INTEGER,
-    "iops_mean": _REAL,
-    "iops_stddev": _REAL,
-    "iops_samples": _INTEGER,
-    **{
-        f"{latency}_{statistic}_ns": dtype
-        for latency in LATENCIES
-        for statistic, dtype in {"min": _INTEGER, "max": _INTEGER, "mean": _REAL, "stddev": _REAL}.items()
-    },
-    "short_ios": _INTEGER,
-    "drop_ios": _INTEGER,
-    "usr_cpu_percent": _REAL,
-    "sys_cpu_percent": _REAL,
-    "context_switches": _INTEGER,
-    "iodepth_reached": _INTEGER,
-    **dict.fromkeys(_DEPTH_COLUMNS.values(), _REAL),
-    **dict.fromkeys(_BATCH_COLUMNS.values(), _REAL),
-    **dict.fromkeys(_LATENCY_COLUMNS.values(), _REAL),
-}
+_TEXT_COLUMNS = {"source", "hostname", "jobname", "direction", "fio_version", "latency", "disk"}
+_REAL_COLUMNS = re.compile(r"iops|.*_(mean|stddev)(_ns|_bytes_per_s)?|.*_percent")
 
-_SYNC_COLUMNS: dict[str, str] = {
-    **{name: _JOB_COLUMNS[name] for name in ("source", "document", "job", "hostname", "jobname")},
-    "syncs": _INTEGER,
-    "sync_min_ns": _INTEGER,
-    "sync_max_ns": _INTEGER,
-    "sync_mean_ns": _REAL,
-    "sync_stddev_ns": _REAL,
-}
 
-# The columns of `disk_util`: the field of fio and its type. The prefix "aggr_" is for disks that consist of others.
-_DISK_FIELDS: dict[str, tuple[str, str]] = {
-    f"{prefix}{column}": (f"{prefix}{key}", dtype)
+def _typed(*columns: str) -> dict[str, str]:
+    """Return the type of each column: text, real numbers for means, deviations and shares, otherwise integers."""
+    return {
+        name: _TEXT if name in _TEXT_COLUMNS else _REAL if _REAL_COLUMNS.fullmatch(name) else _INTEGER
+        for name in columns
+    }
+
+
+_STATISTICS = ("min", "max", "mean", "stddev")
+# The fixed columns of each table in their order, with their types
+_JOB_COLUMNS = _typed(
+    *("source", "document", "job", "hostname", "jobname", "groupid", "direction", "error", "fio_version"),
+    *("timestamp_ms", "runtime_ms", "job_runtime_ms", "io_bytes", "total_ios", "bandwidth_bytes_per_s"),
+    *(f"bandwidth_{statistic}_bytes_per_s" for statistic in _STATISTICS),
+    *("bandwidth_samples", "bandwidth_share_percent", "iops"),
+    *(f"iops_{statistic}" for statistic in _STATISTICS),
+    "iops_samples",
+    *(f"{latency}_{statistic}_ns" for latency in LATENCIES for statistic in _STATISTICS),
+    *("short_ios", "drop_ios", "usr_cpu_percent", "sys_cpu_percent", "context_switches", "iodepth_reached"),
+    *_DEPTH_COLUMNS.values(),
+    *_BATCH_COLUMNS.values(),
+    *_LATENCY_COLUMNS.values(),
+)
+_SYNC_COLUMNS = _typed(
+    *("source", "document", "job", "hostname", "jobname", "syncs"),
+    *(f"sync_{statistic}_ns" for statistic in _STATISTICS),
+)
+_BIN_COLUMNS = _typed("source", "document", "job", "jobname", "direction", "latency", "bin_ns", "count")
+# The columns of `disk_util` by field of fio. The prefix "aggr_" is for disks that consist of others.
+_DISK_FIELDS = {
+    f"{prefix}{field}": f"{prefix}{column}"
     for prefix in ("", "aggr_")
-    for column, key, dtype in (
-        *(
-            (f"{way}_{what}", f"{way}_{what}", _INTEGER)
-            for what in ("ios", "merges", "sectors")
-            for way in ("read", "write")
-        ),
-        ("read_ticks_ms", "read_ticks", _INTEGER),
-        ("write_ticks_ms", "write_ticks", _INTEGER),
-        ("in_queue_ms", "in_queue", _INTEGER),
-        ("util_percent", "util", _REAL),
+    for field, column in (
+        *((f"{way}_{what}",) * 2 for what in ("ios", "merges", "sectors") for way in ("read", "write")),
+        *((time, f"{time}_ms") for time in ("read_ticks", "write_ticks", "in_queue")),
+        ("util", "util_percent"),
     )
 }
-_DISK_COLUMNS: dict[str, str] = {
-    "source": _TEXT,
-    "document": _INTEGER,
-    "disk": _TEXT,
-    **{column: dtype for column, (_, dtype) in _DISK_FIELDS.items()},
-}
-
-_BIN_COLUMNS: dict[str, str] = {
-    **{name: _JOB_COLUMNS[name] for name in ("source", "document", "job", "jobname", "direction")},
-    "latency": _TEXT,
-    "bin_ns": _INTEGER,
-    "count": _INTEGER,
-}
+_DISK_COLUMNS = _typed("source", "document", "disk", *_DISK_FIELDS.values())
 
 
 def jobs(
@@ -413,8 +374,8 @@ def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipp
 def _disk_rows(top: Fields) -> Iterator[dict[str, Any]]:
     for disk in top.objects("disk_util"):
         row = {"source": top.document.source, "document": top.document.index, "disk": disk.text("name")}
-        for column, (key, dtype) in _DISK_FIELDS.items():
-            row[column] = disk.integer(key) if dtype == _INTEGER else disk.real(key)
+        for key, column in _DISK_FIELDS.items():
+            row[column] = disk.integer(key) if _DISK_COLUMNS[column] == _INTEGER else disk.real(key)
         yield row
 
 
@@ -479,7 +440,7 @@ def _statistics(
     statistics: Fields,
     scale: int = 1,
     *,
-    keys: tuple[str, str, str, str] = ("min", "max", "mean", "stddev"),
+    keys: Sequence[str] = _STATISTICS,
     unit: str = "_ns",
     count: str = "N",
 ) -> dict[str, Any]:
@@ -497,5 +458,5 @@ def _statistics(
     there = sampled(statistics, count)
     return {
         f"{name}_{statistic}{unit}": read(key, scale) if there else None
-        for statistic, key, read in zip(("min", "max", "mean", "stddev"), keys, readers, strict=True)
+        for statistic, key, read in zip(_STATISTICS, keys, readers, strict=True)
     }

@@ -28,7 +28,7 @@ def command(drive: str, output: Path | None) -> None:
     click.echo(f"{output}: {repetitions} repetitions of {len(made.cells)} cells, SHA-256 {made.sha256}")
     if without_experiment:
         click.echo(
-            f"  {without_experiment} of the cells belong to no configured experiment. They are packed, but not analysed."
+            f"  {without_experiment} of the cells belong to no configured experiment: packed, but not analysed"
         )
     click.echo(
         f"To analyse the archive elsewhere, add to config/drives.yaml:\n\n  {drive}: {{kind: archive, path: {output}}}"

@@ -139,23 +139,16 @@ _STAND_INS = ("LANL-64KB", "LANL-1024KB", "Sandia-alegra", "Sandia-cth", "Sandia
 _SWITCH = (0, 1)
 _PERCENT: dict[str, Any] = {"kind": "percent", "least": 0, "most": 100}
 
+_FIO, _OURS, _PAGE, _QUEUE = FactorRole.FIO, FactorRole.OURS, FactorRole.MODE_PAGE, FactorRole.QUEUE
+
 # in the order in which messages list the factors
 _TABLE = (
     Factor("drive", FactorRole.DRIVE, "text", phrase="{}", hint="a drive, by its name"),
     # ---- fio options
-    Factor(
-        "rw",
-        FactorRole.FIO,
-        "text",
-        _PATTERNS,
-        tag="",
-        label="Workload",
-        phrase="{}",
-        about="access pattern and direction",
-    ),
+    Factor("rw", _FIO, "text", _PATTERNS, tag="", label="Workload", phrase="{}", about="access pattern and direction"),
     Factor(
         "bs",
-        FactorRole.FIO,
+        _FIO,
         "size",
         least=1,
         tag="",
@@ -164,21 +157,21 @@ _TABLE = (
         column="bs_bytes",
         hint="a block size such as 4k, 28k or 1m (powers of two)",
     ),
-    Factor("rwmixread", FactorRole.FIO, **_PERCENT, tag="mix", label="Share of reads"),
+    Factor("rwmixread", _FIO, **_PERCENT, tag="mix", label="Share of reads"),
     Factor(
         "ioengine",
-        FactorRole.FIO,
+        _FIO,
         "text",
         (*engines.SYNCHRONOUS_ENGINES, *engines.ASYNCHRONOUS_ENGINES),
         about="how fio issues I/O; synchronous engines have one outstanding request per job, whatever iodepth is",
     ),
-    Factor("iodepth", FactorRole.FIO, least=1, most=65536, tag="q", label="I/O depth"),
-    Factor("numjobs", FactorRole.FIO, least=1, most=1024, tag="j", label="Number of jobs", phrase="{} jobs"),
-    Factor("group_reporting", FactorRole.FIO, choices=_SWITCH),
-    Factor("direct", FactorRole.FIO, choices=_SWITCH, hint="1 (O_DIRECT, past the page cache) or 0"),
+    Factor("iodepth", _FIO, least=1, most=65536, tag="q", label="I/O depth"),
+    Factor("numjobs", _FIO, least=1, most=1024, tag="j", label="Number of jobs", phrase="{} jobs"),
+    Factor("group_reporting", _FIO, choices=_SWITCH),
+    Factor("direct", _FIO, choices=_SWITCH, hint="1 (O_DIRECT, past the page cache) or 0"),
     Factor(
         "size",
-        FactorRole.FIO,
+        _FIO,
         "size",
         least=1,
         tag="size",
@@ -188,7 +181,7 @@ _TABLE = (
     ),
     Factor(
         "offset",
-        FactorRole.FIO,
+        _FIO,
         "size",
         least=0,
         tag="off",
@@ -198,7 +191,7 @@ _TABLE = (
     ),
     Factor(
         "offset_increment",
-        FactorRole.FIO,
+        _FIO,
         "size",
         least=0,
         tag="inc",
@@ -207,7 +200,7 @@ _TABLE = (
     ),
     Factor(
         "skip",
-        FactorRole.OURS,
+        _OURS,
         "signed size",
         tag="skip",
         label="Gap",
@@ -217,7 +210,7 @@ _TABLE = (
     ),
     Factor(
         "partitions",
-        FactorRole.OURS,
+        _OURS,
         least=1,
         most=65536,
         tag="parts",
@@ -226,7 +219,7 @@ _TABLE = (
     ),
     Factor(
         "replay",
-        FactorRole.OURS,
+        _OURS,
         "text",
         _REPLAYS,
         tag="",
@@ -235,7 +228,7 @@ _TABLE = (
     ),
     Factor(
         "read_iolog",
-        FactorRole.OURS,
+        _OURS,
         "path",
         tag="log",
         label="Log replayed",
@@ -245,7 +238,7 @@ _TABLE = (
     ),
     Factor(
         "stand_in",
-        FactorRole.OURS,
+        _OURS,
         "text",
         _STAND_INS,
         tag="",
@@ -255,7 +248,7 @@ _TABLE = (
     ),
     Factor(
         "trace",
-        FactorRole.OURS,
+        _OURS,
         "text",
         tag="",
         label="Trace",
@@ -265,24 +258,20 @@ _TABLE = (
     ),
     Factor(
         "replay_no_stall",
-        FactorRole.FIO,
+        _FIO,
         choices=_SWITCH,
         tag="nostall",
         hint="0 (requests of a log at their times) or 1 (each request as soon as the previous one is complete)",
     ),
-    Factor(
-        "blockalign", FactorRole.FIO, "size", least=1, tag="align", label="Alignment", hint="a size such as 512 or 4k"
-    ),
-    Factor("percentage_random", FactorRole.FIO, **_PERCENT, tag="rnd", label="Share of random requests"),
-    Factor("random_distribution", FactorRole.FIO, "text", tag="", hint="random, zipf:1.2, pareto:0.3, normal:10 …"),
-    Factor("norandommap", FactorRole.FIO, choices=_SWITCH),
-    Factor(
-        "thinktime", FactorRole.FIO, "duration", tag="think", label="Pause", hint="a duration such as 100 us or 2 ms"
-    ),
-    Factor("thinktime_blocks", FactorRole.FIO, least=1, tag="burst", label="Requests in a burst"),
+    Factor("blockalign", _FIO, "size", least=1, tag="align", label="Alignment", hint="a size such as 512 or 4k"),
+    Factor("percentage_random", _FIO, **_PERCENT, tag="rnd", label="Share of random requests"),
+    Factor("random_distribution", _FIO, "text", tag="", hint="random, zipf:1.2, pareto:0.3, normal:10 …"),
+    Factor("norandommap", _FIO, choices=_SWITCH),
+    Factor("thinktime", _FIO, "duration", tag="think", label="Pause", hint="a duration such as 100 us or 2 ms"),
+    Factor("thinktime_blocks", _FIO, least=1, tag="burst", label="Requests in a burst"),
     Factor(
         "ramp_time",
-        FactorRole.OURS,
+        _OURS,
         "duration",
         tag="ramp",
         label="Time before counting",
@@ -291,43 +280,33 @@ _TABLE = (
     ),
     Factor(
         "log_hist_msec",
-        FactorRole.OURS,
+        _OURS,
         least=10,
         hint="a whole number of milliseconds from 10",
         about="interval at which fio logs a histogram of latencies; the log is beside the raw file",
     ),
     Factor(
         "iopsavgtime",
-        FactorRole.OURS,
+        _OURS,
         least=1,
         hint="a whole number of milliseconds",
         about="interval of each rate for which fio reports minimum, maximum, mean and standard deviation; by default a"
         " fifth of the repetition; steady state is determined from these rates",
     ),
-    Factor("rate_iops", FactorRole.FIO, least=1, tag="rate", hint="I/Os per second"),
-    Factor("fsync", FactorRole.FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),
-    Factor("fdatasync", FactorRole.FIO, least=0, tag="fdatasync", hint="a number of writes; 0 for never"),
+    Factor("rate_iops", _FIO, least=1, tag="rate", hint="I/Os per second"),
+    Factor("fsync", _FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),
+    Factor("fdatasync", _FIO, least=0, tag="fdatasync", hint="a number of writes; 0 for never"),
     # ---- Settings of the drive
-    Factor(
-        "RCD", FactorRole.MODE_PAGE, choices=_SWITCH, tag="rcd", hint="0 or 1 (read cache disable, caching mode page)"
-    ),
+    Factor("RCD", _PAGE, choices=_SWITCH, tag="rcd", hint="0 or 1 (read cache disable, caching mode page)"),
     Factor(
         "WCE",
-        FactorRole.MODE_PAGE,
+        _PAGE,
         choices=_SWITCH,
         tag="wce",
         hint="0 or 1 (write cache enable, caching mode page; for NVMe disks the volatile write cache)",
     ),
-    Factor(
-        "FSW",
-        FactorRole.MODE_PAGE,
-        choices=_SWITCH,
-        tag="fsw",
-        hint="0 or 1 (force sequential write, caching mode page)",
-    ),
-    Factor(
-        "DRA", FactorRole.MODE_PAGE, choices=_SWITCH, tag="dra", hint="0 or 1 (disable read ahead, caching mode page)"
-    ),
+    Factor("FSW", _PAGE, choices=_SWITCH, tag="fsw", hint="0 or 1 (force sequential write, caching mode page)"),
+    Factor("DRA", _PAGE, choices=_SWITCH, tag="dra", hint="0 or 1 (disable read ahead, caching mode page)"),
     Factor(
         "look_ahead",
         FactorRole.LOOK_AHEAD,
@@ -337,23 +316,18 @@ _TABLE = (
     ),
     Factor(
         "read_ahead_kb",
-        FactorRole.QUEUE,
+        _QUEUE,
         least=0,
         tag="ra",
         shared=True,
         hint="KiB that the kernel reads ahead, from 0; without effect on direct I/O",
     ),
     Factor(
-        "nr_requests",
-        FactorRole.QUEUE,
-        least=1,
-        tag="nr",
-        shared=True,
-        hint="capacity of the kernel's queue in requests, from 1",
+        "nr_requests", _QUEUE, least=1, tag="nr", shared=True, hint="capacity of the kernel's queue in requests, from 1"
     ),
     Factor(
         "write_cache",
-        FactorRole.QUEUE,
+        _QUEUE,
         "text",
         ("write back", "write through"),
         tag="",
@@ -364,7 +338,7 @@ _TABLE = (
     ),
     Factor(
         "scheduler",
-        FactorRole.QUEUE,
+        _QUEUE,
         "text",
         schedulers.LEGACY_SCHEDULERS,
         tag="",

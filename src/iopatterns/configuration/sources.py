@@ -14,19 +14,8 @@ from iopatterns.base.messages import printable
 
 # The columns of values.csv, and the first columns of drives.csv
 VALUE_COLUMNS = (
-    "id",
-    "place",
-    "quantity",
-    "drive",
-    "drive_key",
-    "rw",
-    "bs",
-    "experiment",
-    "conditions",
-    "relation",
-    "value",
-    "unit",
-    "quote",
+    *("id", "place", "quantity", "drive", "drive_key", "rw", "bs", "experiment"),
+    *("conditions", "relation", "value", "unit", "quote"),
 )
 DRIVE_COLUMNS = ("table", "drive", "drive_key")
 PUBLISHED_FOLDER = "data/published"
