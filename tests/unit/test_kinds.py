@@ -1,4 +1,4 @@
-"""The table of kinds of drive: what follows from it, and that nothing else knows a kind by its name."""
+"""Tests of the kinds of drive, and that no other module refers to a kind by its name."""
 
 import ast
 import json
@@ -23,24 +23,26 @@ ENTRIES: list[kinds.DriveEntry] = [
 
 
 def names_of_kinds(node: ast.AST) -> set[str]:
-    """Return the kinds named in an expression."""
+    """Return the kinds that an expression names."""
     texts = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
     return {text for text in texts if isinstance(text, str) and text in kinds.DRIVE_KINDS}
 
 
-def knows_kinds(text: str) -> list[int]:
-    """Return the lines of a module in which something is compared with the name of a kind, or looked up by it."""
+def kind_comparisons(text: str) -> list[int]:
+    """Return the lines of a module that compare with the name of a kind, or look something up by it."""
     found = []
     for node in ast.walk(ast.parse(text)):
         parts: list[ast.expr] = []
         if isinstance(node, ast.Compare):
-            # `"archive" in drive` asks for a key
+            # `"archive" in drive` looks for a key
             parts = [*node.comparators, *([] if isinstance(node.ops[0], ast.In) else [node.left])]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"eq", "ne"}:
             parts = node.args
         elif isinstance(node, ast.Dict):
             parts = [key for key in node.keys if key is not None]
-            parts = parts if len(names_of_kinds(ast.List(parts))) > 1 else []  # the names of one are keys of its own
+            parts = (
+                parts if len(names_of_kinds(ast.List(parts))) > 1 else []
+            )  # a single name may be a key of another kind
         elif isinstance(node, ast.match_case):
             found += [node.pattern.lineno] if names_of_kinds(node.pattern) else []
         found += [part.lineno for part in parts if names_of_kinds(part)]
@@ -58,19 +60,19 @@ def knows_kinds(text: str) -> list[int]:
         'match kind:\n    case "file" | "block":\n        pass',
     ],
 )
-def test_knowing_a_kind_is_seen(text: str) -> None:
-    assert knows_kinds(text)
+def test_a_comparison_with_a_kind_is_found(text: str) -> None:
+    assert kind_comparisons(text)
 
 
-def test_only_the_table_and_the_drives_know_a_kind_by_its_name() -> None:
-    # `calls` knows no drives: a file there is one that a program has opened
+def test_only_the_table_and_the_drives_refer_to_a_kind_by_its_name() -> None:
+    # in `calls`, "file" is a file that a program has opened
     apart = {"drives", "calls"}
     modules = [path for path in PACKAGE.rglob("*.py") if path != TABLE and not apart.intersection(path.parts)]
     assert len(modules) > 50
-    assert {str(path): lines for path in modules if (lines := knows_kinds(path.read_text(encoding="utf-8")))} == {}
+    assert {str(path): lines for path in modules if (lines := kind_comparisons(path.read_text(encoding="utf-8")))} == {}
 
 
-# Of typst and of notebooks: the field `kind` of something beside an operator that compares, or its name in quotes
+# in typst and notebooks: a comparison with the field `kind`, or with the quoted name of a kind
 _NAMED = "|".join(f'"{name}"' for name in kinds.DRIVE_KINDS)
 _COMPARED = re.compile(rf'\bkind"?\)?\s*(==|!=|in\b|not in\b)|(==|!=)\s*({_NAMED})|({_NAMED})\s*(==|!=)')
 
@@ -78,11 +80,11 @@ _COMPARED = re.compile(rf'\bkind"?\)?\s*(==|!=|in\b|not in\b)|(==|!=)\s*({_NAMED
 @pytest.mark.parametrize(
     "text", ['drive.kind == "twin"', 'if kind in ("file", "block")', '"block" == of(drive, "kind")']
 )
-def test_knowing_a_kind_is_seen_in_the_paper(text: str) -> None:
+def test_a_comparison_with_a_kind_is_found_in_the_paper(text: str) -> None:
     assert _COMPARED.search(text)
 
 
-def test_the_paper_and_the_notebooks_know_no_kind_by_its_name() -> None:
+def test_paper_and_notebooks_do_not_refer_to_a_kind_by_its_name() -> None:
     typst = [*(ROOT / "paper").rglob("*.typ"), *PACKAGE.rglob("*.typ")]
     notebooks = [*(ROOT / "notebooks").glob("*.ipynb"), *PACKAGE.rglob("*.ipynb")]
     texts = {str(path): path.read_text(encoding="utf-8") for path in typst}
@@ -94,12 +96,12 @@ def test_the_paper_and_the_notebooks_know_no_kind_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("kind", kinds.DRIVE_KINDS.values(), ids=lambda kind: kind.name)
-def test_an_entry_has_the_kind_under_which_the_table_has_it(kind: kinds.DriveKind) -> None:
+def test_an_entry_has_its_kind_in_the_table(kind: kinds.DriveKind) -> None:
     assert get_args(get_type_hints(kind.entry)["kind"]) == (kind.name,)
     assert get_args(kinds.DriveEntry)[list(kinds.DRIVE_KINDS).index(kind.name)] is kind.entry
 
 
-def test_needed_keys_stand_in_the_order_of_the_entry() -> None:
+def test_needed_keys_are_in_the_order_of_the_entry() -> None:
     needed = {name: kind.needed for name, kind in kinds.DRIVE_KINDS.items()}
     assert needed == {"twin": ["model"], "file": ["path"], "block": ["path", "serial"], "archive": ["path"]}
 
@@ -109,13 +111,13 @@ def test_the_schema_has_a_property_for_each_key_of_each_kind_and_no_other() -> N
     assert set(properties) == set().union(*(kind.allowed for kind in kinds.DRIVE_KINDS.values()))
 
 
-def test_a_drive_is_simulated_archived_or_one_of_this_machine() -> None:
-    told = [(kinds.is_simulated(each), kinds.is_archived(each), kinds.is_real(each)) for each in ENTRIES]
-    assert told == [(True, False, False), (False, False, True), (False, False, True), (False, True, False)]
+def test_a_drive_is_either_simulated_or_archived_or_real() -> None:
+    found = [(kinds.is_simulated(each), kinds.is_archived(each), kinds.is_real(each)) for each in ENTRIES]
+    assert found == [(True, False, False), (False, False, True), (False, False, True), (False, True, False)]
     assert [kinds.is_whole_disk(each) for each in ENTRIES] == [False, False, True, False]
 
 
-def test_a_real_drive_is_filled_or_may_be_preconditioned() -> None:
+def test_a_real_drive_is_either_filled_or_preconditioned() -> None:
     for kind in kinds.DRIVE_KINDS.values():
         assert kind.is_filled + kind.is_preconditioned == kind.is_real
 
