@@ -20,7 +20,6 @@ from fio_parser_json import (
     log_bins,
     log_samples,
     parse_documents,
-    read_documents,
     sync_latencies,
 )
 
@@ -66,32 +65,6 @@ def test_a_result_is_found_in_any_text(form: str, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(FORMS[form](READ), encoding="utf-8", newline="")
     found, plain = jobs(tmp_path / "result.json"), jobs(at("3.33-randread"))
     pd.testing.assert_frame_equal(found.drop(columns="source"), plain.drop(columns="source"))
-
-
-@pytest.mark.parametrize(
-    ("name", "documents", "rows"),
-    [
-        # data/README.md has the command line of each output
-        ("3.33-appended", 2, [(0, "late", "read"), (1, "again", "write")]),
-        ("3.33-bs-by-direction", 1, [(0, "split", "read"), (0, "split", "write")]),
-        ("3.33-fdatasync-plus", 1, [(0, "sync", "write")]),
-        ("3.33-latency-target", 1, [(0, "target", "read")]),
-        ("3.33-numbers", 1, [(0, "asked", "read")]),
-        ("3.33-numjobs", 1, [(0, "each", "read"), (0, "each", "write")] * 3),
-        ("3.33-steadystate", 1, [(0, "steady", "read")]),
-        ("3.33-zones", 1, [(0, "zones", "write")]),
-        ("3.33-json-and-normal", 1, [(0, "both", "read")]),
-        ("3.33-enospc", 1, [(0, "full", "write")]),
-        ("3.33-sigint", 1, [(0, "long", "read")]),
-        ("2.16-status-interval", 4, [(number, "slow", "read") for number in range(4)]),
-    ],
-)
-def test_an_output_has_the_rows_that_its_command_implies(
-    name: str, documents: int, rows: list[tuple[int, str, str]]
-) -> None:
-    assert len(read_documents(at(name))) == documents
-    found = jobs(at(name))[["document", "jobname", "direction"]]
-    assert list(found.itertuples(index=False, name=None)) == rows
 
 
 # ---- Numeric options
