@@ -143,7 +143,7 @@ def test_only_a_log_of_reads_alone_counts_as_reading(tmp_path: Path, actions: li
         (
             3,
             ["9 a read 0 512", "8 a read 0 512"],
-            "line 3: '8 a read 0 512': its time is before that of the previous line",
+            "line 3: '8 a read 0 512': its time is before the time of the previous line",
         ),
         (2, ["a read 0 512", "b read 0 512"], "its requests go to 2 files (a, b …)"),
         (2, ["a add", "a open", "a close"], "no request reads or writes"),

@@ -1,4 +1,4 @@
-"""Read the output of fio into tidy pandas tables: JSON, JSON+ and log files."""
+"""Tables of the output of fio for pandas: JSON, JSON+ and log files."""
 
 import importlib
 from typing import TYPE_CHECKING

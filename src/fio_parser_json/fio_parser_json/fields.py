@@ -122,7 +122,7 @@ def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
 def clat_is_lat(top: Fields, options: dict[str, str]) -> bool:
     """Return whether ``clat_ns`` contains the histogram of lat.
 
-    fio 3.1 to 3.12 keep a single histogram. It is that of total latency if lat_percentiles is on or
+    fio 3.1 to 3.12 keep a single histogram. It contains total latencies if lat_percentiles is on or
     clat_percentiles is off. These versions write its percentiles (fio 3.1 its bins, too) into clat_ns in any case.
     """
     version = version_of(top)

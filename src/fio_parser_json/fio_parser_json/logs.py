@@ -53,7 +53,7 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
           versions.
 
     Raises:
-        FioParseError: The name is not that of such a log, or a line is invalid.
+        FioParseError: The name or a line is not valid for such a log.
         OSError: A file cannot be read.
     """
     columns = {"source": "string", "log": "string", "job": "Int64", "time_ms": "Int64", "value": "Int64"}
@@ -82,7 +82,7 @@ def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skippe
         - ``count``: number of I/Os in the bin during the interval.
 
     Raises:
-        FioParseError: The name is not that of such a log, or a line is invalid.
+        FioParseError: The name or a line is not valid for such a log.
         OSError: A file cannot be read.
     """
     columns = {"source": "string", "job": "Int64", "time_ms": "Int64", "direction": "string", "bs_bytes": "Int64"}

@@ -150,10 +150,10 @@ def jobs(
           and above the previous bucket (``io_u_mark_latency``). fio writes any share above 0 as at least 0.01.
         - ``iodepth_reached``: lower bound of the level with the largest share; of equal shares, the lower level.
 
-        These are followed by a column ``{slat,clat,lat}_p<percentile>_ns``, such as ``clat_p99_9_ns``, for each
+        Next comes a column ``{slat,clat,lat}_p<percentile>_ns``, such as ``clat_p99_9_ns``, for each
         percentile in any source, in ascending order.
 
-        Next come the options that any source sets, as columns ``option_<name>`` in alphabetical order: text as
+        Then come the options that any source sets, as columns ``option_<name>`` in alphabetical order: text as
         written by fio 2.3 and later, "" for an option without a value, NA if the job does not set the option. The
         options of a job override global options.
 
@@ -421,7 +421,7 @@ def _direction_fields(top: Fields, direction: Fields) -> dict[str, Any]:
         "iops": direction.real("iops"),
         "bandwidth_bytes_per_s": direction.integer("bw", 1024) if bandwidth is None else bandwidth,
     }
-    # the standard deviation of bandwidth is bw_dev, that of IOPS is iops_stddev
+    # the standard deviation of bandwidth is bw_dev, the one of IOPS iops_stddev
     for name, key, deviation, unit, scale in (
         ("bandwidth", "bw_", "bw_dev", "_bytes_per_s", 1024),
         ("iops", "iops_", "iops_stddev", "", 1),

@@ -72,7 +72,7 @@ def run_program(group: click.Group, program: str, arguments: Sequence[str] | Non
     Args:
         group: The commands of the program.
         program: The name of the program, which begins each error message.
-        arguments: The arguments; by default those of `sys.argv`.
+        arguments: The arguments; by default `sys.argv[1:]`.
     """
     with errors_reported(program):
         group.main(arguments, prog_name=program, standalone_mode=False)

@@ -42,7 +42,7 @@ class SealedTarFormat:
         version: The value of ``version`` in the manifest.
         noun: Noun for a file of this format, such as "archive".
         command: The command that writes a file.
-        error: The type of all errors.
+        error: The type of all errors. Wherever this module raises IoPatternsError, the error has this type.
     """
 
     name: str
@@ -112,7 +112,7 @@ class _Stream:
         Raises:
             LZMAError: The file is damaged.
             EOFError: The file is cut short.
-            IoPatternsError: The file expands to more than a file of its size may. The type is that of the format.
+            IoPatternsError: The file expands to more than a file of its size may.
         """
         parts, left = [], size
         while left > 0 and not self._xz.eof:
@@ -163,8 +163,7 @@ class SealedTarReader:
         """Return the manifest.
 
         Raises:
-            IoPatternsError: The file does not begin with a manifest of this format and version. The type is that of the
-                format.
+            IoPatternsError: The file does not begin with a manifest of this format and version.
         """
         format_ = self._format
         try:
@@ -213,8 +212,7 @@ class SealedTarReader:
             sums: The SHA-256 sums of the members by path, in the order of the file.
 
         Raises:
-            IoPatternsError: A member differs from the manifest. The type is that of the format, the message names the
-                member.
+            IoPatternsError: A member differs from the manifest. The message names the member.
         """
         error_of = self._format.error
         for expected, sum_ in sums.items():
@@ -249,7 +247,7 @@ class SealedTarReader:
         """Return name and content of the next member.
 
         Raises:
-            IoPatternsError: The member is too large. The type is that of the format.
+            IoPatternsError: The member is too large.
             ValueError: The member is not a regular file.
             EOFError: The file is cut short.
         """
@@ -281,7 +279,7 @@ def open_sealed_tar(path: Path, format_: SealedTarFormat) -> io.BufferedReader:
     """Open a sealed tar file for reading.
 
     Raises:
-        IoPatternsError: The file does not exist, is not a regular file or is too large. The type is that of the format.
+        IoPatternsError: The file does not exist, is not a regular file or is too large.
     """
     try:
         return files.open_bounded(path, _MOST_FILE_BYTES)

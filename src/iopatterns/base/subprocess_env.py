@@ -25,7 +25,7 @@ def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return an environment with UTC as time zone and the locale C, for child processes.
 
     Args:
-        given: The variables to start from; by default those of this process.
+        given: The variables to start from; by default the environment of this process.
     """
     given = os.environ if given is None else given
     others = {name: value for name, value in given.items() if name not in _DROPPED and not name.startswith("LC_")}

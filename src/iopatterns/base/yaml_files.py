@@ -128,7 +128,7 @@ def add_list_item(text: str, key: str, item: str, preceding: Iterable[str]) -> s
         text: The text.
         key: The key.
         item: The new item.
-        preceding: Items after the last of which the new item is inserted. If the list has none of them, the new item
+        preceding: The new item is inserted after the last of these items. If the list has none of them, the new item
             becomes the first.
 
     Raises:

@@ -138,7 +138,7 @@ def _resolve(schema: dict[str, Any], path: Iterable[str | int]) -> dict[str, Any
         if isinstance(node, dict) and "$ref" in node and part != "$ref":
             node = _reference(schema, node)
         node = _reference(schema, node) if part == "$ref" else node[part]
-        # for an invalid item of a list, the hint of the item is better than that of the list
+        # for an invalid item of a list, the hint of the item is better than the hint of the list
         if isinstance(node, dict):
             found = node
     return found

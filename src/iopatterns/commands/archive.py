@@ -27,9 +27,7 @@ def command(drive: str, output: Path | None) -> None:
     without_experiment = sum(not cell.experiments for cell in made.cells)
     click.echo(f"{output}: {repetitions} repetitions of {len(made.cells)} cells, SHA-256 {made.sha256}")
     if without_experiment:
-        click.echo(
-            f"  {without_experiment} of the cells belong to no configured experiment: packed, but not analysed"
-        )
+        click.echo(f"  {without_experiment} of the cells belong to no configured experiment: packed, but not analysed")
     click.echo(
         f"To analyse the archive elsewhere, add to config/drives.yaml:\n\n  {drive}: {{kind: archive, path: {output}}}"
     )

@@ -48,7 +48,7 @@ RESULTS_OPTION = click.option(
     "--results",
     metavar="FOLDER",
     default=_default_results,
-    show_default="that of config.yaml",
+    show_default="from config.yaml",
     help="Results folder.",
 )
 LOG_OPTION = click.option("--log", type=FILE_PATH, help="File for a copy of all messages.")

@@ -42,7 +42,7 @@ def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["
     if skipped is not None:
         skipped.report()
     if notes.left_out:
-        messages.say(f"Skipped {notes.left_out} reads and writes without an open file, such as those of pipes.")
+        messages.say(f"Skipped {notes.left_out} reads and writes without an open file, for example on pipes.")
 
 
 @click.group()

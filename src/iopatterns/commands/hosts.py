@@ -10,7 +10,7 @@ from iopatterns.commands.arguments import DriveName, drive_entry
 
 @click.command()
 @click.option("--here", is_flag=True, help="Check only this host, without Slurm.")
-@click.option("--partition", default="", help="Partition of the hosts.  [default: that of Slurm]")
+@click.option("--partition", default="", help="Partition of the hosts.  [default: from Slurm]")
 @click.argument("drives", nargs=-1, type=DriveName())
 def command(here: bool, partition: str, drives: tuple[str, ...]) -> None:
     """Check that the hosts of a Slurm cluster can run jobs.

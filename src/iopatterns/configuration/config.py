@@ -18,7 +18,7 @@ from iopatterns.configuration.iologs import SyscallLog
 CONFIG_FILE = "config/config.yaml"
 STUDIES_FOLDER = "config/studies"
 DEFAULT_RESULTS = "results"
-# Folders in `DEFAULT_RESULTS` that runs with the default results folder write, followed by those of other commands
+# Folders in `DEFAULT_RESULTS` that runs with the default results folder write, followed by folders of other commands
 _TAKEN_FOLDERS = frozenset({"figures", "logs", "measurements", "notebooks", "numbers", "tables", "traces", "twins"})
 _TAKEN_FOLDERS |= {"ablation", "bench", "calls", "compare", "site", "spread", "working"}
 # As the levels of the factor `trace` in a study, this word stands for all traces in config.yaml
@@ -32,7 +32,7 @@ class ExperimentConfig(TypedDict):
         vary: The levels of each factor that the experiment varies.
         replay: The recorded trace that is replayed, instead of running fio.
 
-    All other keys override or extend those of the study.
+    All other keys override or extend the keys of the study.
     """
 
     vary: dict[str, list[int | str]]
@@ -134,7 +134,7 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
 
     Args:
         root: The folder of the project.
-        overrides: Values that replace those of config.yaml (``--config`` and ``--configfile`` of Snakemake).
+        overrides: Values that replace values of config.yaml (``--config`` and ``--configfile`` of Snakemake).
 
     Raises:
         ConfigError: A file has mistakes. The message has a line for each mistake of the first such file.
@@ -293,7 +293,7 @@ def _check_traces(file: str, study: StudyConfig, names: Iterable[str]) -> None:
 def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     """Return for how long fio measures in each repetition of an experiment, in ms.
 
-    This is the runtime of config.yaml, or that of the experiment if it is longer.
+    The runtime of the experiment applies if it is longer than the runtime of config.yaml.
     """
     own = conf.studies[study]["experiments"][experiment].get("runtime")
     return conf.runtime_ms if own is None else max(conf.runtime_ms, units.parse_duration_us(own) // 1000)

@@ -42,7 +42,7 @@ class DriveEntries:
     def resolved(self, name: str) -> kinds.ResolvedEntry:
         """Return the entry of a drive with the content that it refers to.
 
-        The entry of a simulated drive gets the digest of its model, that of an archive its contents.
+        A simulated drive gets the digest of its model, and an archived drive gets the contents of its archive.
 
         Raises:
             ConfigError: The model or the archive cannot be read.

@@ -113,7 +113,7 @@ class Factor:
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of a level in a study.
 
-        The keywords ``x-unit`` and ``x-hint`` are those of `yaml_schema`.
+        `yaml_schema` interprets the keywords ``x-unit`` and ``x-hint``.
         """
         if self.choices:
             found: dict[str, Any] = {"enum": list(self.choices)}

@@ -146,7 +146,7 @@ def _drive_specification(
 
 
 def repetitions(conf: config.Config, study: str) -> int:
-    """Return the number of repetitions of each cell: that of the study, or else that of config.yaml."""
+    """Return the number of repetitions of each cell, from the study or else from config.yaml."""
     return conf.studies[study].get("repetitions", conf.repetitions)
 
 
@@ -247,7 +247,7 @@ def _replay(
 ) -> records.Replay:
     """Return what a cell replays.
 
-    There is no recording for drives of the user. They replay that of the drive that the experiment names for them.
+    There is no recording for drives of the user. They replay the recording of the drive that the experiment names for them.
 
     Raises:
         GridError: There is no such trace.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iopatterns.calls import Trace
 
-# The factors that replace the requests of fio by those of a log
+# The factors that replace the requests of fio by a log
 LOG_OPTIONS = ("partitions", "replay", "read_iolog", "stand_in", "trace")
 # The rate up to which a generated log lasts for the complete runtime, with one request at a time ...
 _REQUESTS_PER_MS = 64
@@ -297,7 +297,7 @@ def load_iolog(path: Path) -> IoLog:
         try:
             name, request = _parsed(_words(line), timed=timed)
             if requests and request is not None and request.time_us < requests[-1].time_us:
-                raise ValueError("its time is before that of the previous line")
+                raise ValueError("its time is before the time of the previous line")
             if len(requests) >= _MOST_OWN_REQUESTS:
                 raise ValueError(f"a log has at most {_MOST_OWN_REQUESTS:,} requests; cut it to the part of interest")
         except ValueError as error:

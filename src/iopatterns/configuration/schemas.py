@@ -13,7 +13,7 @@ _SHARED = f"{SCHEMAS_FOLDER}/shared.yaml"
 def load_schema(root: Path, name: str) -> dict[str, Any]:
     """Return a schema with the shared definitions in its ``$defs``.
 
-    The definitions are those of shared.yaml, `factors` and `kinds`.
+    The definitions come from shared.yaml, `factors` and `kinds`.
 
     Args:
         root: The folder of the project.

@@ -314,7 +314,7 @@ class _Code(NamedTuple):
     Attributes:
         texts: The text constants in the code.
         patterns: The f-strings in the code, as patterns.
-        has_variables: Whether a variable names an output, such as that of a loop over the experiments.
+        has_variables: Whether a variable names an output, such as the variable of a loop over the experiments.
     """
 
     texts: set[str]
