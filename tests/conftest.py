@@ -1,4 +1,4 @@
-"""Fixtures of all layers: a folder on a real disk, a copy of the project, and a specification."""
+"""Fixtures of all layers of tests."""
 
 import contextlib
 import os
@@ -25,7 +25,10 @@ hypothesis.settings.load_profile("any machine")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return the number of workers: two more than processors, because some tests mostly wait; at most six."""
+    """Return the number of workers: processors plus two, at most six.
+
+    Some tests mostly wait.
+    """
     return min(len(os.sched_getaffinity(0)), 4) + 2
 
 
@@ -81,7 +84,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def host_state_folder() -> Iterator[Path]:
-    """Use a folder of this test run instead of /var/lib/iopatterns for the state of disks."""
+    """Use a temporary folder for the state of disks."""
     with tempfile.TemporaryDirectory(prefix="iopatterns-state-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv(host_state.STATE_VARIABLE, folder)
         yield Path(folder)
@@ -89,7 +92,10 @@ def host_state_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def disk_folder() -> Iterator[Path]:
-    """Yield an empty folder on the disk of the checkout, because /tmp may be in memory."""
+    """Yield an empty folder on the disk of the checkout.
+
+    /tmp may be in memory.
+    """
     yield from _folder_on_disk()
 
 
@@ -114,5 +120,5 @@ def project(disk_folder: Path) -> Project:
 
 @pytest.fixture
 def specification(disk_folder: Path) -> Any:
-    """Return the specification of a short random read of a small file in `disk_folder`."""
+    """Return the specification of a short random read of a small file."""
     return file_cell(disk_folder)

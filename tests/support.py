@@ -1,4 +1,4 @@
-"""Helpers of several layers of tests: the checkout, copies of the project, odd files and processes."""
+"""Helpers of several layers of tests."""
 
 import atexit
 import importlib.util
@@ -60,7 +60,10 @@ class Project:
         return loaded_snakemake.run(["--cores", "1", *arguments], timeout_s, self.root, self._environment())
 
     def iopatterns(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of the package in the project. Standard output contains standard error, too."""
+        """Run a command of the package in the project.
+
+        Standard output contains standard error, too.
+        """
         return run_patiently(
             [sys.executable, "-m", "iopatterns", *arguments],
             60,
@@ -92,7 +95,10 @@ WITH_DEFAULT_SIGINT = ("env", "--default-signal=INT")
 
 
 def shortened(experiments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return experiments without ``runtime`` and ``ramp_time``, so that the configured runtime applies."""
+    """Return experiments without ``runtime`` and ``ramp_time``.
+
+    The configured runtime then applies.
+    """
     found = {}
     for name, body in experiments.items():
         found[name] = {key: value for key, value in body.items() if key != "runtime"}
@@ -102,7 +108,10 @@ def shortened(experiments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def pdf_text(pdf: Path | bytes) -> str:
-    """Return the words of all pages of a PDF, separated by blanks. Hyphens at line ends are kept."""
+    """Return the words of all pages of a PDF, separated by blanks.
+
+    Hyphens at line ends are kept.
+    """
     import pypdfium2  # slow to import in the guest
 
     with pypdfium2.PdfDocument(pdf) as document:
@@ -111,7 +120,9 @@ def pdf_text(pdf: Path | bytes) -> str:
 
 
 def copy_project(root: Path, without: Collection[str] = ()) -> Project:
-    """Copy the project, with a configuration for a short run and one experiment of the fixture study.
+    """Copy the project, with a configuration for a short run.
+
+    The fixture study has one experiment only.
 
     Args:
         root: The new folder.
@@ -137,7 +148,7 @@ def copy_project(root: Path, without: Collection[str] = ()) -> Project:
 
 @cache
 def fixture_root() -> Path:
-    """Return a read-only project in which only the fixture study, with all experiments, is configured."""
+    """Return a read-only project with the complete fixture study."""
     folder = Path(tempfile.mkdtemp(prefix="iopatterns-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     project = copy_project(folder / "project", without=("src", "data/traces", "data/workloads"))
@@ -152,7 +163,10 @@ RECORDED_KINDS = ("parquet", "tuning.json", "provenance.json")
 
 
 def recorded_file(study: str, kind: str) -> Path:
-    """Return the path of a recorded file of a study. ``kind`` is one of `RECORDED_KINDS`."""
+    """Return the path of a recorded file of a study.
+
+    ``kind`` is one of `RECORDED_KINDS`.
+    """
     return (FIXTURE if study == FIXTURE_STUDY else ROOT) / f"tests/studies/{study}/recorded.{kind}"
 
 
@@ -169,7 +183,10 @@ _judged: dict[str, Mapping[str, Any]] = {}
 
 
 def copy_recorded_results(project: Path, studies: Sequence[str] = (FIXTURE_STUDY,)) -> Path:
-    """Copy what the analysis and the report of studies need to a project, with recorded measurements."""
+    """Copy recorded measurements of studies to a project.
+
+    The project also gets all other input of analysis and report.
+    """
     for folder in ("notebooks", "paper", "data/published", "data/twins", "workflow/schemas"):
         ignored = shutil.ignore_patterns(".ipynb_checkpoints", "conftest.py")
         shutil.copytree(ROOT / folder, project / folder, ignore=ignored)
@@ -197,14 +214,20 @@ def copy_recorded_results(project: Path, studies: Sequence[str] = (FIXTURE_STUDY
 
 
 def file_cell(folder: Path) -> Any:
-    """Return the specification of a short random read of a small file in a folder. Tests may modify it."""
+    """Return the specification of a short random read of a file.
+
+    The file ``drive.bin`` is in the folder. Tests may modify the specification.
+    """
     return _cell({"kind": "file", "name": "test", "path": str(folder / "drive.bin")}, "randread")
 
 
 def disk_cell(
     entry: Mapping[str, Any], name: str, rw: str, runtime_ms: int = 100, *, direct: int = 1, **settings: Any
 ) -> Any:
-    """Return the specification of a short run on a disk, for its entry in config/drives.yaml."""
+    """Return the specification of a short run on a disk.
+
+    ``entry`` is the entry of the disk in config/drives.yaml.
+    """
     identity = {key: value for key, value in entry.items() if key not in {"destroy", "expendable"}}
     cell = _cell({**identity, "name": name}, rw, runtime_ms, direct)
     return {**cell, "settings": settings} if settings else cell
@@ -245,7 +268,10 @@ def busy_processors() -> Iterator[None]:
 
 
 def processes_matching(text: str) -> list[int]:
-    """Return the live processes whose command line contains a text, except this process."""
+    """Return the live processes whose command line contains a text.
+
+    This process is left out.
+    """
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -259,7 +285,10 @@ def processes_matching(text: str) -> list[int]:
 
 
 def make_odd_files(folder: Path) -> None:
-    """Create files that are not regular, or are huge: fifo, zero, folder, loop, sparse."""
+    """Create files that are huge or not regular.
+
+    Their names are fifo, zero, folder, loop and sparse.
+    """
     os.mkfifo(folder / "fifo")
     (folder / "zero").symlink_to("/dev/zero")
     (folder / "folder").mkdir()
@@ -269,7 +298,10 @@ def make_odd_files(folder: Path) -> None:
 
 
 def refusal_message(read: Callable[[], object], error: type[Exception], most_characters: int) -> str:
-    """Return the one-line message with which a reader refuses its input within bounded time."""
+    """Return the one-line message with which a reader refuses its input.
+
+    The reader must take bounded time.
+    """
     began = time.process_time()
     with pytest.raises(error) as caught:
         read()
@@ -282,7 +314,7 @@ def refusal_message(read: Callable[[], object], error: type[Exception], most_cha
 
 @contextmanager
 def other_writer(path: Path) -> Iterator[int]:
-    """Let another process keep a file open for writing in this context; yield its process id."""
+    """Let another process keep a file open for writing; yield its process id."""
     with subprocess.Popen(
         ["sh", "-c", 'exec 3<>"$0"; echo; read x', path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as program:

@@ -1,4 +1,4 @@
-"""Tests that a malicious package of a study is refused with one line, and nothing is written."""
+"""Tests that malicious packages of studies are refused."""
 
 import hashlib
 import json
@@ -53,7 +53,10 @@ def manifest(sums: dict[str, str], **changes: Any) -> bytes:
 
 
 def package(root: Path, *files: str, members: list[bytes] | None = None, **changes: Any) -> Path:
-    """Write a package with a grid and some files, or with the given members; return its path."""
+    """Write a package with a grid and files, or with the given members.
+
+    Returns the path of the package.
+    """
     names = sorted({GRID, *files})
     sums = dict.fromkeys(names, hashlib.sha256(CONTENT).hexdigest())
     parts = [
@@ -66,7 +69,10 @@ def package(root: Path, *files: str, members: list[bytes] | None = None, **chang
 
 
 def refused(root: Path, path: Path) -> str:
-    """Return the message that refuses a package, after checking that nothing was written."""
+    """Return the message that refuses a package.
+
+    Nothing may have been written.
+    """
 
     def all_files() -> dict[Path, bytes]:
         top = root.parent.parent

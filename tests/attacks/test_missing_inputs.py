@@ -1,4 +1,4 @@
-"""Tests that a run with missing or empty input files ends before it measures, and names the files."""
+"""Tests that missing or empty input files are named before a run."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests of checkouts at paths with unusual characters: they work, or are refused with one line."""
+"""Tests of checkouts at paths with unusual characters."""
 
 import shutil
 import subprocess
@@ -93,7 +93,10 @@ def test_cells_are_measured_and_analysed_in_an_odd_folder(disk_folder: Path) -> 
 
 
 def on_a_twin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, str]]:
-    """Return command and environment of a short run of fio with the preload library in a folder."""
+    """Return command and environment of a run of fio on a simulated drive.
+
+    The preload library is copied to a folder.
+    """
     folder.mkdir()
     copy = shutil.copy(state.preload_library(), folder)
     monkeypatch.setattr(state, "preload_library", lambda: str(copy))

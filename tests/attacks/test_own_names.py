@@ -1,4 +1,4 @@
-"""Tests that no foreign file is touched because its name is like a name that this package uses."""
+"""Tests that foreign files with names like ours are not touched."""
 
 import os
 from pathlib import Path

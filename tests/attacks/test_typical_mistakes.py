@@ -1,4 +1,4 @@
-"""Tests that each command answers a typical mistake with one bounded message and a failure status."""
+"""Tests that each command answers a mistake with one bounded message."""
 
 import os
 from collections.abc import Callable

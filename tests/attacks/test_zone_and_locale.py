@@ -58,7 +58,10 @@ HOSTS = {
 
 
 def sums() -> dict[str, str]:
-    """Return the committed SHA-256 sum of each raw file for the installed version of fio, by path."""
+    """Return the committed SHA-256 sum of each raw file, by path.
+
+    The sums are for the installed version of fio.
+    """
     folder = ROOT / "data/manifests" / fio.version()
     if not folder.exists():
         pytest.skip(f"{folder.name}: no manifest is committed for this fio")
@@ -72,7 +75,10 @@ TUNED = re.compile(r"-(dra1|wce0|rcd1|fsw1)-[0-9a-f]{8}$")
 
 
 def cells_of(found: dict[str, str]) -> list[str]:
-    """Return the folders in data/raw of the first and last cell of some studies, and of a tuned cell."""
+    """Return the folders of some cells in data/raw.
+
+    These are the first and last cell of some studies, and a tuned cell.
+    """
     folders = [path.removeprefix("data/raw/").rpartition("/")[0] for path in found if path.endswith("/02.json")]
     studies = dict.fromkeys(folder.split("/")[1] for folder in folders)
     of_study = [[folder for folder in folders if folder.split("/")[1] == study] for study in studies]
@@ -82,7 +88,10 @@ def cells_of(found: dict[str, str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def locales(module_disk_folder: Path) -> Path:
-    """Return a folder with the German locale, which has a decimal comma. Few hosts have it."""
+    """Return a folder with the German locale, which has a decimal comma.
+
+    Few hosts have this locale.
+    """
     if shutil.which("localedef") is None or not Path("/usr/share/i18n/locales/de_DE").exists():
         return module_disk_folder
     made = ["localedef", "-i", "de_DE", "-f", "UTF-8", str(module_disk_folder / "de_DE.UTF-8")]

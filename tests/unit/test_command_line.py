@@ -1,4 +1,4 @@
-"""Tests of the programs `iopatterns` and `twin`: help, error messages and shell completion."""
+"""Tests of help, error messages and shell completion."""
 
 import os
 import re
@@ -163,7 +163,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def completed(line: str, cwd: Path) -> list[str]:
-    """Return what the shell completion of click prints for the last word of a line, as bash asks for it."""
+    """Return the completions of the last word of a line in bash."""
     words = line.split(" ")
     variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Tests of the configuration: each mistake gives one message with file, key and nearest valid choice."""
+"""Tests of the configuration, and of the messages for mistakes in it."""
 
 import shutil
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Tests of factors: reading and printing of levels, and the consistency of the table."""
+"""Tests of factors: reading and printing of levels, and the table."""
 
 import re
 import subprocess

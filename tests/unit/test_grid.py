@@ -1,4 +1,4 @@
-"""Tests of the grid: cells, their names and specifications, and refused combinations."""
+"""Tests of the grid: cells, names, specifications and refusals."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -335,7 +335,10 @@ TWO_SOURCES: dict[str, kinds.ResolvedEntry] = {
 
 
 def drives_of_study(*named: list[str] | None) -> list[list[str]]:
-    """Return the drives of each experiment, by the drives that it names. `theirs` and `others` belong to sources."""
+    """Return the drives of each experiment, by the drives that it names.
+
+    The drives `theirs` and `others` belong to sources.
+    """
     vary = {"rw": ["read"], "bs": ["4k"]}
     bodies = {f"e{number}": {"vary": vary, **({"drives": each} if each else {})} for number, each in enumerate(named)}
     conf = conf_of(bodies, drives=TWO_SOURCES, source_drives=frozenset({"theirs", "others"}))

@@ -1,4 +1,4 @@
-"""Tests of the kinds of drive, and that no other module refers to a kind by its name."""
+"""Tests of the kinds of drive, and of the modules that know kinds."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tests of the checks of a grid: each refusal names the line of the file of the study."""
+"""Tests of the checks of a grid, and of the lines that they name."""
 
 import json
 from collections.abc import Iterator

@@ -29,7 +29,10 @@ _MODULES |= dict.fromkeys(("log_bins", "log_samples"), "fio_parser_json.logs")
 
 
 def __getattr__(name: str) -> object:
-    """Import a table function, and pandas with it, on first use: reading documents does not need pandas."""
+    """Import a table function on first use.
+
+    Reading documents therefore does not import pandas.
+    """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)

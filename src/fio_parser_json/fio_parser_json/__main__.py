@@ -1,4 +1,4 @@
-"""The command `fio-parser-json`: print the output of fio as comma-separated values."""
+"""The command `fio-parser-json`, which prints output of fio as CSV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decode the JSON output of fio (--output-format=json or json+), using the standard library only."""
+"""Decoding of the JSON output of fio, with the standard library only."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FioParseError(ValueError):
     """
 
     def __init__(self, source: str, place: str, problem: str) -> None:
-        """Join source, place and problem to the message, such as ``run.json: jobs: expected a list``."""
+        """Join source, place and problem to the message."""
         super().__init__(": ".join(part for part in (source, place, problem) if part))
         self.source = source
         self.place = place
@@ -49,7 +49,9 @@ class FioParseError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One JSON document of fio: the result of a run, or an intermediate result of ``--status-interval``.
+    """A JSON document of fio, the result of a run.
+
+    With ``--status-interval``, fio also writes documents with intermediate results.
 
     Attributes:
         source: Name of the file or text that contains the document.
@@ -87,7 +89,7 @@ def read_documents(path: str | os.PathLike[str]) -> list[Document]:
 
 
 def as_text(content: bytes) -> str:
-    """Decode the output of fio as UTF-8, or as UTF-16 if it begins with that byte order mark."""
+    """Decode the output of fio as UTF-8, or as UTF-16 with a byte order mark."""
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     return content.decode(encoding, errors="replace")
 
@@ -200,7 +202,10 @@ def _jobs(data: dict[str, Any], source: str, label: str) -> list[dict[str, Any]]
 
 
 def _ends_in_opening(text: str, tail: int) -> bool:
-    """Return whether the text ends within the first characters of a document at the start of a line."""
+    """Return whether the text ends within the beginning of a document.
+
+    The document must begin at the start of a line.
+    """
     start = text.rfind("{", tail)
     if start < 0 or text[text.rfind("\n", 0, start) + 1 : start].strip():
         return False
@@ -231,7 +236,10 @@ def _truncated_error(text: str, source: str, complete: int, position: int) -> Fi
 def _decoding_error(
     text: str, source: str, error: json.JSONDecodeError | RecursionError, complete: int
 ) -> FioParseError:
-    """Return the error for a document that cannot be decoded, after ``complete`` documents."""
+    """Return the error for a document that cannot be decoded.
+
+    ``complete`` is the number of documents before it.
+    """
     if isinstance(error, RecursionError):
         return FioParseError(source, "", "the JSON is nested too deeply for output of fio")
     rest = text[error.pos :].strip("\0 \t\r\n")
@@ -243,7 +251,10 @@ def _decoding_error(
 
 
 def _no_document_error(text: str, source: str, foreign: int | None) -> FioParseError:
-    """Return the error for a text without a document; ``foreign`` is the position of other JSON in it."""
+    """Return the error for a text without a document.
+
+    ``foreign`` is the position of other JSON in the text.
+    """
     if foreign is not None:
         return FioParseError(source, _place(text, foreign), _NOT_FIOS)
     begins = " ".join(text.split())[:60]

@@ -1,4 +1,4 @@
-"""Checked access to the fields of a fio document, and the rules by which versions of fio differ."""
+"""Access to the fields of fio documents, for all versions of fio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ DIRECTIONS = ("read", "write", "trim", "mixed")
 
 
 class Fields:
-    """A JSON object of a document, with typed access to its fields. A missing or null field is None.
+    """A JSON object of a document, with typed access to its fields.
+
+    A missing or null field is None.
 
     Attributes:
         document: The document that contains the object.
@@ -38,7 +40,10 @@ class Fields:
         return None if value is None else value * scale
 
     def integer(self, key: str, scale: int = 1) -> int | None:
-        """Return the number in a field, multiplied by ``scale`` and rounded; None if it exceeds 64 bits."""
+        """Return the number in a field, multiplied by ``scale`` and rounded.
+
+        Returns None if the number exceeds 64 bits.
+        """
         value = self.real(key, scale)
         # without samples, some versions write the initial value of a minimum, 2**64 - 1
         if value is None or not -(2**63) <= value < 2**63:
@@ -86,7 +91,11 @@ def jobs_of(document: Document) -> Iterator[tuple[int, Fields]]:
 
 
 def directions(document: Document) -> Iterator[tuple[int, Fields, str, Fields]]:
-    """Yield each direction of each job: position and fields of the job, name and fields of the direction."""
+    """Yield each direction of each job.
+
+    Yields:
+        Position of the job, its fields, name of the direction, and its fields.
+    """
     for number, job in jobs_of(document):
         # with unified_rw_reporting=both, "mixed" repeats the I/Os of the other directions
         names = job.fields.keys() & {"read", "write", "trim"} or job.fields.keys() & {"mixed"}
@@ -97,7 +106,10 @@ def directions(document: Document) -> Iterator[tuple[int, Fields, str, Fields]]:
 
 
 def version_of(top: Fields) -> tuple[int, int] | None:
-    """Return the version of fio that wrote a document, such as ``(3, 33)``; None if the document lacks it."""
+    """Return the version of fio that wrote a document, such as ``(3, 33)``.
+
+    Returns None if the document does not contain the version.
+    """
     match = re.search(r"(\d+)\.(\d+)", top.text("fio version") or "")
     return (int(match[1]), int(match[2])) if match else None
 
@@ -111,7 +123,11 @@ def sampled(statistics: Fields, count: str) -> bool:
 
 
 def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
-    """Yield slat, clat and lat of a direction: name, fields, and the factor from their unit to nanoseconds."""
+    """Yield the latencies slat, clat and lat of a direction.
+
+    Yields:
+        Name, fields, and the factor from their unit to nanoseconds.
+    """
     for latency in LATENCIES:
         if f"{latency}_ns" not in direction.fields and latency in direction.fields:
             yield latency, direction.child(latency), 1000
@@ -135,7 +151,11 @@ def clat_is_lat(top: Fields, options: dict[str, str]) -> bool:
 def percentiles_of(
     top: Fields, direction: Fields, options: dict[str, str]
 ) -> Iterator[tuple[tuple[int, float], int | None]]:
-    """Yield the latency percentiles of a direction: (index in `LATENCIES`, percentile) and the value in ns."""
+    """Yield the latency percentiles of a direction.
+
+    Yields:
+        The index in `LATENCIES` with the percentile, and the value in ns.
+    """
     moved = clat_is_lat(top, options)
     for latency, statistics, scale in latencies(direction):
         values = statistics.child("percentile")
@@ -160,7 +180,9 @@ _PLAT_CONSTANTS = frozenset({_PLAT_BITS, "FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR"
 
 
 def bins_of(histogram: Fields, scale: int) -> tuple[list[int], list[int]]:
-    """Return the non-empty bins of a histogram: latencies in ns, ascending, and their counts.
+    """Return the non-empty bins of a histogram: latencies in ns, and counts.
+
+    The latencies ascend.
 
     Args:
         histogram: The object ``bins`` of a latency.
@@ -203,7 +225,9 @@ def _invalid_bin(histogram: Fields, entries: dict[str, Any], limit: int) -> FioP
 
 
 def plat_index_to_value(index: int, bits: int) -> int:
-    """Return the latency of a bin by its index, as ``plat_idx_to_val`` in fio's ``stat.c``.
+    """Return the latency of a bin by its index.
+
+    This is ``plat_idx_to_val`` in ``stat.c`` of fio.
 
     Args:
         index: Index of the bin.
@@ -217,7 +241,10 @@ def plat_index_to_value(index: int, bits: int) -> int:
 
 
 def options_of(top: Fields, job: Fields) -> dict[str, str]:
-    """Return the options of a job: the global options, overridden by the options of the job itself."""
+    """Return the options of a job.
+
+    The options of the job override global options.
+    """
     merged: dict[str, str] = {}
     for options in (_global_options(top, job), job.child("job options")):
         for name, value in options.fields.items():

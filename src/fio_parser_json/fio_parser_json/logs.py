@@ -1,4 +1,4 @@
-"""Tables of the log files of fio: write_bw_log, write_lat_log, write_iops_log and write_hist_log."""
+"""Tables of the log files of fio, which options such as write_lat_log create."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_QUOTED = 60
 
 
 def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
-    """Return a table of bandwidth, IOPS and latency logs: one row per line, in the order of the files.
+    """Return a table of bandwidth, IOPS and latency logs, one row per line.
 
     Args:
         sources: Files named ``*_bw.1.log``, ``*_iops.1.log``, ``*_lat.1.log``, ``*_slat.1.log`` or ``*_clat.1.log``
@@ -62,7 +62,7 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
 
 
 def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
-    """Return a table of latency histogram logs (``write_hist_log``): one row per non-empty bin.
+    """Return a table of latency histogram logs, one row per non-empty bin.
 
     Args:
         sources: Files named ``*_clat_hist.1.log``, folders (all such files below them), globs or open files.
@@ -97,7 +97,10 @@ def _joined(parts: Iterable[pd.DataFrame], columns: dict[str, str]) -> pd.DataFr
 
 
 def _kind(item: Item) -> tuple[str, int | None]:
-    """Return the kind of a log, such as ``bw`` or ``clat_hist``, and the number of its job, from the file name."""
+    """Return the kind of a log, and the number of its job.
+
+    Both come from the file name. The kind is ``bw`` or ``clat_hist``, for example.
+    """
     match = _NAME.search(item.name)
     if match is None:
         raise FioParseError(
@@ -110,7 +113,7 @@ def _kind(item: Item) -> tuple[str, int | None]:
 
 
 def _parsed(item: Item, direction_field: int) -> tuple[np.ndarray, list[list[str]]]:
-    """Return the fields of all lines of a log as numbers, one row per line, and as text.
+    """Return the fields of all lines of a log, as numbers and as text.
 
     fio writes decimal numbers; priorities may be hexadecimal. All lines have the same number of fields.
 

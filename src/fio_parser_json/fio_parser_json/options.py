@@ -1,4 +1,4 @@
-"""Numeric options of fio: sizes in bytes, times in microseconds, and plain numbers."""
+"""Numeric options of fio: sizes in bytes, times in µs, plain numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ Reader = Callable[[str, Mapping[str, str]], int | None]
 
 
 def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
-    """Return the size in an option, in bytes; None if the text is not a size, such as ``50%``.
+    """Return the size in an option, in bytes; None for other text.
+
+    ``50%`` is not a size, for example.
 
     Args:
         text: The value of the option.
@@ -86,7 +88,9 @@ NUMBERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
 
 
 def numbers(options: Mapping[str, str], direction: str) -> dict[str, int | None]:
-    """Return the numeric options of a job for one direction, by the columns of `NUMBERS`.
+    """Return the numeric options of a job for a direction, by column.
+
+    The columns are the keys of `NUMBERS`.
 
     An option that is not set, or is not a number, is None. Of an option with a value for each direction, such as
     ``bs=4k,64k`` (reads, then writes and trims), the value of ``direction`` is returned.
@@ -98,7 +102,10 @@ def numbers(options: Mapping[str, str], direction: str) -> dict[str, int | None]
 
 
 def _value(text: str, direction: str) -> str:
-    """Return the part of an option for a direction; for ``mixed`` only if all directions have the same value."""
+    """Return the part of an option for a direction.
+
+    For ``mixed``, it is empty unless all directions have the same value.
+    """
     parts = text.split(",")
     if direction not in _DIRECTIONS:
         return parts[0] if len(set(parts)) == 1 else ""

@@ -1,4 +1,4 @@
-"""Sources of fio output: files, folders, globs, open files, decoded results and documents."""
+"""Sources of fio output, such as files, folders, globs and open files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ class Skipped:
 def all_documents(
     sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None
 ) -> Iterator[Document]:
-    """Yield the documents of any number of sources, in their order. Does not import pandas.
+    """Yield the documents of any number of sources, in their order.
+
+    This function does not import pandas.
 
     Args:
         sources: One of the following, or an iterable of them:
@@ -171,7 +173,9 @@ def _problem(error: FioParseError | OSError) -> str:
 
 
 def _items(source: Source, number: int, in_folder: FolderFilter) -> list[Item]:
-    """Return a source as a single item, or the files of a folder or glob as items sorted by path.
+    """Return a source, or the files of a folder or glob, as items.
+
+    The files are sorted by path.
 
     Args:
         source: The source.

@@ -1,4 +1,4 @@
-"""Tables of fio documents: jobs, latency bins, sync latencies and disk utilization."""
+"""Tables of jobs, latency bins, sync latencies and disk statistics."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ _REAL_COLUMNS = re.compile(r"iops|.*_(mean|stddev)(_ns|_bytes_per_s)?|.*_percent
 
 
 def _typed(*columns: str) -> dict[str, str]:
-    """Return the type of each column: text, real numbers for means, deviations and shares, otherwise integers."""
+    """Return the type of each column.
+
+    Means, deviations and shares are real numbers; other columns are text or integers.
+    """
     return {
         name: _TEXT if name in _TEXT_COLUMNS else _REAL if _REAL_COLUMNS.fullmatch(name) else _INTEGER
         for name in columns
@@ -200,7 +203,9 @@ def _columns(rows: list[dict[str, Any]], types: dict[str, str]) -> dict[str, pd.
 
 
 def _percentile_columns(rows: list[_Row], names: Sequence[str]) -> dict[str, pd.Series]:
-    """Return a column such as ``clat_p99_9_ns`` for each percentile in any row, in ascending order.
+    """Return a column such as ``clat_p99_9_ns`` for each percentile.
+
+    The columns are in ascending order.
 
     ``names`` are the names of the latencies, by their index in `_Row.percentiles`.
     """
@@ -213,7 +218,10 @@ def _percentile_columns(rows: list[_Row], names: Sequence[str]) -> dict[str, pd.
 
 
 def _of_each_document(make: Callable[[Fields], Iterable[_Made]]) -> Callable[[Item], Iterable[_Made]]:
-    """Return a function for `gather` that applies ``make`` to the top level of each document of a source."""
+    """Return a function for `gather` that applies ``make`` to each document.
+
+    ``make`` gets the top level of the document.
+    """
 
     def of_item(item: Item) -> Iterator[_Made]:
         for document in documents_of(item):
@@ -240,7 +248,9 @@ def _position(document: Document, job: int) -> dict[str, Any]:
 
 
 def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
-    """Return a table of the latency histograms of ``--output-format=json+``: one row per non-empty bin.
+    """Return a table of latency histograms, one row per non-empty bin.
+
+    fio writes histograms with ``--output-format=json+``.
 
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
@@ -304,7 +314,9 @@ def _histograms(top: Fields) -> Iterator[_Histogram]:
 
 
 def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
-    """Return a table of sync latencies (``fsync``, ``fdatasync``, ``sync_file_range``): one row per job with syncs.
+    """Return a table of sync latencies, one row per job with syncs.
+
+    Syncs are ``fsync``, ``fdatasync`` and ``sync_file_range``.
 
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
@@ -343,7 +355,9 @@ def _sync_rows(top: Fields) -> Iterator[_Row]:
 
 
 def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
-    """Return a table of the disk statistics of the kernel during the run: one row per document and disk.
+    """Return a table of disk statistics, one row per document and disk.
+
+    The kernel counts them during the run.
 
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
@@ -444,7 +458,9 @@ def _statistics(
     unit: str = "_ns",
     count: str = "N",
 ) -> dict[str, Any]:
-    """Return minimum, maximum, mean and standard deviation, by column; all are None without samples.
+    """Return minimum, maximum, mean and standard deviation, by column.
+
+    Without samples, all are None.
 
     Args:
         name: Beginning of the columns, such as ``clat``.

@@ -1,1 +1,4 @@
-"""Foundations without knowledge of drives or studies: errors, messages, files, units and YAML."""
+"""Foundations of the package: errors, messages, files, units and YAML.
+
+This package knows nothing about drives or studies.
+"""

@@ -1,4 +1,7 @@
-"""Programs with several commands: import on demand, shell completion and error messages."""
+"""Common parts of command-line programs.
+
+These are the import of commands on demand, shell completion, and error messages.
+"""
 
 import importlib
 import os
@@ -15,7 +18,9 @@ from iopatterns.base.errors import IoPatternsError
 
 
 class CommandModules(Mapping[str, click.Command]):
-    """The commands of a program, by name. Each is imported from its module when it is looked up.
+    """The commands of a program, by name.
+
+    Each command is imported from its module when it is looked up.
 
     The command ``power-cycle`` is the attribute ``command`` of the module ``power_cycle``.
 
@@ -117,11 +122,17 @@ def report_error(program: str, text: str) -> None:
 
 
 def _help_hint(error: click.ClickException) -> str:
-    """Return a line that names the help of the misused command; empty if no command is known."""
+    """Return a line that names the help of the misused command.
+
+    Returns an empty text if no command is known.
+    """
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"\nTry '{context.command_path} --help' for help." if context else ""
 
 
 def _os_error_text(error: OSError) -> str:
-    """Return the reason of a failed system call, after the name of the file if it is known."""
+    """Return the reason of a failed system call.
+
+    It begins with the name of the file, if the name is known.
+    """
     return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)

@@ -1,4 +1,4 @@
-"""Atomic writing of files (temporary name, fsync, rename), and bounded reading of user files."""
+"""Atomic writing of files, and bounded reading of user files."""
 
 import contextlib
 import hashlib
@@ -101,7 +101,9 @@ class OutdatedResultError(IoPatternsError):
 
 @contextlib.contextmanager
 def outdated_results_reported(file: str) -> Iterator[None]:
-    """Raise OutdatedResultError if code in this context fails on the content of a result file.
+    """Raise OutdatedResultError if reading a result file fails.
+
+    Errors that code in this context raises because of unexpected content are converted.
 
     Args:
         file: Name of the result file, for the message.
@@ -178,7 +180,10 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def json_text(content: Any) -> str:
-    """Return a value as JSON with sorted keys, an indentation of two spaces and a final newline."""
+    """Return a value as JSON for files.
+
+    Keys are sorted, the indentation is two spaces, and the text ends with a line break.
+    """
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 

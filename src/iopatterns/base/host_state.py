@@ -1,4 +1,6 @@
-"""State of the disks of this host, shared by all checkouts: JSON files in a protected folder.
+"""State of the disks of this host, shared by all checkouts.
+
+The state consists of JSON files in a protected folder.
 
 The state is in /var/lib/iopatterns for root, and in ~/.local/state/iopatterns for other users.
 """
@@ -28,7 +30,9 @@ class StateError(IoPatternsError):
 
 
 def own_state_folder(name: str) -> Path:
-    """Return the path of a folder in the state of this user. The folder need not exist.
+    """Return the path of a folder in the state of this user.
+
+    The folder need not exist.
 
     The state is in /var/lib/iopatterns for root, and in $XDG_STATE_HOME/iopatterns or ~/.local/state/iopatterns for
     other users. The environment variable IOPATTERNS_STATE overrides both.
@@ -47,7 +51,7 @@ def own_state_folder(name: str) -> Path:
 
 
 def all_state_folders(name: str) -> list[Path]:
-    """Return `own_state_folder` and, for users other than root, the same folder in the state of root.
+    """Return the paths of a folder in the states of this user and of root.
 
     All users may list the files in both folders. Only their owners may read them.
     """
@@ -88,7 +92,9 @@ def read_state(path: Path) -> Any:
 
 
 def write_state(path: Path, content: Any) -> None:
-    """Write a state file atomically and flush it to disk. Only this user may read it (mode 0600).
+    """Write a state file atomically and flush it to disk.
+
+    Only this user may read it (mode 0600).
 
     A missing folder is created with mode 0755, whatever the umask.
 
@@ -124,7 +130,10 @@ def _make_folder(path: Path) -> None:
 
 
 def _check_folder(path: Path) -> None:
-    """Raise StateError if other users can create files in a folder, or replace the folder."""
+    """Raise StateError if other users can change the files in a folder.
+
+    They must be able neither to create files in it, nor to replace the folder.
+    """
     _check_owner(path, path.stat(follow_symlinks=False))
     above = path.parent.stat()
     # other users' homes may be writable by a group; with the sticky bit, only the owner can rename the folder

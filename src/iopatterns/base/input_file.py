@@ -1,4 +1,4 @@
-"""Reading of user files with many lines, with an error or a count for each faulty line."""
+"""Reading of user files line by line, with a report of faulty lines."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,15 +20,18 @@ class SkippedLines:
     """The faulty lines, records or rows that were skipped in a file.
 
     Attributes:
-        count: Their number.
-        first: The messages for the first few of them.
+        count: The number of skipped lines.
+        first: The messages for the first few lines.
     """
 
     count: int = 0
     first: list[str] = field(default_factory=list)
 
     def report(self) -> int:
-        """Print the number of skipped lines and the first of them, if any; return the number."""
+        """Print the number of skipped lines and the first of them.
+
+        Nothing is printed if there are none. Returns the number.
+        """
         if self.count:
             messages.say("\n".join([f"Skipped {self.count} faulty lines. The first:", *self.first]))
         return self.count
@@ -74,7 +77,10 @@ class InputFile:
         return self.ERROR(f"{printable(self.path)}{f', {place}' if place else ''}: {why}")
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the number, from 1, and the text of each line. A line that is too long is a fault."""
+        """Yield the number, from 1, and the text of each line.
+
+        A line that is longer than `MOST_LINE` is a fault.
+        """
         most = self.MOST_LINE
         with self.path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             number = 0

@@ -16,7 +16,7 @@ _LONGEST_LINE = 1_000
 
 
 def printable(text: object, most: int = 200) -> str:
-    """Return text of a user in a form for messages.
+    """Return user text in a printable form for messages.
 
     Control characters are escaped, and the middle of a text of more than ``most`` characters is left out.
     """
@@ -28,7 +28,7 @@ def printable(text: object, most: int = 200) -> str:
 
 
 def bounded(text: str) -> str:
-    """Return a message in a form for printing.
+    """Return a message with a bounded number and length of lines.
 
     Each line is `printable`. If there are too many lines, the last line gives the number of lines left out.
     """
@@ -48,7 +48,10 @@ class _Terminal(logging.Handler):
 
 
 class _LogFile(logging.FileHandler):
-    """A handler that writes a log file. It ignores a full disk, which the measurement reports itself."""
+    """A handler that writes a log file.
+
+    It ignores a full disk, which the measurement reports itself.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         return bounded(record.getMessage())

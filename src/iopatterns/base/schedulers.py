@@ -11,5 +11,8 @@ SUCCESSORS: Mapping[str, str] = {"noop": "none", "deadline": "mq-deadline", "cfq
 
 
 def modern_equivalent(scheduler: str) -> str:
-    """Return the modern successor of a legacy scheduler, or the scheduler itself if it has none."""
+    """Return the modern successor of a legacy I/O scheduler.
+
+    A scheduler without a successor is returned unchanged.
+    """
     return SUCCESSORS.get(scheduler, scheduler)

@@ -1,4 +1,6 @@
-"""Sealed tar files: one xz stream with a manifest of SHA-256 sums, followed by the members in the manifest.
+"""Sealed tar files: a manifest of SHA-256 sums, and its members.
+
+A sealed tar file is one xz stream.
 
 Equal members give equal bytes. Reading takes bounded time and memory, whatever the file contains, and refuses members
 that the manifest does not list. A malicious file gives one clear error.
@@ -66,7 +68,9 @@ class SealedTarFormat:
 
 
 def write_sealed_tar(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
-    """Write a sealed tar file that depends on the given members only, not on times or owners.
+    """Write a sealed tar file.
+
+    Its content does not depend on times or owners.
 
     Args:
         output: The file.
@@ -130,7 +134,10 @@ class _Stream:
         return b"".join(parts)
 
     def too_large(self, what: str) -> IoPatternsError:
-        """Return the error for a file, or a part of a file, that is larger than this package writes."""
+        """Return the error for a file, or part of a file, that is too large.
+
+        This package never writes such files.
+        """
         return self._format.error(f"{self._path}: {what}. Nothing was unpacked. Do not use this file.")
 
     def exactly(self, size: int) -> bytes:
@@ -141,7 +148,10 @@ class _Stream:
         return content
 
     def at_end(self) -> bool:
-        """Return whether only padding follows in the tar stream, and nothing after it in the file."""
+        """Return whether only padding follows.
+
+        Reads the tar stream and the file to their ends.
+        """
         while part := self.read(_CHUNK):
             if part.strip(b"\0"):
                 return False
@@ -149,9 +159,9 @@ class _Stream:
 
 
 class SealedTarReader:
-    """A reader of sealed tar files: of the manifest, then of the members.
+    """A reader of sealed tar files.
 
-    Each member is checked when it is read.
+    The manifest is read first, then the members one by one. Each member is checked when it is read.
     """
 
     def __init__(self, path: Path, file: io.BufferedReader, format_: SealedTarFormat) -> None:
@@ -265,7 +275,7 @@ class SealedTarReader:
 def is_plain_name(text: str) -> bool:
     """Return whether a text can be the name of a file or folder that is not hidden.
 
-    Such names are printable, have no slash and at most 255 bytes. A path that consists of them cannot leave its folder.
+    Such names are printable, have no slash and at most 255 bytes. A path of such names cannot leave its folder.
     """
     return (
         text.isprintable()

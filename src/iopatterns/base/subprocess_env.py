@@ -22,7 +22,7 @@ _DROPPED_FOR_JOBS = frozenset(
 
 
 def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return an environment with UTC as time zone and the locale C, for child processes.
+    """Return an environment for child processes with UTC and the locale C.
 
     Args:
         given: The variables to start from; by default the environment of this process.
@@ -33,7 +33,9 @@ def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def make_environment_uniform() -> None:
-    """Set time zone, locale and PATH of this process, and remove variables that change Python or matplotlib.
+    """Set time zone, locale and PATH of this process.
+
+    Variables that change the behaviour of Python or matplotlib are removed.
 
     All child processes inherit the environment, including the jobs of a workflow. The folder of this Python comes first
     in PATH, so that jobs find the commands of this package even if its environment is not activated.

@@ -1,4 +1,4 @@
-"""Sizes and durations as text, such as '28k' (28672 bytes) and '500 ms', and their canonical units."""
+"""Sizes and durations as text, and in bytes and microseconds."""
 
 import os.path
 import re
@@ -34,19 +34,31 @@ def _parse(text: str, factors: Mapping[str, int], what: str, base_unit: str) -> 
 
 
 def parse_size(value: str | int) -> int:
-    """Return a size in bytes, from ``4096``, ``'4k'`` or ``'4 KiB'``. Raises ValueError for other text."""
+    """Return a size in bytes, from ``4096``, ``'4k'`` or ``'4 KiB'``.
+
+    Raises:
+        ValueError: The text is not a size.
+    """
     return value if isinstance(value, int) else _parse(value, _SIZE_BYTES, "size", "bytes")
 
 
 def parse_signed_size(value: str | int) -> int:
-    """Return a size in bytes, which may be negative, as in ``'-8k'``. Raises ValueError for other text."""
+    """Return a size in bytes, which may be negative, as in ``'-8k'``.
+
+    Raises:
+        ValueError: The text is not a size.
+    """
     if isinstance(value, str) and value.startswith("-"):
         return -parse_size(value[1:])
     return parse_size(value)
 
 
 def parse_duration_us(value: str) -> int:
-    """Return a duration in microseconds, from ``'500 ms'`` or ``'2 s'``. Raises ValueError without a unit."""
+    """Return a duration in microseconds, from ``'500 ms'`` or ``'2 s'``.
+
+    Raises:
+        ValueError: The text is not a duration with a unit.
+    """
     return _parse(value, _DURATION_US, "duration", "microseconds")
 
 
@@ -60,7 +72,9 @@ READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def canonical_value(value: Any, kind: str | None) -> Any:
-    """Return a value in canonical form: sizes in bytes, durations in microseconds, paths normalised.
+    """Return a value in canonical form.
+
+    Sizes are in bytes, durations in microseconds, and paths are normalised.
 
     Args:
         value: The value.
@@ -73,7 +87,10 @@ def canonical_value(value: Any, kind: str | None) -> Any:
 
 
 def format_size(value_bytes: int) -> str:
-    """Return the shortest exact form of a size for fio: ``'4k'`` for 4096, ``'4097'``, ``'-8k'`` for -8192."""
+    """Return the shortest exact form of a size for fio.
+
+    Examples are ``'4k'`` for 4096, ``'4097'``, and ``'-8k'`` for -8192.
+    """
     for suffix, factor in (("t", 2**40), ("g", 2**30), ("m", 2**20), ("k", 2**10)):
         if value_bytes and value_bytes % factor == 0:
             return f"{value_bytes // factor}{suffix}"
@@ -81,7 +98,10 @@ def format_size(value_bytes: int) -> str:
 
 
 def format_duration_us(value_us: int) -> str:
-    """Return the shortest exact form of a duration: ``'4s'`` for 4000000 µs, ``'1500us'`` for 1500 µs."""
+    """Return the shortest exact form of a duration.
+
+    Examples are ``'4s'`` for 4000000 µs and ``'1500us'`` for 1500 µs.
+    """
     for suffix, factor in (("s", 10**6), ("ms", 10**3)):
         if value_us and value_us % factor == 0:
             return f"{value_us // factor}{suffix}"
@@ -89,7 +109,7 @@ def format_duration_us(value_us: int) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration for people, in one or two units: ``'42 s'``, ``'3 min 20 s'``, ``'2 h 05 min'``."""
+    """Return a duration for people: ``'42 s'``, ``'3 min 20 s'``, ``'2 h 05 min'``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

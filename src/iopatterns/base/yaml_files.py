@@ -23,7 +23,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class YamlError(ValueError):
-    """The error raised for text that is not valid YAML, or has content that this reader refuses.
+    """The error raised for text that is not valid or not accepted as YAML.
 
     Attributes:
         line: Line of the problem, from 1; None if it is unknown.
@@ -35,7 +35,10 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.CSafeLoader):
-    """The parser, with the rules by which plain text is a number, a boolean or null. Dates stay text."""
+    """The parser, with the rules for numbers, booleans and null.
+
+    Dates stay text.
+    """
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -145,7 +148,11 @@ def add_list_item(text: str, key: str, item: str, preceding: Iterable[str]) -> s
 
 
 def _flow_list(text: str, key: str) -> tuple[int, list[yaml.ScalarNode]]:
-    """Return the position and the items of the flow list under a top-level key. Raises YamlError."""
+    """Return the position and the items of the flow list under a top-level key.
+
+    Raises:
+        YamlError: There is no flow list, such as ``[a, b]``, under the key.
+    """
     parse_yaml(text)  # compose() has no limits of its own
     root = yaml.compose(text, Loader=_Loader)
     pairs = root.value if isinstance(root, yaml.MappingNode) else []

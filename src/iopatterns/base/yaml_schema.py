@@ -1,4 +1,7 @@
-"""Reading and validation of YAML files, with messages that suggest the nearest valid choice."""
+"""Reading and validation of YAML files.
+
+Messages suggest the nearest valid choice.
+"""
 
 import difflib
 import itertools
@@ -20,7 +23,10 @@ _MOST_PROBLEMS = 20
 
 
 class ConfigError(IoPatternsError):
-    """The error raised for a mistake in config/. The message names file, key and valid choices."""
+    """The error raised for a mistake in config/.
+
+    The message names file, key and valid choices.
+    """
 
     exit_status = 2
 
@@ -89,7 +95,7 @@ def require_valid(file: str, content: Any, schema: dict[str, Any]) -> None:
 
 
 def _place(path: Iterable[str | int]) -> str:
-    """Return a path in a file as text: ``drives[0].kind`` for ``["drives", 0, "kind"]``."""
+    """Return a path in a file as text, such as ``drives[0].kind``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -97,7 +103,10 @@ def _place(path: Iterable[str | int]) -> str:
 
 
 def _explain(error: "jsonschema_rs.ValidationError", schema: dict[str, Any]) -> list[str]:
-    """Return a sentence for each mistake: the key, the problem, and the nearest valid choice."""
+    """Return a sentence for each mistake.
+
+    It contains the key, the problem, and the nearest valid choice.
+    """
     place = printable(_place(error.instance_path))
     instance = printable(repr(error.instance))
     prefix = f"{place}: " if place else ""
@@ -131,7 +140,10 @@ def _explain(error: "jsonschema_rs.ValidationError", schema: dict[str, Any]) -> 
 
 
 def _resolve(schema: dict[str, Any], path: Iterable[str | int]) -> dict[str, Any]:
-    """Return the subschema at the end of the schema path of an error, following each ``$ref``."""
+    """Return the subschema at the end of the schema path of an error.
+
+    Each ``$ref`` is followed.
+    """
     node: Any = schema
     found: dict[str, Any] = schema
     for part in path:

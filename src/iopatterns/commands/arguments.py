@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and the look-up of drives by name."""
+"""Arguments and options of several commands, and the look-up of drives."""
 
 from collections.abc import Iterable
 from pathlib import Path

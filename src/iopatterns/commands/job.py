@@ -1,4 +1,7 @@
-"""Context of the commands that measure: log, handling of stop signals, and check of the host."""
+"""The context of commands that measure.
+
+It consists of a log, the handling of stop signals, and the check of the host.
+"""
 
 import signal
 from collections.abc import Iterator
@@ -35,7 +38,10 @@ def running_job(log: Path | None = None, *, die_with_parent: bool = False) -> It
 
 
 def require_host(host: str | None) -> None:
-    """Raise DriveError if a drive belongs to another host. A drive without a host may be measured anywhere."""
+    """Raise DriveError if a drive belongs to another host.
+
+    A drive without a host may be measured anywhere.
+    """
     from iopatterns.measuring import machine
 
     if host and not machine.is_this_host(host):

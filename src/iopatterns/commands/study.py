@@ -1,4 +1,4 @@
-"""The command group `iopatterns study`: begin, list, check, pack, add and remove studies."""
+"""The command group `iopatterns study`."""
 
 import sys
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""The configuration of the project, with checks, and the expansion of grids to cells."""
+"""The configuration of the project, and the expansion of grids to cells."""

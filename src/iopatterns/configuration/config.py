@@ -1,4 +1,4 @@
-"""Reading and validation of config/, with messages that name file, key and nearest valid choice."""
+"""Reading and validation of config/."""
 
 import contextlib
 import itertools
@@ -203,7 +203,7 @@ def _config_yaml(root: Path, overrides: Mapping[str, Any] | None = None) -> dict
 
 
 def replayed_traces(conf: Config) -> dict[str, set[str]]:
-    """Return the paths of the traces that each configured study replays on the configured drives."""
+    """Return the paths of the traces that each study replays, by study."""
     own = conf.drives.keys() - conf.source_drives
     return {
         study: {
@@ -217,7 +217,13 @@ def replayed_traces(conf: Config) -> dict[str, set[str]]:
 
 
 def _traces_of(body: ExperimentConfig, named: Iterable[str], own: Iterable[str]) -> Iterator[str]:
-    """Yield the traces that an experiment replays on its drives and on the drives ``own`` of the user."""
+    """Yield the traces that an experiment replays.
+
+    Args:
+        body: The experiment.
+        named: The drives that the experiment names.
+        own: The drives of the user.
+    """
     replay = body["replay"]
     drives = {*named, *([str(replay["others"])] if "others" in replay else own)}
     for combination, drive in itertools.product(itertools.product(*body["vary"].values()), drives):
@@ -227,7 +233,9 @@ def _traces_of(body: ExperimentConfig, named: Iterable[str], own: Iterable[str])
 
 
 def fill_template(text: str, levels: Mapping[str, int | str], drive: str) -> str:
-    """Return a text of ``replay`` with the levels and the drive in place of ``{factor}`` and ``{drive}``.
+    """Return a text of ``replay`` with its placeholders filled in.
+
+    ``{drive}`` is replaced by the drive, and the name of a factor in braces by the level.
 
     Raises:
         ValueError: The text refers to a factor that is not varied, or has an invalid syntax.
@@ -239,7 +247,10 @@ def fill_template(text: str, levels: Mapping[str, int | str], drive: str) -> str
 
 
 def _levels_of(option: str, study: StudyConfig) -> Iterator[tuple[str, str]]:
-    """Yield the levels of a fio option in a study, varied or fixed, each after the name of its experiment."""
+    """Yield the levels of a fio option in a study, varied or fixed.
+
+    Each level follows the name of its experiment.
+    """
     for experiment, body in study["experiments"].items():
         fixed = {**study["fio"], **body.get("fio", {})}
         levels = [*body["vary"].get(option, []), *([fixed[option]] if option in fixed else [])]
@@ -247,7 +258,11 @@ def _levels_of(option: str, study: StudyConfig) -> Iterator[tuple[str, str]]:
 
 
 def _iologs(root: Path, studies: Mapping[str, StudyConfig]) -> dict[str, iologs.IoLog]:
-    """Return the logs that studies replay, by path. Raises ConfigError for a missing or malformed log."""
+    """Return the logs that studies replay, by path.
+
+    Raises:
+        ConfigError: A log is missing or malformed.
+    """
     found: dict[str, iologs.IoLog] = {}
     for study, content in studies.items():
         for experiment, named in _levels_of("read_iolog", content):
@@ -309,7 +324,9 @@ def _milliseconds(
 
 
 def results_folder(root: Path) -> str:
-    """Return the results folder of config.yaml, or the default folder if there is no such file.
+    """Return the results folder of config.yaml.
+
+    If there is no such file, the default folder is returned.
 
     Raises:
         ConfigError: config.yaml has a mistake.
@@ -320,7 +337,10 @@ def results_folder(root: Path) -> str:
 
 
 def results_folders(root: Path) -> list[Path]:
-    """Return the default results folder, and the folders in it that may be results folders of other runs."""
+    """Return all folders that may be results folders.
+
+    These are the default folder, and folders in it that no run or command uses otherwise.
+    """
     inside = sorted((root / DEFAULT_RESULTS).glob("*/"))
     return [root / DEFAULT_RESULTS, *(folder for folder in inside if not _is_taken(folder.name))]
 
@@ -347,7 +367,7 @@ def _file_size(main: Mapping[str, Any]) -> int:
 
 
 def _check_independent(names: Iterable[str], known: DriveEntries, where: str) -> None:
-    """Raise ConfigError for an independent drive that does not exist or is not a real drive."""
+    """Raise ConfigError for an independent drive that is unknown or not real."""
     _check_names(names, "independent_drives", known.entries, where)
     for index, name in enumerate(names):
         kind = kinds.kind_of(known.entries[name])
@@ -359,7 +379,7 @@ def _check_independent(names: Iterable[str], known: DriveEntries, where: str) ->
 
 
 def _with_levels(file: str, content: Any, traces: Iterable[str]) -> Any:
-    """Return the content of a study with the names of lists under ``vary`` replaced by these lists.
+    """Return a study in which names of lists under ``vary`` are replaced.
 
     The lists are defined under ``levels``; `_ALL_TRACES` is the list of ``traces``. If there are no traces, an
     experiment that varies them is removed, because it has nothing to measure.

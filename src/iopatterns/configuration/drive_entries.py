@@ -111,12 +111,15 @@ def read_drive_entries(root: Path, *, complete: bool = True) -> DriveEntries:
 
 
 def valid_drive_names(study: Mapping[str, Any], known: DriveEntries) -> list[str]:
-    """Return the names that a study may list under ``drives``: drives of the user, its own twins, and models."""
+    """Return the names that a study may list under ``drives``.
+
+    These are the drives of the user, the twins of the study, and models.
+    """
     return [*known.of_user, *_defined(study), *_models()]
 
 
 def named_drives(root: Path) -> Iterator[str]:
-    """Yield the drives that config/drives.yaml defines and that studies define or name.
+    """Yield the drives in config/drives.yaml and in studies.
 
     Files with mistakes are ignored. Names may occur several times.
     """
@@ -138,7 +141,9 @@ def twins_of_studies(studies: Iterable[Mapping[str, Any]], known: DriveEntries) 
 
 
 def _merged(sequences: Sequence[Sequence[str]]) -> list[str]:
-    """Merge sequences into one that keeps the order of each, as Python does with base classes.
+    """Merge sequences into one that keeps the order of each.
+
+    Python merges base classes in this way.
 
     If two sequences contradict each other, the first sequence decides.
     """
@@ -152,7 +157,11 @@ def _merged(sequences: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _of_user(root: Path, *, complete: bool) -> dict[str, kinds.DriveEntry]:
-    """Return the entries of config/drives.yaml after checking them. Raises ConfigError."""
+    """Return the validated entries of config/drives.yaml.
+
+    Raises:
+        ConfigError: The file has a mistake.
+    """
     drives: dict[str, kinds.DriveEntry] = read_yaml(root, DRIVES_FILE)
     require_valid(DRIVES_FILE, drives, schemas.load_schema(root, "drives"))
     if complete:
@@ -167,7 +176,10 @@ def _studies(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _readable(root: Path, paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the path, relative to ``root``, and the content of each file that can be read and is a mapping."""
+    """Yield the path and content of each file that is a readable mapping.
+
+    The path is relative to ``root``.
+    """
     for path in paths:
         file = str(path.relative_to(root))
         try:
@@ -179,7 +191,10 @@ def _readable(root: Path, paths: Iterable[Path]) -> Iterator[tuple[str, dict[str
 
 
 def _all_names(study: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the drives that a study and its experiments name. Malformed parts are ignored."""
+    """Yield the drives that a study and its experiments name.
+
+    Malformed parts are ignored.
+    """
     experiments = study.get("experiments")
     bodies = experiments.values() if isinstance(experiments, dict) else ()
     for place in (study, *bodies):
@@ -188,7 +203,10 @@ def _all_names(study: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _defined(study: Mapping[str, Any]) -> dict[str, kinds.TwinEntry]:
-    """Return the simulated drives that a study defines. Malformed entries are left out."""
+    """Return the simulated drives that a study defines.
+
+    Malformed entries are left out.
+    """
     twins = study.get(ALL_TWINS)
     found = twins.items() if isinstance(twins, dict) else ()
     return {
@@ -221,7 +239,7 @@ def _kind_with(key: str) -> str:
 
 
 def _check_kinds(drives: Mapping[str, kinds.DriveEntry]) -> None:
-    """Raise ConfigError for entries that lack a key of their kind, or have a key of another kind."""
+    """Raise ConfigError for entries with a missing or superfluous key."""
     problems = []
     for name, drive in drives.items():
         kind = kinds.kind_of(drive)

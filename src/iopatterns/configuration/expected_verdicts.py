@@ -1,4 +1,4 @@
-"""The committed expectations of a study: its verdicts in the default run, and their configuration."""
+"""The expected verdicts of a study, and the configuration of their run."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,7 +19,9 @@ _DIGITS = 8  # of the digest of an experiment's options and levels
 
 
 def study_settings(conf: config.Config, study: str) -> dict[str, Any]:
-    """Return the values that determine the results of a study on simulated drives, except the drives.
+    """Return the values that determine the results of a study.
+
+    The models of its simulated drives are not included.
 
     Keys: repetitions, runtime_ms (by experiment), file_size_bytes, seed, interval, confidence, and experiments (a
     digest of the options and levels of each experiment).
@@ -82,7 +84,11 @@ def expectations_path(root: Path, study: str) -> Path:
 
 
 def load_expectations(root: Path, study: str) -> Expectations | None:
-    """Return the expectations of a study, or None if it has none. Raises ConfigError."""
+    """Return the expectations of a study, or None if it has none.
+
+    Raises:
+        ConfigError: The file is malformed.
+    """
     path = expectations_path(root, study)
     if not path.exists():
         return None

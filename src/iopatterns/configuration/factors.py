@@ -1,4 +1,4 @@
-"""The table of factors: the fio options and drive settings that studies may vary, with their levels.
+"""The table of factors: the fio options and settings that studies vary.
 
 The schemas of config/, the command line of fio, the names of cells, the columns of measurements, and the names valid in
 claims and published values follow from this table. To add a factor, add an entry.
@@ -21,7 +21,10 @@ class FactorError(IoPatternsError):
 
 
 class FactorRole(Enum):
-    """The part of a measurement that a factor belongs to, which determines how a level is applied."""
+    """The part of a measurement that a factor belongs to.
+
+    It determines how a level is applied.
+    """
 
     DRIVE = "the drive itself"
     FIO = "fio option"  # passed to fio unchanged
@@ -99,7 +102,10 @@ class Factor:
 
     @property
     def unit(self) -> str | None:
-        """The key of `units.READERS` for levels written as text; None if text is not converted."""
+        """The key of `units.READERS` for levels that are written as text.
+
+        It is None if text is not converted.
+        """
         return self.kind if self.kind in units.READERS else None
 
     def read(self, level: Any) -> Any:
@@ -360,12 +366,20 @@ def factor_names(*roles: FactorRole) -> tuple[str, ...]:
 
 
 def find_factor(name: str) -> Factor:
-    """Return the factor with a name. Raises FactorError, which suggests the nearest name."""
+    """Return the factor with a name.
+
+    Raises:
+        FactorError: There is no such factor. The message suggests the nearest name.
+    """
     return _find(name, FACTORS, "factor")
 
 
 def find_setting(name: str) -> Factor:
-    """Return the drive setting with a name. Raises FactorError, which suggests the nearest name."""
+    """Return the drive setting with a name.
+
+    Raises:
+        FactorError: There is no such setting. The message suggests the nearest name.
+    """
     return _find(name, factor_names(*SETTING_ROLES), "setting")
 
 
@@ -381,7 +395,9 @@ def _find(name: str, known: Collection[str], what: str) -> Factor:
 
 
 def column_of(name: str) -> str:
-    """Return the column of measurements that contains a factor: bs_bytes for bs, set_DRA for DRA.
+    """Return the column of measurements that contains a factor.
+
+    Examples are bs_bytes for bs, and set_DRA for DRA.
 
     Raises:
         FactorError: There is no such factor.

@@ -23,7 +23,10 @@ _WITHOUT_EFFECT = frozenset({"description", "host", "tune", "destroy", "expendab
 
 
 class GridError(yaml_schema.ConfigError):
-    """The error raised for a grid that cannot be expanded. The message names file and place."""
+    """The error raised for a grid that cannot be expanded.
+
+    The message names file and place.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,11 @@ class _Point(NamedTuple):
 def _specification(
     conf: config.Config, study: str, drive: str, entry: kinds.ResolvedEntry, point: _Point
 ) -> records.Specification:
-    """Return the specification of a cell. Raises GridError if the cell cannot be measured."""
+    """Return the specification of a cell.
+
+    Raises:
+        GridError: The cell cannot be measured.
+    """
     options, replay = point.options, point.replay
     # a replay ends with its trace, and uses as much of the drive as the trace needs
     runtime_ms = 0 if replay else config.experiment_runtime_ms(conf, study, point.experiment)
@@ -146,7 +153,10 @@ def _drive_specification(
 
 
 def repetitions(conf: config.Config, study: str) -> int:
-    """Return the number of repetitions of each cell, from the study or else from config.yaml."""
+    """Return the number of repetitions of each cell of a study.
+
+    The study may override the number in config.yaml.
+    """
     return conf.studies[study].get("repetitions", conf.repetitions)
 
 
@@ -179,7 +189,7 @@ def _is_for_twins(conf: config.Config, study: str, experiment: str) -> bool:
 
 
 def _in_archive(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
-    """Yield the cells of a study in an archive, under the name that the drive has here."""
+    """Yield the cells of a study in an archive, with the name of the drive."""
     for cell in entry["contents"].cells:
         experiments = tuple(name for name in cell.experiments if name in conf.studies[study]["experiments"])
         if cell.study == study and experiments:
@@ -187,7 +197,11 @@ def _in_archive(conf: config.Config, study: str, drive: str, entry: kinds.Resolv
 
 
 def _archived(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
-    """Yield the cells of a study on an archived drive. Raises GridError for too few repetitions."""
+    """Yield the cells of a study on an archived drive.
+
+    Raises:
+        GridError: The archive has no suitable cell, or too few repetitions of a cell.
+    """
     contents = entry["contents"]
     available = {cell.name: cell.executions for cell in contents.cells if cell.study == study}
     wanted = repetitions(conf, study)
@@ -210,7 +224,10 @@ def _archived(conf: config.Config, study: str, drive: str, entry: kinds.Resolved
 
 
 def repetition_names(count: int) -> list[str]:
-    """Return the names of the raw files of a cell, without suffix: ``01``, ``02`` and so on."""
+    """Return the names of the raw files of a cell: ``01``, ``02`` and so on.
+
+    The names have no suffix.
+    """
     return [f"{number:02d}" for number in range(1, count + 1)]
 
 
@@ -247,7 +264,8 @@ def _replay(
 ) -> records.Replay:
     """Return what a cell replays.
 
-    There is no recording for drives of the user. They replay the recording of the drive that the experiment names for them.
+    There is no recording for drives of the user. They replay the recording of the drive that the experiment names for
+    them.
 
     Raises:
         GridError: There is no such trace.
@@ -284,7 +302,9 @@ def _replay(
 
 
 def _used_size(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -> dict[str, int]:
-    """Return ``{"size": …}`` for a workload that can use only part of the file and does not say how much.
+    """Return ``{"size": …}`` for a workload that can use only part of the file.
+
+    The result is empty if the workload has a size, or can use the complete file.
 
     fio counts the size from the offset, and deletes a file that is too short.
     """
@@ -299,7 +319,10 @@ def _used_size(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bo
 
 
 class _Tags:
-    """The readable part of the names of cells, which depends on the fio options and settings only."""
+    """The readable part of the names of cells.
+
+    It depends on fio options and settings only.
+    """
 
     def __init__(self) -> None:
         # rw, bs and iodepth come first; numjobs is in every name; other options follow in alphabetical order if set
@@ -309,7 +332,7 @@ class _Tags:
         self._known: dict[tuple[str, Any], str] = {}
 
     def readable(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-        """Return the readable part of a name: ``randread-4k-j1`` or ``randread-4k-q32-j4-mix70-dra1``."""
+        """Return the readable part of a name, such as ``randread-4k-q32-j4-mix70``."""
         asynchronous = point.get("ioengine") in engines.ASYNCHRONOUS_ENGINES
         parts = []
         for option in self._order:

@@ -1,4 +1,7 @@
-"""I/O logs that fio replays request by request: generated for a cell, or read from a file of the user."""
+"""I/O logs that fio replays request by request.
+
+A log is generated for a cell, or read from a file of the user.
+"""
 
 import hashlib
 import io
@@ -43,7 +46,10 @@ _FILE_ACTIONS = frozenset({"add", "open", "close"})
 
 
 class IologError(IoPatternsError):
-    """The error raised for a missing or invalid log or trace. The message names file and line."""
+    """The error raised for a missing or invalid log or trace.
+
+    The message names file and line.
+    """
 
     exit_status = 2
 
@@ -78,7 +84,10 @@ class IoLog:
 
     @property
     def rw(self) -> str:
-        """The direction of the requests as a value of ``rw``; ``randread`` only if all requests are reads."""
+        """The direction of the requests, as a value of ``rw``.
+
+        It is ``randread`` only if all requests are reads.
+        """
         actions = {request.action for request in self.requests}
         if actions == {"read"}:
             return "randread"
@@ -97,7 +106,7 @@ class IoLog:
 
 @dataclass(frozen=True)
 class SyscallLog(IoLog):
-    """The requests of one process in a trace of system calls, replayed on a bare drive.
+    """The requests of a process in a trace of system calls, on a bare drive.
 
     ``sha256`` is the sum of the requests as a log.
 
@@ -124,7 +133,9 @@ def is_replay(options: FioOptions) -> bool:
 def replayed_requests(
     specification: Specification, own: IoLog | None, randseed: int, runtime_ms: int
 ) -> Sequence[LogRequest] | None:
-    """Return the requests that a repetition of a cell replays, or None if fio generates them.
+    """Return the requests that a repetition of a cell replays.
+
+    Returns None if fio generates the requests.
 
     Args:
         specification: The specification of the cell.
@@ -155,7 +166,10 @@ def replayed_requests(
 
 
 def _of_stand_in(workload: str) -> Sequence[LogRequest]:
-    """Return the requests of the first process of a synthetic trace, its files one after another."""
+    """Return the requests of the first process of a synthetic trace.
+
+    The files of the process follow one another on the drive.
+    """
     from iopatterns.calls import replaying, stand_ins  # imports pandas, which no other cell needs
 
     with tempfile.TemporaryDirectory(prefix="stand-in-") as folder:
@@ -173,7 +187,10 @@ def _in_partitions(options: FioOptions, blocks: int) -> Iterator[tuple[str, int]
 
 
 def _in_turns(options: FioOptions, blocks: int, runtime_ms: int, chance: random.Random) -> Iterator[tuple[str, int]]:
-    """Yield (action, block) without end: random requests, and the same requests again in each phase."""
+    """Yield (action, block) without end, for a replay in phases.
+
+    Each phase has the same random requests. The random requests change after each turn.
+    """
     size = min(MAX_LOG_REQUESTS // 2, max(1, runtime_ms // _MS_PER_TURN_REQUEST))
     while True:
         # random() is the only method with the same sequence in every version of Python
@@ -184,7 +201,10 @@ def _in_turns(options: FioOptions, blocks: int, runtime_ms: int, chance: random.
 
 
 def iolog_text(requests: Sequence[LogRequest]) -> str:
-    """Return requests as a log of version 3, with the time of each request in microseconds."""
+    """Return requests as a log of version 3.
+
+    The log contains the time of each request in microseconds.
+    """
     end_us = requests[-1].time_us if requests else 0
     # fio ignores the time 0 (delay_since_ttime in its iolog.c), and would not wait for the second request
     start_us = 1 if end_us else 0
@@ -201,7 +221,9 @@ def count_transfers(requests: Sequence[LogRequest]) -> int:
 
 
 def read_syscall_trace(root: Path, path: str, only: str = "*", process: int | None = None) -> SyscallLog:
-    """Return the requests of one process in a trace of system calls, its files one after another.
+    """Return the requests of one process in a trace of system calls.
+
+    The files of the process follow one another on the drive.
 
     Args:
         root: The folder of the project.
@@ -319,7 +341,11 @@ def load_iolog(path: Path) -> IoLog:
 
 
 def _words(line: str) -> list[str]:
-    """Return the words of a line. Raises ValueError for a line that cannot be part of a log."""
+    """Return the words of a line.
+
+    Raises:
+        ValueError: The line cannot be part of a log.
+    """
     if len(line) > _LONGEST_LINE:
         raise ValueError(f"a line has at most {_LONGEST_LINE} characters")
     words = line.split()
@@ -329,7 +355,11 @@ def _words(line: str) -> list[str]:
 
 
 def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, LogRequest | None]:
-    """Return the file name in a line, and the request if the line is one. Raises ValueError."""
+    """Return the file name in a line, and the request if the line is a request.
+
+    Raises:
+        ValueError: The line is malformed.
+    """
     syntax = ("TIME " if timed else "") + "FILE ACTION [OFFSET LENGTH]"
     time_us = whole_number(words[0], "the time") if timed else 0
     rest = words[1:] if timed else words

@@ -1,4 +1,4 @@
-"""The kinds of drive in config/drives.yaml: the keys of an entry of each kind, and its properties.
+"""The kinds of drive in config/drives.yaml, with keys and properties.
 
 Only this module and `measuring/drives/` refer to a kind by its name.
 """
@@ -87,7 +87,9 @@ DriveEntry = TwinEntry | FileEntry | BlockEntry | ArchiveEntry
 
 
 class ResolvedTwin(TwinEntry):
-    """A simulated drive with the digest of its model, so that its cells change when the model does.
+    """A simulated drive with the digest of its model.
+
+    The cells of the drive change when the digest does.
 
     The values of ``set`` are in the shortest text form of a model file.
 
@@ -141,7 +143,10 @@ class DriveKind:
 
     @property
     def is_real(self) -> bool:
-        """Whether the drive belongs to this host, so that other activity of the host disturbs it."""
+        """Whether the drive belongs to this host.
+
+        Other activity of the host disturbs such a drive.
+        """
         return not (self.is_simulated or self.is_archived)
 
     @property
@@ -173,7 +178,10 @@ WHOLE_DISK_KINDS = tuple(name for name, kind in DRIVE_KINDS.items() if kind.is_w
 
 
 def kind_definitions() -> dict[str, Any]:
-    """Return the ``$defs`` for the schema of config/drives.yaml: ``kind``, the names of all kinds."""
+    """Return the ``$defs`` for the schema of config/drives.yaml.
+
+    The only key is ``kind``, the names of all kinds.
+    """
     *first, last = (f"{name} ({kind.hint})" for name, kind in DRIVE_KINDS.items())
     return {"kind": {"enum": list(DRIVE_KINDS), "x-hint": f"{', '.join(first)} or {last}"}}
 
@@ -197,7 +205,10 @@ def is_archived(entry: DriveEntry) -> "TypeIs[ArchiveEntry]":
 
 
 def is_real(entry: DriveEntry) -> "TypeIs[FileEntry | BlockEntry]":
-    """Return whether a drive belongs to this host, as opposed to simulated and archived drives."""
+    """Return whether a drive belongs to this host.
+
+    Simulated and archived drives do not.
+    """
     return kind_of(entry).is_real
 
 

@@ -1,4 +1,4 @@
-"""Checks of hand-written input files before a run begins, and reading of published CSV files."""
+"""Checks of hand-written input files, and reading of published CSV files."""
 
 import csv
 import io
@@ -25,7 +25,10 @@ _SHORT_CLAIMS = 1_000
 
 
 class PublishedError(IoPatternsError):
-    """The error raised for a missing or invalid file of published values. It names file and line."""
+    """The error raised for a missing or invalid file of published values.
+
+    The message names file and line.
+    """
 
 
 def read_published_table(
@@ -70,7 +73,9 @@ def has_published(root: Path, study: str) -> bool:
 
 
 def file_problems(root: Path, paths: Iterable[str]) -> list[str]:
-    """Return a line for each file that is missing, unreadable or empty, with the remedy.
+    """Return a line with problem and remedy for each unusable file.
+
+    A file is unusable if it is missing, unreadable or empty.
 
     Args:
         root: The folder of the project.

@@ -66,7 +66,10 @@ class GridPoint:
 
     @property
     def replays(self) -> bool:
-        """Whether a recorded trace is replayed, instead of running fio; the options then describe the trace."""
+        """Whether a recorded trace is replayed, instead of running fio.
+
+        The options then describe the trace.
+        """
         return "replay" in self.study["experiments"][self.experiment]
 
 
@@ -74,9 +77,9 @@ class GridPoint:
 
 
 def _place(root: Path, study: str, path: tuple[str | int, ...]) -> str:
-    """Return the file and line of a node in a grid, such as ``config/studies/x.yaml:12``.
+    """Return file and line of a node in a grid.
 
-    The line is left out if the file cannot be read.
+    An example is ``config/studies/x.yaml:12``. The line is left out if the file cannot be read.
     """
     file = study_files.GRID.format(study=study)
     try:
@@ -120,7 +123,10 @@ def place_of_option(root: Path, study: str, experiment: str, option: str) -> str
 
 
 def find_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
-    """Return the first problem of a point; None if it can be measured and all options have an effect."""
+    """Return the first problem of a point.
+
+    Returns None if the point can be measured and all its options have an effect.
+    """
     for option in ("rw", "bs"):
         if option not in point.options:
             return GridProblem(option, f"no '{option}'. Add it under vary, or to the fio options.")
@@ -171,7 +177,10 @@ def _engine_problem(point: GridPoint, conf: config.Config) -> GridProblem | None
 
 
 def _sector_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
-    """Return a problem if a size is not a multiple of the sector size, and no page cache is used."""
+    """Return a problem if a size is not a multiple of the sector size.
+
+    Returns None if the page cache is used, which accepts any size.
+    """
     if point.replays or not (point.options.get("direct") or kinds.is_simulated(point.drive)):
         return None
     # with a log, bs is the length of its largest request
@@ -294,7 +303,11 @@ def _part_bytes(options: Mapping[str, Any], conf: config.Config) -> int:
 
 
 def user_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iologs.IoLog] | None:
-    """Return the log or trace of the user that a workload replays, after its name for messages; or None."""
+    """Return the log or trace of the user that a workload replays.
+
+    Returns:
+        The name of the log for messages, and the log; None if there is no log.
+    """
     if "read_iolog" in options:
         return options["read_iolog"], conf.iologs[options["read_iolog"]]
     if "trace" in options:
@@ -327,7 +340,9 @@ class _Code(NamedTuple):
 
 
 def output_problems(conf: config.Config, study: str) -> Iterator[str]:
-    """Yield a message for each table and figure in a grid that the notebook does not write.
+    """Yield a message for each output that the notebook does not write.
+
+    Outputs are the tables and figures in a grid.
 
     The notebook is not executed. A name counts as written if it is a text constant of the notebook or of the code
     beside it. If a variable names an output, the names of experiments, drives, factors and levels count, too. A
@@ -361,7 +376,10 @@ def _is_output_name(text: str) -> bool:
 
 
 def _loop_values(conf: config.Config, content: config.StudyConfig) -> Iterator[str]:
-    """Yield the values that a notebook may loop over: experiments, drives, factors and levels."""
+    """Yield the values that a notebook may loop over.
+
+    These are experiments, drives, factors and levels.
+    """
     yield from content["experiments"]
     yield from conf.drives
     for body in content["experiments"].values():
@@ -399,7 +417,10 @@ def _code_of(root: Path, study: str) -> _Code | None:
 
 
 def _pattern(node: ast.AST) -> re.Pattern[str] | None:
-    """Return the pattern of an f-string with some constant text; None for any other node."""
+    """Return the pattern of an f-string with some constant text.
+
+    Returns None for any other node.
+    """
     if not isinstance(node, ast.JoinedStr) or not any(isinstance(part, ast.Constant) for part in node.values):
         return None
     parts = [re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+" for part in node.values]
@@ -407,7 +428,10 @@ def _pattern(node: ast.AST) -> re.Pattern[str] | None:
 
 
 def _aliases(node: ast.AST) -> Iterator[str]:
-    """Yield variables that are assigned a writer, as in ``show, draw = outputs.table, outputs.figure``."""
+    """Yield variables that an assignment binds to a writer.
+
+    An example is ``show, draw = outputs.table, outputs.figure``.
+    """
     if not isinstance(node, ast.Assign) or len(node.targets) != 1:
         return
     target, value = node.targets[0], node.value
@@ -425,7 +449,10 @@ def _name_of(node: ast.AST) -> str:
 
 
 def _output_name(call: ast.Call) -> ast.expr | None:
-    """Return the expression that names the output of a writer; of a path, its last part."""
+    """Return the expression that names the output of a writer.
+
+    If the expression is a path, its last part is returned.
+    """
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "name"), None)
     name = given or (call.args[1] if len(call.args) > 1 else None)
     while isinstance(name, ast.BinOp) and isinstance(name.op, ast.Div):

@@ -49,7 +49,10 @@ def study_names(root: Path) -> list[str]:
 
 
 def existing_places(root: Path, study: str) -> Iterator[Path]:
-    """Yield the files, folders and links at the places of a study, relative to ``root``."""
+    """Yield the existing files, folders and links of a study.
+
+    The paths are relative to ``root``, in the order of `PLACES`.
+    """
     for place in PLACES:
         for path in sorted(root.glob(place.format(study=study))):
             yield path.relative_to(root)
@@ -69,7 +72,7 @@ def files_of_study(root: Path, study: str) -> list[Path]:
 
 
 def belongs_to_study(path: str, study: str) -> bool:
-    """Return whether a path is the place of a file of a study, or inside one of its folders.
+    """Return whether a path is a place of a study, or inside its folders.
 
     Args:
         path: The path, relative to the project.

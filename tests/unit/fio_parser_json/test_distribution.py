@@ -1,4 +1,4 @@
-"""Tests of the distribution fio-parser-json, which works without the rest of the project."""
+"""Tests of the distribution fio-parser-json on its own."""
 
 import subprocess
 import sys

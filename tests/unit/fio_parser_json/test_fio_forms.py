@@ -1,4 +1,4 @@
-"""Tests of output in the forms in which people keep it, of options, disks and syncs, and of logs."""
+"""Tests of unusual forms of output, options, disks, syncs and logs."""
 
 import json
 import re

@@ -21,7 +21,10 @@ READ, MIX = DATA / "fio-3.33-randread.json", DATA / "fio-3.33-randrw-plus.json"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with a result, a result in a subfolder, and a file that is not a result."""
+    """Return a folder with two results and another file.
+
+    One result is in a subfolder.
+    """
     (tmp_path / "b").mkdir()
     (tmp_path / "b/read.json").write_bytes(READ.read_bytes())
     (tmp_path / "mix.json").write_bytes(MIX.read_bytes())

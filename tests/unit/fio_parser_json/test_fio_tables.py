@@ -340,7 +340,7 @@ _REMOVED = object()
 
 
 def damaged(name: str, place: tuple[str | int, ...], replacement: object = _REMOVED) -> list[Document]:
-    """Return the documents of an original without the field at a path, or with another value in it."""
+    """Return documents with a field removed or replaced."""
     data = json.loads(ORIGINALS[name])
     target = data
     for key in place[:-1]:
