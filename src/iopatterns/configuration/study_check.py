@@ -5,6 +5,7 @@ write. Each problem is reported with the line of the file of the study.
 """
 
 import ast
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -127,179 +128,139 @@ def find_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
 
     Returns None if the point can be measured and all its options have an effect.
     """
+    checks = (_missing, _without_depth, _unsupported, _beyond_sectors, _beyond_file, _bad_pauses, _bad_order, _bad_log)
+    problems = itertools.chain.from_iterable(check(point, conf) for check in checks)
+    return next((GridProblem(option, text) for option, text in problems), None)
+
+
+# Each check yields pairs of an option and the text of its problem
+
+
+def _missing(point: GridPoint, _: config.Config) -> Iterator[tuple[str, str]]:
     for option in ("rw", "bs"):
         if option not in point.options:
-            return GridProblem(option, f"no '{option}'. Add it under vary, or to the fio options.")
-    checks = (
-        _depth_problem,
-        _engine_problem,
-        _sector_problem,
-        _size_problem,
-        _pause_problem,
-        _order_problem,
-        _log_problem,
-    )
-    return next(filter(None, (check(point, conf) for check in checks)), None)
+            yield option, f"no '{option}'. Add it under vary, or to the fio options."
 
 
-def _depth_problem(point: GridPoint, _: config.Config) -> GridProblem | None:
-    """Return a problem if ``iodepth`` has no effect.
+def _without_depth(point: GridPoint, _: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield a problem if ``iodepth`` has no effect.
 
     A study that keeps the number from the command of its source declares this with ``iodepth_has_no_effect``. A varied
     depth is refused in any case, because its levels would give a flat curve.
     """
     engine, depth = point.options.get("ioengine", engines.DEFAULT_ENGINE), point.options.get("iodepth", 1)
     if depth <= 1 or point.replays or engine in engines.ASYNCHRONOUS_ENGINES:
-        return None
-    text = (
-        f"iodepth {depth} has no effect: with the synchronous ioengine {engine} a job has one outstanding request. Use"
-        " ioengine libaio, or vary numjobs"
-    )
+        return
+    text = f"iodepth {depth} has no effect: with the synchronous ioengine {engine} a job has one outstanding request."
     if "iodepth" in point.study["experiments"][point.experiment]["vary"]:
-        return GridProblem("iodepth", f"{text}.")
-    if point.study.get("iodepth_has_no_effect"):
-        return None
-    keep = "to keep the number from the command of a source, add `iodepth_has_no_effect: true` to the study"
-    return GridProblem("iodepth", f"{text}; {keep}.")
+        yield "iodepth", f"{text} Use ioengine libaio, or vary numjobs."
+    elif not point.study.get("iodepth_has_no_effect"):
+        keep = "to keep the number from the command of a source, add `iodepth_has_no_effect: true` to the study"
+        yield "iodepth", f"{text} Use ioengine libaio, or vary numjobs; {keep}."
 
 
-def _engine_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
-    """Return a problem if a simulated drive does not support the engine."""
+def _unsupported(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield a problem if a simulated drive does not support the engine."""
     engine = point.options.get("ioengine", engines.DEFAULT_ENGINE)
-    if point.replays or not kinds.is_simulated(point.drive) or engine in engines.SIMULATED_ENGINES:
-        return None
-    name = next(name for name, entry in conf.drives.items() if entry is point.drive)
-    return GridProblem(
-        "ioengine",
-        f"a simulated drive does not support ioengine {engine}, and '{name}' is one. Use"
-        f" {', '.join(engines.SIMULATED_ENGINES[:-1])} or {engines.SIMULATED_ENGINES[-1]}.",
-    )
+    if not (point.replays or engine in engines.SIMULATED_ENGINES) and kinds.is_simulated(point.drive):
+        name = next(name for name, entry in conf.drives.items() if entry is point.drive)
+        valid = f"{', '.join(engines.SIMULATED_ENGINES[:-1])} or {engines.SIMULATED_ENGINES[-1]}"
+        yield "ioengine", f"a simulated drive does not support ioengine {engine}, and '{name}' is one. Use {valid}."
 
 
-def _sector_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
-    """Return a problem if a size is not a multiple of the sector size.
+def _beyond_sectors(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield a problem for each size that is not a multiple of the sector size.
 
-    Returns None if the page cache is used, which accepts any size.
+    The page cache accepts any size.
     """
     if point.replays or not (point.options.get("direct") or kinds.is_simulated(point.drive)):
-        return None
+        return
     # with a log, bs is the length of its largest request
-    wanted = _WHOLE_SECTORS[1:] if user_log(point.options, conf) else _WHOLE_SECTORS
-    for option in wanted:
+    for option in _WHOLE_SECTORS[1:] if user_log(point.options, conf) else _WHOLE_SECTORS:
         size = point.options.get(option, 0)
         if size % SECTOR_BYTES:
             lower = size // SECTOR_BYTES * SECTOR_BYTES
             near = f"{lower} or {lower + SECTOR_BYTES}" if lower else str(SECTOR_BYTES)
-            return GridProblem(
-                option, f"{option} {size} is not a multiple of a sector, {SECTOR_BYTES} bytes. Use {near}."
-            )
-    return None
+            yield option, f"{option} {size} is not a multiple of a sector, {SECTOR_BYTES} bytes. Use {near}."
 
 
-def _size_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
-    """Return a problem with the part of the file that a workload uses."""
-    options = point.options
-    size_bytes, file_text = options.get("size", conf.file_size_bytes), units.format_size(conf.file_size_bytes)
+def _beyond_file(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield problems with the part of the file that a workload uses."""
+    options, file = point.options, f"{config.CONFIG_FILE}: file_size"
+    size_bytes, jobs = options.get("size", conf.file_size_bytes), options.get("numjobs", 1)
+    size, file_size = units.format_size(size_bytes), units.format_size(conf.file_size_bytes)
     if size_bytes > conf.file_size_bytes:
-        return GridProblem(
-            "size",
-            f"size {units.format_size(size_bytes)} is larger than the file ({config.CONFIG_FILE}: file_size:"
-            f" {file_text}). Use a smaller size or a larger file.",
-        )
+        yield "size", f"size {size} is larger than the file ({file}: {file_size}). Use a smaller size or a larger file."
     if options["bs"] > size_bytes and user_log(options, conf) is None:
-        used = "the used part of the file" if "size" in options else "the file"
-        return GridProblem(
-            "bs",
-            f"bs {units.format_size(options['bs'])} is larger than {used} ({config.CONFIG_FILE}: file_size)."
-            " Use a smaller block size or a larger file.",
-        )
-    last_bytes = options.get("offset", 0) + (options.get("numjobs", 1) - 1) * options.get("offset_increment", 0)
+        used = f"{'the used part of ' if 'size' in options else ''}the file ({file})"
+        block = units.format_size(options["bs"])
+        yield "bs", f"bs {block} is larger than {used}. Use a smaller block size or a larger file."
+    last_bytes = options.get("offset", 0) + (jobs - 1) * options.get("offset_increment", 0)
     if "size" in options and last_bytes + size_bytes > conf.file_size_bytes:
         if "offset_increment" in options:
-            jobs = options.get("numjobs", 1)
-            return GridProblem("numjobs", f"{jobs} jobs need {jobs} regions. Increase regions, or decrease numjobs.")
-        return GridProblem(
+            yield "numjobs", f"{jobs} jobs need {jobs} regions. Increase regions, or decrease numjobs."
+        remedy = "Use a smaller size, or remove it to use the rest of the file."
+        yield (
             "size",
-            f"size {units.format_size(size_bytes)} from offset {units.format_size(last_bytes)} exceeds the file"
-            f" ({file_text}). Use a smaller size, or remove it to use the rest of the file.",
+            f"size {size} from offset {units.format_size(last_bytes)} exceeds the file ({file_size}). {remedy}",
         )
-    return None
 
 
-def _pause_problem(point: GridPoint, _: config.Config) -> GridProblem | None:
-    """Return a problem with the pauses of a workload."""
-    options = point.options
-    if "thinktime" in options and options["thinktime"] >= point.runtime_ms * 1000:
-        return GridProblem(
-            "thinktime",
-            f"thinktime {options['thinktime']} us is not shorter than a repetition ({config.CONFIG_FILE}: runtime:"
-            f" {point.runtime_ms} ms). Use a shorter pause or a longer runtime.",
-        )
-    if "thinktime_blocks" in options and "thinktime" not in options:
-        return GridProblem(
-            "thinktime_blocks",
-            "thinktime_blocks is the number of requests between pauses. Add thinktime, or remove thinktime_blocks.",
-        )
-    return None
+def _bad_pauses(point: GridPoint, _: config.Config) -> Iterator[tuple[str, str]]:
+    pause, runtime = point.options.get("thinktime"), f"{config.CONFIG_FILE}: runtime: {point.runtime_ms} ms"
+    if pause is not None and pause >= point.runtime_ms * 1000:
+        text = f"thinktime {pause} us is not shorter than a repetition ({runtime})."
+        yield "thinktime", f"{text} Use a shorter pause or a longer runtime."
+    if "thinktime_blocks" in point.options and pause is None:
+        text = "thinktime_blocks is the number of requests between pauses."
+        yield "thinktime_blocks", f"{text} Add thinktime, or remove thinktime_blocks."
 
 
-def _order_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
-    """Return a problem with the order of the requests of a workload."""
+def _bad_order(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield problems with the order of the requests of a workload."""
     options, rw = point.options, point.options["rw"]
     for option in ("skip", "partitions"):
         if option in options and rw not in {"read", "write"}:
-            return GridProblem(option, f"{option} is for sequential requests: rw read or write, not {rw}.")
+            yield option, f"{option} is for sequential requests: rw read or write, not {rw}."
     if "skip" in options and abs(options["skip"]) + options["bs"] > options.get("size", conf.file_size_bytes):
         skip = units.format_size(options["skip"])
-        return GridProblem("skip", f"skip {skip} leads outside the used part of the file. Use a smaller value.")
+        yield "skip", f"skip {skip} leads outside the used part of the file. Use a smaller value."
     for option in ("blockalign", "percentage_random", "random_distribution"):
         if option in options and not rw.startswith("rand"):
-            return GridProblem(
-                option, f"{option} is for random requests: rw {rw} has none. Use randread, randwrite or randrw."
-            )
-    return None
+            yield option, f"{option} is for random requests: rw {rw} has none. Use randread, randwrite or randrw."
 
 
-def _log_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
-    """Return a problem of a workload that is replayed from a log."""
+def _bad_log(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield problems of a workload that is replayed from a log."""
     options = point.options
-    logs = [option for option in iologs.LOG_OPTIONS if option in options]
-    if not logs:
-        return None
-    log = logs[0]
+    log, *others = [option for option in iologs.LOG_OPTIONS if option in options] or [""]
+    if not log:
+        return
     places = ("offset", "size") if {"read_iolog", "stand_in", "trace"} & set(options) else ()
-    others = [option for option in (*_ORDER_OPTIONS, *places) if option in options] + logs[1:]
-    file_size = f"the file ({config.CONFIG_FILE}: file_size)"
-    own = user_log(options, conf)
-    if others:
-        text = f"{log} and {others[0]} exclude each other: a log determines the requests. Remove one of them."
-    elif options.get("numjobs", 1) > 1:
-        text = f"{log} is for one job, not for {options['numjobs']}: all would do the same. Set numjobs to 1."
-    elif "replay" in options and options["rw"] != _rw_of(options["replay"]):
-        text = f"replay {options['replay']} is rw {_rw_of(options['replay'])}, not {options['rw']}."
-    elif "partitions" in options and _part_bytes(options, conf) < options["bs"]:
-        part_bytes = _part_bytes(options, conf)
-        text = f"a part of {part_bytes} bytes is smaller than a request of {options['bs']}. Use fewer partitions."
-    elif "stand_in" in options and conf.file_size_bytes < _STAND_IN_BYTES:
+    for other in (*(option for option in (*_ORDER_OPTIONS, *places) if option in options), *others):
+        yield log, f"{log} and {other} exclude each other: a log determines the requests. Remove one of them."
+    if options.get("numjobs", 1) > 1:
+        yield log, f"{log} is for one job, not for {options['numjobs']}: all would do the same. Set numjobs to 1."
+    if "replay" in options and options["rw"] != (rw := _rw_of(options["replay"])):
+        yield log, f"replay {options['replay']} is rw {rw}, not {options['rw']}."
+    if "partitions" in options:
+        part_bytes = options.get("size", conf.file_size_bytes) // options["partitions"]
+        if part_bytes < options["bs"]:
+            text = f"a part of {part_bytes} bytes is smaller than a request of {options['bs']}."
+            yield log, f"{text} Use fewer partitions."
+    file = f"the file ({config.CONFIG_FILE}: file_size)"
+    if "stand_in" in options and conf.file_size_bytes < _STAND_IN_BYTES:
         needed, size = units.format_size(_STAND_IN_BYTES), units.format_size(conf.file_size_bytes)
-        text = f"stand_in needs {needed}, and {file_size} has {size}. Use a larger file."
-    elif own is not None and own[1].end_bytes > conf.file_size_bytes:
-        text = (
-            f"{own[0]} extends to byte {own[1].end_bytes}, and {file_size} has {conf.file_size_bytes}. Use a larger"
-            " file."
-        )
-    else:
-        return None
-    return GridProblem(log, text)
+        yield log, f"stand_in needs {needed}, and {file} has {size}. Use a larger file."
+    own = user_log(options, conf)
+    if own is not None and own[1].end_bytes > conf.file_size_bytes:
+        text = f"{own[0]} extends to byte {own[1].end_bytes}, and {file} has {conf.file_size_bytes}."
+        yield log, f"{text} Use a larger file."
 
 
 def _rw_of(replay: str) -> str:
     actions = set(replay.split("-"))
     return "randrw" if len(actions) > 1 else f"rand{actions.pop()}"
-
-
-def _part_bytes(options: Mapping[str, Any], conf: config.Config) -> int:
-    return int(options.get("size", conf.file_size_bytes) // options["partitions"])
 
 
 def user_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iologs.IoLog] | None:
