@@ -119,7 +119,7 @@ def test_a_module_is_behind_itself_with_all_that_it_imports() -> None:
 
 def test_a_package_has_its_modules_behind_it_that_it_imports() -> None:
     found = rule_code.dependencies_of(ROOT, "iopatterns.calls")
-    assert {f"src/iopatterns/calls/{name}.py" for name in ("__init__", "texts", "dxt")} <= set(found)
+    assert {f"src/iopatterns/calls/{name}.py" for name in ("__init__", "strace", "dxt")} <= set(found)
 
 
 def test_a_module_that_there_is_not_is_refused() -> None:

@@ -170,7 +170,7 @@ def test_what_fits_and_what_converts_traces_run_again_when_their_code_changes(re
     assert done.returncode == 0, done.stdout
     for module, runs in {
         "twin/streams.py": {"fit_model"},
-        "calls/texts.py": {"convert_trace"},
+        "calls/strace.py": {"convert_trace"},
         "twin/linux.py": set(),
     }.items():
         with changed(reported.root / "src/iopatterns" / module):
