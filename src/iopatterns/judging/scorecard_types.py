@@ -1,16 +1,16 @@
-"""What a scorecard holds: the verdict on each claim and published value of a study, and their counts."""
+"""The content of results/scorecard.json: verdicts on claims and published values, and their counts."""
 
 from typing import Any, NotRequired, TypedDict
 
-# A number as the scorecard has it; a word is a scheduler or the like, None what is not finite or was not measured
+# A statistic or its unit-converted value; text for an outcome, None for a number that is not finite or not measured
 ScorecardValue = float | str | None
 
-# In functional form, for `class` is a keyword of Python
-_OfClass = TypedDict("_OfClass", {"class": str, "class_because": str})
+# In functional form, because `class` is a keyword of Python
+_Classified = TypedDict("_Classified", {"class": str, "class_because": str})
 
 
 class CheckVerdict(TypedDict):
-    """What became of one of several checks of a claim, in words."""
+    """The verdict on one check of a claim with several checks, as text."""
 
     says: str
     expected: str
@@ -19,7 +19,7 @@ class CheckVerdict(TypedDict):
 
 
 class PartVerdict(TypedDict):
-    """One comparison that the check of a claim is made of."""
+    """The verdict on a check at one combination of levels, see `claims.PartResult`."""
 
     label: str
     value: ScorecardValue
@@ -29,18 +29,30 @@ class PartVerdict(TypedDict):
     off_percent: float | None
 
 
-class ClaimVerdict(_OfClass):
-    """What became of a claim. One that is untestable has no statistic, and nothing was found of it."""
+class ClaimVerdict(_Classified):
+    """The verdict on a claim. A claim without a check lacks the last eight keys.
+
+    Attributes:
+        drive: The user's drive that the checks were applied to; None for the drives of the source.
+        status: One of `scorecard.STATUSES`.
+        finding: The status regardless of whether the source contradicts itself.
+        because: Why the claim was not reproduced or not tested; may be empty.
+        bounds: The ids of the published values that the claim is compared with.
+        compared: The statistic in the unit of the published value that it should equal.
+        holding: The number of reproduced parts.
+        worst: The label of the part that is farthest off, if any part is off.
+        off_percent: How far the worst part is off, relative to the bound; None if this is infinite.
+    """
 
     id: str
     place: str
     quote: str
     says: str
-    drive: str | None  # of yours, to which the check was put; None: the drives of the source
+    drive: str | None
     status: str
-    finding: str  # what it came to regardless of whether the source contradicts it
+    finding: str
     because: str
-    bounds: list[str]  # ids of the published values that it is held against
+    bounds: list[str]
     compared: ScorecardValue
     parts: list[PartVerdict]
     statistic: NotRequired[str]
@@ -68,26 +80,26 @@ class PublishedRow(TypedDict):
     quote: str
 
 
-class ValueVerdict(PublishedRow, _OfClass):
-    """What became of a published value."""
+class ValueVerdict(PublishedRow, _Classified):
+    """The verdict on a published value; ``measured_by`` is the id of the claim that measured it, or empty."""
 
     status: str
     finding: str
     because: str
     measured: float | None
     error_percent: float | None
-    measured_by: str  # id of the claim that measures it; empty where it is measured by itself
+    measured_by: str
 
 
 class ClaimCounts(TypedDict):
-    """How many claims can be checked and are not contradicted by their source, and how many of these hold."""
+    """The number of claims that can be checked and are not contradicted by their source, and of those reproduced."""
 
     checkable: int
     hold: int
 
 
 class ErrorSummary(TypedDict):
-    """How far some published values are off; without any there is but their number."""
+    """The errors of some published values; only the number of values if there are none."""
 
     values: int
     mean_absolute_percent: NotRequired[float | None]
@@ -96,22 +108,29 @@ class ErrorSummary(TypedDict):
 
 
 class ResultsByClass(TypedDict):
-    """Verdicts on claims and errors of values, by class (see `classes`)."""
+    """The counts of claims and the errors of values by class, see `evidence`."""
 
     claims: dict[str, ClaimCounts]
     values: dict[str, ErrorSummary]
 
 
 class StudyVerdicts(ClaimCounts):
-    """What became of the claims and numbers of a study."""
+    """The verdicts on all claims and published values of a study.
+
+    Attributes:
+        counts: The number of claims and of values by status.
+        held_out: Whether no model may be fitted to the study's values.
+        own: The counts of claims for each drive of the user.
+        configuration: The study's settings, see `expected_verdicts.study_settings`; added by the rule `judge`.
+    """
 
     claims: list[ClaimVerdict]
     values: list[ValueVerdict]
     contradictions: list[dict[str, Any]]
-    counts: dict[str, dict[str, int]]  # of claims and values, by status
-    held_out: bool  # whether its values are data sheets', held out from every fit
+    counts: dict[str, dict[str, int]]
+    held_out: bool
     tolerance: float
     by_class: ResultsByClass
     ablation: dict[str, Any]
     own: dict[str, ClaimCounts]
-    configuration: NotRequired[dict[str, Any]]  # what the study was configured with, as a run adds it
+    configuration: NotRequired[dict[str, Any]]
