@@ -257,14 +257,16 @@ class ClaimChecks:
             for number, check in enumerate(self.each, 1)
         ]
 
-    def in_published_unit(self, results: Sequence[PartResult]) -> float | str | None:
+    def in_published_unit(self, results: Sequence[PartResult]) -> float | None:
         """Return the statistic in the unit of the published value that it should equal.
 
         Returns None unless the claim has a single check for equality with a single result.
         """
-        if self.says or len(results) != 1:
+        criterion = self.each[0].criterion
+        if self.says or len(results) != 1 or not isinstance(criterion, Equals):
             return None
-        return self.each[0].criterion.in_published_unit(results[0].value)
+        value = results[0].value
+        return None if isinstance(value, str) else value / criterion.number.unit
 
     def _numbered(self, number: int, text: str) -> str:
         return f"({number}) {text}" if self.says else text
@@ -325,8 +327,9 @@ class ClaimCheck:
     @property
     def published_ids(self) -> list[str]:
         """The id of the published value that a measured statistic is compared with, if any."""
-        name = self.criterion.published_id
-        return [] if name is None or self.statistic.is_of_set_up else [name]
+        if not isinstance(self.criterion, NumericCriterion) or self.statistic.is_of_set_up:
+            return []
+        return [self.criterion.number.id] if self.criterion.number.id else []
 
     def on(self, drive: str) -> ClaimCheck | None:
         """Return the check for another drive; None if it compares drives or is about a particular drive."""
@@ -395,18 +398,6 @@ class Criterion(ABC):
             unit: Unit of the statistic with a leading space; empty if the statistic has no unit.
         """
 
-    @property
-    def published_id(self) -> str | None:
-        """The id of the published value that the criterion refers to, if any."""
-        return None
-
-    def in_published_unit(self, _value: float | str) -> float | str | None:
-        """Return the statistic in the unit of the published value that it should equal.
-
-        Returns None if the criterion is not equality with a published value.
-        """
-        return None
-
 
 @dataclass(frozen=True)
 class ReferenceValue:
@@ -467,11 +458,6 @@ class NumericCriterion(Criterion):
         """Return the number with unit and tolerance, such as ``≤ 3 ms, tolerance 10 %``."""
         text = f"{self.symbol} {self.number.value:g}{unit}"
         return text if self.tolerance is None else f"{text}, tolerance {100 * self.tolerance:g} %"
-
-    @property
-    def published_id(self) -> str | None:
-        """The id of the published number; None if the check contains the number itself."""
-        return self.number.id
 
 
 @dataclass(frozen=True)
@@ -536,10 +522,6 @@ class Equals(NumericCriterion):
         error = relative_error(value, self.number.value)
         tolerance = DEFAULT_TOLERANCE if self.tolerance is None else self.tolerance
         return PartResult(label, value, low, high, status_of_error(error, tolerance), abs(error))
-
-    def in_published_unit(self, value: float | str) -> float | str | None:
-        """Return the statistic in the unit in which the number was published."""
-        return value if isinstance(value, str) else value / self.number.unit
 
 
 @dataclass(frozen=True)

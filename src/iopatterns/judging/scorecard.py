@@ -26,7 +26,6 @@ from iopatterns.judging.claims import (
     WITHIN_TOLERANCE,
     ClaimChecks,
     Judge,
-    PartResult,
     load_claims,
     relative_error,
     status_of_error,
@@ -36,10 +35,7 @@ from iopatterns.judging.evidence import EVIDENCE_CLASSES, Classifier, EvidenceCl
 from iopatterns.judging.scorecard_types import (
     ClaimCounts,
     ClaimVerdict,
-    ErrorSummary,
-    PartVerdict,
     PublishedRow,
-    ScorecardValue,
     StudyVerdicts,
     ValueVerdict,
 )
@@ -172,7 +168,7 @@ def _status_counts(entries: Sequence[ClaimVerdict] | Sequence[ValueVerdict]) -> 
     return {status: found[status] for status in STATUSES}
 
 
-def _errors_by_class(values: Sequence[ValueVerdict], classifier: Classifier) -> dict[str, ErrorSummary]:
+def _errors_by_class(values: Sequence[ValueVerdict], classifier: Classifier) -> dict[str, dict[str, Any]]:
     """Return the errors of values by class.
 
     Values that the source contradicts are left out, as are printed zeros, which have no relative error. Of several
@@ -192,7 +188,7 @@ def _errors_by_class(values: Sequence[ValueVerdict], classifier: Classifier) -> 
     }
 
 
-def _error_summary(values: Sequence[tuple[float, ValueVerdict]]) -> ErrorSummary:
+def _error_summary(values: Sequence[tuple[float, ValueVerdict]]) -> dict[str, Any]:
     """Return the mean absolute error and the largest error of some values, given as (error, value)."""
     if not values:
         return {"values": 0}
@@ -248,8 +244,18 @@ def _judge_claim(
         "finding": finding,
         "because": because,
         "bounds": check.published_ids if check else [],
-        "compared": _json_number(check.in_published_unit(parts)) if check else None,
-        "parts": [_part_verdict(part) for part in parts],
+        "compared": _rounded(check.in_published_unit(parts)) if check else None,
+        "parts": [
+            {
+                "label": part.label,
+                "value": part.value if isinstance(part.value, str) else _rounded(part.value),
+                "low": _rounded(part.low),
+                "high": _rounded(part.high),
+                "status": part.status,
+                "off_percent": _rounded(100 * part.off),
+            }
+            for part in parts
+        ],
         "class": class_.name,
         "class_because": class_.because,
     }
@@ -270,25 +276,9 @@ def _judge_claim(
     return verdict
 
 
-def _part_verdict(part: PartResult) -> PartVerdict:
-    return {
-        "label": part.label,
-        "value": _json_number(part.value),
-        "low": _json_number(part.low),
-        "high": _json_number(part.high),
-        "status": part.status,
-        "off_percent": _rounded(100 * part.off),
-    }
-
-
-def _json_number(value: ScorecardValue) -> ScorecardValue:
-    """Return a number rounded as by `_rounded`, and text or None unchanged."""
-    return value if value is None or isinstance(value, str) else _rounded(value)
-
-
-def _rounded(value: float) -> float | None:
+def _rounded(value: float | None) -> float | None:
     """Return a number with twelve digits, as in all results; None if it is not finite."""
-    return float(f"{value:.12g}") if math.isfinite(value) else None
+    return None if value is None or not math.isfinite(value) else float(f"{value:.12g}")
 
 
 def _judge_value(
@@ -341,7 +331,7 @@ def _judge_value(
         class_ = EvidenceClass(by["class"], by["class_because"]) if by else classifier.class_of_value(row["id"])
     return {
         **cast(PublishedRow, {name: row[name] for name in PublishedRow.__annotations__}),
-        "measured": None if measured is None else _rounded(measured),
+        "measured": _rounded(measured),
         "error_percent": error_percent,
         "finding": finding,
         "status": CONTRADICTED if row["id"] in contradicted and finding != UNTESTABLE else finding,

@@ -2,31 +2,11 @@
 
 from typing import Any, NotRequired, TypedDict
 
-# A statistic or its unit-converted value; text for an outcome, None for a number that is not finite or not measured
+# A number; text for an outcome or status, None for a number that is not finite
 ScorecardValue = float | str | None
 
 # In functional form, because `class` is a keyword of Python
 _Classified = TypedDict("_Classified", {"class": str, "class_because": str})
-
-
-class CheckVerdict(TypedDict):
-    """The verdict on one check of a claim with several checks, as text."""
-
-    says: str
-    expected: str
-    found: str
-    finding: str
-
-
-class PartVerdict(TypedDict):
-    """The verdict on a check at one combination of levels, see `claims.PartResult`."""
-
-    label: str
-    value: ScorecardValue
-    low: ScorecardValue
-    high: ScorecardValue
-    status: str
-    off_percent: float | None
 
 
 class ClaimVerdict(_Classified):
@@ -39,9 +19,12 @@ class ClaimVerdict(_Classified):
         because: Why the claim was not reproduced or not tested; may be empty.
         bounds: The ids of the published values that the claim is compared with.
         compared: The statistic in the unit of the published value that it should equal.
+        parts: The verdict at each combination of levels: label, value, low, high, status and off_percent, see
+            `claims.PartResult`.
         holding: The number of reproduced parts.
         worst: The label of the part that is farthest off, if any part is off.
         off_percent: How far the worst part is off, relative to the bound; None if this is infinite.
+        readings: For a claim with several checks, each check's says, expected, found and finding.
     """
 
     id: str
@@ -53,15 +36,15 @@ class ClaimVerdict(_Classified):
     finding: str
     because: str
     bounds: list[str]
-    compared: ScorecardValue
-    parts: list[PartVerdict]
+    compared: float | None
+    parts: list[dict[str, ScorecardValue]]
     statistic: NotRequired[str]
     expected: NotRequired[str]
     found: NotRequired[str]
     holding: NotRequired[int]
     worst: NotRequired[str | None]
     off_percent: NotRequired[float | None]
-    readings: NotRequired[list[CheckVerdict]]
+    readings: NotRequired[list[dict[str, str]]]
 
 
 class PublishedRow(TypedDict):
@@ -98,28 +81,14 @@ class ClaimCounts(TypedDict):
     hold: int
 
 
-class ErrorSummary(TypedDict):
-    """The errors of some published values; only the number of values if there are none."""
-
-    values: int
-    mean_absolute_percent: NotRequired[float | None]
-    largest_percent: NotRequired[float]
-    largest_at: NotRequired[str]
-
-
-class ResultsByClass(TypedDict):
-    """The counts of claims and the errors of values by class, see `evidence`."""
-
-    claims: dict[str, ClaimCounts]
-    values: dict[str, ErrorSummary]
-
-
 class StudyVerdicts(ClaimCounts):
     """The verdicts on all claims and published values of a study.
 
     Attributes:
         counts: The number of claims and of values by status.
         held_out: Whether no model may be fitted to the study's values.
+        by_class: For each class (see `evidence`), the counts of ``claims``; and of ``values`` the number, the mean
+            absolute error, the largest error and its place.
         own: The counts of claims for each drive of the user.
         configuration: The study's settings, see `expected_verdicts.study_settings`; added by the rule `judge`.
     """
@@ -130,7 +99,7 @@ class StudyVerdicts(ClaimCounts):
     counts: dict[str, dict[str, int]]
     held_out: bool
     tolerance: float
-    by_class: ResultsByClass
+    by_class: dict[str, Any]
     ablation: dict[str, Any]
     own: dict[str, ClaimCounts]
     configuration: NotRequired[dict[str, Any]]
