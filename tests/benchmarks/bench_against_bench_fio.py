@@ -1,8 +1,8 @@
-"""Time of `iopatterns bench` against bench-fio and fio-plot with the same grid on the same file, and the rates of both.
+"""Time and rates of `iopatterns bench` compared with bench-fio and fio-plot.
 
-bench-fio comes with the package fio-plot, which is installed for this into an environment of its own that is deleted
-afterwards. Both run without a warm-up; `iopatterns bench` draws six figures, fio-plot one for each block size. Then
-bench-fio reads a file that was never written, which `iopatterns bench` has none of.
+Both measure the same grid on the same file, without a warm-up. bench-fio comes with the package fio-plot, which is
+installed into a temporary environment. `iopatterns bench` draws six figures, fio-plot one for each block size. Finally,
+bench-fio reads a file that was never written; `iopatterns bench` always writes its file first.
 """
 
 import json
@@ -21,11 +21,11 @@ from support import ROOT, Project, copy_project
 
 SIZES, DEPTHS, JOBS, RUNTIME_S, FILE_MIB = ("4k", "64k"), ("1", "8"), ("1", "2"), 3, 256
 FILE = "data/scratch/scratch.bin"
-LITTLE = ("--repetitions", "1", "--file-size", f"{FILE_MIB}MiB")
+SHORT = ("--repetitions", "1", "--file-size", f"{FILE_MIB}MiB")
 
 
 def run(command: Sequence[str | Path], folder: Path) -> float:
-    """Run a command and return how many seconds it took."""
+    """Run a command; return its wall time in seconds."""
     start = time.perf_counter()
     done = subprocess.run(
         list(map(str, command)), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -36,7 +36,7 @@ def run(command: Sequence[str | Path], folder: Path) -> float:
 
 
 def install(folder: Path) -> Path:
-    """Install fio-plot into an environment of its own below ``folder``; return the folder of its programs."""
+    """Install fio-plot into a new environment below ``folder``; return the folder of its programs."""
     uv = (sys.executable, "-m", "uv", "--quiet")
     run((*uv, "venv", folder / "venv"), folder)
     run((*uv, "pip", "install", "--python", folder / "venv/bin/python", "fio-plot"), folder)
@@ -44,14 +44,14 @@ def install(folder: Path) -> Path:
 
 
 def ours(project: Project, sizes: Sequence[str], depths: Sequence[str], jobs: Sequence[str], runtime: str) -> float:
-    """Measure a grid with `iopatterns bench`; return how long that took."""
+    """Measure a grid with `iopatterns bench`; return the wall time in seconds."""
     grid = ("--rw", "randread", "--bs", ",".join(sizes), "--iodepth", ",".join(depths), "--numjobs", ",".join(jobs))
     command = (sys.executable, "-m", "iopatterns", "bench", "--drive", "scratch", *grid, "--runtime", runtime)
-    return run((*command, *LITTLE), project.root)
+    return run((*command, *SHORT), project.root)
 
 
 def theirs(programs: Path, file: Path, output: Path) -> float:
-    """Measure the same with bench-fio and draw it with fio-plot; return how long that took."""
+    """Measure the grid with bench-fio and draw it with fio-plot; return the wall time in seconds."""
     grid = ("--mode", "randread", "--block-size", *SIZES, "--iodepth", *DEPTHS, "--numjobs", *JOBS)
     about = ("--target", file, "--type", "file", "--size", f"{FILE_MIB}m", "--runtime", str(RUNTIME_S), "--time-based")
     took_s = run((programs / "bench-fio", *about, *grid, "--output", output, "--quiet"), output.parent)
@@ -63,7 +63,7 @@ def theirs(programs: Path, file: Path, output: Path) -> float:
 
 
 def rates_of_bench_fio(output: Path) -> dict[tuple[str, int, int], float]:
-    """Return the IOPS of each cell by block size, depth and jobs."""
+    """Return the IOPS that bench-fio measured, by block size, depth and jobs."""
     found = {}
     for path in output.glob("**/*.json"):
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def rates_of_bench_fio(output: Path) -> dict[tuple[str, int, int], float]:
 
 
 def rates_of_ours(project: Project) -> dict[tuple[str, int, int], float]:
-    """Return the same of what `iopatterns bench` has written."""
+    """Return the IOPS that `iopatterns bench` measured, by block size, depth and jobs."""
     found = {}
     for path in (project.root / "results/bench").glob("*/tables/bench.csv"):
         for row in pd.read_csv(path).to_dict("records"):
@@ -94,7 +94,7 @@ def main() -> None:
         project = copy_project(folder / "project")
         project.edit("config/config.yaml", warmup="0 s")
         written_s = ours(project, SIZES[:1], DEPTHS[:1], JOBS[:1], "100ms")
-        # bench-fio before and after, so that what a machine warms up to favours neither
+        # bench-fio before and after, so that a drift of the machine favours neither
         before, after = folder / "before", folder / "after"
         before.mkdir()
         after.mkdir()

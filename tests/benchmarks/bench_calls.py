@@ -1,6 +1,6 @@
-"""How fast the text of strace is read and converted, and in how much memory, whatever its length. Prints one figure.
+"""Time and memory for reading and converting the output of strace of two lengths.
 
-Writes a text of a quarter of a million lines and one of a million to a folder.
+The program writes a file of a quarter of a million lines and one of a million lines.
 """
 
 import argparse
@@ -14,19 +14,19 @@ LINES = 250_000
 LONGER = 4
 PROCESSES = 4
 MIB = 2**20
-# In a process of its own: prints its processor seconds, its most memory in KiB, and how many calls there were
+# Run in a new process; prints its CPU time in seconds, its peak memory in KiB, and the number of calls
 CONVERT = """
 import resource, sys
 from pathlib import Path
 from iopatterns import calls
-done = calls.convert(calls.open_trace([Path(sys.argv[1])]), Path(sys.argv[2]))
+done = calls.convert_calls(calls.open_trace([Path(sys.argv[1])]), Path(sys.argv[2]))
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime, used.ru_maxrss, done.calls)
 """
 
 
 def strace(count: int) -> Iterable[str]:
-    """Yield lines of processes that write in turn. Each tenth call is told in two parts."""
+    """Yield lines of processes that write in turn. Each tenth call is recorded in two parts."""
     for process in range(PROCESSES):
         yield f'{process + 1} 1700000000.000000 openat(AT_FDCWD, "/data/{process}", O_RDWR) = 3 <0.000010>\n'
     left = ""
@@ -43,9 +43,9 @@ def strace(count: int) -> Iterable[str]:
 
 
 def main() -> None:
-    """Convert both texts, and print what that took."""
+    """Convert both files, and print the time and memory."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lines", type=int, default=LINES, help="of the shorter text  [default: %(default)s]")
+    parser.add_argument("--lines", type=int, default=LINES, help="length of the shorter file  [default: %(default)s]")
     count = parser.parse_args().lines
     taken = []
     with tempfile.TemporaryDirectory() as folder:
@@ -59,8 +59,8 @@ def main() -> None:
         size = text.stat().st_size
     (_, memory, _), (seconds, more, calls) = taken
     print(
-        f"text of strace: {count * LONGER} lines, {size / MIB:.0f} MiB, {calls:.0f} calls, {seconds:.1f} processor"
-        f" seconds; at most {more / 1024:.0f} MiB of memory, {memory / 1024:.0f} MiB for a quarter of them",
+        f"output of strace: {count * LONGER} lines, {size / MIB:.0f} MiB, {calls:.0f} calls, {seconds:.1f} s of CPU;"
+        f" peak memory {more / 1024:.0f} MiB, {memory / 1024:.0f} MiB for a quarter of the lines",
         flush=True,
     )
 

@@ -1,7 +1,7 @@
-"""What an execution on a twin costs in processor time, by how fio is started, against fio's own start.
+"""CPU time of a repetition on a simulated drive, by how fio is started, compared with the start of fio.
 
-Processor time, not wall time: other programs on the machine change it little. The workload is a virtual second of 4 KiB
-random reads, one at a time, as the studies have it.
+CPU time is used because other load changes it little. The workload is one virtual second of random reads of 4 KiB, one
+at a time.
 """
 
 import os
@@ -15,46 +15,46 @@ from pathlib import Path
 from iopatterns.measuring import fio
 from iopatterns.twin import running
 
-EXECUTIONS = 20
+REPETITIONS = 20
 JOB = ["--name=randread", "--filename={drive}", "--rw=randread", "--bs=4k", "--size=1g", "--direct=1"]
 JOB += ["--ioengine=psync", "--time_based=1", "--randrepeat=0", "--randseed=1", "--eta=never"]
 JOB += ["--output-format=json+", "--allow_file_create=0", "--readonly"]
 
 
 def cpu_s() -> float:
-    """Return the processor time of all processes that have ended and been waited for."""
+    """Return the CPU time of all finished child processes, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def each_ms(work: Callable[[], object]) -> float:
-    """Return the processor time of one of the executions that ``work`` makes, in milliseconds."""
+    """Return the mean CPU time of the repetitions that ``work`` makes, in milliseconds."""
     before = cpu_s()
     work()
-    return 1000 * (cpu_s() - before) / EXECUTIONS
+    return 1000 * (cpu_s() - before) / REPETITIONS
 
 
 def repeated(argv: list[str], environment: dict[str, str] | None = None) -> Callable[[], None]:
-    """Return what runs a command so many times, each in a process of its own."""
+    """Return a function that runs a command `REPETITIONS` times, each time in a new process."""
 
     def work() -> None:
-        for _ in range(EXECUTIONS):
+        for _ in range(REPETITIONS):
             subprocess.run(argv, env=environment, check=True, stdout=subprocess.DEVNULL)
 
     return work
 
 
 def main() -> None:
-    """Print milliseconds an execution, and ratios to ``fio --version``."""
+    """Print the milliseconds per repetition, and the ratio to ``fio --version``."""
     twin = str(Path(sys.executable).with_name("twin"))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         environment = running.prepare_environment("px05smb040", folder)
 
-        def loaded(runtime: str) -> None:
+        def forked(runtime: str) -> None:
             argv = running.command_on_drive(["fio", *JOB, f"--runtime={runtime}", "--output=out.json"], environment)
             process = fio.FioForkServer(environment)
-            for _ in range(EXECUTIONS):
+            for _ in range(REPETITIONS):
                 process.run(argv, 1, argv)
             process.close()
 
@@ -64,11 +64,11 @@ def main() -> None:
         ways = {
             "twin run": each_ms(repeated([twin, "run", "px05smb040", "--state", folder, "--", *argv])),
             "fio started on a twin": each_ms(repeated(running.command_on_drive(argv, environment), environment)),
-            "fio kept loaded": each_ms(lambda: loaded("1")),
-            "fio kept loaded, a millisecond in place of a second": each_ms(lambda: loaded("1ms")),
+            "fio in a fork server": each_ms(lambda: forked("1")),
+            "fio in a fork server, a millisecond instead of a second": each_ms(lambda: forked("1ms")),
         }
         for name, found_ms in ways.items():
-            print(f"{name}: {found_ms:.1f} ms an execution, {found_ms / version_ms:.2f} x fio --version")
+            print(f"{name}: {found_ms:.1f} ms per repetition, {found_ms / version_ms:.2f} x fio --version")
 
 
 if __name__ == "__main__":

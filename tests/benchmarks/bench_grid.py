@@ -1,4 +1,4 @@
-"""Time expanding a study of 100,000 cells, names and hashes included, against json.dumps alone of the same cells."""
+"""Time to expand a study into 100,000 cells with names and hashes, compared with json.dumps of the cells."""
 
 import json
 import time
@@ -9,8 +9,8 @@ from iopatterns.configuration import config, grid
 
 
 def main() -> None:
-    """Print seconds, cells per second and the ratio."""
-    # a drive that no study names runs in all experiments
+    """Print the time, cells per second and the ratio."""
+    # a drive that no study names is measured in all experiments
     base = config.load_config(Path(__file__).resolve().parents[2], {"drives": ["scratch"]})
     vary: dict[str, list[int | str]] = {
         "rw": ["read", "randread"],

@@ -1,7 +1,4 @@
-"""How fast twins are: against fio without a drive, against fio's own start, and in replay. Prints one figure a line.
-
-Run it as ``python tests/benchmarks/bench_twin.py``; figures that have a peer are ratios within this one run.
-"""
+"""Speed of simulated drives: compared with fio without a drive, with the start of fio, and in replays."""
 
 import json
 import resource
@@ -40,7 +37,7 @@ def on_twin(state: str, *options: str) -> list[str]:
 
 
 def requests_of(argv: Sequence[str]) -> int:
-    """Return how many requests a run of fio makes in all."""
+    """Return the number of requests that a run of fio makes."""
     done = subprocess.run([*argv, "--output-format=json"], check=True, capture_output=True, text=True)
     text = done.stdout
     jobs = json.loads(text[text.index("{") :])["jobs"]
@@ -48,7 +45,7 @@ def requests_of(argv: Sequence[str]) -> int:
 
 
 def cpu_s(argv: Sequence[str], times: int) -> float:
-    """Return the median processor time of a command in seconds, which others on the machine change little."""
+    """Return the median CPU time of a command in seconds; other load changes it little."""
     found = []
     for _ in range(times):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -58,14 +55,14 @@ def cpu_s(argv: Sequence[str], times: int) -> float:
     return statistics.median(found)
 
 
-def cpu_us_a_request(short: list[str], long: list[str]) -> float:
-    """Return the processor time of a request in us, start-up left out: the difference of a long and a short run."""
+def cpu_us_per_request(short: list[str], long: list[str]) -> float:
+    """Return the CPU time per request in us: the difference of a long and a short run, which excludes start-up."""
     more = requests_of(long) - requests_of(short)
     return 1e6 * (cpu_s(long, 3) - cpu_s(short, 3)) / more
 
 
 def steady_trace(operation: int, region_bytes: int, count: int, seed: int) -> pd.DataFrame:
-    """Return 4 KiB requests at random in a region."""
+    """Return random requests of 4 KiB in a region."""
     numbers = np.random.Generator(np.random.PCG64(seed))
     blocks = numbers.integers(0, region_bytes // 4096, count, dtype=np.uint64)
     return pd.DataFrame(
@@ -78,7 +75,10 @@ def steady_trace(operation: int, region_bytes: int, count: int, seed: int) -> pd
 
 
 def replay_rate(model: twin.Model, operation: int, region_bytes: int, pieces: int, depth: int) -> tuple[float, int]:
-    """Return requests per wall second of a replay in pieces of half a million, and how much memory it took in bytes."""
+    """Return the requests per second of CPU time in a replay, and the growth of memory in bytes.
+
+    The trace is replayed in pieces of half a million requests.
+    """
     session = ReplaySession(model, depth=depth)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     traces = [steady_trace(operation, region_bytes, 500_000, seed) for seed in range(2)]
@@ -90,7 +90,7 @@ def replay_rate(model: twin.Model, operation: int, region_bytes: int, pieces: in
 
 
 def main() -> None:
-    """Print all figures."""
+    """Print one result per line."""
     with tempfile.TemporaryDirectory() as state:
         version_s = wall_s(["fio", "--version"], 15)
         short_s = wall_s(on_twin(state, "--runtime=1", "--ioengine=psync"), 15)
@@ -98,19 +98,19 @@ def main() -> None:
         print(f"    {short_s / version_s:.1f} x fio --version ({1000 * version_s:.0f} ms)")
 
         null = [*FIO, "--ioengine=null"]
-        null_us = cpu_us_a_request([*null, "--runtime=1"], [*null, "--runtime=3"])
+        null_us = cpu_us_per_request([*null, "--runtime=1"], [*null, "--runtime=3"])
         psync = on_twin(state, "--ioengine=psync")
-        one_us = cpu_us_a_request([*psync, "--runtime=1"], [*psync, "--runtime=200"])
-        print(f"fio psync, 4 KiB random reads at depth 1: {one_us:.2f} us of CPU a request,")
+        one_us = cpu_us_per_request([*psync, "--runtime=1"], [*psync, "--runtime=200"])
+        print(f"fio psync, 4 KiB random reads at depth 1: {one_us:.2f} us of CPU per request,")
         print(f"    {one_us / null_us:.2f} x fio's null engine ({null_us:.2f} us)")
 
         libaio = on_twin(state, "--ioengine=libaio", "--iodepth=32")
-        deep_us = cpu_us_a_request([*libaio, "--runtime=1"], [*libaio, "--runtime=20"])
-        print(f"fio libaio, depth 32: {deep_us:.2f} us of CPU a request, {deep_us / one_us:.2f} x depth 1")
+        deep_us = cpu_us_per_request([*libaio, "--runtime=1"], [*libaio, "--runtime=20"])
+        print(f"fio libaio, depth 32: {deep_us:.2f} us of CPU per request, {deep_us / one_us:.2f} x depth 1")
 
         jobs = [*psync, "--numjobs=16", "--group_reporting"]
-        jobs_us = cpu_us_a_request([*jobs, "--runtime=1"], [*jobs, "--runtime=20"])
-        print(f"fio psync, 16 jobs: {jobs_us:.2f} us of CPU a request, {jobs_us / one_us:.2f} x one job")
+        jobs_us = cpu_us_per_request([*jobs, "--runtime=1"], [*jobs, "--runtime=20"])
+        print(f"fio psync, 16 jobs: {jobs_us:.2f} us of CPU per request, {jobs_us / one_us:.2f} x one job")
 
         polling = [*libaio, "--iodepth_batch_complete_min=0", "--numjobs=2", "--runtime=1"]
         spinning = [*psync, "--thinktime=200", "--thinktime_spin=200", "--numjobs=4", "--runtime=1"]
@@ -126,7 +126,7 @@ def main() -> None:
     print(f"replay, 10 million random overwrites with garbage collection at steady state: {rate / 1e6:.2f} million/s,")
     print(f"    {memory / units:.1f} bytes per 4 KiB unit, {units} units touched")
     _, memory = replay_rate(small, 1, small.size_bytes, 40, 32)
-    print(f"    {memory / units:.1f} bytes more after 20 million others")
+    print(f"    {memory / units:.1f} bytes more after another 20 million")
 
 
 if __name__ == "__main__":

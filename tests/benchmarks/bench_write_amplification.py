@@ -1,7 +1,7 @@
-"""Write amplification of the simulated drives beside the closed forms. Prints one line a policy and over-provisioning.
+"""Write amplification of simulated drives compared with closed forms.
 
-Run it as ``python tests/benchmarks/bench_write_amplification.py``. The drive has uniform random writes of 4 KiB, is
-overwritten twice from its steady state, and is measured over the second time.
+The workload is uniform random writes of 4 KiB. The drive starts in its steady state and is overwritten twice. The
+second pass is measured.
 """
 
 import math
@@ -32,10 +32,13 @@ SETTINGS = (
 
 
 def greedy(spare: float, pages: int) -> float:
-    """Return write amplification for collecting the block with the fewest valid pages.
+    """Return the write amplification of collecting the block with the fewest valid pages.
 
-    ``spare`` is physical over logical space, ``pages`` those of a block. After P. Desnoyers, Analytic modeling of SSD
-    write performance, SYSTOR 2012, section 4.
+    Source: P. Desnoyers, Analytic modeling of SSD write performance, SYSTOR 2012, section 4.
+
+    Args:
+        spare: Physical divided by logical capacity.
+        pages: The number of pages in a block.
     """
     scale = 1 + 1 / (2 * pages)
     valid = 0.5 - pages / spare * lambertw(-scale * spare * math.exp(-scale * spare)).real
@@ -43,15 +46,15 @@ def greedy(spare: float, pages: int) -> float:
 
 
 def oldest(spare: float) -> float:
-    """Return write amplification for collecting the oldest block, to which cost-benefit comes down for uniform writes.
+    """Return the write amplification of collecting the oldest block, as cost-benefit does for uniform writes.
 
-    After P. Desnoyers, as above, section 3.
+    Source: Desnoyers, see `greedy`, section 3.
     """
     return float(spare / (spare + lambertw(-spare * math.exp(-spare)).real))
 
 
 def overwrites(seed: int) -> pd.DataFrame:
-    """Return as many random writes as the drive has units."""
+    """Return one random write per mapping unit of the drive."""
     units = SIZE_BYTES // UNIT_BYTES
     blocks = np.random.Generator(np.random.PCG64(seed)).integers(0, units, units, dtype=np.uint64)
     size_bytes = np.full(units, UNIT_BYTES, np.uint64)
@@ -61,7 +64,7 @@ def overwrites(seed: int) -> pd.DataFrame:
 
 
 def measured(policy: str, over_provisioning: float) -> float:
-    """Return units programmed for each unit that the host wrote."""
+    """Return the measured write amplification: units programmed per unit written by the host."""
     model = twin.load_model("px05smb040").overridden(
         [*SETTINGS, f"ftl.over_provisioning={over_provisioning}", f"page_mapping.gc_policy={policy}"]
     )
@@ -72,7 +75,7 @@ def measured(policy: str, over_provisioning: float) -> float:
 
 
 def main() -> None:
-    """Measure both policies at over-provisioning of 7, 28 and 40 %."""
+    """Print one line per policy and over-provisioning."""
     for policy in ("greedy", "cost_benefit"):
         for over_provisioning in (0.07, 0.28, 0.40):
             blocks = SIZE_BYTES / UNIT_BYTES / BLOCK_PAGES

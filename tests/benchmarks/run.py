@@ -1,7 +1,7 @@
-"""Runs all benchmarks of this folder, prints their figures, and writes them as JSON and as a page of the documentation.
+"""Run the benchmarks of this folder; write their output as JSON and as a page of the documentation.
 
-A benchmark is a program ``bench_*.py`` that prints a figure a line; its first line says what it is about. Times depend
-on the machine and on what else it does; ratios within one run do much less.
+A benchmark is a program ``bench_*.py`` that prints one result per line. The first line of its docstring is its title.
+Times depend on the machine and its load; ratios within one run depend much less on them.
 """
 
 import argparse
@@ -21,27 +21,28 @@ FOLDER = Path(__file__).resolve().parent
 PAGE = """\
 # Benchmarks
 
-What `snakemake --cores 1 benchmarks` printed on the machine named below; `tests/benchmarks/run.py` wrote this page.
-Each section is a program in `tests/benchmarks/`. Ratios hold on other machines too; times and rates do not.
+This page has the output of `snakemake --cores 1 benchmarks` on the machine named below, written by
+`tests/benchmarks/run.py`. Each section is a program in `tests/benchmarks/`. Ratios are similar on other machines; times
+and rates are not.
 
-Machine: {cpu_model}, {cpu_count} processors, {kernel}, {fio}. Load when it began: {load:.1f}.
+Machine: {cpu_model}, {cpu_count} processors, {kernel}, {fio}. Load average at the start: {load:.1f}.
 """
 
 
 def benchmarks(names: list[str]) -> list[Path]:
-    """Return the programs of those names, or all where none is given."""
-    there = sorted(FOLDER.glob("bench_*.py"))
-    return [path for path in there if not names or path.stem.removeprefix("bench_") in names]
+    """Return the programs with the given names; all programs if there are none."""
+    programs = sorted(FOLDER.glob("bench_*.py"))
+    return [path for path in programs if not names or path.stem.removeprefix("bench_") in names]
 
 
 def title(path: Path) -> str:
-    """Return the first line of a program's documentation, without its full stop."""
+    """Return the first line of a program's docstring, without its full stop."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
     return text.splitlines()[0].rstrip(".")
 
 
 def figures(path: Path) -> tuple[list[str], int]:
-    """Run a benchmark and print its lines; return these and its exit status."""
+    """Run a benchmark and print its output; return the lines of the output and the exit status."""
     print(f"{title(path)} ({path.name})", flush=True)
     lines = []
     with subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True) as process:
@@ -53,34 +54,23 @@ def figures(path: Path) -> tuple[list[str], int]:
 
 
 def page(found: dict[str, Any]) -> str:
-    """Return the page of the documentation."""
+    """Return the page of the documentation, in Markdown."""
     sections = [PAGE.format(**found["machine"], fio=found["fio_version"], load=found["load_average"])]
-    sections += [
-        "\n".join(
-            [
-                f"## {each['title']}",
-                "",
-                f"`tests/benchmarks/{each['program']}`",
-                "",
-                "```text",
-                *each["figures"],
-                "```\n",
-            ]
-        )
-        for each in found["benchmarks"]
-    ]
+    for each in found["benchmarks"]:
+        lines = "\n".join(each["figures"])
+        sections.append(f"## {each['title']}\n\n`tests/benchmarks/{each['program']}`\n\n```text\n{lines}\n```\n")
     return "\n".join(sections)
 
 
 def main() -> None:
-    """Run them and write both files."""
+    """Run the benchmarks that the command line names, and write both files."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, required=True, help="where the figures go")
-    parser.add_argument("--page", type=Path, help="where the page goes")
+    parser.add_argument("--json", type=Path, required=True, help="file for the output as JSON")
+    parser.add_argument("--page", type=Path, help="file for the page")
     parser.add_argument(
         "names",
         nargs="*",
-        help="such as twin, for bench_twin.py: these alone, beside what is there of the others; all by default",
+        help="benchmarks to run, such as twin for bench_twin.py  [default: all]",
     )
     arguments = parser.parse_args()
     found: dict[str, Any] = {
@@ -90,7 +80,7 @@ def main() -> None:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "benchmarks": [],
     }
-    if arguments.names and arguments.json.exists():  # the others stay, if they were measured on the same machine
+    if arguments.names and arguments.json.exists():  # keep the other benchmarks if they ran on the same machine
         before = json.loads(arguments.json.read_text(encoding="utf-8"))
         if all(before[key] == found[key] for key in ("machine", "fio_version")):
             again = {path.name for path in benchmarks(arguments.names)}
@@ -103,7 +93,7 @@ def main() -> None:
             continue
         found["benchmarks"].append({"program": path.name, "title": title(path), "figures": lines})
         found["benchmarks"].sort(key=operator.itemgetter("program"))
-        files.write_json(arguments.json, found)  # what there is, should the machine stop
+        files.write_json(arguments.json, found)  # after each benchmark, in case the run is interrupted
     if failed:
         sys.exit("\n".join(failed))
     if arguments.page:
