@@ -33,7 +33,7 @@ def judged(tmp_path: Path) -> Path:
     scorecard.write_scorecard(root, studies)
     scorecard.record_expectations(root)
     for entry in studies[STUDY]["claims"]:
-        entry["finding"] = "deviates"
+        entry["finding"] = "not reproduced"
     scorecard.write_scorecard(root, studies)
     return root
 
@@ -99,7 +99,7 @@ def test_a_run_of_other_values_is_not_judged_and_says_why(judged: Path) -> None:
     configure(judged, repetitions=2, seed=1)
     assert scorecard.regressions(judged) == []
     (said,) = scorecard.skipped_expectations(judged)
-    assert said == "tiny differs from the default in repetitions, seed: expectations not judged."
+    assert said == "tiny differs from the default in repetitions, seed: not compared with the expected verdicts."
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_what_is_made_the_default_is_judged_from_then_on(judged: Path) -> None:
     expectations = expected_verdicts.load_expectations(judged, STUDY)
     assert expectations is not None
     assert expectations.configured == {**described(), "repetitions": 2}
-    assert set(expectations.expected.values()) >= {"deviates"}
+    assert set(expectations.expected.values()) >= {"not reproduced"}
 
 
 @pytest.mark.parametrize("text", ["", "expected: {a: reproduced}", "configured: {}\nexpected: [a]", "- a"])

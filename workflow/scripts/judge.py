@@ -22,7 +22,6 @@ with command_line.errors_reported("iopatterns"):
             study,
             confidence=parameters.confidence,
             method=parameters.method,
-            models=parameters.models,
             ablation=ablated.get(study),
             results=results,
         )

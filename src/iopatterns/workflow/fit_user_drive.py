@@ -110,7 +110,7 @@ def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
 
     _check(drive, drive_entries.read_drive_entries(root).entries)
     values = {"repetitions": _REPETITIONS, **{key: overrides[key] for key in _OF_CONFIGURATION if key in overrides}}
-    bench = Bench.lay_out(root, BenchRequest(drive, FIT_LEVELS, values))
+    bench = Bench.create(root, BenchRequest(drive, FIT_LEVELS, values))
     bench.measure()
     folder = root / fit_folder(drive)
     measured = _measured(bench)
