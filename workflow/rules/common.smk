@@ -6,14 +6,14 @@ from iopatterns.workflow import (
     capture,
     drive_resources,
     entry,
+    fit_user_drive,
     forecast,
     notebooks,
-    own_twin,
     rule_code,
     study_rules,
     twin_models,
 )
-from iopatterns.workflow.planned_cells import RAW, archives, unpacked_marker
+from iopatterns.workflow.planned_cells import RAW_FOLDER, archives_by_drive, unpacked_marker
 
 # Values given with --config or --configfile replace those of config/config.yaml.
 CELLS = entry.load_workflow(workflow, config)

@@ -53,7 +53,7 @@ for study in CELLS.studies:
 
 # A drive measured elsewhere: one job for all its cells, for an archive is read from its beginning to its end. The archive
 # is an input, and its sum a parameter: a newer file is unpacked again, and so is an older one put in its place.
-for drive, archive in archives(CONF).items():
+for drive, archive in archives_by_drive(CONF).items():
 
     rule:
         name:
@@ -75,7 +75,7 @@ for drive, archive in archives(CONF).items():
             f"{RESULTS}/logs/unpack/{drive}.log",
         params:
             sha256=archive.sha256,
-            folder=f"{RAW}/{drive}",
+            folder=f"{RAW_FOLDER}/{drive}",
         message:
             f"Unpacking {drive} from {archive.path}"
         shell:
