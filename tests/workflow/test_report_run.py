@@ -65,13 +65,13 @@ def test_report_of_a_single_execution_a_cell_is_typeset(built: Project, module_d
     assert facts["executions"]["cv_largest_percent"] is None
 
 
-def test_summary_says_what_was_measured_and_where_the_report_lies(built: Project) -> None:
+def test_the_summary_has_measurements_report_time_claims_and_next_step(built: Project) -> None:
     said = built.iopatterns("summary", "--since", "0")
     assert said.returncode == 0
-    assert "Measured: 16 executions with fio-" in said.stdout
-    assert "results/report.pdf" in said.stdout
-    assert "of it in fio" in said.stdout
-    assert re.search(r"^  .*analysis .+, report .+; Snakemake itself ", said.stdout, re.MULTILINE)
+    assert "Report:   results/report.pdf\nMeasured: 16 repetitions with fio-" in said.stdout
+    assert re.search(r"^Time: .*: measuring \d+ %, analysis \d+ %, report \d+ %\)$", said.stdout, re.MULTILINE)
+    assert re.search(r"^tiny +8 .*\ntiny, on scratch: \d of \d claims reproduced$", said.stdout, re.MULTILINE)
+    assert "\nNext:     `iopatterns scorecard` prints every verdict." in said.stdout
 
 
 def test_summary_without_results_says_what_to_do(project: Project) -> None:

@@ -30,7 +30,7 @@ def quick(module_disk_folder: Path) -> Project:
     said = run(project.root, "quick")
     assert said.returncode == 0, said.stderr
     assert "tiny differs from the default in" not in said.stdout  # of this copy no default is recorded
-    assert "Measured: 16 executions" in said.stdout
+    assert "Measured: 16 repetitions" in said.stdout
     return project
 
 

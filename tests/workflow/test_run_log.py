@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -54,11 +55,27 @@ def experiments(project: Project, **of_initial: object) -> None:
     project.edit(STUDY, **content)
 
 
-def test_a_run_says_a_line_for_each_batch_and_step(done: tuple[Project, str]) -> None:
+def test_a_run_prints_a_line_for_each_study_and_step(done: tuple[Project, str]) -> None:
     assert not SNAKEMAKES_OWN.search(done[1])
-    assert re.search(r"^tiny on c400: 8 cells in \d+ s - 16 of 16 repetitions done$", done[1], re.MULTILINE)
+    assert "\ntiny is measured - 16 of 16 repetitions done\n" in done[1]
     assert done[1].count("Collecting the raw files of tiny") == 1
-    assert "randread-4k" not in done[1].split("tiny on c400")[1]
+    assert "randread-4k" not in done[1].split("tiny is measured")[1]
+
+
+def test_a_run_on_a_terminal_shows_a_bar_and_removes_it(copy: Project) -> None:
+    copy.edit("config/config.yaml", repetitions=3)
+    said = subprocess.run(
+        ["script", "--quiet", "--return", "--command", shlex.join([*SNAKEMAKE, "collect_tiny"]), "/dev/null"],
+        cwd=copy.root,
+        env={**os.environ, "TERM": "xterm"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "tiny: 8 cells with repetitions to add" in said
+    assert re.search(r"Measuring .*\d/8.* repetitions, left: ", said)
+    assert "tiny is measured" not in said
+    assert said.rindex("\x1b[2K") < said.index("Collecting the raw files of tiny")
 
 
 def test_what_a_job_tells_of_each_cell_is_in_its_log(done: tuple[Project, str]) -> None:

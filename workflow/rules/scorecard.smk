@@ -25,7 +25,7 @@ rule judge:
         models=twin_models.model_names(CONF),
         config=config,
     message:
-        "Holding the sources' claims against what was measured"
+        "Comparing the claims of the sources with the measurements"
     script:
         "../scripts/judge.py"
 

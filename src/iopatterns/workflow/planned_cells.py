@@ -12,7 +12,7 @@ from iopatterns.raw.metadata_files import UNPACKED, metadata_path
 from iopatterns.workflow import capture
 
 RAW_FOLDER = "data/raw"
-PROGRESS_FOLDER = f"{RAW_FOLDER}/.progress"
+PROGRESS_FILE = f"{RAW_FOLDER}/.progress"
 
 
 class StopReason(enum.Enum):
