@@ -68,7 +68,7 @@ def test_the_quick_report_asks_for_the_very_raw_files_of_the_whole_one() -> None
 def test_unknown_command_is_refused() -> None:
     said = run(ROOT, "tset")
     assert said.returncode == 2
-    assert "no command 'tset'" in said.stderr
+    assert "there is no command 'tset'" in said.stderr
 
 
 def test_user_who_may_not_install_gets_the_line_to_run(disk_folder: Path) -> None:

@@ -150,7 +150,7 @@ def test_the_report_is_made(reported: tuple[Project, str]) -> None:
 def test_the_run_is_told_as_on_one_machine(reported: tuple[Project, str]) -> None:
     _, said = reported
     assert "To measure: " in said
-    assert "The report lies in results/report.pdf" in said
+    assert "The report is results/report.pdf" in said
     assert "SLURM run ID" not in said
 
 

@@ -1,4 +1,4 @@
-"""Rule `capture`: how the recorded traces came about, and whether they are the committed ones."""
+"""Rule `capture`: write the provenance of the recorded traces, and compare them with the committed traces."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rule `collect_*`: the raw files of a study as one tidy Parquet table, and how they came about as JSON."""
+"""Rules `collect_*`: write the raw files of a study as one tidy Parquet table, and their provenance as JSON."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
