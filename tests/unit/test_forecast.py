@@ -52,7 +52,7 @@ def test_the_forecast_names_each_drive_and_the_sum(fresh: Project) -> None:
     assert "GB written" in first
     assert second.endswith("simulated: nothing is written")
     assert steps.startswith("Then 4 steps of analysis and report, about ")
-    assert total.startswith("In all about ")
+    assert total.startswith("Total: about ")
 
 
 def test_a_drive_that_is_measured_already_is_not_in_the_forecast(fresh: Project) -> None:
@@ -61,7 +61,7 @@ def test_a_drive_that_is_measured_already_is_not_in_the_forecast(fresh: Project)
     touch(fresh, cells.raw_files(cells.of_study("tiny", "c400")))
     assert "c400" not in text(fresh, **values)
     touch(fresh, cells.raw_files(cells.of_study("tiny")))
-    assert text(fresh, **values).splitlines()[0] == "Nothing is left to measure."
+    assert text(fresh, **values).splitlines()[0] == "All measurements are complete."
 
 
 def test_studies_that_set_their_repetitions_are_named(fresh: Project) -> None:
@@ -72,19 +72,19 @@ def test_studies_that_set_their_repetitions_are_named(fresh: Project) -> None:
 
 
 def test_a_drive_that_no_configured_study_names_has_nothing_to_measure(fresh: Project) -> None:
-    assert "named by no experiment" not in text(fresh, drives=["c400", "ssdsc2kg480g7", "scratch"])
+    assert "nothing to measure" not in text(fresh, drives=["c400", "ssdsc2kg480g7", "scratch"])
     study = yaml.safe_load((fresh.root / "config/studies/tiny.yaml").read_text())
     other = {**study, "experiments": {"initial": {**study["experiments"]["initial"], "drives": ["ssdsc2kg480g7"]}}}
     (fresh.root / "config/studies/other.yaml").write_text(yaml.safe_dump(other))
     cells = load_cells(fresh.root, {"drives": ["c400", "ssdsc2kg480g7"], "studies": ["other"]})
-    assert "c400: named by no experiment of other: nothing to measure" in forecast.forecast_text(cells)
+    assert "c400: nothing to measure, because no experiment of other names it" in forecast.forecast_text(cells)
     assert {cell.drive for cell in cells.of_study("other")} == {"ssdsc2kg480g7"}
 
 
 def test_the_forecast_names_drives_measured_at_the_same_time(fresh: Project) -> None:
     fresh.edit("config/drives.yaml", second={"kind": "file", "path": "second.bin"})
     said = text(fresh, drives=["scratch", "second"], independent_drives=["scratch", "second"])
-    assert said.endswith("less with --cores 2: scratch, second are measured at the same time then.")
+    assert said.endswith("less with --cores 2, which measures scratch, second at the same time.")
 
 
 @pytest.mark.slow

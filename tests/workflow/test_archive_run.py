@@ -138,8 +138,8 @@ def test_the_plan_says_that_nothing_is_measured(office: Project) -> None:
     office.edit("config/config.yaml", drives=["scratch"])
     said = office.snakemake("plan")
     assert said.returncode == 0, said.stdout
-    assert "scratch: measured elsewhere, out of data/archives/scratch.tar.xz" in said.stdout
-    assert "In all about 0 s" in said.stdout
+    assert "scratch: unpacked from data/archives/scratch.tar.xz" in said.stdout
+    assert "Total: about 0 s" in said.stdout
 
 
 def test_what_is_unpacked_packs_to_the_same_bytes(office: Project) -> None:

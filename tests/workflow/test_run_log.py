@@ -91,7 +91,7 @@ def test_the_dry_run_of_the_whole_fits_a_screen(disk_folder: Path) -> None:
     assert len(lines) <= SCREEN[0]
     assert max(map(len, lines)) <= SCREEN[1]
     studies = yaml.safe_load((ROOT / "config/config.yaml").read_text())["studies"]
-    assert sum(line.endswith(" cells new, all that there are") for line in lines) == len(studies)
+    assert sum(line.endswith(" cells new (the complete study)") for line in lines) == len(studies)
 
 
 def test_new_cells_are_told_by_the_levels_that_are_new(copy: Project) -> None:
@@ -149,7 +149,7 @@ def test_a_cell_that_fails_says_its_own_words_and_how_to_go_on(project: Project)
     assert what.startswith("Failed: Measuring tiny on scratch: randread-4k-j1-odd-")
     assert "results/logs/measure/scratch/measure_tiny_1.log" in what
     assert ending == (
-        "What is finished is kept: 0 of 2 repetitions done. This goes on from there: snakemake --cores 1 collect_tiny"
+        "Finished measurements are kept: 0 of 2 repetitions done. To continue: snakemake --cores 1 collect_tiny"
     )
 
 
@@ -159,7 +159,7 @@ def test_a_script_that_calls_snakemake_is_what_goes_on(copy: Project, monkeypatc
     raw.write_bytes(raw.read_bytes() + b" ")
     failed = copy.snakemake("--forcerun", "collect_tiny", "--", "collect_tiny")
     assert failed.returncode == 1
-    assert failed.stdout.strip().endswith("This goes on from there: ./reproduce.sh quick")
+    assert failed.stdout.strip().endswith("To continue: ./reproduce.sh quick")
 
 
 def test_an_analysis_that_fails_says_its_own_words_alone(copy: Project) -> None:
@@ -191,7 +191,7 @@ def test_ctrl_c_says_what_is_kept_and_the_command_that_goes_on(project: Project)
     assert "Traceback" not in said
     assert said.strip().splitlines()[-2] == "Stopped."
     assert re.search(
-        r"What is finished is kept: \d+ of 480 repetitions done\. This goes on from there: snakemake", said
+        r"Finished measurements are kept: \d+ of 480 repetitions done\. To continue: snakemake", said
     )
 
 

@@ -390,7 +390,7 @@ def test_a_job_at_its_time_limit_keeps_what_it_has_and_is_begun_again(
     done = run(cluster, project, "measure_tiny", "--set-resources", limit)
     assert done.returncode == 0, f"{done.stdout}\n{cluster.logs()}"
     assert "Failed (it reached its time limit): Measuring tiny on disk: " in done.stdout
-    assert "It is begun again." in done.stdout
+    assert "It is started again." in done.stdout
     assert len(sidecars(project, "disk")) == 8
     assert every_raw_file_is_whole(project)
     assert disk.present_scheduler() == before

@@ -1,1 +1,1 @@
-"""What the Snakefile calls: the plan of a run, notebooks executed, the report typeset, the run summed up."""
+"""Code that the Snakefile calls: cells and batches, notebooks, report, scorecard inputs, and the summary of a run."""

@@ -168,17 +168,17 @@ class RunLog(LogHandlerBase):
         return not self._is_off
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print what a log record means to a user."""
+        """Print the message that a log record has for a user, if any."""
         try:
             if not self._is_off:
                 self._take(record)
         except BrokenPipeError:
             raise
-        except Exception:  # a fault here must not end the run
+        except Exception:  # an error in printing must not end the run
             self.handleError(record)
 
     def _watch_interrupts(self) -> None:
-        """Note a Ctrl-C. Snakemake has no event for it, and reports it like a failed job."""
+        """Record a Ctrl-C, because Snakemake has no event for it and reports it like a failed job."""
         previous = signal.getsignal(signal.SIGINT)
 
         def interrupted(number: int, frame: FrameType | None) -> Any:
@@ -202,7 +202,7 @@ class RunLog(LogHandlerBase):
             case LogEvent.ERROR:
                 self._error(str(about.get("exception")), text)
             case None:
-                # after a failure, warnings are about the files that the job has left
+                # after a failure, warnings concern the files that the failed job has left
                 is_warning = record.levelno == logging.WARNING and not (self._failed or self._was_interrupted)
                 is_error = record.levelno > logging.WARNING and text != _JOB_FAILED
                 if is_warning or is_error or text == NOTHING_TO_BE_DONE_MSG:
@@ -240,7 +240,7 @@ class RunLog(LogHandlerBase):
     def _job_begins(self, about: Mapping[str, Any]) -> None:
         number, rule = about.get("jobid", -1), str(about.get("rule_name"))
         if number in self._failed:
-            self._print(f"{self._failure(self._failed.pop(number))} It is begun again.")
+            self._print(f"{self._failure(self._failed.pop(number))} It is started again.")
         message = str(about.get("rule_msg") or rule).strip()
         self._jobs[number] = _Job(rule, message, list(about.get("log") or ()))
         if rule.startswith("measure_"):
@@ -263,7 +263,7 @@ class RunLog(LogHandlerBase):
         self._killed = ""
 
     def _error(self, exception: str, text: str) -> None:
-        """Print an exception of Snakemake, or the end of the run that it stands for."""
+        """Print an exception of Snakemake, or the reason why the run ends if the exception only ends the run."""
         if exception == "RuleException" and _COMMAND_FAILED in text:
             killed = _KILLED.search(text)
             self._killed = killed[0] if killed else ""
@@ -275,32 +275,33 @@ class RunLog(LogHandlerBase):
             self._end()
 
     def _end(self) -> None:
-        """Print why the run has ended early, what is kept, and how to go on."""
+        """Print why the run has ended early, what is kept, and the command that continues the run."""
         if self._was_interrupted:
             self._print("Stopped.", error=True)
         else:
             for job in self._failed.values():
                 self._print(self._failure(job), error=True)
         done = progress.progress_text().removeprefix(" - ").partition(",")[0]
-        kept = f"What is finished is kept: {done}." if done and " of 0 " not in done else "What is finished is kept."
-        self._print(f"{kept} This goes on from there: {_command()}", error=True)
+        kept = f": {done}" if done and " of 0 " not in done else ""
+        self._print(f"Finished measurements are kept{kept}. To continue: {_command()}", error=True)
 
     def _failure(self, job: _Job) -> str:
-        """Return which job has failed and how, and the files that have its messages."""
+        """Return a message that a job has failed, with the cause and the log files."""
         what = job.message.splitlines()[0] if job.message else job.rule
         if job.rule in self._batches and "\n" in job.message:
             what = what.partition(":")[0]
         logs = [path for path in job.logs if Path(path).is_file() and Path(path).stat().st_size]
-        log = f" Its messages are in {', '.join(logs)}." if logs else ""
+        log = f" See {', '.join(logs)}." if logs else ""
         return f"Failed{f' ({job.ending})' if job.ending else ''}: {what}.{log}"
 
 
 def _because(reason: str) -> str:
-    """Return why a step is taken, for the end of its line; nothing if its inputs are just made in the same run.
+    """Return the reason for running a job as the end of a line; empty if its inputs are made in the same run.
 
-    Snakemake has the reason as text alone. A part of unknown wording is printed as it is.
+    Args:
+        reason: Snakemake's reason. Snakemake provides only a text; parts with unknown wording are returned unchanged.
     """
-    told = []
+    parts = []
     for part in reason.split("; "):
         kind, _, files = part.partition(": ")
         named = [name for name in files.split(", ") if name]
@@ -308,18 +309,18 @@ def _because(reason: str) -> str:
             continue
         if kind.startswith("Updated input files"):
             more = f" and {len(named) - _MOST_FILES} more" if len(named) > _MOST_FILES else ""
-            told.append(f"newer: {', '.join(named[:_MOST_FILES])}{more}")
+            parts.append(f"newer: {', '.join(named[:_MOST_FILES])}{more}")
         elif kind.startswith("Missing output files"):
-            told.append("not there yet")
+            parts.append("missing")
         elif kind.startswith(("Params have changed", "Code has changed", "Set of input files has changed")):
-            told.append(kind.lower().removesuffix(" since last execution"))
+            parts.append(kind.lower().removesuffix(" since last execution"))
         elif part and part != "Rules with neither input nor output files are always executed":
-            told.append(part if len(part) <= _LONGEST_REASON else f"{part[:_LONGEST_REASON]} …")
-    return f" ({'; '.join(told)})" if told else ""
+            parts.append(part if len(part) <= _LONGEST_REASON else f"{part[:_LONGEST_REASON]} …")
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _command() -> str:
-    """Return the command line that started this run: Snakemake's, or the command of a script that called Snakemake."""
+    """Return the command that the user typed: Snakemake's command line, or that of a script that called Snakemake."""
     if script := os.environ.get(COMMAND_VARIABLE):
         return script
     words = ["snakemake", *sys.argv[1:]]
