@@ -183,7 +183,7 @@ def test_a_drive_of_another_host_is_not_measured_here(reported: tuple[Project, s
     shutil.rmtree(project.root / "data/raw")
     refused = project.snakemake("measure_tiny")
     assert refused.returncode == 2
-    assert f"config/drives.yaml: scratch.host: {A} has this drive, and this host is" in refused.stdout
+    assert f"config/drives.yaml: scratch.host: this drive belongs to {A}, and this host is" in refused.stdout
     assert "snakemake --profile profiles/slurm" in refused.stdout
     assert project.raw_files() == {}
 
@@ -266,7 +266,7 @@ def test_hosts_that_have_all_are_ready(cluster: slurm.Cluster, ready_made: Proje
 
 
 LACKS = {
-    "the checkout": ("mount -t tmpfs none {root}/..", "has no folder {root}. Have the checkout on a file system"),
+    "the checkout": ("mount -t tmpfs none {root}/..", "has no folder {root}. Put the checkout on a file system"),
     "the same checkout": ("mount -t tmpfs none {root}", "sees another {root} than this host"),
     "the environment": ("mount -t tmpfs none {environment}", "has no {environment}/"),
     "fio": ("mount --bind /bin/false {fio}", "lacks: fio --version failed"),
@@ -294,7 +294,7 @@ def test_what_a_host_lacks_is_told_before_anything_is_queued(
         assert second.startswith(f"{B} {told.format(**places)}")
         refused = run(cluster, ready_made, "measure_tiny")
     assert refused.returncode == 1
-    assert f"Nothing is queued: hosts lack what jobs need.\n{second}\n" in refused.stdout
+    assert f"No job was submitted, because hosts lack what jobs need.\n{second}\n" in refused.stdout
     assert "Traceback" not in refused.stdout
     assert numbers(cluster) == before
     assert ready_made.raw_files() == {}
@@ -307,7 +307,7 @@ def test_a_host_that_the_cluster_does_not_have_is_told_with_the_nearest(
     refused = run(cluster, ready_made, "measure_tiny")
     assert refused.returncode == 2
     assert (
-        f"config/drives.yaml: disk.host: the cluster has no host 'disk-bb'. Did you mean '{B}'? There: {A}, {B}.\n"
+        f"config/drives.yaml: disk.host: the cluster has no host 'disk-bb'. Did you mean '{B}'? Hosts: {A}, {B}.\n"
         in refused.stdout
     )
 
@@ -374,7 +374,7 @@ def test_a_host_that_takes_no_jobs_holds_up_its_own_drives_alone(
     finally:
         cluster.run("scontrol", "update", f"nodename={B}", "state=resume")
     assert process.returncode == 0, said
-    assert f"{B} is drained: what is to be measured there waits for it" in said
+    assert f"{B} is drained: its measurements wait until it is available" in said
     assert len(sidecars(project, "disk")) == 2
 
 

@@ -70,9 +70,7 @@ def forecast_text(cells: Cells) -> str:
     for each in forecasts:
         entry = cells.config.drives[each.drive]
         if each.drive not in in_use:
-            lines.append(
-                f"{each.drive}: nothing to measure, because no experiment of {studies} names it"
-            )
+            lines.append(f"{each.drive}: nothing to measure, because no experiment of {studies} names it")
             continue
         if not each.repetitions:
             continue
