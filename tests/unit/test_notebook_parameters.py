@@ -70,8 +70,8 @@ def test_a_wrong_parameter_is_reported_before_anything_is_executed(
 ) -> None:
     monkeypatch.setitem(sys.modules, "papermill", None)  # so that importing it fails
     path = notebook(project)
+    values = {name: value for name, value in ({"path": "x"} | given).items() if value is not ...}
     with pytest.raises(NotebookError) as caught:
-        values = {name: value for name, value in ({"path": "x"} | given).items() if value is not ...}
         execute_notebook(path, project / "executed.ipynb", values)
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
