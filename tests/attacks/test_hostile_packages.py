@@ -248,5 +248,5 @@ def test_a_package_that_changes_between_question_and_answer_is_not_added(root: P
 
 
 def test_the_longest_member_is_the_reader_s(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealed_tar, "MOST_MEMBER_BYTES", 3)
+    monkeypatch.setattr(sealed_tar, "MAX_MEMBER_BYTES", 3)
     assert f"has a member {GRID} of {len(CONTENT)} bytes, and at most 3 are read" in refused(root, package(root))

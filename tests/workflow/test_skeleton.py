@@ -1,4 +1,4 @@
-"""Facts about a study that is begun: its notebook and section work on any measurement, and nothing is overwritten."""
+"""New studies: notebook and section work with any measurement, and nothing is overwritten."""
 
 import ast
 import json
@@ -111,7 +111,7 @@ def test_the_notebook_is_thin_and_not_executed(folders: Path) -> None:
 def test_a_name_that_is_none_is_refused(folders: Path, name: str) -> None:
     with pytest.raises(SkeletonError) as caught:
         skeleton.create_study(folders, name)
-    assert str(caught.value).startswith(f"'{printable(name)}' is no name for a study. Use small letters")
+    assert str(caught.value).startswith(f"'{printable(name)}' cannot be the name of a study. Use lower-case letters")
     assert list(folders.rglob("*.*")) == []
 
 
@@ -125,7 +125,7 @@ def test_of_a_begun_study_only_the_missing_file_is_written(folders: Path, file: 
 def test_nothing_is_written_where_all_files_are_there_already(folders: Path) -> None:
     for file in FILES:
         (folders / file).write_text("my own", encoding="utf-8")
-    with pytest.raises(SkeletonError, match=r"the study 'mine' is there already: .*\. Choose another name\."):
+    with pytest.raises(SkeletonError, match=r"the study 'mine' exists already: .*\. Choose another name\."):
         skeleton.create_study(folders, "mine")
     assert {path.read_text(encoding="utf-8") for path in folders.rglob("*.*")} == {"my own"}
 
@@ -135,7 +135,7 @@ def test_nothing_is_written_outside_of_a_project(folders: Path, missing: str) ->
     (folders / missing).rmdir()
     with pytest.raises(SkeletonError) as caught:
         skeleton.create_study(folders, "mine")
-    assert str(caught.value) == f"{missing}: there is no such folder here. Run this in the project's own folder."
+    assert str(caught.value) == f"{missing}: there is no such folder here. Run this command in the project's folder."
     assert list(folders.rglob("*.*")) == []
 
 
@@ -148,7 +148,7 @@ def test_the_command_names_what_it_wrote_and_how_to_run_it(folders: Path, monkey
     assert said.exit_code == 0
     lines = said.output.splitlines()
     assert lines[:3] == [f"{file}: written" for file in FILES]
-    assert lines[3] == "Run it: snakemake --cores 1 --config 'studies=[mine]' 'drives=[c400]'"
+    assert lines[3] == "Run the study: snakemake --cores 1 --config 'studies=[mine]' 'drives=[c400]'"
 
 
 def test_a_source_is_begun_on_request(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:

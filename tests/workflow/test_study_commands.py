@@ -194,12 +194,12 @@ def test_missing_references_are_added_and_others_kept(root: Path) -> None:
 
 def test_a_link_is_not_packed(root: Path) -> None:
     (root / "data/traces/mine/link").symlink_to("/etc/passwd")
-    assert "data/traces/mine/link: a link, and a package holds files" in refused("pack", "mine")
+    assert "data/traces/mine/link: a package cannot contain a link" in refused("pack", "mine")
     assert not (root / "mine.tar.xz").exists()
 
 
 def test_a_study_that_is_not_there_is_told_with_the_nearest(root: Path) -> None:
-    assert "no study 'mien'. Did you mean 'mine'? There: first, last, mine." in refused("pack", "mien")
+    assert "no study 'mien'. Did you mean 'mine'? Studies: first, last, mine." in refused("pack", "mien")
 
 
 def test_another_file_is_not_overwritten_and_a_package_is(root: Path) -> None:
@@ -231,7 +231,7 @@ def test_what_would_be_written_is_shown_and_asked(root: Path) -> None:
     before = contents(root)
     shown = run("add", str(package), answer="n\n")
     assert shown.exit_code == 1
-    for line in ("study 'mine', A study of a drive", "  data/twins/own.yaml", "studies: mine", "A study is code"):
+    for line in ("study 'mine', A study of a drive", "  data/twins/own.yaml", "studies: mine", "A study contains code"):
         assert line in shown.output
     assert contents(root) == before
 
@@ -252,7 +252,7 @@ def test_what_is_there_already_with_the_same_content_is_no_obstacle(root: Path) 
     before = contents(root)
     done = run("add", "mine.tar.xz")
     assert done.exit_code == 0
-    assert "Nothing is to be added." in done.output
+    assert "The project contains all of this already." in done.output
     assert contents(root) == before
 
 
@@ -371,7 +371,7 @@ def test_the_only_study_stays(root: Path) -> None:
 @pytest.mark.parametrize("name", ["*", "../mine", "m?ne", ""])
 def test_a_pattern_removes_nothing(root: Path, name: str) -> None:
     before = contents(root)
-    assert "is no name of a study" in refused("remove", name, "--yes")
+    assert "cannot be the name of a study" in refused("remove", name, "--yes")
     assert contents(root) == before
 
 
