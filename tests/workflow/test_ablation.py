@@ -140,7 +140,7 @@ def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Pr
         ),
         (
             {"read-ahead": {"says": "It reads ahead", "set": [{"read_ahead.window": 0}], "models": ["c40"]}},
-            "config/ablations.yaml: mechanisms.read-ahead: models: there is no 'c40'. Did you mean 'c400'?",
+            "config/ablations.yaml: mechanisms.read-ahead: models: there is no model 'c40'. Did you mean 'c400'?",
         ),
     ],
 )
@@ -159,7 +159,9 @@ def test_a_mechanism_that_cannot_be_switched_off_is_told_before_anything_runs(
 
 def test_what_a_drive_sets_stays_set_when_a_mechanism_is_off() -> None:
     drive: Any = {**config.load_config(fixture_root()).drives["c400"], "set": {"ftl.initial_state": "random"}}
-    off: Any = ablation.Mechanism("read-ahead", "It reads ahead", switches=MECHANISMS["read-ahead"]["set"]).off(drive)
+    off: Any = ablation.Mechanism(
+        "read-ahead", "It reads ahead", switches=MECHANISMS["read-ahead"]["set"]
+    ).switched_off(drive)
     assert drive["set"] == {"ftl.initial_state": "random"}
     assert off["set"] == {"ftl.initial_state": "random", "read_ahead.window": "0", "read_ahead.refill": "0"}
 
@@ -168,13 +170,13 @@ def test_a_mechanism_of_some_models_is_off_in_these_alone() -> None:
     drives = config.load_config(fixture_root()).drives
     switches = MECHANISMS["read-ahead"]["set"]
     off = ablation.Mechanism("read-ahead", "It reads ahead", switches=switches, models=["c400"])
-    assert [name for name, drive in drives.items() if off.off(drive)] == ["c400"]
+    assert [name for name, drive in drives.items() if off.switched_off(drive)] == ["c400"]
 
 
 def test_each_declared_mechanism_can_be_switched_off_and_a_drive_of_the_default_has_it() -> None:
     conf = config.load_config(ROOT, {})
     for mechanism in ablation.load_mechanisms(conf):
-        assert mechanism.without(conf).drives, mechanism.name
+        assert mechanism.switched_off_in(conf).drives, mechanism.name
 
 
 def test_the_committed_record_is_of_the_present_models_claims_and_grids() -> None:

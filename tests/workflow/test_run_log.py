@@ -190,9 +190,7 @@ def test_ctrl_c_says_what_is_kept_and_the_command_that_goes_on(project: Project)
     assert not SNAKEMAKES_OWN.search(said)
     assert "Traceback" not in said
     assert said.strip().splitlines()[-2] == "Stopped."
-    assert re.search(
-        r"Finished measurements are kept: \d+ of 480 repetitions done\. To continue: snakemake", said
-    )
+    assert re.search(r"Finished measurements are kept: \d+ of 480 repetitions done\. To continue: snakemake", said)
 
 
 def test_snakemake_speaks_for_itself_where_it_is_asked_to(copy: Project) -> None:

@@ -45,7 +45,7 @@ def test_the_twin_predicts_the_points_that_it_was_not_fitted_to(done: tuple[Proj
     assert len(out) == 8
     errors = [abs(point["model_iops"] / point["measured_iops"] - 1) for point in out]
     assert found["held_out_error_percent"] == pytest.approx(100 * sum(errors) / len(errors))
-    assert f"{found['held_out_error_percent']:.1f} % off those held out" in done[2]
+    assert f"{found['held_out_error_percent']:.1f} % on the held-out points" in done[2]
 
 
 def test_the_model_is_one_that_programs_run_on(done: tuple[Project, Path, str]) -> None:
@@ -78,8 +78,8 @@ def test_nothing_but_reads_was_asked_of_the_drive(done: tuple[Project, Path, str
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("twin_of_c40", "neither config/drives.yaml nor a study has a drive of that name. Did you mean 'c400'?"),
-        ("twin_of_elsewhere", "'elsewhere' was measured elsewhere"),
+        ("twin_of_c40", "neither config/drives.yaml nor a study has a drive of this name. Did you mean 'c400'?"),
+        ("twin_of_elsewhere", "'elsewhere' is an archive"),
     ],
 )
 def test_a_drive_of_which_no_twin_can_be_made_is_told(project: Project, target: str, told: str) -> None:
@@ -97,4 +97,4 @@ def test_a_file_on_a_disk_goes_through(project: Project) -> None:
     found = json.loads((project.root / "results/twin_of_scratch/found.json").read_text())
     assert (project.root / "results/twin_of_scratch/model.yaml").exists() is found["fits"]
     assert (project.root / "results/twin_of_scratch/report.pdf").is_file()
-    assert found["fits"] or "No model is written" in said.stdout
+    assert found["fits"] or "No model was written" in said.stdout
