@@ -1,4 +1,4 @@
-"""Rule `ablate`: judge the claims with each mechanism switched off, and record the outcomes."""
+"""Rule `ablate`: judge the claims of all runs, and record the outcomes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Rule `ablate_mechanism`: measure the cells of the claims with one mechanism switched off."""
+"""Rule `ablate_mechanism`: measure with one mechanism switched off."""
 
 import os
 import signal

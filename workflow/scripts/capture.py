@@ -1,4 +1,4 @@
-"""Rule `capture`: write the provenance of the recorded traces, and compare them with the committed traces."""
+"""Rule `capture`: compare the recorded traces with the committed ones."""
 
 import sys
 from pathlib import Path

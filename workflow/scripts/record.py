@@ -1,4 +1,4 @@
-"""Rule `record`: run a workload in a real kernel on a simulated drive, and record the requests to the drive."""
+"""Rule `record`: record the trace of a workload in a guest system."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

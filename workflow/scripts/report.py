@@ -1,4 +1,4 @@
-"""Rule `report`: write the colophon from the provenance of the studies, and typeset the PDF."""
+"""Rule `report`: write the colophon, and typeset the PDF."""
 
 import json
 from pathlib import Path

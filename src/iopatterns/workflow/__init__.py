@@ -1,1 +1,4 @@
-"""Code that the Snakefile calls: cells and batches, notebooks, report, scorecard inputs, and the summary of a run."""
+"""Code that the Snakefile calls.
+
+It plans and starts a run, executes notebooks, typesets the report, and summarises the results.
+"""

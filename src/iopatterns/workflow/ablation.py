@@ -1,4 +1,4 @@
-"""Ablation: find the claims that depend on a mechanism of drives, kernel or file system.
+"""Find the claims that depend on a mechanism of drives, kernel or file system.
 
 A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. With one
 mechanism switched off, the cells of the claims are measured again, and the outcomes of the claims are compared. A cell
@@ -47,7 +47,7 @@ class AblationError(IoPatternsError):
 
 @dataclasses.dataclass(frozen=True)
 class Mechanism:
-    """A mechanism of simulated drives, kernel or file system, and how to switch it off.
+    """A mechanism of drives, kernel or file system that can be switched off.
 
     Attributes:
         name: The name under which it is declared.
@@ -75,7 +75,10 @@ class Mechanism:
 
     @property
     def kind(self) -> str:
-        """How the mechanism is switched off: ``set`` or ``source`` by parameters, ``traces`` or ``assumed`` by traces.
+        """How the mechanism is switched off: set, source, traces or assumed.
+
+        ``set`` is by parameters, and ``source`` by parameters that the source states. ``traces`` is by traces, and
+        ``assumed`` by traces of an assumed mechanism.
 
         Parameters that the source states have the kind ``source``. Traces of an assumed mechanism have ``assumed``.
         """
@@ -85,7 +88,10 @@ class Mechanism:
 
     @property
     def slug(self) -> str:
-        """The name of the mechanism's run and files; it begins with the study if a study declares the mechanism."""
+        """The name of the mechanism's run and files.
+
+        It begins with the study if a study declares the mechanism.
+        """
         name = "".join(letter if letter.isalnum() else "-" for letter in self.name.lower())
         return name if self.study is None else f"{self.study}.{name}"
 
@@ -104,7 +110,9 @@ class Mechanism:
         return self.study in {None, study}
 
     def switched_off_in(self, conf: config.Config) -> config.Config:
-        """Return the configuration with the mechanism switched off, reduced to the simulated drives that have it.
+        """Return the configuration with the mechanism switched off.
+
+        The drives are reduced to the simulated drives that have the mechanism.
 
         The drives that have a mechanism of the kernel or file system are those that replay a trace that `traces`
         replaces.
@@ -173,7 +181,7 @@ def simulated_drives_only(conf: config.Config) -> config.Config:
 
 
 def load_mechanisms(conf: config.Config) -> list[Mechanism]:
-    """Return the mechanisms of all studies, followed by those that the configured studies declare.
+    """Return all mechanisms that the project and the configured studies declare.
 
     Raises:
         ConfigError: A file has a mistake.
@@ -212,7 +220,10 @@ def _mechanism(name: str, study: str | None, body: Mapping[str, Any]) -> Mechani
 
 
 def _check_traces(conf: config.Config, declared: Sequence[Mechanism]) -> None:
-    """Raise AblationError if a replaced trace is not replayed by its study, or a replacing trace does not exist."""
+    """Raise AblationError if a mechanism's drive or traces cannot be used.
+
+    The study must replay the replaced traces, and the replacing traces must exist.
+    """
     replayed = config.replayed_traces(conf)
     entries = drive_entries.read_drive_entries(conf.root).entries if any(each.drive for each in declared) else {}
     drives = [name for name, entry in entries.items() if kinds.is_simulated(entry)]
@@ -242,7 +253,10 @@ def _is_file(path: Path) -> bool:
 
 
 def ablation_runs_by_name(conf: config.Config) -> dict[str, str]:
-    """Return the file that declares each run, by the name of the run: the baseline, and one run for each mechanism."""
+    """Return the file that declares each run, by the name of the run.
+
+    There is a run without a switched-off mechanism, and one for each mechanism.
+    """
     return {BASELINE_RUN: MECHANISMS_FILE, **{each.slug: each.file for each in load_mechanisms(conf)}}
 
 
@@ -252,7 +266,10 @@ def studies_with_claims(conf: config.Config) -> list[str]:
 
 
 def claims_if_any(root: Path, study: str) -> list[dict[str, Any]]:
-    """Return the claims of a study; empty if claims.yaml is missing, which `entry.require_sources` reports."""
+    """Return the claims of a study; empty if claims.yaml is missing.
+
+    `entry.require_sources` reports the missing file.
+    """
     if not (root / _claims_file(study)).exists():
         return []
     found: list[dict[str, Any]] = yaml_schema.read_yaml(root, _claims_file(study)).get("claims", [])
@@ -281,7 +298,7 @@ def cells_used_by_claims(conf: config.Config, study: str) -> list[grid.Cell]:
 
 
 def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
-    """Judge the claims of each configured study, and write a record of the ablation for each study.
+    """Judge the claims of all runs, and write a record for each configured study.
 
     Args:
         root: The project's folder.
@@ -324,7 +341,9 @@ def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) ->
 
 
 def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool]:
-    """Return whether each measured claim of a study is reproduced by the means, by the id of the claim.
+    """Return whether the means reproduce each claim of a study, by claim id.
+
+    Claims that were not measured are left out.
 
     A claim whose statistic cannot be computed, because it divides by a mean of zero, is not reproduced.
 
@@ -370,7 +389,10 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
 
 
 def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> list[str]:
-    """Return the existing traces that a study replays, and those that replace them with a mechanism switched off."""
+    """Return the existing traces that an ablation of a study replays.
+
+    These are the traces that the study replays, and those that replace them with a mechanism switched off.
+    """
     replayed = config.replayed_traces(conf)[study]
     of_study = (mechanism for mechanism in declared if mechanism.applies_to(study))
     others = {mechanism.traces[trace] for mechanism in of_study for trace in replayed & mechanism.traces.keys()}
@@ -378,13 +400,16 @@ def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> l
 
 
 def ablation_trace_files(conf: config.Config) -> list[str]:
-    """Return the paths of all traces that an ablation of the configured studies replays."""
+    """Return all traces that an ablation of the configured studies replays."""
     declared = load_mechanisms(conf)
     return sorted({trace for study in studies_with_claims(conf) for trace in _traces(conf, study, declared)})
 
 
 def ablation_input_files(conf: config.Config) -> list[str]:
-    """Return the paths of all files that determine the records and whether they are stale; empty without a record."""
+    """Return the files that determine the records and whether they are stale.
+
+    The result is empty if there is no record.
+    """
     records = [study_files.ABLATION.format(study=study) for study in studies_with_claims(conf)]
     existing = [file for file in records if (conf.root / file).exists()]
     if not existing:
@@ -394,7 +419,7 @@ def ablation_input_files(conf: config.Config) -> list[str]:
 
 
 def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dict[str, str]:
-    """Return checksums of everything that the outcomes of a study's claims depend on, by file or drive.
+    """Return checksums of everything that the outcomes of claims depend on.
 
     The checksum of a model is that of its parameters, and of another file that of its parsed content. All traces have
     one checksum together.
@@ -429,7 +454,9 @@ def _sum(content: Any) -> str:
 
 
 def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Return the records of the ablation, by study; without the studies that have no record.
+    """Return the records of the ablation, by study.
+
+    Studies without a record are left out.
 
     Args:
         root: The project's folder.

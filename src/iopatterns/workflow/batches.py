@@ -1,4 +1,7 @@
-"""Batches: the cells that one job of the workflow measures. A cell is a drive, its settings and a workload."""
+"""Batches: the cells that one job of the workflow measures.
+
+A cell is one configuration: a drive, its settings and a workload.
+"""
 
 import math
 from collections.abc import Iterable
@@ -37,7 +40,7 @@ class Batch:
 
 
 def study_batches(cells: Cells, study: str) -> list[Batch]:
-    """Return the batches of a study on all drives that are measured here, that is, on no archived drive.
+    """Return the batches of a study on all drives that are not archives.
 
     A cell that takes long has a batch of its own. The batches depend on the configuration only, and not on existing raw
     files, because a job that starts on another host must compute the same batches.
@@ -68,7 +71,10 @@ def batches_by_name(cells: Cells) -> dict[str, Batch]:
 
 
 def time_limit_min(cells: Cells, batch: Batch, attempt: int) -> int:
-    """Return the time limit in minutes of a cluster's job for a batch; it grows with the number of the attempt."""
+    """Return the time limit in minutes of a cluster's job for a batch.
+
+    The limit grows with the number of the attempt.
+    """
     seconds = _measuring_s(cells, batch.cells) + forecast.preconditioning_s(cells, batch.drive)
     if kinds.is_real(cells.config.drives[batch.drive]):  # the drive may have to be filled first
         seconds += cells.config.file_size_bytes / _SLOWEST_WRITE_BYTES_PER_S
@@ -76,18 +82,18 @@ def time_limit_min(cells: Cells, batch: Batch, attempt: int) -> int:
 
 
 def recorded_traces(batch: Batch) -> list[str]:
-    """Return the paths of the traces that cells of a batch replay and that this run records."""
+    """Return the traces that a batch replays and that this run records."""
     replays = (cell.specification.get("replay") for cell in batch.cells)
     return list(dict.fromkeys(replay["trace"] for replay in replays if replay and "made_of" in replay))
 
 
 def specification_options(cells: Iterable[grid.Cell]) -> list[str]:
-    """Return options of `iopatterns measure` with the specifications of some cells, one option a cell."""
+    """Return options of `iopatterns measure` with the specification of each cell."""
     return [f"--specification={canonical_json(cell.specification)}" for cell in cells]
 
 
 def job_message(cells: Cells, of_job: Iterable[grid.Cell]) -> str:
-    """Return the message of a measuring job: a line for each cell with missing raw files."""
+    """Return a message with a line for each cell with missing raw files."""
     of_job = list(of_job)
     lines = [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in cells.unfinished(of_job)]
     return "\n".join(lines) or f"Checking that {len(of_job)} cells are complete"

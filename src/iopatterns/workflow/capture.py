@@ -37,14 +37,16 @@ _COPIED = ("*.fio", "*.sh")
 
 
 class CaptureError(IoPatternsError):
-    """A trace could not be recorded; the message has its name and the output of the guest system."""
+    """A trace could not be recorded; the message has the output of the guest."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class TraceRecording:
-    """The recording of a trace: shell commands in phases, or a replay of processes, on a simulated drive.
+    """The recording of a trace on a simulated drive.
+
+    It runs shell commands in phases, or replays processes.
 
     Attributes:
         study: The name of the study.
@@ -65,7 +67,10 @@ class TraceRecording:
     replay: process_replays.ProcessReplay | None = None
 
     def script(self) -> str:
-        """Return the shell script that runs in the guest; it prints the guest's time at the start of each phase."""
+        """Return the shell script that runs in the guest.
+
+        It prints the guest's time at the start of each phase.
+        """
         if self.replay is not None:
             return self.replay.script()
         lines = [f"export JOBS={linux.GUEST_FOLDER}", *(f"export {name}={level}" for name, level in self.level.items())]
@@ -80,7 +85,7 @@ class TraceRecording:
 
 
 def load_recordings(root: Path, study: str | None = None) -> list[TraceRecording]:
-    """Return the recordings of a study, or of all studies with recordings if `study` is None.
+    """Return the recordings of a study, or of all studies if `study` is None.
 
     Raises:
         ConfigError: A file of recordings cannot be read.
@@ -119,7 +124,7 @@ def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, pr
 
 
 def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.PlannedRecording]:
-    """Return the recordings of some studies, by the path of the shipped trace that each recording replaces.
+    """Return the recordings of some studies, by the shipped trace they replace.
 
     Raises:
         CaptureError: The kernel for recording has not been built.
@@ -151,7 +156,10 @@ def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.P
 
 
 def recording_digest(conf: config.Config, study: str, name: str) -> str:
-    """Return the SHA-256 of everything that a recording depends on; empty if this run does not record it."""
+    """Return the SHA-256 of everything that a recording depends on.
+
+    The result is empty if this run does not record the trace.
+    """
     found = conf.recordings.get(f"{SHIPPED_TRACES}/{study}/{name}.parquet")
     return found.made_of if found else ""
 
@@ -163,7 +171,7 @@ def workload_files(root: Path, study: str) -> list[str]:
 
 
 def record_trace(root: Path, study: str, name: str, output: Path) -> None:
-    """Record a trace, and write it in the project's Parquet form with the phases in its metadata.
+    """Record a trace in the project's Parquet form, with phases in its metadata.
 
     Args:
         root: The project's folder.
@@ -226,7 +234,10 @@ def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> 
 
 
 def recording_provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
-    """Return the provenance of a study's traces: kernel, programs, and the script and SHA-256 of each trace."""
+    """Return the provenance of a study's traces.
+
+    It has kernel and programs, and the script, processes, phases, number of requests and SHA-256 of each trace.
+    """
     built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
     recorded = {path.stem: path for path in made}
     found = load_recordings(root, study)

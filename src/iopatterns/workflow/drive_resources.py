@@ -1,4 +1,7 @@
-"""Snakemake resources and Slurm options that keep jobs from measuring drives at the same time."""
+"""Snakemake resources and Slurm options that keep drives undisturbed.
+
+Two jobs that measure real drives of a host do not run at the same time, unless the drives are independent.
+"""
 
 from iopatterns.base import yaml_schema
 from iopatterns.configuration import config, kinds
@@ -7,7 +10,7 @@ from iopatterns.workflow import hosts
 
 
 def resource_names(conf: config.Config) -> list[str]:
-    """Return the names of the resources of a run; the run has one unit of each resource.
+    """Return the names of the resources of a run, which has one unit of each.
 
     This host, each host that a drive names, and each independent drive have a resource.
     """
@@ -30,7 +33,10 @@ def resource_amount(conf: config.Config, drive: str, resource: str) -> int:
 
 
 def slurm_options(conf: config.Config, drive: str) -> str:
-    """Return the Slurm options of a job that measures a drive: its host, and exclusive use unless it is independent."""
+    """Return the Slurm options of a job that measures a drive.
+
+    They name the host of the drive, and request exclusive use unless the drive is independent.
+    """
     host = kinds.host_of(conf.drives[drive])
     # the host comes last, because the plugin would take text after a blank for an option
     alone = "" if drive in conf.independent_drives else "--exclusive "
@@ -51,7 +57,10 @@ def check_independence(conf: config.Config) -> None:
 
 
 def disks_of_drive(conf: config.Config, drive: str) -> list[str]:
-    """Return the kernel's names of the disks under a real drive; empty if its file and folder do not exist."""
+    """Return the kernel's names of the disks under a real drive.
+
+    The result is empty if the disk or the folder of the file does not exist.
+    """
     entry = conf.drives[drive]
     if not kinds.is_real(entry):
         return []

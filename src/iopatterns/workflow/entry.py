@@ -1,4 +1,4 @@
-"""Entry points of the Snakefile: load the cells of a run, check its input files, and report errors as messages."""
+"""Entry points of the Snakefile: load and check the project, report errors."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ _UNUSABLE = {"{": "braces", "}": "braces", "\n": "a line break"}
 
 @contextlib.contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """End the process with the message and exit status of any IoPatternsError raised in the context."""
+    """Turn an IoPatternsError in the context into a message and an exit status."""
     try:
         yield
     except IoPatternsError as error:
@@ -27,7 +27,7 @@ def errors_as_messages() -> Iterator[None]:
 
 
 def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.Cells:
-    """Return the cells of a Snakemake workflow's project, after checking its folder and drives.
+    """Check the project's folder and drives, and return the cells of the run.
 
     Args:
         workflow: Snakemake's object of the running workflow.
@@ -60,7 +60,7 @@ def check_folder(root: Path) -> None:
 
 
 def require_sources(root: Path, inputs: Iterable[object]) -> None:
-    """Raise ConfigError unless all source files among the inputs of the rules can be used.
+    """Raise ConfigError unless all source files of the rules can be used.
 
     A source is an input that no rule makes. Snakemake's own check does not suffice: if a source is missing and an
     earlier run left the result made from it, Snakemake treats that result as a source. Snakemake then measures

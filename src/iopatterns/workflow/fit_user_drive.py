@@ -1,4 +1,4 @@
-"""Fit a simulated drive (twin) to a drive of the user: `snakemake twin_of_<drive>`.
+"""Fit a simulated drive (twin) to a user's drive: `snakemake twin_of_DRIVE`.
 
 The drive is only read, at the points of `FIT_LEVELS`. A third of the points is held out: the parameters of a model are
 fitted to the other points, and the error of the model on the held-out points is reported. Parameters that are not
@@ -69,7 +69,7 @@ class DriveFitError(IoPatternsError):
 
 
 def fittable_drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
-    """Return the names of the drives that can be fitted: all drives that are not archives.
+    """Return the names of the drives that are not archives and can be fitted.
 
     Args:
         root: The project's folder.
@@ -106,7 +106,7 @@ def fit_folder(drive: str) -> Path:
 
 
 def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
-    """Measure a drive, fit a simulated drive to it, and write model, notebook and report.
+    """Measure a drive, fit a model to it, and write model, notebook and report.
 
     Existing measurements are used again.
 
@@ -148,7 +148,7 @@ def is_held_out(rw: str, bs: str, iodepth: str) -> bool:
 
 
 def _measured(bench: Bench) -> "pd.DataFrame":
-    """Return the measured points of `FIT_LEVELS`, one row a point, in the order of the levels.
+    """Return the measured points of `FIT_LEVELS`, one row a point.
 
     Columns: rw, bs_bytes, iodepth, executions, the mean and its confidence interval in IOPS (measured_iops, low_iops,
     high_iops), id and held_out.
@@ -170,7 +170,10 @@ def _measured(bench: Bench) -> "pd.DataFrame":
 
 
 def _is_rotational(bench: Bench) -> bool:
-    """Return whether the drive reports that it is rotational. Raises DriveFitError if nothing was measured."""
+    """Return whether the drive reports that it is rotational.
+
+    Raises DriveFitError if nothing was measured.
+    """
     metadata = read_metadata(bench.root / bench.raw_files()[0])
     if not is_measured(metadata):
         raise DriveFitError(f"{bench.request.drive}: nothing was measured")
@@ -178,7 +181,10 @@ def _is_rotational(bench: Bench) -> bool:
 
 
 def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dict[str, FitResult]":
-    """Return the fits, by the model that each fit starts from, sorted by their error on the fitted points."""
+    """Return the fits sorted by their error on the fitted points.
+
+    The keys are the names of the models that the fits started from.
+    """
     from iopatterns.twin import fitting, models
 
     points = [
@@ -208,7 +214,7 @@ def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dic
 
 
 def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: "pd.DataFrame") -> None:
-    """Write the points as a table for `twin fit`, the findings, and the model unless its error is too large."""
+    """Write the table of points, the findings, and the model if it fits."""
     from iopatterns.twin import fitting, models
 
     start, fitted = next(iter(fits.items()))
@@ -253,7 +259,7 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
 
 
 def _rename(path: Path, drive: str, start: str) -> None:
-    """Replace name and description of a fitted model, which are those of the model that the fit started from."""
+    """Replace the name and description of a fitted model by those of the drive."""
     text = path.read_text(encoding="utf-8")
     text = text[text.index("name:") :]
     text = re.sub(r"^name: .*$", f"name: twin-of-{drive}", text, count=1, flags=re.MULTILINE)
@@ -345,7 +351,7 @@ class FitFindings:
         return Table(pd.DataFrame(self.content["parameters"]), columns, "name")
 
     def figure(self) -> "Figure":
-        """Return the figure of the rates of drive and twin over the depth, with a panel for each block size."""
+        """Return the figure of rates over depth, with a panel for each block size."""
         from iopatterns.analysis.plots import curves_figure
 
         return curves_figure(list(self._panels()), "iodepth", columns=2)

@@ -47,13 +47,13 @@ def measuring_s(cells: Cells, cell: grid.Cell, repetitions: int) -> float:
 
 
 def preconditioning_s(cells: Cells, drive: str) -> float:
-    """Return the longest time in seconds that preconditioning of a drive takes before its first measurement."""
+    """Return the longest time in seconds that preconditioning a drive takes."""
     is_long = kinds.kind_of(cells.config.drives[drive]).is_preconditioned and cells.config.precondition == "steady"
     return MAX_ROUNDS * cells.config.precondition_round_ms / 1000 if is_long else 0.0
 
 
 def drive_forecasts(cells: Cells) -> list[Forecast]:
-    """Return a forecast for each drive that is not archived, in the order of the configuration."""
+    """Return a forecast for each drive that is not an archive."""
     missing: dict[str, list[tuple[grid.Cell, int]]] = {
         drive: [] for drive, entry in cells.config.drives.items() if not kinds.is_archived(entry)
     }
@@ -92,13 +92,13 @@ def forecast_text(cells: Cells) -> str:
 
 
 def own_repetitions_lines(cells: Cells) -> list[str]:
-    """Return a line with the repetitions of studies that set their own number; no line without such a study."""
+    """Return a line about studies with their own number of repetitions, if any."""
     own = ", ".join(f"{study} {repetitions}" for study, repetitions in cells.own_repetitions().items())
     return [f"Repetitions of a cell: {cells.config.repetitions}; set by the study's file: {own}"] if own else []
 
 
 def run_s(cells: Cells, forecasts: Iterable[Forecast]) -> float:
-    """Return the estimated duration of a run in seconds, with its steps of analysis and report."""
+    """Return the estimated duration of a run in seconds, including analysis."""
     steps = _steps(cells)
     seconds = sum(each.seconds for each in forecasts)
     return seconds + _steps_s(steps) if seconds or steps else 0.0
@@ -118,7 +118,7 @@ def _of_drive(cells: Cells, drive: str, missing: Iterable[tuple[grid.Cell, int]]
 
 
 def _io_s(cell: grid.Cell, repetitions: int) -> float:
-    """Return the time in seconds for which the workload of a cell runs, including ramp time and warm-up."""
+    """Return how many seconds a workload runs, including ramp time and warm-up."""
     specification = cell.specification
     ramp_s, warm_up_s = specification["fio"].get("ramp_time", 0) / 1e6, specification["warmup_ms"] / 1000
     before_s = ramp_s + warm_up_s if repetitions and warm_up_s else 0.0
@@ -126,7 +126,10 @@ def _io_s(cell: grid.Cell, repetitions: int) -> float:
 
 
 def _steps(cells: Cells) -> int:
-    """Return the number of steps after measuring: two for each changed study, and one each for scorecard and report."""
+    """Return the number of steps after measuring.
+
+    There are two steps for each changed study, and one each for scorecard and report.
+    """
     results = cells.root / cells.config.results
     changed = [
         study
@@ -141,7 +144,10 @@ def _steps_s(steps: int) -> float:
 
 
 def _wear(entry: kinds.DriveEntry, written_bytes: int) -> str:
-    """Return the share of a disk's capacity that is written, as the end of a line; empty if the disk is unknown."""
+    """Return the written share of a disk's capacity, as the end of a line.
+
+    The result is empty if the disk is unknown.
+    """
     if not (kinds.is_whole_disk(entry) and hosts.is_on_this_host(entry)):
         return ""
     try:

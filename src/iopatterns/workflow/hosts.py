@@ -1,4 +1,4 @@
-"""The hosts of a Slurm cluster, and whether each host has what the jobs of the workflow need."""
+"""The hosts of a Slurm cluster, and whether jobs can run on them."""
 
 import contextlib
 import os
@@ -91,7 +91,7 @@ class HostReport:
 
 
 def slurm_submission(workflow: Any) -> SlurmSubmission | None:
-    """Return where the jobs of a Snakemake workflow are submitted; None if they run on this host."""
+    """Return where a Snakemake workflow submits its jobs; None for this host."""
     plugin = workflow.executor_plugin
     if plugin is None or plugin.name != EXECUTOR:
         return None
@@ -105,7 +105,7 @@ def slurm_submission(workflow: Any) -> SlurmSubmission | None:
 
 
 def cluster_hosts(submission: SlurmSubmission, required: Iterable[str] = ()) -> list[Host]:
-    """Return the hosts that may get jobs, and the required hosts of any partition, sorted by name.
+    """Return the hosts that may get jobs, and all required hosts, by name.
 
     Raises:
         ClusterError: Slurm is not installed or does not answer.
@@ -153,7 +153,7 @@ def is_on_this_host(entry: kinds.DriveEntry) -> bool:
 
 
 def require_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster: SlurmSubmission | None) -> None:
-    """Check that the jobs of a run can measure some drives, and print which hosts are unavailable.
+    """Check that jobs can measure some drives, and print unavailable hosts.
 
     Args:
         root: The project's folder.
@@ -234,7 +234,7 @@ def _query(root: Path, host: Host, new_file: str, drives: Sequence[str]) -> Host
 
 
 def check_this_host(root: Path, drives: Mapping[str, kinds.DriveEntry]) -> tuple[bool, str]:
-    """Check whether this host can measure any simulated drive and some drives of its own.
+    """Check whether this host can measure simulated drives and some own drives.
 
     Returns:
         Whether it can, and the version of fio, or everything that is missing.
@@ -258,7 +258,10 @@ def check_this_host(root: Path, drives: Mapping[str, kinds.DriveEntry]) -> tuple
 
 
 def _problem(root: Path, entry: kinds.DriveEntry) -> str:
-    """Return what prevents measuring a real drive, as far as this is known without opening it; empty if nothing."""
+    """Return what prevents measuring a real drive; empty if nothing does.
+
+    The drive is not opened.
+    """
     if not kinds.is_real(entry):
         return ""
     folder = host_state.own_state_folder("journal")

@@ -1,4 +1,6 @@
-"""The manifest: committed SHA-256 checksums of the results of a default run on simulated drives (twins).
+"""The manifest: committed SHA-256 checksums of a default run's results.
+
+The default run measures simulated drives (twins).
 
 There is a manifest file for each study, and one for the report and the scorecard.
 """
@@ -29,7 +31,7 @@ _CONFIGURATION = "# configuration "
 
 
 class ManifestError(IoPatternsError):
-    """A result is missing, so that the run cannot be compared; the message names the file."""
+    """A result is missing, so that the run cannot be compared."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,10 @@ class _Manifest:
 
     @classmethod
     def read(cls, path: Path) -> "_Manifest":
-        """Return the content of a manifest file; if it is missing, a manifest without configuration and files."""
+        """Return the content of a manifest file.
+
+        A missing file gives a manifest without configuration and files.
+        """
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         digests = [line.removeprefix(_CONFIGURATION) for line in lines if line.startswith(_CONFIGURATION)]
         sums = (line.split("  ", 1) for line in lines if not line.startswith("#"))
@@ -76,7 +81,7 @@ def _files(folder: Path, plan: Cells, study: str) -> list[str]:
 
 
 def _sums(root: Path, paths: Iterable[str], results: str) -> dict[str, str]:
-    """Return the SHA-256 checksums of files, by their paths in the default results folder.
+    """Return the SHA-256 of files, by their paths in the default results folder.
 
     Raises:
         ManifestError: A file is missing, because the run is not complete.
@@ -92,7 +97,10 @@ def _sums(root: Path, paths: Iterable[str], results: str) -> dict[str, str]:
 
 
 def study_digest(plan: Cells, study: str) -> str:
-    """Return a digest of the configuration of a study; only runs with the same digest are comparable."""
+    """Return a digest of the configuration of a study.
+
+    Only runs with the same digest are comparable.
+    """
     requested = hashlib.sha256(f"{grid.repetitions(plan.config, study)}\n".encode())
     for cell in plan.of_study(study):
         requested.update(f"{cell.folder} {cells.specification_digest(cell.specification)}\n".encode())
@@ -101,13 +109,16 @@ def study_digest(plan: Cells, study: str) -> str:
 
 
 def report_digest(plan: Cells) -> str:
-    """Return a digest of the configurations of all studies, in the order of the report."""
+    """Return a digest of all studies' configurations, in the report's order."""
     digests = "".join(f"{study_digest(plan, study)}\n" for study in plan.studies)
     return hashlib.sha256(digests.encode()).hexdigest()
 
 
 def manifest_path(root: Path, fio_version: str, name: str) -> Path:
-    """Return the path of a study's manifest, or of the `REPORT_MANIFEST`, for a version of fio."""
+    """Return the path of a manifest for a version of fio.
+
+    The name is that of a study, or `REPORT_MANIFEST`.
+    """
     return root / MANIFEST_FOLDER / fio_version / f"{name}.sha256"
 
 
@@ -191,7 +202,7 @@ class _Comparison:
     different: Sequence[str]
 
     def text(self, kind: str) -> str:
-        """Return how many files of a kind are equal to the manifest, and the names of files that differ."""
+        """Return how many files equal the manifest, and the names of the others."""
         number = f"{self.count - len(self.different)} of" if self.different else "all"
         of_studies = "" if self.has_report else f" of {', '.join(self.studies)}"
         text = f"{number} {self.count} {kind}{of_studies} are equal to {self.folder}, byte for byte"
@@ -205,7 +216,10 @@ class _Comparison:
 
 
 def _compare(root: Path, plan: Cells, fio_version: str, prefixes: tuple[str, ...], results: str) -> _Comparison:
-    """Compare the results whose paths have one of some prefixes with the manifests of a version of fio."""
+    """Compare results with the manifests of a version of fio.
+
+    Only files whose path has one of the prefixes are compared.
+    """
     expected: dict[str, str] = {}
     paths: list[str] = []
     same = []
@@ -229,7 +243,9 @@ def _compare(root: Path, plan: Cells, fio_version: str, prefixes: tuple[str, ...
 
 
 def _was_run(folder: Path, plan: Cells, study: str) -> bool:
-    """Return whether the results of a study are from the configuration in config/, without values of `--config`.
+    """Return whether a study's results come from the configuration in config/.
+
+    Values of `--config` make another configuration.
 
     Results that do not record their configuration are taken to be from config/.
     """

@@ -1,4 +1,7 @@
-"""Execute analysis notebooks with checked parameters, and give notebooks access to the project's folder and code."""
+"""Execute notebooks with checked parameters.
+
+The module also gives notebooks access to the project's folder and code.
+"""
 
 import ast
 import hashlib
@@ -29,7 +32,7 @@ _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool,
 
 
 class NotebookError(IoPatternsError):
-    """A notebook has a wrong parameter, or a cell failed; the message names the notebook and the cell."""
+    """A notebook has a wrong parameter, or one of its cells failed."""
 
 
 class NotebookParameter(NamedTuple):
@@ -66,7 +69,9 @@ def project_root(start: Path | str | None = None) -> Path:
 
 
 def from_root(path: Path | str) -> Path:
-    """Return a path relative to the project's folder as an absolute path; an absolute path is returned unchanged.
+    """Return the absolute path of a path relative to the project's folder.
+
+    An absolute path is returned unchanged.
 
     If papermill was called directly, it has accepted any parameters. The injected parameters are then checked first.
 
@@ -78,7 +83,7 @@ def from_root(path: Path | str) -> Path:
 
 
 def study_code(study: str) -> types.ModuleType:
-    """Return the module ``notebooks/<study>.py``, the code that only the notebook of a study needs.
+    """Return ``notebooks/<study>.py``, the module with a notebook's own code.
 
     An ``import`` statement would find the module in some working directories only, and cannot name a study with a
     hyphen.
@@ -96,7 +101,7 @@ def study_code(study: str) -> types.ModuleType:
 
 
 def _check_injected() -> None:
-    """Raise NotebookError if papermill has injected parameters into this kernel that the notebook does not declare."""
+    """Raise NotebookError if papermill has injected a wrong parameter."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     executed = shell.user_ns.get("In", []) if shell is not None else []
@@ -112,7 +117,9 @@ def _check_injected() -> None:
 
 
 def source_sha256(notebook: Path | str) -> str:
-    """Return the SHA-256 of the code cells of a notebook with their tags, without outputs and execution counts.
+    """Return the SHA-256 of a notebook's code cells and their tags.
+
+    Outputs and execution counts do not count.
 
     The result is empty for a missing or invalid file, which `entry.require_sources` reports.
     """
@@ -129,7 +136,9 @@ def source_sha256(notebook: Path | str) -> str:
 
 
 def declared_notebook_parameters(notebook: Path | str) -> dict[str, NotebookParameter]:
-    """Return the parameters that a notebook declares in its cell with the tag ``parameters``, by name.
+    """Return the parameters that a notebook declares, by name.
+
+    The notebook declares them in its cell with the tag ``parameters``.
 
     Each line of the cell is an annotated assignment, such as ``confidence: float = 0.95``. A parameter without a value
     must be given when the notebook is executed.
@@ -182,7 +191,7 @@ def execute_notebook(
 
 
 def require_outputs(notebook: Path | str, declared: Iterable[str], began_s: float) -> None:
-    """Raise NotebookError unless an executed notebook has written all files that its study declares.
+    """Raise NotebookError unless a notebook has written all declared files.
 
     Snakemake's own check would report a slow file system.
 
@@ -244,7 +253,7 @@ def _declared_in(source: str, notebook: Path | str) -> dict[str, NotebookParamet
 
 
 def _type(node: ast.expr, where: str) -> Any:
-    """Return the type that an annotation names; only types of JSON and YAML values are accepted."""
+    """Return the type that an annotation names, if JSON and YAML have it."""
     match node:
         case ast.Constant(value=None):
             return type(None)
@@ -261,7 +270,10 @@ def _type(node: ast.expr, where: str) -> Any:
 def _checked_values(
     given: dict[str, Any], declared: Mapping[str, NotebookParameter], notebook: Path | str
 ) -> dict[str, Any]:
-    """Return the given values in the order of their declarations, integers converted to float where declared."""
+    """Return the given values in the order of their declarations.
+
+    An integer is converted if the notebook declares a float.
+    """
     for name in given:
         if name not in declared:
             hint = did_you_mean(name, declared) or f" Parameters: {', '.join(declared)}."
@@ -317,7 +329,10 @@ def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root:
 
 
 def _kernel_manager(folder: Path) -> type:
-    """Return a kernel manager class that starts this interpreter, with its connection file in a folder."""
+    """Return a kernel manager class that starts this interpreter.
+
+    The connection file is in the folder.
+    """
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
 
@@ -327,7 +342,7 @@ def _kernel_manager(folder: Path) -> type:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OWN_SETTINGS)}
 
     class OwnKernel(AsyncKernelManager):
-        """A manager of a kernel that is this interpreter, also if other kernels are installed."""
+        """A manager of a kernel that is always this interpreter."""
 
         kernel_spec = spec
 
@@ -341,7 +356,7 @@ def _kernel_manager(folder: Path) -> type:
 
 
 def _write_reproducible(copy: Path, executed: Path) -> None:
-    """Write an executed notebook without anything that differs between runs or machines."""
+    """Write an executed notebook without data that differ between runs."""
     import nbformat
 
     node = _read(copy)

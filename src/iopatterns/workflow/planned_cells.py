@@ -1,4 +1,4 @@
-"""The cells of all configured studies, their repetitions, and their existing raw files.
+"""The cells of all studies, their repetitions and their existing raw files.
 
 A cell is one configuration: a drive, its settings and a workload.
 """
@@ -27,7 +27,7 @@ class StopReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The number of repetitions at which a cell is finished, and what sets this number."""
+    """The number of repetitions of a finished cell, and what sets this number."""
 
     repetitions: int
     reason: StopReason
@@ -83,7 +83,7 @@ class Cells:
         return [self.by_study[folder.split("/")[1]][folder] for folder in folders]
 
     def raw_files(self, cells: Iterable[grid.Cell]) -> list[str]:
-        """Return all raw files that the finished cells have, whether or not they exist now."""
+        """Return all raw files of the cells, including those that do not exist yet."""
         return [f"{RAW_FOLDER}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
 
     def missing(self, cells: Iterable[grid.Cell]) -> list[str]:
@@ -115,7 +115,7 @@ class Cells:
         return found
 
     def experiments(self, study: str) -> dict[str, list[str]]:
-        """Return the names of the experiments that each cell of a study belongs to, by folder."""
+        """Return the names of the experiments of each cell of a study, by folder."""
         return {folder: list(cell.experiments) for folder, cell in self.by_study[study].items()}
 
     def own_repetitions(self) -> dict[str, int]:
@@ -154,7 +154,7 @@ def load_cells(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
 
 
 def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
-    """Return the archive of each drive that was measured on another machine, by the name of the drive."""
+    """Return the archive of each drive that was measured elsewhere, by drive."""
     return {
         drive: ArchiveFile(os.path.normpath(entry["path"]), entry["contents"].sha256)
         for drive, entry in conf.drives.items()
@@ -163,7 +163,7 @@ def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
 
 
 def unpacked_marker(drive: str) -> str:
-    """Return the path of the file that names the archive from which a drive's raw files were unpacked."""
+    """Return the path of the file that names a drive's unpacked archive."""
     return f"{RAW_FOLDER}/{drive}/{UNPACKED}"
 
 
@@ -189,7 +189,7 @@ def _modified_ns(folder: Path) -> dict[str, int]:
 
 
 def _is_newer(name: str, last: str, modified_ns: Mapping[str, int]) -> bool:
-    """Return whether a raw file is missing, or newer than the last raw file of its cell.
+    """Return whether a raw file is missing or newer than its cell's last one.
 
     The times of the two metadata files are compared, too, because Snakemake updates the time of a declared output when
     its job ends. A metadata file keeps its time.

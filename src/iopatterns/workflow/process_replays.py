@@ -1,4 +1,4 @@
-"""Replay processes of a system call trace in a guest system: fio's jobs, and the guest's work between runs.
+"""Replay processes of a system call trace in a guest system.
 
 A single fio process does all runs of a recording, because fio takes seconds to start in a guest. Each run begins with
 a job that transfers nothing. Before this job, the guest's shell prepares files and caches, and records the guest's
@@ -57,7 +57,10 @@ class ReplayRun:
     processes: Sequence[int]
 
     def delay_ms(self, process: int) -> int:
-        """Return the delay of the start of a process in milliseconds; 0 for a single process."""
+        """Return the delay in milliseconds of the start of a process.
+
+        A single process has no delay.
+        """
         if len(self.processes) == 1:
             return 0
         drawn = hashlib.sha256(f"{self.name}/{process}".encode()).digest()
@@ -78,12 +81,17 @@ class ProcessReplay:
 
     @classmethod
     def one_by_one(cls, workload: str, processes: int) -> "ProcessReplay":
-        """Return runs of the first processes of a workload, one process in each run: ``process-01`` …"""
+        """Return runs of the first processes of a workload, one process a run.
+
+        The names of the runs are ``process-01`` and so on.
+        """
         return cls(workload, [ReplayRun(f"process-{number + 1:02}", (number,)) for number in range(processes)])
 
     @classmethod
     def at_once(cls, workload: str, numbers: Sequence[int], runs: int) -> "ProcessReplay":
-        """Return runs of parallel processes of a workload: ``8-run-1`` …
+        """Return runs of parallel processes of a workload.
+
+        The names of the runs are ``8-run-1`` and so on.
 
         Args:
             workload: The workload.
@@ -96,7 +104,7 @@ class ProcessReplay:
         )
 
     def write(self, folder: Path) -> None:
-        """Write the files for the guest: fio's jobs and I/O logs, the list of files, and the script between runs.
+        """Write fio's jobs and logs, the list of files, and the script between runs.
 
         Raises:
             CallsError: The workload or a process does not exist.
@@ -130,12 +138,15 @@ class ProcessReplay:
         return "\n".join(lines) + "\n"
 
     def description(self) -> dict[str, object]:
-        """Return the description for the provenance: the workload, and the number of processes of each run."""
+        """Return workload and processes of each run, for the provenance."""
         runs = {run.name: len(run.processes) for run in self.runs}
         return {"of": self.workload, "origin": "stand-in", "runs": runs}
 
     def script(self) -> str:
-        """Return the shell script that runs in the guest; it prints the guest's time at the start of each phase."""
+        """Return the shell script that runs in the guest.
+
+        It prints the guest's time at the start of each phase.
+        """
         return "\n".join(
             [
                 "set -e",

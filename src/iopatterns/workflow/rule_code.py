@@ -1,4 +1,4 @@
-"""The files of the package that a script, notebook or module depends on, derived from imports.
+"""The files of the package that a script, notebook or module depends on.
 
 Snakemake reruns a rule if one of its inputs changes. The rules declare these files as inputs.
 """
@@ -21,7 +21,7 @@ _NATIVE = "iopatterns._twin"
 
 
 def dependencies_of(root: Path, *names: str) -> list[str]:
-    """Return the files of the project's packages that some scripts, notebooks and modules import.
+    """Return the files of the packages that scripts, notebooks and modules import.
 
     Indirect imports and imports in functions count. A data file beside a module, with the module's name, counts as a
     part of the module.
@@ -41,7 +41,7 @@ def dependencies_of(root: Path, *names: str) -> list[str]:
 
 
 def native_checksum(root: Path, *names: str) -> str:
-    """Return a checksum of the compiled parts of the package that some scripts, notebooks and modules use.
+    """Return a checksum of the compiled parts that scripts and modules use.
 
     Code uses a part if it imports the native module, or contains the name of the part's file. Builds with the same
     bytes have the same checksum.
@@ -62,7 +62,10 @@ def native_checksum(root: Path, *names: str) -> str:
 
 
 def _native_parts() -> dict[str, Path]:
-    """Return the installed compiled files, by the names that code has for them: module name or file name."""
+    """Return the installed compiled files, by the names that code uses.
+
+    These are the name of the native module, and file names.
+    """
     native = Path(importlib.import_module(_NATIVE).__file__ or "")
     beside = (path for path in native.parent.iterdir() if path.suffix in {"", ".so"} and path.is_file())
     return {_NATIVE if path == native else path.name: path for path in beside}
@@ -73,7 +76,10 @@ def _is_file(name: str) -> bool:
 
 
 def _modules(root: Path, names: Iterable[str]) -> frozenset[str]:
-    """Return the named modules, and all modules of the packages that the named files and modules import."""
+    """Return the named modules, and all modules that are imported.
+
+    Modules of other packages are left out.
+    """
     modules = {name for name in names if not _is_file(name)}
     if missing := sorted(modules - _graph().modules):
         raise ValueError(f"There is no module {', '.join(missing)}.")
@@ -81,7 +87,7 @@ def _modules(root: Path, names: Iterable[str]) -> frozenset[str]:
 
 
 def _codes(root: Path, names: Iterable[str]) -> Iterator[str]:
-    """Yield the code of the named scripts and notebooks, and of the modules beside the notebooks."""
+    """Yield the code of named scripts and notebooks, and modules beside them."""
     for file in [*(root / name for name in names if _is_file(name)), *_modules_beside_notebooks(root, names)]:
         yield from _code(file)
 
@@ -93,7 +99,9 @@ def _modules_beside_notebooks(root: Path, names: Iterable[str]) -> list[Path]:
 
 
 def _code(file: Path) -> list[str]:
-    """Return the code of a script, or of each code cell of a notebook; empty for a missing or invalid file.
+    """Return the code of a script, or of each code cell of a notebook.
+
+    A missing or invalid file has no code.
 
     `entry.require_sources` reports missing and invalid files once all rules are known.
     """
@@ -107,7 +115,10 @@ def _code(file: Path) -> list[str]:
 
 
 def _imports(code: str) -> Iterator[str]:
-    """Yield the dotted names that code imports. ``from a import b`` yields ``a`` and ``a.b``, which may be a module."""
+    """Yield the dotted names that code imports.
+
+    ``from a import b`` yields ``a`` and ``a.b``, which may be a module.
+    """
     for node in _nodes(code):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -122,7 +133,10 @@ def _texts(code: str) -> Iterator[str]:
 
 
 def _nodes(code: str) -> Iterator[ast.AST]:
-    """Yield the syntax nodes of code; none if it is not plain Python, such as a cell with an IPython command."""
+    """Yield the syntax nodes of code.
+
+    Code that is not plain Python, such as a cell with an IPython command, has none.
+    """
     try:
         yield from ast.walk(ast.parse(code))
     except (SyntaxError, ValueError):
@@ -136,7 +150,10 @@ def _graph() -> grimp.ImportGraph:
 
 @functools.cache
 def _closure(names: frozenset[str]) -> frozenset[str]:
-    """Return the modules among some names, all modules that they import, and the packages of all these modules."""
+    """Return the modules among some names with everything that they import.
+
+    The packages of all these modules are included, because Python runs their code first.
+    """
     graph = _graph()
     modules = names & graph.modules
     modules = modules.union(*(graph.find_upstream_modules(name) for name in modules))
@@ -146,7 +163,9 @@ def _closure(names: frozenset[str]) -> frozenset[str]:
 
 @functools.cache
 def _files(root: Path, module: str) -> tuple[str, ...]:
-    """Return the source of a module and the data files with its name, such as the style file of ``plots``.
+    """Return the source of a module and the data files with its name.
+
+    An example of a data file is the style file of ``plots``.
 
     The files are listed in the package that runs, so that a file that is missing below `root` is found missing. The
     native module has no files: its build is not a matter of the workflow.

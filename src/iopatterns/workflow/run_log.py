@@ -1,4 +1,4 @@
-"""The terminal output of a run: reasons for measuring, progress, and the end of a failed run.
+"""The terminal output of a run: reasons, progress, and failures.
 
 `RunLog` is a logger plugin of Snakemake. Snakemake's events decide what is printed. A record without an event is
 printed from WARNING on; Snakemake's log file has every record. With --verbose, --printshellcmds or --debug-dag,
@@ -74,7 +74,7 @@ class _Job:
 
 
 class _Measuring:
-    """The progress of measuring, as a bar on a terminal and as occasional lines elsewhere."""
+    """The progress of measuring: a bar on a terminal, some lines elsewhere."""
 
     def __init__(self, cells: Cells, outstanding: list[batches.Batch], stream: Any) -> None:
         self._cells = cells
@@ -93,7 +93,7 @@ class _Measuring:
         return bool(self._bar)
 
     def batch_done(self, batch: batches.Batch) -> str:
-        """Count a measured batch; return a line to print, empty if there is nothing to print."""
+        """Count a measured batch; return a line to print, or an empty text."""
         self._outstanding[batch.study] -= 1
         if self._bar:
             self._bar.advance(self._task, self._repetitions(batch))
@@ -117,7 +117,7 @@ class _Measuring:
 
 
 def _progress_bar(stream: Any) -> "Progress | None":
-    """Return a progress bar on a stream; None if the stream is not a terminal that can show a bar."""
+    """Return a progress bar on a terminal; None for any other stream."""
     if not stream.isatty():
         return None
     from rich import progress as bars
@@ -178,7 +178,10 @@ class RunLog(LogHandlerBase):
             self.handleError(record)
 
     def _watch_interrupts(self) -> None:
-        """Record a Ctrl-C, because Snakemake has no event for it and reports it like a failed job."""
+        """Record a Ctrl-C.
+
+        Snakemake has no event for it, and reports it like a failed job.
+        """
         previous = signal.getsignal(signal.SIGINT)
 
         def interrupted(number: int, frame: FrameType | None) -> Any:
@@ -215,7 +218,10 @@ class RunLog(LogHandlerBase):
         print(text, file=self._stream, flush=True)
 
     def _run_begins(self, stats: Mapping[str, Any]) -> None:
-        """Print which cells are measured, and why. Snakemake reports the jobs of a dry run twice."""
+        """Print which cells are measured, and why.
+
+        Snakemake reports the jobs of a dry run twice; the second report is ignored.
+        """
         if self._has_begun:
             return
         self._has_begun = True
@@ -263,7 +269,10 @@ class RunLog(LogHandlerBase):
         self._killed = ""
 
     def _error(self, exception: str, text: str) -> None:
-        """Print an exception of Snakemake, or the reason why the run ends if the exception only ends the run."""
+        """Print an exception of Snakemake.
+
+        If the exception only ends the run, the reason of the end is printed instead.
+        """
         if exception == "RuleException" and _COMMAND_FAILED in text:
             killed = _KILLED.search(text)
             self._killed = killed[0] if killed else ""
@@ -275,7 +284,7 @@ class RunLog(LogHandlerBase):
             self._end()
 
     def _end(self) -> None:
-        """Print why the run has ended early, what is kept, and the command that continues the run."""
+        """Print why the run has ended early, and the command that continues it."""
         if self._was_interrupted:
             self._print("Stopped.", error=True)
         else:
@@ -296,7 +305,9 @@ class RunLog(LogHandlerBase):
 
 
 def _because(reason: str) -> str:
-    """Return the reason for running a job as the end of a line; empty if its inputs are made in the same run.
+    """Return the reason for running a job, as the end of a line.
+
+    The result is empty if the job's inputs are made in the same run.
 
     Args:
         reason: Snakemake's reason. Snakemake provides only a text; parts with unknown wording are returned unchanged.
@@ -320,7 +331,10 @@ def _because(reason: str) -> str:
 
 
 def _command() -> str:
-    """Return the command that the user typed: Snakemake's command line, or that of a script that called Snakemake."""
+    """Return the command that the user typed to start this run.
+
+    It is Snakemake's command line, or the command of a script that called Snakemake.
+    """
     if script := os.environ.get(COMMAND_VARIABLE):
         return script
     words = ["snakemake", *sys.argv[1:]]

@@ -1,4 +1,4 @@
-"""Reasons for measuring cells: they are new, their configuration has changed, or repetitions are missing.
+"""Reasons for measuring cells: new, changed, or missing repetitions.
 
 A cell is one configuration: a drive, its settings and a workload. A changed configuration is another cell.
 """
@@ -48,7 +48,9 @@ FlatSpecification = Mapping[str, Any]
 
 
 def measuring_reasons(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str]:
-    """Return a line with the reasons for measuring for each study, preceded by a line for each cell if there are few.
+    """Return lines with the reasons for measuring, one for each study.
+
+    If there are few cells, a line for each cell comes first.
 
     A cell counts as changed if a measurement with the same levels and another configuration exists, and this other
     configuration is no longer planned.
@@ -95,12 +97,14 @@ def _listed(folder: Path) -> list[str]:
 
 
 def _point(folder: str) -> str:
-    """Return a cell's folder without its hash, and without levels that may depend on the configured file size."""
+    """Return a cell's folder without hash and levels that depend on file_size."""
     return _FOLLOWING.sub("", folder[:-_HASH_CHARACTERS])
 
 
 def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[FlatSpecification]]:
-    """Return the specifications of existing measurements with the same levels as some cells, by the cell's folder.
+    """Return specifications of existing measurements with the levels of some cells.
+
+    The keys are folders of cells.
 
     Measurements of planned cells are left out, because their configuration has not changed.
     """
@@ -120,7 +124,7 @@ def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[Fla
 
 
 def _specification(folder: Path, names: Iterable[str]) -> FlatSpecification | None:
-    """Return the specification of the measurement in a folder; None if its metadata file cannot be read."""
+    """Return the specification of the measurement in a folder, if readable."""
     raws = sorted(name for name in names if name.endswith(".json") and name.count(".") == 1)
     try:
         return _flat(json.loads(metadata_path(folder / raws[0]).read_text(encoding="utf-8"))["specification"])
@@ -129,7 +133,10 @@ def _specification(folder: Path, names: Iterable[str]) -> FlatSpecification | No
 
 
 def _flat(specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a specification as a flat mapping; its key `replay` is whether the cell replays a trace."""
+    """Return a specification as a flat mapping.
+
+    Its key `replay` is whether the cell replays a trace.
+    """
     found: dict[str, Any] = {"replay": "replay" in specification}
 
     def add(part: Mapping[str, Any], prefix: str) -> None:
@@ -145,7 +152,10 @@ def _flat(specification: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _new_levels(new: Sequence[grid.Cell], others: Sequence[grid.Cell]) -> str:
-    """Return the levels that only new cells have, as the end of a line; empty if there is no such level."""
+    """Return the levels that only new cells have, as the end of a line.
+
+    The result is empty if there is no such level.
+    """
     if not others:
         return " (the complete study)"
     known = {_level(name, level) for cell in others for name, level in _flat(cell.specification).items()}
@@ -167,7 +177,7 @@ def _level(name: str, level: Any) -> tuple[str, str]:
 
 
 def _changed_keys(cell: grid.Cell, stored: Iterable[FlatSpecification]) -> list[str]:
-    """Return the keys in which a cell differs from the most similar stored configuration.
+    """Return the keys that differ from the most similar stored configuration.
 
     Keys whose change another changed key explains are left out.
     """

@@ -1,4 +1,4 @@
-"""The start of a run: its lock, the check of the hosts, its progress count and its first message."""
+"""The start of a run: its lock, checks of hosts, and first message."""
 
 import fcntl
 import os
@@ -20,7 +20,9 @@ class RunLockError(IoPatternsError):
 
 
 def begin_run(cells: Cells, cluster: hosts.SlurmSubmission | None = None) -> None:
-    """Start a run: lock the raw folder until the process ends, and print what will be measured.
+    """Start a run: lock the raw folder, and print what will be measured.
+
+    The lock is held until the process ends.
 
     Args:
         cells: The cells to measure.

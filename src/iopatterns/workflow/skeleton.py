@@ -30,7 +30,9 @@ class SkeletonError(IoPatternsError):
 
 
 def create_study(root: Path, study: str, *, with_source: bool = False) -> list[Path]:
-    """Write the missing files of a study: grid, notebook and section of the report. Existing files are kept.
+    """Write the missing files of a new study: grid, notebook and section.
+
+    Existing files are kept.
 
     Args:
         root: The project's folder.
@@ -67,13 +69,16 @@ def create_study(root: Path, study: str, *, with_source: bool = False) -> list[P
 
 
 def default_drive(root: Path) -> str:
-    """Return the simulated drive of a new study: ``c400``, or the first model if c400 was removed."""
+    """Return the simulated drive of a new study: ``c400`` or the first model.
+
+    The first model is used if the model c400 was removed.
+    """
     models = sorted(path.stem for path in (root / "data/twins").glob("*.yaml"))
     return _USUAL_DRIVE if _USUAL_DRIVE in models or not models else models[0]
 
 
 def next_step(root: Path, study: str, *, with_source: bool = False) -> str:
-    """Return instructions how to run a new study, and how to add it to the configuration."""
+    """Return instructions how to run a new study and how to keep it."""
     grid, published = study_files.GRID.format(study=study), study_files.PUBLISHED_PLACE.format(study=study)
     run = f"snakemake --cores 1 --config 'studies=[{study}]' 'drives=[{default_drive(root)}]'"
     first = (

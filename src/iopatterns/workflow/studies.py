@@ -11,7 +11,7 @@ from iopatterns.configuration import config, grid, sources, study_files
 
 
 def study_problems(root: Path, study: str) -> list[str]:
-    """Return a line for each mistake in a study; empty if a run would accept the study.
+    """Return a line for each mistake in a study; empty if there is none.
 
     The study need not be configured.
     """
@@ -53,7 +53,10 @@ def study_extent(root: Path, study: str) -> str:
 
 
 def _load(root: Path, study: str) -> config.Config:
-    """Return the configuration with only this study. A study that is not configured gets the drives that it names."""
+    """Return the configuration with only this study.
+
+    A study that is not configured gets the drives that it names.
+    """
     conf = config.load_config(root, {"studies": [study]})
     drives = list(dict.fromkeys(drive_names_in(study_grid(root, study))))
     if is_configured(root, study) or not drives:
@@ -79,12 +82,15 @@ def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
 
 
 def study_grid(root: Path, study: str) -> dict[str, Any]:
-    """Return the content of a study's grid, config/studies/<study>.yaml, as `yaml_mapping` does."""
+    """Return the content of config/studies/<study>.yaml, see `yaml_mapping`."""
     return yaml_mapping(root, study_files.GRID.format(study=study))
 
 
 def drive_names_in(content: Any) -> Iterator[str]:
-    """Yield each drive name in a grid or in recordings: values of ``drive``, ``drives`` and ``others`` at any depth."""
+    """Yield each drive name in a grid or in recordings.
+
+    Names are the values of ``drive``, ``drives`` and ``others`` at any depth.
+    """
     if isinstance(content, dict):
         for key, value in content.items():
             if key in {"drive", "drives", "others"}:
@@ -110,7 +116,10 @@ def _extent(root: Path, study: str) -> Iterator[str]:
 
 
 def _count(place: Path, files: Iterable[Path], root: Path) -> str:
-    """Return the number of a study's files in a folder, in parentheses; empty if the place is no folder."""
+    """Return the number of a study's files in a folder, in parentheses.
+
+    The result is empty if the place is no folder.
+    """
     if place.is_symlink() or not place.is_dir():
         return ""
     return f" ({_number(sum((root / file).is_relative_to(place) for file in files), 'file')})"

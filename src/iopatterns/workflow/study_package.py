@@ -1,4 +1,4 @@
-"""Pack a study into one file, add a packed study to the project, and remove a study.
+"""Pack a study into a file, add a packed study, and remove a study.
 
 A package is a file with the files of a study (`configuration.study_files`), the models in data/twins that no other
 study uses, and the references that the study's section cites.
@@ -39,7 +39,7 @@ _MOST_BYTES = 16 * 2**20
 
 
 class StudyError(IoPatternsError):
-    """A study cannot be packed, added or removed; the message names the file and the remedy."""
+    """A study cannot be packed, added or removed; the message has the remedy."""
 
     exit_status = 2
 
@@ -95,7 +95,10 @@ def _references(root: Path) -> dict[str, str]:
 
 
 def _cited(root: Path, study: str) -> dict[str, str]:
-    """Return the references that the section of a study cites, and the reference with the name of the study."""
+    """Return the references that a study's section cites, by key.
+
+    The reference with the name of the study is included.
+    """
     section = _text_if_any(root / study_files.SECTION.format(study=study))
     keys = {study, *re.findall(r"@([\w-]+)", section)}
     return {key: entry for key, entry in _references(root).items() if key in keys}
@@ -204,7 +207,7 @@ def _require_packable(root: Path, path: str) -> None:
 
 
 def _raw_files(root: Path, study: str) -> tuple[list[str], list[str]]:
-    """Return the raw files of a study on simulated drives, and the names of the other drives with raw files."""
+    """Return a study's raw files on simulated drives, and the other drives."""
     found: list[str] = []
     left_out = []
     for folder in sorted((root / _RAW).glob(f"[!.]*/{study}")):
@@ -217,7 +220,10 @@ def _raw_files(root: Path, study: str) -> tuple[list[str], list[str]]:
 
 
 def _is_simulated(raws: Sequence[Path]) -> bool:
-    """Return whether raw files are from a simulated drive, according to the first metadata file."""
+    """Return whether raw files are from a simulated drive.
+
+    The first metadata file decides.
+    """
     try:
         metadata = json.loads(next(path for path in map(metadata_path, raws) if path.exists()).read_bytes())
         return metadata["specification"]["drive"]["kind"] in kinds.SIMULATED_KINDS
@@ -321,7 +327,7 @@ class StudyPackage(
 
 @dataclass(frozen=True)
 class Addition:
-    """The changes that adding a package makes to the project, computed before anything is written.
+    """The changes of adding a package, computed before anything is written.
 
     Attributes:
         root: The project's folder.
@@ -406,7 +412,7 @@ class Addition:
         return "\n".join(lines)
 
     def write(self) -> None:
-        """Write all files and references, and add the study to config.yaml; or change nothing.
+        """Write files, references and config.yaml; or change nothing.
 
         Raises:
             StudyError: The package is damaged, or a file of the project cannot be edited.
@@ -422,7 +428,7 @@ class Addition:
             undo.pop_all()
 
     def _edited_texts(self) -> dict[Path, tuple[str, str]]:
-        """Return the texts of references.yml and config.yaml before and after the changes, by path."""
+        """Return references.yml and config.yaml before and after the changes."""
         texts, study = {}, self.package.study
         if self.new_references:
 
@@ -457,7 +463,7 @@ class Addition:
 
 
 def _blocking(root: Path, name: str) -> str:
-    """Return the first parent of a new file that exists and is no folder; empty if there is none."""
+    """Return the first parent of a new file that is no folder; empty if none."""
     parents = [str(path) for path in reversed(Path(name).parents[:-1])]
     return next((path for path in parents if os.path.lexists(root / path) and not (root / path).is_dir()), "")
 
@@ -575,7 +581,10 @@ def _count(path: Path) -> int:
 
 
 def _results(root: Path, study: str) -> list[Path]:
-    """Return the paths of a study's results: tables, figures, numbers, measurements, notebooks and logs."""
+    """Return the paths of all results of a study.
+
+    These are tables, figures, numbers, measurements, notebooks and logs.
+    """
     own: set[Path] = set()
     for folder in config.results_folders(root):
         found = {*folder.glob(f"*/{study}"), *folder.glob(f"*/{study}.*"), *folder.glob(f"logs/*/{study}.*")}
@@ -588,7 +597,7 @@ def _results(root: Path, study: str) -> list[Path]:
 
 
 def _models_to_remove(root: Path, study: str) -> Iterator[str]:
-    """Yield the paths of the models that only this study uses, and no drive of config/drives.yaml."""
+    """Yield the models that only this study uses, and no drive of the user."""
     of_user = {entry.get("model") for entry in yaml_mapping(root, _DRIVES).values() if isinstance(entry, dict)}
     for path in _own_models(root, study):
         if Path(path).stem not in of_user:
@@ -596,7 +605,7 @@ def _models_to_remove(root: Path, study: str) -> Iterator[str]:
 
 
 def _require_unneeded(root: Path, study: str) -> None:
-    """Raise StudyError if the grid or the recordings of another study name traces or workloads of this study."""
+    """Raise StudyError if another study uses traces or workloads of this study."""
     places = [f"{place.format(study=study)}/" for place in (study_files.TRACES_PLACE, study_files.WORKLOADS_PLACE)]
     for other in study_files.study_names(root):
         for file in (study_files.GRID, f"{study_files.WORKLOADS_PLACE}/{_RECORDINGS}"):
@@ -609,7 +618,7 @@ def _require_unneeded(root: Path, study: str) -> None:
 
 
 def _config_without(root: Path, study: str) -> str | None:
-    """Return the text of config.yaml without a study; None if it does not name the study.
+    """Return the text of config.yaml without a study; None if it is not there.
 
     Raises:
         StudyError: It is the only study, or the file cannot be edited.

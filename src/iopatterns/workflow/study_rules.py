@@ -1,4 +1,4 @@
-"""Inputs, outputs and parameters of the rules that collect, analyse and judge a study."""
+"""Inputs, outputs and parameters of the rules of a study."""
 
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -8,17 +8,23 @@ from iopatterns.workflow import notebooks
 
 
 def table_files(conf: config.Config, *studies: str) -> list[str]:
-    """Return the paths of all tables that the notebooks of some studies write, each as CSV, LaTeX and typst."""
+    """Return the paths of all tables that notebooks of some studies write.
+
+    Each table is written as CSV, LaTeX and typst.
+    """
     return [file for study in studies for file in _outputs(conf, study, "tables", ("csv", "tex", "typ"))]
 
 
 def figure_files(conf: config.Config, *studies: str) -> list[str]:
-    """Return the paths of all figures that the notebooks of some studies write, each as SVG and PNG."""
+    """Return the paths of all figures that notebooks of some studies write.
+
+    Each figure is written as SVG and PNG.
+    """
     return [file for study in studies for file in _outputs(conf, study, "figures", ("svg", "png"))]
 
 
 def shown_trace_files(conf: config.Config, study: str) -> list[str]:
-    """Return the paths of the user's traces, after conversion, if the notebook of a study shows traces."""
+    """Return the converted user traces that the notebook of a study shows."""
     notebook = conf.root / f"notebooks/{study}.ipynb"
     if not (conf.traces and notebook.exists()):
         return []
@@ -34,7 +40,7 @@ def notebook_parameters(conf: config.Config, study: str) -> dict[str, Any]:
 
 
 def notebook_paths(conf: config.Config, study: str) -> dict[str, str]:
-    """Return the parameters of a study's notebook that are paths in the results folder, by name."""
+    """Return the parameters of a notebook that are paths in the results folder."""
     return {
         "measurements": f"{conf.results}/measurements/{study}.parquet",
         "tuning": f"{conf.results}/measurements/{study}.tuning.json",
@@ -58,7 +64,10 @@ def judged_studies(conf: config.Config) -> list[str]:
 
 
 def published_files(conf: config.Config, *studies: str) -> list[str]:
-    """Return the paths of the published values and drives of some studies; none for a study without a source."""
+    """Return the paths of the published values and drives of some studies.
+
+    A study without a source has none.
+    """
     return _published([study for study in judged_studies(conf) if study in studies], "values.csv", "drives.csv")
 
 
@@ -72,7 +81,10 @@ def _published(studies: Iterable[str], *names: str) -> list[str]:
 
 
 def _outputs(conf: config.Config, study: str, kind: Literal["tables", "figures"], suffixes: Iterable[str]) -> list[str]:
-    """Return the paths of a study's tables or figures, without those of experiments that run on no configured drive."""
+    """Return the paths of a study's tables or figures.
+
+    Those of experiments that run on no configured drive are left out.
+    """
     content = conf.studies[study]
     names = list(content.get(kind, []))
     for experiment, body in content["experiments"].items():

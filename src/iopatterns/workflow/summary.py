@@ -1,4 +1,4 @@
-"""Summarise a finished run: report, measurements, time, claims by study, next steps and manifest."""
+"""Summarise a finished run: measurements, time, claims and next steps."""
 
 import json
 import time
@@ -59,7 +59,10 @@ def run_summary(root: Path, since_s: float | None, results: str = config.DEFAULT
 
 
 def _drives_text(drives: Iterable["DescribedDrive"]) -> str:
-    """Return the number of simulated drives, and a description of each other drive; names if there are few drives."""
+    """Return the number of simulated drives, and describe each other drive.
+
+    If there are few drives, simulated drives are listed by name.
+    """
     simulated = list(dict.fromkeys(drive["name"] for drive in drives if drive["simulated"] and "archive" not in drive))
     others = [_drive_text(drive) for drive in drives if not drive["simulated"] or "archive" in drive]
     if len(simulated) + len(others) <= _MOST_DRIVES:
@@ -77,7 +80,7 @@ def _drive_text(drive: "DescribedDrive") -> str:
 
 
 def _time_shares(root: Path, since_s: float) -> str:
-    """Return the share of each part of the run in the time of all jobs, such as ``measuring 91 %, analysis 9 %``.
+    """Return each part's share of the time of all jobs, as text.
 
     Jobs that run at the same time take longer together than the run, so that only their shares are printed.
     """
@@ -90,7 +93,7 @@ def _time_shares(root: Path, since_s: float) -> str:
 
 
 def _study_lines(root: Path, results: str, colophon: "Colophon") -> list[str]:
-    """Return a table of the studies with their cells and claims, and notes on what is not in the table."""
+    """Return a table of the studies with their cells and claims, and notes."""
     try:
         judged = scorecard.load_scorecard(root, results)["studies"]
     except scorecard.ScorecardError:
@@ -118,7 +121,9 @@ def _study_lines(root: Path, results: str, colophon: "Colophon") -> list[str]:
 
 
 def _claim_counts(study: Mapping[str, Any]) -> Counter[tuple[str, str]]:
-    """Return how many claims of a study are checkable and how many hold, of all claims and of independent claims.
+    """Return the numbers of checkable and of reproduced claims of a study.
+
+    They are counted for all claims and for independent claims.
 
     A claim is independent if neither the construction of a model nor a fitted value decides it.
     """

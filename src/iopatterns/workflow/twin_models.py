@@ -9,7 +9,7 @@ from iopatterns.twin.state import model_file_path
 
 
 def model_names(conf: config.Config) -> dict[str, str]:
-    """Return the model name of each configured simulated drive, by the name of the drive."""
+    """Return the model of each configured simulated drive, by drive."""
     return {name: drive["model"] for name, drive in conf.drives.items() if kinds.is_simulated(drive)}
 
 
