@@ -81,7 +81,7 @@ def test_the_same_command_measures_nothing_twice(benched: tuple[Project, str], f
     before = raw_files(folder)
     again = benched[0].iopatterns("bench", "--drive", "c400", *LEVELS, *LITTLE)
     assert again.returncode == 0, again.stdout
-    assert "0 of 32 executions to measure" in again.stdout
+    assert "0 of 32 repetitions to measure" in again.stdout
     assert raw_files(folder) == before
 
 

@@ -361,7 +361,7 @@ def test_settings_of_the_block_layer_are_applied() -> None:
 def test_an_invalid_setting_of_the_block_layer_is_reported(setting: str, message: str) -> None:
     done = linux("--queue", setting, "--", "true")
     assert (done.returncode, done.stdout) == (125, "")
-    assert f"/sys/block/vda/queue/{setting.partition('=')[0]} takes no" in done.stderr
+    assert f"/sys/block/vda/queue/{setting.partition('=')[0]} does not accept" in done.stderr
     assert message in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic in claims: an expression such as `100 / (99 + cost)` over named numbers, and nothing else."""
+"""Parse and evaluate arithmetic expressions over named numbers, such as `100 / (99 + cost)`."""
 
 import ast
 import math
@@ -16,21 +16,29 @@ _OPERATIONS: dict[type, Callable[[float, float], float]] = {
 
 
 class FormulaError(IoPatternsError):
-    """An expression holds something else than numbers, names, + - * / and parentheses."""
+    """An expression contains something other than numbers, names, + - * / and parentheses."""
 
 
 class Formula:
-    """An expression, parsed: ``names`` are those in it, in alphabetical order; call it with their numbers."""
+    """A parsed expression; call it with the numbers of its names.
+
+    Attributes:
+        names: The names in the expression, in alphabetical order.
+    """
 
     def __init__(self, text: str) -> None:
-        """Parse the expression. Raises FormulaError."""
+        """Parse the expression.
+
+        Raises:
+            FormulaError: The text is not arithmetic.
+        """
         names: set[str] = set()
         try:
             self._body = ast.parse(text, mode="eval").body
             self._check(self._body, names, text)
-        # the last two of what is nested or long beyond reason
+        # RecursionError and MemoryError: the expression is nested too deeply or is too long
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise FormulaError(f"'{text}' is no arithmetic expression such as 'read / (99 + write)'") from None
+            raise FormulaError(f"'{text}' is not an arithmetic expression such as 'read / (99 + write)'") from None
         self.names = sorted(names)
 
     def _check(self, node: ast.expr, names: set[str], text: str) -> None:
@@ -43,10 +51,10 @@ class Formula:
                 self._check(left, names, text)
                 self._check(right, names, text)
             case _:
-                raise FormulaError(f"'{ast.unparse(node)}' in '{text}' is no number, name or + - * /")
+                raise FormulaError(f"'{ast.unparse(node)}' in '{text}' is not a number, a name or one of + - * /")
 
     def __call__(self, numbers: Mapping[str, float]) -> float:
-        """Return what the expression comes to. Raises ZeroDivisionError."""
+        """Return the value of the expression. Raises ZeroDivisionError."""
         return self._value(self._body, numbers)
 
     def _value(self, node: ast.expr, numbers: Mapping[str, float]) -> float:
@@ -57,11 +65,11 @@ class Formula:
                 return float(numbers[name])
             case ast.BinOp(left=left, op=op, right=right):
                 return _OPERATIONS[type(op)](self._value(left, numbers), self._value(right, numbers))
-        raise AssertionError(ast.dump(node))  # __init__ lets nothing else pass
+        raise AssertionError(ast.dump(node))  # __init__ rejects all other nodes
 
 
 def _is_number(value: object) -> bool:
     try:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # a whole number beyond what a float holds
+    except OverflowError:  # an integer beyond the range of float
         return False
