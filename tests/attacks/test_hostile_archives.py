@@ -120,14 +120,14 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_fifo_is_told(path: Path, folder: Path) -> None:
     os.mkfifo(path)
-    assert "cannot be read: it is no plain file" in refusal(path, folder)
+    assert "cannot be read: it is not a regular file" in refusal(path, folder)
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom", "/dev/tty0"])
 def test_a_device_is_told(device: str, folder: Path) -> None:
     if not Path(device).exists():
         pytest.skip(f"{device}: not here")
-    assert "cannot be read: it is no plain file" in refusal(Path(device), folder)
+    assert "cannot be read: it is not a regular file" in refusal(Path(device), folder)
 
 
 def test_a_folder_is_told(tmp_path: Path, folder: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_loop_of_links_is_told(path: Path, folder: Path) -> None:
 def test_a_huge_sparse_file_is_told_by_its_size(path: Path, folder: Path) -> None:
     with open(path, "wb") as file:
         file.truncate(2**40)
-    assert "it has 1,099,511,627,776 bytes, and at most" in refusal(path, folder)
+    assert "it has 1,099,511,627,776 bytes; at most" in refusal(path, folder)
 
 
 def test_a_sparse_file_of_a_size_that_is_taken_is_told(path: Path, folder: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_manifest_that_unpacks_to_gigabytes_is_told(path: Path, folder: Path) 
 
 def test_a_member_that_unpacks_to_gigabytes_is_told(path: Path, folder: Path) -> None:
     compressed([manifest(cell(SUMS)), member("study/cell/01.json", b"", 2_500_000_000), bytes(2**20)], path)
-    assert "of 2500000000 bytes, and at most" in refusal(path, folder)
+    assert "of 2500000000 bytes; at most" in refusal(path, folder)
 
 
 def test_a_member_of_negative_size_is_told(path: Path, folder: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_dictionary_larger_than_memory_is_told(path: Path, folder: Path) -> No
 def test_ten_million_entries_are_told(path: Path, folder: Path) -> None:
     entries = b',\n"01.sidecar.json": "' + b"0" * 64 + b'"'
     compressed([member("manifest.json", b"", 10**7 * len(entries)), *[entries * 10_000] * 20], path)
-    assert re.search(r"has a member manifest\.json of \d+ bytes, and at most \d+ are read", refusal(path, folder))
+    assert re.search(r"has a member manifest\.json of \d+ bytes; at most \d+ are read", refusal(path, folder))
 
 
 @pytest.mark.parametrize("one", ["{}", "[[[]]]"])
@@ -210,7 +210,7 @@ def test_as_many_entries_as_a_manifest_takes_are_told(one: str, path: Path, fold
     start = f'{{"format": "iopatterns archive", "version": {archive.ARCHIVE_VERSION}, "drive": "x", "cells": ['
     count = (sealed_tar.MAX_MANIFEST_BYTES - len(start) - 2) // (len(one) + 1)
     compressed([member("manifest.json", f"{start}{','.join([one] * count)}]}}".encode())], path)
-    assert "its manifest.json is not as version" in refusal(path, folder)
+    assert "its manifest.json is not valid for version" in refusal(path, folder)
 
 
 @pytest.mark.parametrize("depth", [900, 30_000, 1_000_000])
@@ -250,7 +250,7 @@ def test_names_that_are_none_are_told(key: str, name: str, path: Path, folder: P
     else:
         found = manifest(cell(SUMS, **{key: {name: "0" * 64, "01.json": "0" * 64} if key == "sha256" else name}))
     compressed([found], path)
-    assert "manifest.json" in (line := refusal_here(path, folder)) or "or is no name of a file" in line
+    assert "manifest.json" in (line := refusal_here(path, folder)) or "or is not a valid file name" in line
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_anything_else_is_told_in_one_short_line(changes: dict[str, Any], path: 
 )
 def test_a_cell_of_another_shape_is_told(changes: dict[str, Any], path: Path, folder: Path) -> None:
     compressed([manifest(cell(SUMS, **changes))], path)
-    assert "manifest.json is not as version" in refusal_here(path, folder)
+    assert "manifest.json is not valid for version" in refusal_here(path, folder)
 
 
 @pytest.mark.parametrize("name", ["\x1b[2Jx", "a\nb", "x" * 90, "../../evil"])
@@ -334,8 +334,8 @@ def test_what_is_too_large_to_be_read_again_is_not_packed(
     archive.unpack_archive(path, folder)
     contents = dataclasses.replace(archive.read_archive(path), drive="there")
     limits = {
-        "MOST_MANIFEST_BYTES": "has too many raw files for one archive",
-        "MOST_MEMBER_BYTES": "a file in an archive has at most 3",
+        "MAX_MANIFEST_BYTES": "has too many raw files for one archive",
+        "MAX_MEMBER_BYTES": "a file in an archive has at most 3",
     }
     for name, words in limits.items():
         with monkeypatch.context() as context:

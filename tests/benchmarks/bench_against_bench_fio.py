@@ -1,8 +1,8 @@
-"""Time and rates of `iopatterns bench` compared with bench-fio and fio-plot.
+"""Time and rates of `iopatterns bench` and of bench-fio with fio-plot, for the same grid on the same file.
 
-Both measure the same grid on the same file, without a warm-up. bench-fio comes with the package fio-plot, which is
-installed into a temporary environment. `iopatterns bench` draws six figures, fio-plot one for each block size. Finally,
-bench-fio reads a file that was never written; `iopatterns bench` always writes its file first.
+The benchmark installs the package fio-plot, which has bench-fio, into a temporary environment. Both programs run
+without a warm-up; `iopatterns bench` draws six figures, fio-plot one for each block size. Then bench-fio reads a file
+that was never written, which `iopatterns bench` never does.
 """
 
 import json
@@ -21,7 +21,7 @@ from support import ROOT, Project, copy_project
 
 SIZES, DEPTHS, JOBS, RUNTIME_S, FILE_MIB = ("4k", "64k"), ("1", "8"), ("1", "2"), 3, 256
 FILE = "data/scratch/scratch.bin"
-SHORT = ("--repetitions", "1", "--file-size", f"{FILE_MIB}MiB")
+LITTLE = ("--repetitions", "1", "--file-size", f"{FILE_MIB}MiB")
 
 
 def run(command: Sequence[str | Path], folder: Path) -> float:
@@ -36,7 +36,7 @@ def run(command: Sequence[str | Path], folder: Path) -> float:
 
 
 def install(folder: Path) -> Path:
-    """Install fio-plot into a new environment below ``folder``; return the folder of its programs."""
+    """Install fio-plot into a new environment in ``folder``; return the folder of its programs."""
     uv = (sys.executable, "-m", "uv", "--quiet")
     run((*uv, "venv", folder / "venv"), folder)
     run((*uv, "pip", "install", "--python", folder / "venv/bin/python", "fio-plot"), folder)
@@ -44,10 +44,10 @@ def install(folder: Path) -> Path:
 
 
 def ours(project: Project, sizes: Sequence[str], depths: Sequence[str], jobs: Sequence[str], runtime: str) -> float:
-    """Measure a grid with `iopatterns bench`; return the wall time in seconds."""
+    """Measure the grid with `iopatterns bench`; return the wall time in seconds."""
     grid = ("--rw", "randread", "--bs", ",".join(sizes), "--iodepth", ",".join(depths), "--numjobs", ",".join(jobs))
     command = (sys.executable, "-m", "iopatterns", "bench", "--drive", "scratch", *grid, "--runtime", runtime)
-    return run((*command, *SHORT), project.root)
+    return run((*command, *LITTLE), project.root)
 
 
 def theirs(programs: Path, file: Path, output: Path) -> float:
@@ -85,7 +85,7 @@ def rates_of_ours(project: Project) -> dict[tuple[str, int, int], float]:
 
 
 def main() -> None:
-    """Print the times, their ratio, and the rates."""
+    """Print the wall times, their ratio, and the rates."""
     parent = ROOT / "data/scratch"
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent) as name:
@@ -94,7 +94,7 @@ def main() -> None:
         project = copy_project(folder / "project")
         project.edit("config/config.yaml", warmup="0 s")
         written_s = ours(project, SIZES[:1], DEPTHS[:1], JOBS[:1], "100ms")
-        # bench-fio before and after, so that a drift of the machine favours neither
+        # bench-fio runs before and after, so that the warming up of the machine favours neither program
         before, after = folder / "before", folder / "after"
         before.mkdir()
         after.mkdir()
@@ -113,7 +113,7 @@ def main() -> None:
     if len(cells) != len(SIZES) * len(DEPTHS) * len(JOBS):
         sys.exit(f"the two have {len(cells)} cells in common: {sorted(here)} and {sorted(there)}")
     print(f"{len(cells)} cells of {RUNTIME_S} s each on the same file of {FILE_MIB} MiB")
-    print(f"writing that file, and its first cell: {written_s:.1f} s")
+    print(f"writing the file, and its first cell: {written_s:.1f} s")
     print(f"iopatterns bench: {ours_s:.1f} s, with its table and figures")
     print(f"bench-fio and fio-plot: {theirs_s:.1f} s, the mean of one run before and one after")
     print(f"iopatterns bench against bench-fio: {ours_s / theirs_s:.2f} x the time")
@@ -123,7 +123,7 @@ def main() -> None:
     ratio = statistics.median(here[cell] / there[cell] for cell in cells)
     print(f"median of the ratios of the rates: {ratio:.2f}")
     lie = statistics.median(nothing[cell] / there[cell] for cell in cells)
-    print(f"bench-fio on a file never written: {lie:.1f} x the rate of the written one, in the median")
+    print(f"bench-fio on a file never written: {lie:.1f} x the rate of the written file, in the median")
 
 
 if __name__ == "__main__":

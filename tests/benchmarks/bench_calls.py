@@ -1,6 +1,6 @@
-"""Time and memory for reading and converting the output of strace of two lengths.
+"""Speed and memory of converting the text of strace.
 
-The program writes a file of a quarter of a million lines and one of a million lines.
+The benchmark converts texts of 250,000 and of 1,000,000 lines, to show that memory does not grow with the length.
 """
 
 import argparse
@@ -14,7 +14,7 @@ LINES = 250_000
 LONGER = 4
 PROCESSES = 4
 MIB = 2**20
-# Run in a new process; prints its CPU time in seconds, its peak memory in KiB, and the number of calls
+# Runs in a process of its own; prints processor seconds, peak memory in KiB, and the number of calls
 CONVERT = """
 import resource, sys
 from pathlib import Path
@@ -26,7 +26,7 @@ print(used.ru_utime + used.ru_stime, used.ru_maxrss, done.calls)
 
 
 def strace(count: int) -> Iterable[str]:
-    """Yield lines of processes that write in turn. Each tenth call is recorded in two parts."""
+    """Yield lines of strace: processes write in turn, and each tenth call is in two parts."""
     for process in range(PROCESSES):
         yield f'{process + 1} 1700000000.000000 openat(AT_FDCWD, "/data/{process}", O_RDWR) = 3 <0.000010>\n'
     left = ""
@@ -43,9 +43,9 @@ def strace(count: int) -> Iterable[str]:
 
 
 def main() -> None:
-    """Convert both files, and print the time and memory."""
+    """Convert both texts; print processor time and peak memory."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lines", type=int, default=LINES, help="length of the shorter file  [default: %(default)s]")
+    parser.add_argument("--lines", type=int, default=LINES, help="of the shorter text  [default: %(default)s]")
     count = parser.parse_args().lines
     taken = []
     with tempfile.TemporaryDirectory() as folder:
@@ -59,8 +59,8 @@ def main() -> None:
         size = text.stat().st_size
     (_, memory, _), (seconds, more, calls) = taken
     print(
-        f"output of strace: {count * LONGER} lines, {size / MIB:.0f} MiB, {calls:.0f} calls, {seconds:.1f} s of CPU;"
-        f" peak memory {more / 1024:.0f} MiB, {memory / 1024:.0f} MiB for a quarter of the lines",
+        f"text of strace: {count * LONGER} lines, {size / MIB:.0f} MiB, {calls:.0f} calls, {seconds:.1f} processor"
+        f" seconds; at most {more / 1024:.0f} MiB of memory, {memory / 1024:.0f} MiB for a quarter of the trace",
         flush=True,
     )
 

@@ -1,6 +1,6 @@
-"""Time to redraw the figure of notebooks/explore.ipynb after a slider was moved.
+"""Time to redraw the figure of notebooks/explore.ipynb after a slider has moved.
 
-Each time includes the simulation and the drawing.
+Run it as ``python tests/benchmarks/bench_explore.py``. Each time includes simulation and drawing.
 """
 
 import time
@@ -21,19 +21,19 @@ WORKLOADS = {
 
 
 def main() -> None:
-    """Print the median and the 95th percentile over all twins, in total and for each workload."""
-    figure = explore.SimulationFigure()
+    """Print the median and the 95th percentile of the redraw time, for all models together and for each workload."""
+    picture = explore.SimulationFigure()
     drives = [models.load_model(name) for name in models.list_models()]
     took_ms: dict[str, list[float]] = {}
     busy = time.process_time()
     for name, workload in WORKLOADS.items():
         for model in drives:
             begin = time.perf_counter()
-            figure.png(explore.simulate_workload(model, workload, {}))
+            picture.png(explore.simulate_workload(model, workload, {}))
             took_ms.setdefault(name, []).append(1e3 * (time.perf_counter() - begin))
     everything = [one for each in took_ms.values() for one in each]
     busy_ms = 1e3 * (time.process_time() - busy) / len(everything)
-    print(f"mean CPU time of a redraw: {busy_ms:.0f} ms")
+    print(f"a redraw takes {busy_ms:.0f} ms of processor time in the mean")
     for name, each in {f"{len(drives)} twins, {len(WORKLOADS)} workloads": everything, **took_ms}.items():
         median, high = np.quantile(each, [0.5, 0.95])
         print(f"{name}: {median:.0f} ms, 95 % within {high:.0f} ms, of {len(each)} redraws")

@@ -1,4 +1,4 @@
-"""Time to read a thousand json+ results into tables, compared with json.load of the same files."""
+"""Time to read a thousand json+ results into tables, against json.load of the same files."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fio_parser_json import jobs, latency_bins, read_documents
 
-# two seconds give histograms of the usual size
+# A runtime of two seconds gives histograms of the usual size
 FIO = (
     "fio --name=randrw --rw=randrw --bs=4k --ioengine=psync --filename=f --size=64m --time_based --runtime=2 "
     "--output-format=json+ --output=result.json"
@@ -19,14 +19,14 @@ FIO = (
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the wall time of one call in seconds."""
+    """Call a function once; return the wall time in seconds."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def main() -> None:
-    """Make the files with the installed fio, and time each way to read them."""
+    """Make the files with the installed fio; print the time of each way of reading them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1000)
     count = parser.parse_args().files
@@ -54,7 +54,7 @@ def main() -> None:
             "read_documents": lambda: [read_documents(path) for path in paths],
             "jobs": lambda: jobs(paths),
             "latency_bins": lambda: latency_bins(paths),
-            "both, from one reading": both,
+            "both, read once": both,
         }
         baseline = 0.0
         for name, work in ways.items():

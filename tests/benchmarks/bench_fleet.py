@@ -1,4 +1,4 @@
-"""Time, memory and files for planning 100,000 and measuring 10,000 repetitions on simulated drives."""
+"""Time, memory and files of planning 100,000 repetitions on simulated drives and measuring 10,000."""
 
 import argparse
 import os
@@ -25,24 +25,18 @@ _MB = 1e6
 
 
 class Cost(NamedTuple):
-    """The resources that a run of Snakemake used.
-
-    Attributes:
-        wall_s: Wall time in seconds.
-        processor_s: CPU time in seconds.
-        memory_bytes: Peak memory in bytes.
-    """
+    """The cost of a run of Snakemake: wall and processor time in seconds, and peak memory in bytes."""
 
     wall_s: float
     processor_s: float
     memory_bytes: int
 
     def __str__(self) -> str:
-        return f"{self.wall_s:.0f} s ({self.processor_s:.0f} s of CPU), {self.memory_bytes / _MB:.0f} MB"
+        return f"{self.wall_s:.0f} s ({self.processor_s:.0f} s of processor time), {self.memory_bytes / _MB:.0f} MB"
 
 
 def fleet(root: Path, executions: int) -> Project:
-    """Return a project with a study of ``executions`` repetitions, ten of each cell, on ten drives."""
+    """Return a project with a study of ``executions`` repetitions: ten of each cell, on ten drives."""
     project = copy_project(root)
     drives = [f"drive{number}" for number in range(DRIVES)]
     project.edit("config/drives.yaml", **{drive: {"kind": "twin", "model": MODEL} for drive in drives})
@@ -55,7 +49,7 @@ def fleet(root: Path, executions: int) -> Project:
 
 
 def cost(project: Project, *words: str) -> Cost:
-    """Run Snakemake in a project; return the resources used. The memory of its jobs is not counted."""
+    """Run Snakemake in a project; return its cost, without the memory of the jobs that it started."""
     started = time.perf_counter()
     with subprocess.Popen(
         [*SNAKEMAKE, *words], cwd=project.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -70,7 +64,7 @@ def cost(project: Project, *words: str) -> Cost:
 
 
 def pretend_measured(project: Project) -> None:
-    """Create all raw files of a project as empty files: a plan reads only their names and times."""
+    """Make all raw files of a project as empty files, because a plan reads only their names and times."""
     cells = load_cells(project.root)
     for raw in cells.raw_files(cells.of_study(STUDY)):
         path = project.root / raw
@@ -79,10 +73,10 @@ def pretend_measured(project: Project) -> None:
 
 
 def main() -> None:
-    """Print the resources for both sizes, and extrapolate them to a million repetitions."""
+    """Print the costs of both sizes, and of a million repetitions by proportion."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--planned", type=int, default=100_000, help="number of repetitions to plan")
-    parser.add_argument("--measured", type=int, default=10_000, help="number of repetitions to measure")
+    parser.add_argument("--planned", type=int, default=100_000, help="executions that are planned")
+    parser.add_argument("--measured", type=int, default=10_000, help="executions that are measured")
     arguments = parser.parse_args()
     parent = ROOT / "data/scratch"
     parent.mkdir(parents=True, exist_ok=True)
@@ -90,9 +84,9 @@ def main() -> None:
         project = fleet(Path(folder) / "planned", arguments.planned)
         cells, jobs = load_cells(project.root), batches.study_batches(load_cells(project.root), STUDY)
         raws, declared = (files(cells.of_study(STUDY)) for files in (cells.raw_files, cells.declared_outputs))
-        print(f"{len(raws):,} repetitions, {len(declared):,} files declared to Snakemake, {len(jobs):,} jobs")
+        print(f"{len(raws):,} repetitions, {len(declared):,} files that Snakemake knows, {len(jobs):,} jobs")
         first = cost(project, "-n", f"measure_{STUDY}")
-        print(f"planning (snakemake -n): {first}")
+        print(f"planning them (snakemake -n): {first}")
         pretend_measured(project)
         second = cost(project, "-n", f"measure_{STUDY}")
         print(f"planning again when all files exist: {second}")
@@ -103,11 +97,11 @@ def main() -> None:
         stored_bytes = sum(state.st_blocks for state in files) * 512
         each_ms = 1000 * ran.wall_s / arguments.measured
         print(f"measuring {arguments.measured:,}: {ran.wall_s:.0f} s on one core, {each_ms:.0f} ms each")
-        print(f"files left: {len(files):,}, {stored_bytes / _MB:,.0f} MB on disk")
+        print(f"they leave {len(files):,} files, {stored_bytes / _MB:,.0f} MB on disk")
     more, of_measured = MILLION / arguments.planned, MILLION / arguments.measured
     memory_mb = more * first.memory_bytes / _MB
     print(
-        f"a million, extrapolated: planned in {more * first.wall_s:.0f} s with {memory_mb:,.0f} MB;"
+        f"a million, by proportion: planned in {more * first.wall_s:.0f} s with {memory_mb:,.0f} MB;"
         f" {of_measured * len(files):,.0f} files, {of_measured * stored_bytes / 1e9:,.0f} GB;"
         f" {of_measured * ran.wall_s / 3600:.0f} hours of one core"
     )

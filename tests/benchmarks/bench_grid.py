@@ -1,4 +1,4 @@
-"""Time to expand a study into 100,000 cells with names and hashes, compared with json.dumps of the cells."""
+"""Time to expand a study to 100,000 cells, against json.dumps of the same cells."""
 
 import json
 import time
@@ -9,8 +9,8 @@ from iopatterns.configuration import config, grid
 
 
 def main() -> None:
-    """Print the time, cells per second and the ratio."""
-    # a drive that no study names is measured in all experiments
+    """Print the time in seconds, the cells per second and the ratio to json.dumps."""
+    # no study names the drive scratch, so it runs in all experiments
     base = config.load_config(Path(__file__).resolve().parents[2], {"drives": ["scratch"]})
     vary: dict[str, list[int | str]] = {
         "rw": ["read", "randread"],

@@ -1,6 +1,6 @@
-"""Wall time of `twin linux`: boot, and requests per second.
+"""Boot time and requests per second of `twin linux`.
 
-The kernel must have been built with `./reproduce.sh linux`; otherwise only the error message is printed.
+The kernel must have been built by `./reproduce.sh linux`.
 """
 
 import subprocess
@@ -22,7 +22,7 @@ WORKLOADS = {
 
 
 def wall_s(options: list[str], command: list[str]) -> float:
-    """Return the wall time of the fastest of some runs, in seconds."""
+    """Return the shortest wall time of several runs, in seconds."""
     taken = []
     for _ in range(REPETITIONS):
         begun = time.perf_counter()
@@ -50,7 +50,7 @@ def main() -> None:
         trace = Path(folder) / "trace.csv"
         for name, words in WORKLOADS.items():
             taken_s, made = [], []
-            for ios in (FEW, MANY):  # the difference excludes the boot and the start of fio
+            for ios in (FEW, MANY):  # their difference excludes boot and start of fio
                 taken_s.append(wall_s(["--fs", "none", "--trace", str(trace)], [*FIO, *words, f"--number_ios={ios}"]))
                 made.append(requests(trace))
             rate = (made[1] - made[0]) / (taken_s[1] - taken_s[0])

@@ -1,6 +1,7 @@
-"""Time and memory for reading and converting traces of two lengths.
+"""Speed and memory of converting block traces, by form.
 
-The program writes a trace of a million requests and one of four million in each form, half a gigabyte in all.
+For each form, the benchmark converts traces of one and of four million requests, to show that memory does not grow with
+the length. The files take half a gigabyte.
 """
 
 import argparse
@@ -17,7 +18,7 @@ MIB = 2**20
 
 
 def offsets(count: int) -> Iterable[tuple[int, int]]:
-    """Yield the number and the sector of requests of 4 KiB over 4 GiB, in pseudo-random order."""
+    """Yield number and sector of 4 KiB requests over 4 GiB, in a non-repeating order."""
     return ((number, number * 2_654_435_761 % MIB * 8) for number in range(count))
 
 
@@ -60,7 +61,7 @@ def blktrace(count: int) -> Iterable[bytes]:
 
 
 FORMS: dict[str, Callable[[int], Iterable[bytes]]] = {
-    "CSV with a header": csv,
+    "CSV with a head": csv,
     "I/O log of fio": iolog,
     "CSV of MSR Cambridge": msr,
     "text of blkparse": blkparse,
@@ -69,13 +70,13 @@ FORMS: dict[str, Callable[[int], Iterable[bytes]]] = {
 
 
 def convert(trace: Path, output: Path) -> tuple[float, int]:
-    """Convert a trace in a new process; return its CPU time in seconds and its peak memory in bytes."""
+    """Convert a trace in a process of its own; return processor time in seconds and peak memory in bytes."""
     code = (
         "import resource, sys; from pathlib import Path; from iopatterns.twin import traces;"
         "traces.convert_trace(*map(Path, sys.argv[1:3]), issued=sys.argv[3] == 'issued');"
         "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
     )
-    # blktrace records each request several times
+    # blktrace writes each request several times, at each of its stages
     which = "issued" if trace.name.startswith("blk") and trace.suffix != ".parquet" else "all"
     done = subprocess.run(
         [sys.executable, "-c", code, trace, output, which], stdout=subprocess.PIPE, text=True, check=True
@@ -86,9 +87,7 @@ def convert(trace: Path, output: Path) -> tuple[float, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--requests", type=int, default=REQUESTS, help="length of the shorter trace  [default: %(default)s]"
-    )
+    parser.add_argument("--requests", type=int, default=REQUESTS, help="of the shorter trace  [default: %(default)s]")
     count = parser.parse_args().requests
     with tempfile.TemporaryDirectory() as folder:
         ours: list[Path] = []
@@ -106,11 +105,11 @@ def main() -> None:
 
 
 def report(name: str, count: int, traces: list[Path], outputs: list[Path]) -> None:
-    """Convert the shorter and the longer trace of a form; print the time and memory."""
+    """Convert the shorter and the longer trace of a form; print processor time and peak memory."""
     (_, memory), (seconds, more) = (convert(*each) for each in zip(traces, outputs, strict=True))
     print(
-        f"{name}: {count * LONGER} requests, {traces[1].stat().st_size / MIB:.0f} MiB, {seconds:.1f} s of CPU;"
-        f" peak memory {more / MIB:.0f} MiB, {memory / MIB:.0f} MiB for a quarter of the requests",
+        f"{name}: {count * LONGER} requests, {traces[1].stat().st_size / MIB:.0f} MiB, {seconds:.1f} processor seconds;"
+        f" at most {more / MIB:.0f} MiB of memory, {memory / MIB:.0f} MiB for a quarter of the trace",
         flush=True,
     )
 

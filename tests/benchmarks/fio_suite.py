@@ -1,9 +1,9 @@
-"""Run fio's own tests on simulated drives, and report which pass and why others fail.
+"""Count the tests of fio that pass on simulated drives, and explain the others: `snakemake fio-suite`.
 
-`snakemake fio-suite` calls this program with a source tree of fio (SOURCE) and an executable of the same version. The
-test scripts in SOURCE/t measure files. Here each script gets this program instead of fio. The program gives fio a
-simulated drive for each file, with stored data and one state folder for each working folder of a script. Each script
-also runs with fio alone, to identify the cases that fail without a simulated drive as well.
+Run it as ``python tests/benchmarks/fio_suite.py SOURCE [--fio FIO] [--output FILE]``. SOURCE is a source tree of fio,
+FIO an executable of the same version (default: SOURCE/fio). The scripts in SOURCE/t test fio on files. Here a script
+calls this program as fio, which runs fio on a twin (simulated drive) with kept data in place of the files. Each script
+also runs with fio alone, to recognise cases that fail without a twin, too.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Any
 
 TWIN = [str(Path(sys.executable).with_name("twin")), "run"]
 MODEL = "px05smb040"
-# The arguments of each script; {fio} is the program that it calls as fio, {folder} a folder that it may write to
+# Arguments of each script; {fio} is the program that it calls as fio, {folder} a folder that it may write
 COMMON = ["--fio", "{fio}", "--artifact-root", "{folder}/artifacts"]
 SCRIPTS = {
     "verify.py": [*COMMON, "--skip-req", "--csum", "md5"],
@@ -36,16 +36,16 @@ SCRIPTS = {
     "log_compression.py": ["--fio", "{fio}"],
     "readonly.py": COMMON,
 }
-# The scripts that are not run, and why
+# Scripts of t that do not run, with the reason
 NOT_RUN = {
     "client_server.py": "fio's jobs run in another process, which has no drive",
-    "io_uring_cmd.py": "requests of io_uring do not pass through intercepted system calls",
-    "io_uring_pi.py": "requests of io_uring do not pass through intercepted system calls",
-    "nvmept_*.py": "simulated drives have no NVMe pass-through commands",
-    "sgunmap-*.py": "simulated drives accept only settings, not UNMAP, with SG_IO",
-    "jsonplus2csv_test.py": "a tool of fio that makes no I/O",
-    "latency_percentiles.py": "takes many minutes with fio alone; compares percentiles of fio with its logs",
-    "run-fio-tests.py": "runs the scripts above, and job files that need files, io_uring or null devices",
+    "io_uring_cmd.py": "io_uring's requests do not pass through the program's calls",
+    "io_uring_pi.py": "io_uring's requests do not pass through the program's calls",
+    "nvmept_*.py": "NVMe pass-through commands, which twins do not support",
+    "sgunmap-*.py": "UNMAP by SG_IO, which twins support only for settings",
+    "jsonplus2csv_test.py": "a tool of fio's that makes no I/O",
+    "latency_percentiles.py": "takes many minutes with fio alone, and checks fio's percentiles against fio's own logs",
+    "run-fio-tests.py": "it runs the scripts above, and job files that need files, io_uring or null devices",
 }
 CASE = re.compile(
     r"^(?:\**Test (?P<id>[^:]*?):? (?P<outcome>PASSED|FAILED|SKIPPED)|(?P<first>PASSED|FAILED)\b)(?P<why>.*)$"
@@ -53,13 +53,10 @@ CASE = re.compile(
 
 
 def as_fio(words: Sequence[str]) -> int:
-    """Run fio on a simulated drive that replaces the files in its working folder; return its exit status.
+    """Run fio on a twin in place of the files in its folder; return its exit status.
 
-    The null engine is replaced by psync, because its requests reach no drive. All jobs share one processor, as they
-    do on simulated drives. The result is appended to the file that FIO_SUITE_LOG names.
-
-    Args:
-        words: The arguments that the script passed to fio.
+    ioengine=null becomes psync, because requests of the null engine do not reach a drive. All jobs share one processor,
+    as they do on a twin. The outcome is appended to the file FIO_SUITE_LOG.
     """
     folder = Path.cwd()
     given: list[str] = []
@@ -76,7 +73,7 @@ def as_fio(words: Sequence[str]) -> int:
         elif name == "ioengine" and value == "null":
             given.append("--ioengine=psync")
         elif name == "cpus_allowed":
-            given.append(f"--cpus_allowed={min(os.sched_getaffinity(0))}")  # the scripts request four processors
+            given.append(f"--cpus_allowed={min(os.sched_getaffinity(0))}")  # the scripts ask for four processors
         elif name == "fallocate":
             continue  # has no meaning on a drive
         else:
@@ -88,20 +85,16 @@ def as_fio(words: Sequence[str]) -> int:
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     sys.stderr.write(done.stderr)
     messages = [line for line in done.stderr.splitlines() if line.startswith("twin")]
-    entry = {"messages": messages[:1]}
+    entry = {"folder": str(Path.cwd()), "status": done.returncode, "messages": messages[:1], "command": list(words)}
     with open(os.environ["FIO_SUITE_LOG"], "a", encoding="utf-8") as log:
         log.write(json.dumps(entry) + "\n")
     return done.returncode
 
 
 def cases_of(script: Path, words: Sequence[str], folder: Path, log: Path) -> Iterator[tuple[str, str]]:
-    """Run a script; yield the outcome (``PASSED``, ``FAILED`` or ``SKIPPED``) and the reason of each of its cases.
+    """Run a script; yield the outcome of each case (``PASSED``, ``FAILED`` or ``SKIPPED``) and the reason.
 
-    Args:
-        script: The script.
-        words: The arguments of the script.
-        folder: The working folder.
-        log: The file that `as_fio` appends to. A message of the simulated drive precedes the outcome of its case.
+    If the twin refused fio in a case, ``log`` has the twin's message before the script prints the case.
     """
     read = 0
     with subprocess.Popen(
@@ -125,19 +118,13 @@ def cases_of(script: Path, words: Sequence[str], folder: Path, log: Path) -> Ite
 
 
 def reason(text: str) -> str:
-    """Return a message without names of jobs and folders and without numbers, which differ between cases."""
+    """Return a message without names of jobs, folders and numbers, which differ from case to case."""
     text = re.sub(r"^twin: error: (?:job '[^']*' \([^)]*\): )?", "twin: ", text.strip(" :,"))
     return re.sub(r"\d+(?:\.\d+)?", "N", re.sub(r"/\S+", "…", text))[:160]
 
 
 def run(source: Path, fio: Path, work: Path) -> dict[str, dict[str, Any]]:
-    """Run all scripts; return the counts of each, see `summary`.
-
-    Args:
-        source: The source tree of fio.
-        fio: The executable.
-        work: A folder for temporary files.
-    """
+    """Return for each script the number of cases, of passing cases, and of failing cases by reason."""
     adapter = work / "fio"
     adapter.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).resolve()} "$@"\n', encoding="utf-8")
     adapter.chmod(0o755)
@@ -147,15 +134,15 @@ def run(source: Path, fio: Path, work: Path) -> dict[str, dict[str, Any]]:
         script = source / "t" / name
         if not script.is_file():
             continue
-        cases: dict[str, list[tuple[str, str]]] = {}
+        outcomes: dict[str, list[tuple[str, str]]] = {}
         for kind, executable in (("alone", fio), ("twin", adapter)):
             folder = work / f"{kind}-{script.stem}"
             folder.mkdir()
             log.unlink(missing_ok=True)
             os.environ |= {"FIO_SUITE_LOG": str(log), "FIO_SUITE_FIO": str(fio)}
             filled = [word.format(fio=executable, folder=folder) for word in words]
-            cases[kind] = list(cases_of(script, filled, folder, log))
-        found[name] = summary(cases["twin"], cases["alone"])
+            outcomes[kind] = list(cases_of(script, filled, folder, log))
+        found[name] = summary(outcomes["twin"], outcomes["alone"])
         print(f"{name:<24} {found[name]['passed']:>4} of {found[name]['cases']} pass", flush=True)
         for why, count in found[name]["not passed"].items():
             print(f"{'':<24} {count:>4} {why}", flush=True)
@@ -163,10 +150,7 @@ def run(source: Path, fio: Path, work: Path) -> dict[str, dict[str, Any]]:
 
 
 def summary(twin: Sequence[tuple[str, str]], alone: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return the numbers of cases and of passed cases of one script, and the reasons of the others with their counts.
-
-    Skipped cases are not counted.
-    """
+    """Return the counts of a script; skipped cases do not count, and cases that fail with fio alone are marked."""
     cases = [
         each
         for each in zip_longest(twin, alone, fillvalue=("MISSING", ""))
@@ -175,7 +159,7 @@ def summary(twin: Sequence[tuple[str, str]], alone: Sequence[tuple[str, str]]) -
     reasons: Counter[str] = Counter()
     for (outcome, why), (without, _) in cases:
         if outcome != "PASSED":
-            reasons["also fails with fio alone" if without != "PASSED" else why or outcome.lower()] += 1
+            reasons["fails with fio alone, too" if without != "PASSED" else why or outcome.lower()] += 1
     return {
         "cases": len(cases),
         "passed": sum(outcome == "PASSED" for (outcome, _), _ in cases),
@@ -184,22 +168,25 @@ def summary(twin: Sequence[tuple[str, str]], alone: Sequence[tuple[str, str]]) -
 
 
 def main() -> None:
-    """Run all scripts, print the counts, and write them as JSON."""
+    """Run all scripts; print the counts, and write them as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", nargs="?", default="", help="source tree of fio")
-    parser.add_argument("--fio", type=Path, help="executable of the same version  [default: the one in SOURCE]")
-    parser.add_argument("--output", type=Path, help="file for the counts")
+    parser.add_argument("--fio", type=Path, help="executable of the same version (default: SOURCE/fio)")
+    parser.add_argument("--output", type=Path, help="JSON file for the counts")
     parser.add_argument("--only", choices=SCRIPTS, help="run only this script")
     given = parser.parse_args()
     source = Path(given.source).resolve()
     if not given.source or not (source / "t/fiotestlib.py").is_file():
         sys.exit(
-            f"{given.source or 'fio_source'}: not a source tree of fio 3.36 or later (t/fiotestlib.py is missing). Give"
-            " one: snakemake --cores 1 fio-suite --config fio_source=/path/to/fio"
+            f"{given.source or 'fio_source'}: no source tree of fio with t/fiotestlib.py (3.36 or later). Give one:"
+            " snakemake --cores 1 fio-suite --config fio_source=/path/to/fio"
         )
     fio = (given.fio or source / "fio").resolve()
     if not os.access(fio, os.X_OK) or fio.is_dir():
-        sys.exit(f"{fio}: not an executable. Build fio there (./configure && make), or give one with --fio")
+        sys.exit(
+            f"{fio}: not an executable. Build fio there (./configure && make), or give an executable of the"
+            " same version: --fio FIO"
+        )
     if given.only:
         for name in set(SCRIPTS) - {given.only}:
             del SCRIPTS[name]

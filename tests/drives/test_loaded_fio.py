@@ -205,7 +205,7 @@ def test_an_execution_that_fails_is_told_with_fio_s_words_and_the_next_ones_run(
 
 def test_what_a_twin_cannot_serve_is_told_by_name(disk_folder: Path) -> None:
     specification = twin_cell(ioengine="io_uring", iodepth=4)
-    with pytest.raises(fio.FioError, match=r"drive 'twin' \(twin px05smb040\): ioengine=io_uring cannot be served"):
+    with pytest.raises(fio.FioError, match=r"drive 'twin' \(twin px05smb040\): ioengine=io_uring is not supported"):
         measure_cell(disk_folder, specification, raws(disk_folder, specification, 1))
 
 

@@ -268,7 +268,10 @@ def test_a_drive_of_another_host_is_not_measured(specification: Spec, disk_folde
     _, said = communicate(refused, 20)
     assert refused.returncode == 1
     here = os.uname().nodename
-    assert said == f"iopatterns: error: the drive is on host node7, and this is {here}. Measure it there.\n"
+    assert (
+        said
+        == f"iopatterns: error: the drive belongs to host node7, and this host is {here}. Measure the drive on node7.\n"
+    )
     assert not raw.exists()
     assert not Path(specification["drive"]["path"]).exists()
     taken = start(specification, [raw], "--host", os.uname().nodename)

@@ -216,7 +216,7 @@ def test_a_replay_reads_what_was_just_written_where_it_was_written(make: Make) -
 
 
 def test_a_replay_that_ends_with_its_log_is_a_measurement(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iologs, "MOST_REQUESTS", 40)
+    monkeypatch.setattr(iologs, "MAX_LOG_REQUESTS", 40)
     made = make(rw="read", partitions=4, runtime_ms=400)
     assert len(made.requests) == 40
     assert made.job["read"]["runtime"] < 300

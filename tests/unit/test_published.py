@@ -86,12 +86,12 @@ def test_another_head_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_without_values_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PublishedError, match="no value follows"):
+    with pytest.raises(PublishedError, match="there is no value"):
         load_values(write(tmp_path))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PublishedError, match=r"values\.csv: no such file"):
+    with pytest.raises(PublishedError, match=r"values\.csv: there is no such file"):
         load_values(tmp_path)
 
 

@@ -1,4 +1,4 @@
-# The scorecard: the verdict on every published number and claim of the sources.
+# The scorecard: a verdict on every published number and claim of the sources.
 rule judge:
     input:
         measurements=[
@@ -24,18 +24,20 @@ rule judge:
         method=CONF.interval,
         config=config,
     message:
-        "Comparing the sources' claims with the measurements"
+        "Comparing the claims of the sources with the measurements"
+        if study_rules.judged_studies(CONF)
+        else "Writing an empty scorecard, because no study has a source"
     script:
         "../scripts/judge.py"
 
 
-# `snakemake --cores 1 scorecard` fails when a claim or number that is expected to be reproduced is not.
+# `snakemake --cores 1 scorecard` fails if a claim or number that is expected to be reproduced is not.
 rule scorecard:
     input:
         f"{RESULTS}/scorecard.json",
     log:
         f"{RESULTS}/logs/scorecard.log",
     message:
-        "Comparing the scorecard with the expected verdicts"
+        "Comparing the scorecard with the expectations of each study"
     shell:
         'iopatterns scorecard --results "$(dirname {input:q})" 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}'

@@ -1,4 +1,4 @@
-"""`iopatterns check`."""
+"""The command `iopatterns check`."""
 
 import contextlib
 import sys
@@ -11,9 +11,7 @@ from iopatterns.commands.job import require_host
 
 @click.command()
 @DRIVE_ARGUMENT
-@click.option(
-    "--writing/--reading", default=True, show_default=True, help="Checks before writing, or before reading only."
-)
+@click.option("--writing/--reading", default=True, show_default=True, help="Checks for writing, or for reading only.")
 def command(drive: str, writing: bool) -> None:
     """Run the pre-write checks of the block device DRIVE.
 
@@ -27,7 +25,7 @@ def command(drive: str, writing: bool) -> None:
     entry = drive_entry(drive, complete=False)
     require_host(kinds.host_of(entry))
     if not kinds.is_whole_disk(entry):
-        click.echo(f"{drive}: a drive of kind '{entry['kind']}' touches no device, so there is nothing to check.")
+        click.echo(f"{drive}: a drive of kind '{entry['kind']}' uses no block device: nothing to check.")
         return
     if "path" not in entry:
         raise ConfigError(f"{drive_entries.DRIVES_FILE}: {drive}: the entry has no path. Add one.")

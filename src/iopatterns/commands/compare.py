@@ -1,4 +1,4 @@
-"""`iopatterns compare`."""
+"""The command `iopatterns compare`."""
 
 from pathlib import Path
 

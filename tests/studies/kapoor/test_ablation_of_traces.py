@@ -106,10 +106,10 @@ def test_what_cannot_be_replaced_is_told(project: Project, mechanism: dict[str, 
 def test_what_the_source_does_not_say_of_its_programs_is_told_as_assumed(project: Project) -> None:
     declare(project, assumed=True)
     try:
-        assert [each.by for each in declared(project)] == ["assumed"]
+        assert [each.kind for each in declared(project)] == ["assumed"]
     finally:
         declare(project)
-    assert [each.by for each in declared(project)] == ["traces"]
+    assert [each.kind for each in declared(project)] == ["traces"]
 
 
 def test_a_mechanism_of_traces_belongs_into_the_file_of_its_study(project: Project) -> None:
@@ -163,7 +163,7 @@ def test_a_mechanism_of_a_study_that_is_not_configured_stops_nothing(project: Pr
 def test_a_trace_and_its_sum_are_replaced_in_the_cells_that_replay_it_alone(project: Project) -> None:
     conf = config.load_config(project.root)
     (mechanism,) = declared(project)
-    off = mechanism.without(conf)
+    off = mechanism.switched_off_in(conf)
     assert list(off.drives) == [DRIVE]
     before, after = (
         {cell.specification["fio"]["numjobs"]: cell for cell in grid.expand_grid(each, "kapoor") if cell.drive == DRIVE}
@@ -181,7 +181,7 @@ def test_a_trace_of_a_program_that_waited_for_another_drive_is_replayed_on_that(
     declare(project, drive="s3500")
     try:
         (mechanism,) = declared(project)
-        off = mechanism.without(config.load_config(project.root))
+        off = mechanism.switched_off_in(config.load_config(project.root))
         assert list(off.drives) == [DRIVE]
         assert dict(off.drives) == {DRIVE: drive_entries.read_drive_entries(project.root).resolved("s3500")}
         assert WITHOUT in {cell.specification["replay"]["trace"] for cell in grid.expand_grid(off, "kapoor")}
@@ -192,7 +192,7 @@ def test_a_trace_of_a_program_that_waited_for_another_drive_is_replayed_on_that(
 def test_no_drive_has_a_mechanism_whose_traces_the_configured_studies_do_not_replay(project: Project) -> None:
     (mechanism,) = declared(project)
     conf = config.load_config(project.root, {"drives": [DRIVE, "c400"], "studies": [FIXTURE_STUDY]})
-    assert not mechanism.without(conf).drives
+    assert not mechanism.switched_off_in(conf).drives
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def test_the_summary_counts_executions_of_fio_alone(done: Project) -> None:
     said = done.iopatterns("summary", "--since", "0")
     assert said.returncode == 0, said.stdout
     executions = pd.read_parquet(done.root / "results/measurements/saif2020.parquet")
-    assert f"Measured: {len(executions)} executions" in said.stdout
+    assert f"Measured: {len(executions)} repetitions" in said.stdout
     cells = load_cells(done.root)
     planned = len(cells.raw_files(cells.of_study("saif2020")))
     left_out = re.search(r"not applicable: (\d+) of saif2020, (\d+) executions", said.stdout)
