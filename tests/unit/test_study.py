@@ -1,20 +1,16 @@
 """Give notebooks the repetitions, summaries and published values of a recorded measurement."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import yaml
 from recorded import TINY
 from support import FIXTURE, FIXTURE_GRID, ROOT, recorded_file
 
-from iopatterns.analysis.quantities import QuantityError, read_executions
 from iopatterns.analysis.statistics import Method, mean_interval
-from iopatterns.analysis.tables import write_numbers
 from iopatterns.configuration.sources import VALUE_COLUMNS
 from iopatterns.study import AnalysisError, Study
 
@@ -34,10 +30,6 @@ def test_experiments_are_the_configured_ones_and_begin_with_the_initial_one() ->
 def test_an_experiment_whose_settings_all_drives_refused_is_listed() -> None:
     steps = [step | {"experiments": ["forbidden"]} for step in STEPS if not step["measured"]]
     assert replace(study(), steps=steps).experiments[-1] == "forbidden"
-
-
-def test_each_measured_drive_has_a_kind() -> None:
-    assert study().kinds == {"c400": "twin", "ssdsc2kg480g7": "twin"}
 
 
 def test_the_overview_counts_cells_and_repetitions_of_each_experiment_and_drive() -> None:
@@ -321,11 +313,6 @@ def test_a_summary_leaves_out_cells_without_the_quantity(tmp_path: Path, of: str
     assert set(mix(tmp_path).summary("e", ["iodepth"], of)["rw"]) == {"read", "write", "randrw"} - {missing}
 
 
-def test_a_summary_of_an_unknown_quantity_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(QuantityError, match="did you mean 'latency'"):
-        mix(tmp_path).summary("e", ["iodepth"], "latncy")
-
-
 @pytest.mark.parametrize(
     ("by", "of", "missing"), [(["numjobs"], "iops", "numjobs"), (["iodepth"], "clat p7", "clat_p7_ms")]
 )
@@ -442,11 +429,6 @@ def test_a_published_value_without_a_level_belongs_to_no_level(tmp_path: Path, l
     assert table["published_iops"].isna().all()
 
 
-def test_the_block_size_is_not_a_further_factor() -> None:
-    alone, with_factor = (study().comparison("initial", by, ["bandwidth"]) for by in ([], ["bs_bytes"]))
-    pd.testing.assert_frame_equal(alone, with_factor)
-
-
 def test_the_comparison_of_an_experiment_without_repetitions_is_empty() -> None:
     assert study().comparison("other", [], ["iops"]).empty
 
@@ -465,17 +447,3 @@ def test_facts_have_the_largest_depth_that_was_requested(
     assert facts["executions"]["iodepth_asked"] == depth
     assert facts["experiments"] == {"e": ["d"]}
     assert facts["block_sizes"] == ["4 KiB"]
-
-
-def test_a_comparison_can_be_written_as_json(tmp_path: Path) -> None:
-    table = mix(tmp_path, *TABLE).comparison("e", ["iodepth"], ["iops"])
-    content = {"levels": table.to_dict("records")}
-    read = json.loads(write_numbers(content, tmp_path / "n.json").read_text(encoding="utf-8"))
-    assert [row["iops_mean"] for row in read["levels"]] == pytest.approx(table["iops_mean"].tolist())
-    assert read["levels"][-1]["published_iops"] is None
-
-
-def test_executions_are_read_from_the_measurements(tmp_path: Path) -> None:
-    found = mix(tmp_path)
-    pd.testing.assert_frame_equal(found.executions, read_executions(tmp_path / "m.parquet"))
-    assert np.isfinite(found.executions["outstanding"]).all()

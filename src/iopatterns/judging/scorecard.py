@@ -174,30 +174,30 @@ def _errors_by_class(values: Sequence[ValueVerdict], classifier: Classifier) -> 
     Values that the source contradicts are left out, as are printed zeros, which have no relative error. Of several
     values with the same measurands, only the value with the largest error counts.
     """
-    worst: dict[Any, tuple[float, ValueVerdict]] = {}
-    for value in values:
-        error = value["error_percent"]
-        if not value["class"] or value["status"] == CONTRADICTED or error is None or float(value["printed"]) == 0:
+    worst: dict[Any, ValueVerdict] = {}
+    for value in sorted(values, key=_absolute_error, reverse=True):
+        if not value["class"] or value["status"] == CONTRADICTED or value["error_percent"] is None:
             continue
         measured = classifier.measurands_of_value(value["id"]) or classifier.measurands_of_claim(value["measured_by"])
-        before = worst.get(measured or value["id"])
-        if before is None or abs(error) > abs(before[0]):
-            worst[measured or value["id"]] = error, value
+        worst.setdefault(measured or value["id"], value)
     return {
-        name: _error_summary([each for each in worst.values() if each[1]["class"] == name]) for name in EVIDENCE_CLASSES
+        name: _error_summary([value for value in worst.values() if value["class"] == name]) for name in EVIDENCE_CLASSES
     }
 
 
-def _error_summary(values: Sequence[tuple[float, ValueVerdict]]) -> dict[str, Any]:
-    """Return the mean absolute error and the largest error of some values, given as (error, value)."""
+def _absolute_error(value: ValueVerdict) -> float:
+    return abs(value["error_percent"] or 0.0)
+
+
+def _error_summary(values: Sequence[ValueVerdict]) -> dict[str, Any]:
+    """Return the number, the mean absolute error, and the largest error of values in descending order of error."""
     if not values:
         return {"values": 0}
-    largest, worst = max(values, key=lambda each: abs(each[0]))
-    place = (worst["drive"], worst["quantity"], worst["rw"], worst["bs"], worst["conditions"])
+    place = (values[0][key] for key in ("drive", "quantity", "rw", "bs", "conditions"))
     return {
         "values": len(values),
-        "mean_absolute_percent": _rounded(sum(abs(error) for error, _ in values) / len(values)),
-        "largest_percent": largest,
+        "mean_absolute_percent": _rounded(sum(map(_absolute_error, values)) / len(values)),
+        "largest_percent": values[0]["error_percent"],
         "largest_at": ", ".join(filter(None, place)),
     }
 

@@ -47,7 +47,7 @@ class BenchRequest:
     Attributes:
         drive: The name of the drive.
         levels: The levels of each factor, as typed.
-        values: The values that replace those of config.yaml, such as ``runtime``.
+        values: Values that replace values of config.yaml, such as ``runtime``.
     """
 
     drive: str

@@ -70,12 +70,6 @@ def test_a_ratio_can_be_divided_by_another_ratio() -> None:
     assert values(parts_of(judge_, check)) == [pytest.approx(0.8 / 0.25)]
 
 
-def test_a_ratio_compares_drives_if_its_selections_name_them() -> None:
-    judge_ = judge(([30.0], {"drive": "a"}), ([60.0], {"drive": "b"}))
-    check = {"ratio": {"drive": "a"}, "to": {"drive": "b"}, "experiment": "initial", "at_most": 1}
-    assert values(parts_of(judge_, check)) == [pytest.approx(0.5)]
-
-
 def test_the_interval_of_a_ratio_contains_the_ratio() -> None:
     judge_ = reads_and_random_reads([90.0, 110.0, 100.0], [24.0, 25.0, 26.0])
     part = parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "at_most": 1})[0]
@@ -114,10 +108,6 @@ def test_labels_of_growth_name_both_levels() -> None:
     judge_ = judge(([10.0], {"bs_bytes": 4096}), ([30.0], {"bs_bytes": 2**20}))
     parts = parts_of(judge_, {"growth": "bs", "experiment": "initial", "at_least": 1, "where": {"drive": "d"}})
     assert labels(parts) == ["d, 4 KiB to 1 MiB"]
-
-
-def test_growth_of_one_level_has_no_part() -> None:
-    assert parts_of(judge(([10.0], {})), {"growth": "bs", "experiment": "initial", "at_least": 1}) == []
 
 
 def test_growth_of_jobs_is_in_numerical_order() -> None:

@@ -163,19 +163,9 @@ def test_a_violation_of_the_schema_is_named(tmp_path: Path, claim: dict[str, Any
         load(tmp_path, claim)
 
 
-def test_a_mistyped_contradiction_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="betwixt"):
-        load(tmp_path, GOOD, contradictions=[CONTRADICTION | {"betwixt": []}])
-
-
 def test_a_file_without_claims_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"claims\.yaml: claims"):
         load(tmp_path)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.yaml: there is no such file"):
-        load_claims(tmp_path, "none.yaml", VALUES)
 
 
 def test_a_claim_may_have_several_checks_instead_of_one(tmp_path: Path) -> None:
