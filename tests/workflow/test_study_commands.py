@@ -234,9 +234,9 @@ def test_nothing_is_overwritten(root: Path) -> None:
     write(root / "notebooks/mine.py", "my own")
     (root / "data/twins/own.yaml").symlink_to("unused.yaml")
     before = contents(root)
-    told = refused("add", str(package), "--yes").splitlines()
-    assert "nothing was written" in told[0]
-    assert told[1:] == ["data/twins/own.yaml", "notebooks/mine.py"]
+    message = refused("add", str(package), "--yes").splitlines()
+    assert "nothing was written" in message[0]
+    assert message[1:] == ["data/twins/own.yaml", "notebooks/mine.py"]
     assert contents(root) == before
 
 
@@ -250,9 +250,7 @@ def test_existing_files_with_the_same_content_are_accepted(root: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["config/config.yaml", "tests/studies/mine/deep/file"])
-def test_nothing_is_written_if_one_file_cannot_be_written(
-    root: Path, broken: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_if_one_write_fails(root: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     package = packed_and_removed(root)
     write(root / "paper/references.yml", "")
     before = contents(root)
@@ -352,8 +350,8 @@ def test_nothing_is_removed_during_a_run(root: Path) -> None:
 )
 def test_a_study_whose_files_another_study_uses_is_not_removed(root: Path, file: str, text: str) -> None:
     write(root / file, text)
-    told = refused("remove", "mine", "--yes")
-    assert told.startswith(f"'mine' cannot be removed: {file} uses files in data/")
+    message = refused("remove", "mine", "--yes")
+    assert message.startswith(f"'mine' cannot be removed: {file} uses files in data/")
     assert (root / "notebooks/mine.py").exists()
 
 
