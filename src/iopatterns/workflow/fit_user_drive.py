@@ -34,8 +34,8 @@ TARGET_PREFIX = "twin_of_"
 MODEL_FILE, FINDINGS_FILE, REPORT_FILE = "model.yaml", "found.json", "report.pdf"
 NOTEBOOK_FILE, _SECTION = "notebook.ipynb", "report.typ"
 _TEMPLATES = {"twin_of.ipynb": NOTEBOOK_FILE, "twin_of.typ": _SECTION}
-# Block sizes up to the size at which a drive splits requests, and depths up to the length of SATA's queue. A few repetitions
-# suffice, because the noise of a point is small in comparison with the error of a model.
+# Block sizes up to the size at which a drive splits requests, and depths up to the length of SATA's queue. A few
+# repetitions suffice, because the noise of a point is small in comparison with the error of a model.
 FIT_LEVELS = {"rw": ("randread", "read"), "bs": ("4k", "16k", "64k", "128k"), "iodepth": ("1", "4", "32")}
 _REPETITIONS = 3
 _OF_CONFIGURATION = ("repetitions", "runtime", "file_size")
