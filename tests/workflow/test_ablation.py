@@ -116,11 +116,11 @@ def test_a_record_is_stale_if_a_model_changes_and_the_scorecard_names_the_model(
         (ablated.root / RECORD).write_text(yaml.safe_dump(content))
         assert ablated.snakemake("results/scorecard.json").returncode == 0
         assert study_of(ablated)["ablation"]["stale"] == ["data/twins/c400.yaml"]
-        told = ablated.iopatterns("scorecard", "--expect")
-        assert told.returncode == 0, told.stdout
-        told = ablated.iopatterns("scorecard")
-        assert f"{RECORD} is stale: data/twins/c400.yaml changed since it was made" in told.stdout
-        assert "snakemake --cores 2 ablate" in told.stdout
+        done = ablated.iopatterns("scorecard", "--expect")
+        assert done.returncode == 0, done.stdout
+        done = ablated.iopatterns("scorecard")
+        assert f"{RECORD} is stale: data/twins/c400.yaml changed since it was made" in done.stdout
+        assert "snakemake --cores 2 ablate" in done.stdout
     finally:
         (ablated.root / RECORD).write_bytes(before)
 

@@ -40,7 +40,7 @@ def measured(module_disk_folder: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def no_fio(module_disk_folder: Path) -> str:
-    """A PATH with all programs of this machine except for those that measure drives."""
+    """A PATH with all programs of this machine except the ones that measure drives."""
     folder = module_disk_folder / "bin"
     folder.mkdir()
     for part in reversed(os.environ["PATH"].split(":")):
@@ -209,9 +209,7 @@ def test_experiments_without_cells_in_the_archive_are_refused_and_others_left_ou
     assert (provenance["cells"], provenance["left_out"]) == (16, 0)
 
 
-def test_a_drive_is_analysed_under_the_name_of_the_configuration(
-    measured: Project, no_fio: str, disk_folder: Path
-) -> None:
+def test_a_drive_is_analysed_under_its_configured_name(measured: Project, no_fio: str, disk_folder: Path) -> None:
     project = elsewhere(measured, disk_folder / "office")
     project.edit("config/drives.yaml", **{"lab.disk-1": {"kind": "archive", "path": "data/archives/scratch.tar.xz"}})
     project.edit("config/config.yaml", drives=["lab.disk-1"])

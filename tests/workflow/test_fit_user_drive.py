@@ -76,18 +76,18 @@ def test_the_drive_is_only_read(done: tuple[Project, Path, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "message"),
     [
         ("twin_of_c40", "neither config/drives.yaml nor a study has a drive of this name. Did you mean 'c400'?"),
         ("twin_of_elsewhere", "'elsewhere' is an archive"),
     ],
 )
-def test_a_drive_that_cannot_be_fitted_is_refused(project: Project, target: str, told: str) -> None:
+def test_a_drive_that_cannot_be_fitted_is_refused(project: Project, target: str, message: str) -> None:
     drives = yaml.safe_load((project.root / "config/drives.yaml").read_text())
     project.edit("config/drives.yaml", **{**drives, "elsewhere": {"kind": "archive", "path": "elsewhere.tar.xz"}})
     said = project.snakemake(target)
     assert said.returncode == 2, said.stdout
-    assert told in said.stdout
+    assert message in said.stdout
     assert "Traceback" not in said.stdout
 
 

@@ -185,7 +185,7 @@ def test_a_changed_fio_option_runs_exactly_the_cells_with_the_option(measured: P
     assert would_measure(measured) == {"read-4k-j1-think20us", "randread-4k-j1-think20us"}
 
 
-def test_more_repetitions_run_all_cells_and_keep_raw_files(measured: Project) -> None:
+def test_more_repetitions_run_all_cells_and_fewer_none(measured: Project) -> None:
     measured.edit("config/config.yaml", repetitions=6)
     assert len(would_measure(measured)) == 4
     before = measured.raw_files()
@@ -194,15 +194,8 @@ def test_more_repetitions_run_all_cells_and_keep_raw_files(measured: Project) ->
     after = measured.raw_files()
     assert len(after) == 2 * len(before)
     assert {name: after[name] for name in before} == before
-
-
-def test_fewer_repetitions_measure_nothing(base: Project, disk_folder: Path) -> None:
-    project = Project(disk_folder / "copy")
-    shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
-    project.edit(STUDY, repetitions=4)
-    assert project.snakemake("collect_tiny").returncode == 0
-    project.edit(STUDY, repetitions=2)
-    assert would_measure(project) == set()
+    measured.edit("config/config.yaml", repetitions=3)
+    assert would_measure(measured) == set()
 
 
 # Only the last repetition is declared to Snakemake if all raw files exist

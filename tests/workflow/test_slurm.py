@@ -213,9 +213,9 @@ def test_two_checkouts_and_a_local_run_never_measure_a_drive_at_the_same_time(
     ran = intervals(first, second, logged_in)
     assert len(ran) == 3 * 12
     assert all(ended <= started for (_, ended), (started, _) in itertools.pairwise(ran))
-    told = (first.root / "results/logs/measure/disk/measure_tiny_1.log").read_text()
-    told += (second.root / "results/logs/measure/disk/measure_tiny_1.log").read_text()
-    assert "drive 'disk' is being measured by " in told
+    logs = (first.root / "results/logs/measure/disk/measure_tiny_1.log").read_text()
+    logs += (second.root / "results/logs/measure/disk/measure_tiny_1.log").read_text()
+    assert "drive 'disk' is being measured by " in logs
 
 
 # ---- Checks of hosts before a job is submitted
@@ -275,7 +275,7 @@ LACKS = {
 def test_a_missing_requirement_of_a_host_is_reported_before_a_job_is_submitted(
     cluster: slurm.Cluster, ready_made: Project, disk: Loop, what: str
 ) -> None:
-    mounts, told = LACKS[what]
+    mounts, message = LACKS[what]
     places = {
         "disk": str(disk.device),
         "root": str(ready_made.root),
@@ -288,7 +288,7 @@ def test_a_missing_requirement_of_a_host_is_reported_before_a_job_is_submitted(
         assert said.returncode == 1
         first, second = said.stdout.splitlines()
         assert first.startswith(f"{A} ready")
-        assert second.startswith(f"{B} {told.format(**places)}")
+        assert second.startswith(f"{B} {message.format(**places)}")
         refused = run(cluster, ready_made, "measure_tiny")
     assert refused.returncode == 1
     assert f"No job was submitted, because hosts lack what jobs need.\n{second}\n" in refused.stdout

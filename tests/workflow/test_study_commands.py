@@ -191,11 +191,8 @@ def test_a_link_is_not_packed(root: Path) -> None:
     assert not (root / "mine.tar.xz").exists()
 
 
-def test_an_unknown_study_is_refused_with_the_nearest_name(root: Path) -> None:
+def test_an_unknown_study_is_refused_and_only_a_package_of_the_study_overwritten(root: Path) -> None:
     assert "no study 'mien'. Did you mean 'mine'? Studies: first, last, mine." in refused("pack", "mien")
-
-
-def test_only_a_package_of_the_study_is_overwritten(root: Path) -> None:
     write(root / "mine.tar.xz", "my own")
     assert "not a package of 'mine'" in refused("pack", "mine")
     (root / "mine.tar.xz").unlink()
@@ -219,7 +216,7 @@ def test_raw_files_of_simulated_drives_are_packed_on_request(root: Path) -> None
 # ---- Add
 
 
-def test_the_changes_of_adding_are_shown_before_the_question(root: Path) -> None:
+def test_the_changes_of_adding_are_shown_and_nothing_is_overwritten(root: Path) -> None:
     package = packed_and_removed(root)
     before = contents(root)
     shown = run("add", str(package), answer="n\n")
@@ -227,20 +224,17 @@ def test_the_changes_of_adding_are_shown_before_the_question(root: Path) -> None
     for line in ("study 'mine', A study of a drive", "  data/twins/own.yaml", "studies: mine", "A study contains code"):
         assert line in shown.output
     assert contents(root) == before
-
-
-def test_nothing_is_overwritten(root: Path) -> None:
-    package = packed_and_removed(root)
     write(root / "notebooks/mine.py", "my own")
+    write(root / "data/traces/mine", "a file with the path of a folder")
     (root / "data/twins/own.yaml").symlink_to("unused.yaml")
     before = contents(root)
-    told = refused("add", str(package), "--yes").splitlines()
-    assert "nothing was written" in told[0]
-    assert told[1:] == ["data/twins/own.yaml", "notebooks/mine.py"]
+    message = refused("add", str(package), "--yes").splitlines()
+    assert "nothing was written" in message[0]
+    assert message[1:] == ["data/traces/mine", "data/twins/own.yaml", "notebooks/mine.py"]
     assert contents(root) == before
 
 
-def test_existing_files_with_the_same_content_are_accepted(root: Path) -> None:
+def test_a_complete_study_is_not_added_again(root: Path) -> None:
     study_package.pack_study(root, "mine", root / "mine.tar.xz")
     before = contents(root)
     done = run("add", "mine.tar.xz")
@@ -250,9 +244,7 @@ def test_existing_files_with_the_same_content_are_accepted(root: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["config/config.yaml", "tests/studies/mine/deep/file"])
-def test_nothing_is_written_if_one_file_cannot_be_written(
-    root: Path, broken: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_if_one_write_fails(root: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     package = packed_and_removed(root)
     write(root / "paper/references.yml", "")
     before = contents(root)
@@ -275,12 +267,6 @@ def failing_at(broken: str, do: Callable[..., None]) -> Callable[..., None]:
         do(*arguments)
 
     return does
-
-
-def test_a_file_with_the_path_of_a_folder_is_named(root: Path) -> None:
-    package = packed_and_removed(root)
-    write(root / "data/traces/mine", "a file")
-    assert "data/traces/mine" in refused("add", str(package), "--yes").splitlines()
 
 
 # ---- Remove
@@ -312,16 +298,11 @@ def test_only_results_and_raw_files_of_the_study_are_removed(root: Path) -> None
     assert all((root / file).exists() for file in (*removed, *kept, "notebooks/mine.py"))
     for place in ("results/tables/mine", "data/raw/c400/mine", "data/twins/own.yaml", "config/studies/mine.yaml"):
         assert f"  {place}\n" in shown.output
+    assert "data/raw" not in run("remove", "mine", "--keep-raw", answer="n\n").output
     assert run("remove", "mine", "--yes").exit_code == 0
     assert not any((root / file).exists() for file in removed)
     assert all((root / file).exists() for file in kept)
     assert not (root / "data/raw/c400").exists()
-
-
-def test_raw_files_are_kept_on_request(root: Path) -> None:
-    write(root / "data/raw/c400/mine/cell/01.json", "{}")
-    assert run("remove", "mine", "--yes", "--keep-raw").exit_code == 0
-    assert (root / "data/raw/c400/mine/cell/01.json").exists()
 
 
 def test_a_link_is_removed_without_its_target(root: Path) -> None:
@@ -344,29 +325,30 @@ def test_nothing_is_removed_during_a_run(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "text"),
+    ("study", "file", "text", "message"),
     [
-        ("config/studies/last.yaml", "experiments: {e: {replay: {trace: 'data/traces/mine/{bs}.parquet'}}}"),
-        ("data/workloads/last/recordings.yaml", "recordings: {r: {phases: {run: sh data/workloads/mine/run.sh}}}"),
+        (
+            "mine",
+            "config/studies/last.yaml",
+            "experiments: {e: {replay: {trace: 'data/traces/mine/{bs}.parquet'}}}",
+            "'mine' cannot be removed: config/studies/last.yaml uses files in data/traces/mine/.",
+        ),
+        (
+            "mine",
+            "data/workloads/last/recordings.yaml",
+            "recordings: {r: {phases: {run: sh data/workloads/mine/run.sh}}}",
+            "'mine' cannot be removed: data/workloads/last/recordings.yaml uses files in data/workloads/mine/.",
+        ),
+        ("mine", "config/config.yaml", "studies: [mine]\n", "config/config.yaml: studies: 'mine' is the only study."),
+        *((name, "other", "", f"'{name}' cannot be the name of a study.") for name in ("*", "../mine", "m?ne", "")),
     ],
 )
-def test_a_study_whose_files_another_study_uses_is_not_removed(root: Path, file: str, text: str) -> None:
+def test_nothing_is_removed_with_a_needed_study_or_an_invalid_name(
+    root: Path, study: str, file: str, text: str, message: str
+) -> None:
     write(root / file, text)
-    told = refused("remove", "mine", "--yes")
-    assert told.startswith(f"'mine' cannot be removed: {file} uses files in data/")
-    assert (root / "notebooks/mine.py").exists()
-
-
-def test_the_only_study_is_not_removed(root: Path) -> None:
-    write(root / "config/config.yaml", "studies: [mine]\n")
-    assert "'mine' is the only study" in refused("remove", "mine", "--yes")
-    assert (root / "notebooks/mine.py").exists()
-
-
-@pytest.mark.parametrize("name", ["*", "../mine", "m?ne", ""])
-def test_an_invalid_name_removes_nothing(root: Path, name: str) -> None:
     before = contents(root)
-    assert "cannot be the name of a study" in refused("remove", name, "--yes")
+    assert refused("remove", study, "--yes").startswith(message)
     assert contents(root) == before
 
 

@@ -53,8 +53,8 @@ class Mechanism:
         name: The name under which it is declared.
         description: What the drive, kernel or file system does, in a sentence.
         study: The study that declares it, in whose cells only it is switched off; None for all studies.
-        switches: Parameter values that switch it off, as a list of alternatives: a model uses the entries of which it
-            has all parameters.
+        switches: Parameter values that switch it off, as a list of alternatives. An entry applies to the models that
+            have all its parameters.
         models: The models that have the mechanism; empty for no limit.
         traces: For a mechanism of the kernel or file system: the trace that was recorded with the mechanism off, by the
             path of the trace that it replaces.
@@ -79,8 +79,6 @@ class Mechanism:
 
         ``set`` is by parameters, and ``source`` by parameters that the source states. ``traces`` is by traces, and
         ``assumed`` by traces of an assumed mechanism.
-
-        Parameters that the source states have the kind ``source``. Traces of an assumed mechanism have ``assumed``.
         """
         if self.traces:
             return "assumed" if self.assumed else "traces"
@@ -112,10 +110,8 @@ class Mechanism:
     def switched_off_in(self, conf: config.Config) -> config.Config:
         """Return the configuration with the mechanism switched off.
 
-        The drives are reduced to the simulated drives that have the mechanism.
-
-        The drives that have a mechanism of the kernel or file system are those that replay a trace that `traces`
-        replaces.
+        The drives are reduced to the simulated drives that have the mechanism. A drive has a mechanism of the kernel or
+        file system if it replays a trace that `traces` replaces.
 
         Raises:
             AblationError: A value cannot be set.
@@ -391,7 +387,7 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
 def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> list[str]:
     """Return the existing traces that an ablation of a study replays.
 
-    These are the traces that the study replays, and those that replace them with a mechanism switched off.
+    These are the traces of the study, and the traces that replace them with a mechanism switched off.
     """
     replayed = config.replayed_traces(conf)[study]
     of_study = (mechanism for mechanism in declared if mechanism.applies_to(study))
@@ -421,8 +417,8 @@ def ablation_input_files(conf: config.Config) -> list[str]:
 def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dict[str, str]:
     """Return checksums of everything that the outcomes of claims depend on.
 
-    The checksum of a model is that of its parameters, and of another file that of its parsed content. All traces have
-    one checksum together.
+    A model's checksum covers its parameters, and another file's checksum covers its parsed content. All traces have one
+    checksum together.
     """
     experiments = conf.studies[study]["experiments"]
     named = {drive for experiment in experiments for drive in grid.drives_of_experiment(conf, study, experiment)}

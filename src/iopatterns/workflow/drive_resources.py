@@ -22,7 +22,8 @@ def resource_amount(conf: config.Config, drive: str, resource: str) -> int:
     """Return 1 if a job that measures the drive requires the resource, otherwise 0.
 
     A job of an independent drive requires the resource of this drive only. A job of another real drive requires the
-    resource of its host, and those of all independent drives of this host. A simulated drive requires no resource.
+    resource of its host, and the resources of all independent drives of this host. A simulated drive requires no
+    resource.
     """
     if drive in conf.independent_drives:
         return int(resource == _of_independent(drive))

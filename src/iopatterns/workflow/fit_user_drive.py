@@ -34,8 +34,8 @@ TARGET_PREFIX = "twin_of_"
 MODEL_FILE, FINDINGS_FILE, REPORT_FILE = "model.yaml", "found.json", "report.pdf"
 NOTEBOOK_FILE, _SECTION = "notebook.ipynb", "report.typ"
 _TEMPLATES = {"twin_of.ipynb": NOTEBOOK_FILE, "twin_of.typ": _SECTION}
-# Block sizes up to the size at which a drive splits requests, and depths up to that of SATA's queue. A few repetitions
-# suffice, because the noise of a point is small in comparison with the error of a model.
+# Block sizes up to the size at which a drive splits requests, and depths up to the length of SATA's queue. A few
+# repetitions suffice, because the noise of a point is small in comparison with the error of a model.
 FIT_LEVELS = {"rw": ("randread", "read"), "bs": ("4k", "16k", "64k", "128k"), "iodepth": ("1", "4", "32")}
 _REPETITIONS = 3
 _OF_CONFIGURATION = ("repetitions", "runtime", "file_size")
@@ -73,7 +73,7 @@ def fittable_drives(root: Path, words: Sequence[str] | None = None) -> list[str]
 
     Args:
         root: The project's folder.
-        words: The words of the command line, by default those of this process.
+        words: The words of the command line, by default of this process.
 
     Raises:
         DriveFitError: A target among the words names a drive that does not exist or is an archive.
@@ -259,11 +259,11 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
 
 
 def _rename(path: Path, drive: str, start: str) -> None:
-    """Replace the name and description of a fitted model by those of the drive."""
+    """Replace the name and description of a fitted model by new ones for the drive."""
     text = path.read_text(encoding="utf-8")
     text = text[text.index("name:") :]
     text = re.sub(r"^name: .*$", f"name: twin-of-{drive}", text, count=1, flags=re.MULTILINE)
-    about = f"fitted to reads of the drive {drive}; all other parameters are those of {start}, and assumed"
+    about = f"fitted to reads of the drive {drive}; all other parameters are from {start}, and assumed"
     text = re.sub(r"^description: .*$", f'description: "{about}"', text, count=1, flags=re.MULTILINE)
     files.write_text(path, text)
 

@@ -117,7 +117,7 @@ def report_digest(plan: Cells) -> str:
 def manifest_path(root: Path, fio_version: str, name: str) -> Path:
     """Return the path of a manifest for a version of fio.
 
-    The name is that of a study, or `REPORT_MANIFEST`.
+    The name is the name of a study, or `REPORT_MANIFEST`.
     """
     return root / MANIFEST_FOLDER / fio_version / f"{name}.sha256"
 

@@ -83,7 +83,7 @@ class Cells:
         return [self.by_study[folder.split("/")[1]][folder] for folder in folders]
 
     def raw_files(self, cells: Iterable[grid.Cell]) -> list[str]:
-        """Return all raw files of the cells, including those that do not exist yet."""
+        """Return all raw files of the cells, existing or not."""
         return [f"{RAW_FOLDER}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
 
     def missing(self, cells: Iterable[grid.Cell]) -> list[str]:

@@ -30,8 +30,8 @@ def compile_report(
     Args:
         source: The typst file.
         output: The PDF to write.
-        root: The folder that ``/`` means in the source. The default is the folder above that of `source`, which is the
-            project's folder for ``paper/report.typ``.
+        root: The folder that ``/`` means in the source. The default is the parent of the folder of `source`, which is
+            the project's folder for ``paper/report.typ``.
         inputs: The document's ``sys.inputs``.
 
     Returns:

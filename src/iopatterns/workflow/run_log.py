@@ -77,43 +77,33 @@ class _Measuring:
     """The progress of measuring: a bar on a terminal, some lines elsewhere."""
 
     def __init__(self, cells: Cells, outstanding: list[batches.Batch], stream: Any) -> None:
-        self._cells = cells
+        self._repetitions = {batch.name: len(cells.missing(batch.cells)) for batch in outstanding}
         self._outstanding = Counter(batch.study for batch in outstanding)
         self._printed_s = time.monotonic()
         self._bar = _progress_bar(stream)
         if self._bar:
-            self._task = self._bar.add_task("Measuring", total=sum(map(self._repetitions, outstanding)))
+            self._task = self._bar.add_task("Measuring", total=sum(self._repetitions.values()))
             self._bar.start()
             atexit.register(self.stop)  # otherwise a run that ends in an error would leave the cursor hidden
-
-    def print(self, text: str) -> bool:
-        """Print text above the bar. Returns False if there is no bar."""
-        if self._bar:
-            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
-        return bool(self._bar)
 
     def batch_done(self, batch: batches.Batch) -> str:
         """Count a measured batch; return a line to print, or an empty text."""
         self._outstanding[batch.study] -= 1
+        is_study_complete = not self._outstanding[batch.study]
         if self._bar:
-            self._bar.advance(self._task, self._repetitions(batch))
+            self._bar.advance(self._task, self._repetitions[batch.name])
             if not self._outstanding.total():
                 self.stop()
             return ""
-        is_study_complete = not self._outstanding[batch.study]
         if not is_study_complete and time.monotonic() - self._printed_s < _PROGRESS_INTERVAL_S:
             return ""
         self._printed_s = time.monotonic()
         return f"{f'{batch.study} is measured' if is_study_complete else 'Measuring'}{progress.progress_text()}"
 
     def stop(self) -> None:
-        """Remove the bar from the terminal."""
+        """Remove the bar from the terminal, if there is one."""
         if self._bar:
             self._bar.stop()
-            self._bar = None
-
-    def _repetitions(self, batch: batches.Batch) -> int:
-        return len(self._cells.missing(batch.cells))
 
 
 def _progress_bar(stream: Any) -> "Progress | None":
@@ -149,9 +139,8 @@ class RunLog(LogHandlerBase):
     has_filter = has_formatter = True
 
     def __post_init__(self) -> None:
-        """Decide whether to print, and where to."""
+        """Initialise the state of the run, and decide whether to print."""
         settings = self.common_settings
-        self._stream = sys.stdout if settings.stdout else sys.stderr
         self._quiet = any(getattr(each, "name", "") == "ALL" for each in settings.quiet or ())
         self._is_off = settings.verbose or settings.printshellcmds or settings.debug_dag
         self._batches: Mapping[str, batches.Batch] = {}
@@ -212,10 +201,13 @@ class RunLog(LogHandlerBase):
                     self._print(text, error=is_error)
 
     def _print(self, text: str, *, error: bool = False) -> None:
-        text = text.strip("\n")
-        if not text.strip() or (self._quiet and not error) or (self._measuring and self._measuring.print(text)):
-            return
-        print(text, file=self._stream, flush=True)
+        if text.strip() and (error or not self._quiet):
+            print(text.strip("\n"), file=self._stream, flush=True)
+
+    @property
+    def _stream(self) -> Any:
+        """The standard stream to print to. While a progress bar is shown, rich prints to it above the bar."""
+        return sys.stdout if self.common_settings.stdout else sys.stderr
 
     def _run_begins(self, stats: Mapping[str, Any]) -> None:
         """Print which cells are measured, and why.
@@ -285,6 +277,8 @@ class RunLog(LogHandlerBase):
 
     def _end(self) -> None:
         """Print why the run has ended early, and the command that continues it."""
+        if self._measuring:
+            self._measuring.stop()
         if self._was_interrupted:
             self._print("Stopped.", error=True)
         else:

@@ -83,7 +83,7 @@ def _published(studies: Iterable[str], *names: str) -> list[str]:
 def _outputs(conf: config.Config, study: str, kind: Literal["tables", "figures"], suffixes: Iterable[str]) -> list[str]:
     """Return the paths of a study's tables or figures.
 
-    Those of experiments that run on no configured drive are left out.
+    Files of experiments that run on no configured drive are left out.
     """
     content = conf.studies[study]
     names = list(content.get(kind, []))

@@ -82,7 +82,7 @@ def _drive_text(drive: "DescribedDrive") -> str:
 def _time_shares(root: Path, since_s: float) -> str:
     """Return each part's share of the time of all jobs, as text.
 
-    Jobs that run at the same time take longer together than the run, so that only their shares are printed.
+    Times in seconds would not add up to the duration of the run, because jobs run at the same time.
     """
     seconds = progress.seconds_by_part(root / PROGRESS_FILE, since_s)
     if not seconds:
@@ -104,7 +104,7 @@ def _study_lines(root: Path, results: str, colophon: "Colophon") -> list[str]:
     if any(study["claims"] for study in judged.values()):
         counts = [_claim_counts(judged[name]) if name in judged else Counter() for name in names]
         counts.append(sum(counts, Counter()))
-        for heading, kind in (("claims reproduced", "all"), ("of which independent", "independent")):
+        for heading, kind in (("claims reproduced", "all"), ("independent claims", "independent")):
             texts = [f"{each[kind, 'hold']} of {each[kind, 'checkable']}" for each in counts]
             columns.append([heading, *("-" if text == "0 of 0" else text for text in texts)])
     widths = [max(map(len, column)) for column in columns]

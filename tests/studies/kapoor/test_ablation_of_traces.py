@@ -84,7 +84,7 @@ def declared(project: Project) -> list[ablation.Mechanism]:
         ),
         (
             {"says": "It reads ahead", "traces": {}},
-            f"mechanisms.{NAME}.traces: must not be empty. Expected: traces that studies replay, each with the one,",
+            f"mechanisms.{NAME}.traces: must not be empty. Expected: replayed traces, each with the trace that",
         ),
         (
             {"says": "It reads ahead", "traces": {RECORDED: 1}},
