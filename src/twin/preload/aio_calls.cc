@@ -1,4 +1,4 @@
-// libaio, by its stable binary interface; io_uring and POSIX AIO are refused.
+// libaio, with its stable binary interface. io_uring and POSIX AIO are refused.
 #include <aio.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "core/slot_pool.h"
@@ -18,7 +19,7 @@
 
 namespace {
 
-// linux/aio_abi.h and libaio.h agree on these.
+// The structures of linux/aio_abi.h and libaio.h.
 struct Iocb {
   std::uint64_t data;
   std::uint32_t key;
@@ -49,32 +50,30 @@ struct Slot {
   std::uint32_t number = 0;  // in the pool
   Iocb* iocb = nullptr;
   std::int64_t result = 0;
-  twin::Request request;
   twin::Nanoseconds done_ns = twin::kNever;
-  std::uint64_t order = 0;
+  std::uint64_t order = 0;  // of submission
 };
 
-// What io_context_t points to. It begins like the kernel's ring (struct aio_ring), but without its magic number, so
-// that no program reads completions from it directly.
+// The object to which io_context_t points. It begins like the kernel's ring (struct aio_ring), but without the ring's
+// magic number, so that programs do not read completions from it directly.
 struct Context {
   std::uint32_t ring[8] = {};
   std::uint32_t room = 0;
   std::uint64_t submitted = 0;
   twin::SlotPool<Slot> slots;
   std::vector<Slot*> outstanding;
-  // Calls of io_getevents() in a row that found nothing, the last of which ended at this time and after as many
-  // readings of the clock.
-  int empty_polls = 0;
-  twin::Nanoseconds polled_ns = 0;
-  std::uint64_t polled_readings = 0;
+  int empty_polls = 0;                // consecutive calls of io_getevents() that found nothing
+  twin::Nanoseconds polled_ns = 0;    // the time at which the last of these calls ended
+  std::uint64_t polled_readings = 0;  // the number of clock readings by the thread at that time
 };
 
-// What a call costs that finds nothing: a system call. It must not be 0, since time must pass in a loop that polls.
+// The duration of a call that finds nothing: a system call. It must not be 0, because time must pass in a loop that
+// polls.
 constexpr twin::Nanoseconds kEmptyPoll = 500;
-// After as many empty polls with nothing in between, a thread is taken for one that will poll until it finds something.
+// After this number of consecutive empty polls, the thread is assumed to poll until it finds something.
 constexpr int kEmptyPolls = 4;
 
-// All contexts; a handle that is not among them is invalid.
+// All contexts. Any other handle is invalid.
 std::vector<Context*> contexts;
 
 Context* find(void* handle) {
@@ -108,7 +107,7 @@ int destroy(void* handle) {
   return 0;
 }
 
-// Starts one operation; returns 0 or -errno as io_submit() does for its first.
+// Starts one operation. Returns 0, or -errno as io_submit() does for the first operation.
 int start(Context& context, Iocb* iocb) {
   const int descriptor = static_cast<int>(iocb->descriptor);
   if (!twin::is_drive(descriptor)) {
@@ -137,32 +136,26 @@ int start(Context& context, Iocb* iocb) {
     default:
       return -EINVAL;
   }
-  Slot fresh;
-  fresh.iocb = iocb;
-  if (operation == twin::Operation::kFlush) {
-    fresh.request = {operation, twin::job_number(), 0, 0};
+  const bool flushes = operation == twin::Operation::kFlush;
+  twin::Request request;
+  ssize_t size = 0;
+  if (flushes) {
+    request = {operation, twin::job_number(), 0, 0};
   } else {
-    const ssize_t size = twin::check_transfer(operation, parts, count, iocb->offset, twin::flags_of(descriptor));
+    size = twin::check_transfer(operation, parts, count, iocb->offset, twin::flags_of(descriptor));
     if (size < 0) return static_cast<int>(size);
-    const auto offset = static_cast<std::uint64_t>(iocb->offset);
-    const std::uint64_t begin = offset / twin::kSectorBytes * twin::kSectorBytes;
-    const std::uint64_t end =
-        (offset + static_cast<std::uint64_t>(size) + twin::kSectorBytes - 1) / twin::kSectorBytes * twin::kSectorBytes;
-    fresh.request = {operation, twin::job_number(), begin, end - begin};
-    fresh.result = size;
-    // Data move when the operation is submitted: operations that overlap in time have no order to rely on.
+    request = twin::sectors(operation, static_cast<std::uint64_t>(iocb->offset), static_cast<std::uint64_t>(size));
+    // moves the data now, because operations that overlap in time have no guaranteed order
     twin::move_data(operation, parts, count, iocb->offset, static_cast<std::uint64_t>(size));
   }
-  const std::uint32_t number = context.slots.take(fresh);
+  const std::uint32_t number = context.slots.take({});
   Slot* slot = &context.slots[number];
-  slot->number = number;
-  slot->order = context.submitted++;
+  *slot = {number, iocb, size, twin::kNever, context.submitted++};
   context.outstanding.push_back(slot);
-  const bool flushes = operation == twin::Operation::kFlush;
-  if (flushes ? !twin::drive_parameters().caches_writes() : fresh.result == 0) {
-    slot->done_ns = twin::self->now();  // nothing to be done: no cache is on, or this is the end of the drive
+  if (flushes ? !twin::drive_parameters().caches_writes() : size == 0) {
+    slot->done_ns = twin::self->now();  // nothing to do: the write cache is off, or the offset is the end of the drive
   } else {
-    twin::submit(slot->request, &context, &slot->done_ns);
+    twin::submit(request, &context, &slot->done_ns);
     if (twin::drive().blocking_submit()) {
       wait_for(*slot, context);
       twin::spend(twin::drive().wakeup_cost_ns());
@@ -180,44 +173,29 @@ int submit(void* handle, long count, Iocb** iocbs) {
   return static_cast<int>(count);
 }
 
-// Removes and returns the operation that completed first; nullptr if none has completed by now.
+// Removes and returns the operation that completed first; nullptr if no operation has completed by now.
 Slot* take_done(Context& context) {
-  std::size_t first = context.outstanding.size();
-  for (std::size_t i = 0; i < context.outstanding.size(); ++i) {
-    const Slot& slot = *context.outstanding[i];
-    if (slot.done_ns > twin::self->now()) continue;
-    if (first == context.outstanding.size()) {
-      first = i;
-      continue;
-    }
-    const Slot& best = *context.outstanding[first];
-    if (slot.done_ns < best.done_ns || (slot.done_ns == best.done_ns && slot.order < best.order)) first = i;
-  }
-  if (first == context.outstanding.size()) return nullptr;
-  Slot* slot = context.outstanding[first];
-  context.outstanding[first] = context.outstanding.back();
-  context.outstanding.pop_back();
+  std::vector<Slot*>& all = context.outstanding;
+  const auto first = std::min_element(all.begin(), all.end(), [](const Slot* a, const Slot* b) {
+    return std::tie(a->done_ns, a->order) < std::tie(b->done_ns, b->order);
+  });
+  if (first == all.end() || (*first)->done_ns > twin::self->now()) return nullptr;
+  Slot* slot = *first;
+  *first = all.back();
+  all.pop_back();
   return slot;
 }
 
-// How many operations have completed and are not taken back.
+// Returns the number of operations that have completed and are not taken yet.
 std::size_t completed(const Context& context) {
   return static_cast<std::size_t>(std::count_if(context.outstanding.begin(), context.outstanding.end(),
                                                 [](const Slot* slot) { return slot->done_ns != twin::kNever; }));
 }
 
-// Counts a call that found nothing, and lets its time pass.
-void count_empty_poll(Context& context) {
-  twin::spend(kEmptyPoll);
-  context.polled_ns = twin::self->now();
-  context.polled_readings = twin::self->clock_readings.all;
-  ++context.empty_polls;
-}
-
-// Where a thread does nothing but poll, moves it on to the first of its polls that finds something: all those before it
-// are alike, and each would cost the machine a turn of every other thread.
+// If a thread does nothing but poll, advances its time to the first poll that finds something. The polls before are all
+// alike, and each would require a turn of every other thread.
 void skip_empty_polls(Context& context) {
-  // a thread that looks at the time between its polls may want to stop at some time
+  // a thread that reads the clock between its polls may stop polling at a certain time
   const bool again =
       twin::self->now() == context.polled_ns && twin::self->clock_readings.all == context.polled_readings;
   if (!again) context.empty_polls = 0;
@@ -239,7 +217,7 @@ int get_events(void* handle, long least, long most, Event* events, const timespe
   if (wanted() == 0 || until <= twin::self->now()) {
     skip_empty_polls(*context);
   } else {
-    // like the kernel, wakes the thread once: when as many are complete as it wants, or its time is over
+    // like the kernel, wakes the thread once: when all wanted operations are complete, or its time is over
     while (completed(*context) < wanted() && twin::self->now() < until) {
       twin::timeline().wait(*twin::self, context, until);
       waited = true;
@@ -254,23 +232,29 @@ int get_events(void* handle, long least, long most, Event* events, const timespe
     events[got++] = {slot->iocb->data, reinterpret_cast<std::uint64_t>(slot->iocb), slot->result, 0};
     context->slots.release(slot->number);
   }
-  if (got == 0 && !waited) count_empty_poll(*context);
+  if (got == 0 && !waited) {
+    twin::spend(kEmptyPoll);
+    context->polled_ns = twin::self->now();
+    context->polled_readings = twin::self->clock_readings.all;
+    ++context->empty_polls;
+  }
   return static_cast<int>(got);
 }
 
-int cancel() { return -EAGAIN; }  // like the kernel, for an operation that has reached the drive
+constexpr int kCannotCancel = -EAGAIN;  // as the kernel returns for an operation that has reached the drive
 
-[[noreturn]] void refuse_uring() {
-  twin::refuse("io_uring", "its requests do not pass through the program's calls", "Use ioengine=libaio");
-}
-
-[[noreturn]] void refuse_posix_aio() {
-  twin::refuse("POSIX AIO", "its requests are made by threads of the C library", "Use ioengine=libaio");
+// Returns the control block of a request of POSIX AIO, which is refused on the drive.
+template <class Control>
+Control* elsewhere(Control* control) {
+  if (twin::is_drive(control->aio_fildes)) {
+    twin::refuse("POSIX AIO", "its requests are made by threads of the C library", "Use ioengine=libaio");
+  }
+  return control;
 }
 
 }  // namespace
 
-// Without a drive, calls the original function. Returns -ENOSYS if the program has no libaio.
+// Returns the result of the original function if there is no drive; -ENOSYS if the program has no libaio.
 #define TWIN_WITHOUT_DRIVE(function, ...)                 \
   do {                                                    \
     if (twin::self != nullptr) break;                     \
@@ -295,10 +279,7 @@ TWIN_EXPORT int io_destroy(void* handle) {
   return destroy(handle);
 }
 
-TWIN_EXPORT int io_queue_release(void* handle) {
-  TWIN_WITHOUT_DRIVE(io_queue_release, handle);
-  return destroy(handle);
-}
+TWIN_EXPORT int io_queue_release(void*) TWIN_ALIAS_OF(io_destroy);
 
 TWIN_EXPORT int io_submit(void* handle, long count, void** iocbs) {
   TWIN_WITHOUT_DRIVE(io_submit, handle, count, iocbs);
@@ -317,10 +298,10 @@ TWIN_EXPORT int io_pgetevents(void* handle, long least, long most, void* events,
 
 TWIN_EXPORT int io_cancel(void* handle, void* iocb, void* event) {
   TWIN_WITHOUT_DRIVE(io_cancel, handle, iocb, event);
-  return cancel();
+  return kCannotCancel;
 }
 
-// The same calls by their numbers, as fio makes some of them. Returns -1 with errno set.
+// The same calls by number: fio makes some of its calls in this way. They return -1 with errno set.
 TWIN_EXPORT long syscall(long number, ...) noexcept {
   va_list arguments;
   va_start(arguments, number);
@@ -331,7 +312,7 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
   int result = 0;
   switch (number) {
     case SYS_io_uring_setup:
-      refuse_uring();
+      twin::refuse("io_uring", "its requests do not pass through the program's calls", "Use ioengine=libaio");
     case SYS_io_setup:
       result = set_up(static_cast<unsigned>(a[0]), reinterpret_cast<void**>(a[1]));
       break;
@@ -347,7 +328,7 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
                           reinterpret_cast<const timespec*>(a[4]));
       break;
     case SYS_io_cancel:
-      result = cancel();
+      result = kCannotCancel;
       break;
     default:
       return TWIN_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -357,22 +338,7 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
   return -1;
 }
 
-TWIN_EXPORT int aio_read(aiocb* control) noexcept {
-  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
-  return TWIN_REAL(aio_read)(control);
-}
-
-TWIN_EXPORT int aio_read64(aiocb64* control) noexcept {
-  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
-  return TWIN_REAL(aio_read64)(control);
-}
-
-TWIN_EXPORT int aio_write(aiocb* control) noexcept {
-  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
-  return TWIN_REAL(aio_write)(control);
-}
-
-TWIN_EXPORT int aio_write64(aiocb64* control) noexcept {
-  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
-  return TWIN_REAL(aio_write64)(control);
-}
+TWIN_EXPORT int aio_read(aiocb* control) noexcept { return TWIN_REAL(aio_read)(elsewhere(control)); }
+TWIN_EXPORT int aio_read64(aiocb64* control) noexcept { return TWIN_REAL(aio_read64)(elsewhere(control)); }
+TWIN_EXPORT int aio_write(aiocb* control) noexcept { return TWIN_REAL(aio_write)(elsewhere(control)); }
+TWIN_EXPORT int aio_write64(aiocb64* control) noexcept { return TWIN_REAL(aio_write64)(elsewhere(control)); }
