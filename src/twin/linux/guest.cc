@@ -53,6 +53,7 @@ void remove(const std::string& folder) {
 // Returns the words as execve() expects them. `words` must outlive the result.
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> result;
+  result.reserve(words.size() + 1);
   for (std::string& word : words) result.push_back(word.data());
   result.push_back(nullptr);
   return result;

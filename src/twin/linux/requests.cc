@@ -99,7 +99,7 @@ Nanoseconds Requests::run(Nanoseconds until, std::vector<std::uint64_t>& done) {
     const Nanoseconds next = std::min(dispatches_.next(), deliveries_.next());
     if (const auto completion = drive_.run(std::min(until, next))) {
       const auto slot = static_cast<std::uint32_t>(completion->ticket);
-      if (active_[slot].row) trace_->completed(completion->when_ns, *active_[slot].row);
+      if (const auto row = active_[slot].row) trace_->completed(completion->when_ns, *row);
       deliveries_.schedule(completion->when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), delivering_, slot);
       continue;
     }

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -103,9 +104,13 @@ int listen_at(const std::string& path, const Plan& plan) {
   return listening;
 }
 
+void set_mode(const std::string& path, mode_t mode) {
+  if (chmod(path.c_str(), mode) != 0) throw std::runtime_error(path + ": " + std::strerror(errno));
+}
+
 void copy_into(const Workplace& workplace, const std::string& from, const char* name) {
   std::filesystem::copy_file(from, workplace.path(name));
-  std::filesystem::permissions(workplace.path(name), std::filesystem::perms{0755});
+  set_mode(workplace.path(name), 0755);
 }
 
 class Machine {
@@ -126,7 +131,7 @@ class Machine {
     copy_into(workplace_, plan_.library, "library.so");
     std::ofstream(workplace_.path("job"), std::ios::binary) << plan_.guest;
     // if root runs this program, the guest runs as another user; the umask may forbid reading
-    std::filesystem::permissions(workplace_.path("job"), std::filesystem::perms{0644});
+    set_mode(workplace_.path("job"), 0644);
     if (!plan_.folder.empty()) std::filesystem::create_symlink(plan_.folder, workplace_.path("folder"));
     const int time_listener = listen_at(workplace_.path("time"), plan_);
     const int drive_listener = listen_at(workplace_.path("drive"), plan_);
