@@ -1,6 +1,7 @@
 // libaio, with its stable binary interface. io_uring and POSIX AIO are refused.
 #include <aio.h>
 #include <errno.h>
+#include <linux/aio_abi.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -19,36 +20,10 @@
 
 namespace {
 
-// The structures of linux/aio_abi.h and libaio.h.
-struct Iocb {
-  std::uint64_t data;
-  std::uint32_t key;
-  std::int32_t flags;
-  std::uint16_t operation;
-  std::int16_t priority;
-  std::uint32_t descriptor;
-  std::uint64_t buffer;
-  std::uint64_t size;
-  std::int64_t offset;
-  std::uint64_t reserved;
-  std::uint32_t more_flags;
-  std::uint32_t event_descriptor;
-};
-static_assert(sizeof(Iocb) == 64);
-
-struct Event {
-  std::uint64_t data;
-  std::uint64_t iocb;
-  std::int64_t result;
-  std::int64_t result2;
-};
-
-enum : std::uint16_t { kPread = 0, kPwrite = 1, kFsync = 2, kFdsync = 3, kNoop = 6, kPreadv = 7, kPwritev = 8 };
-
 // An outstanding operation.
 struct Slot {
   std::uint32_t number = 0;  // in the pool
-  Iocb* iocb = nullptr;
+  iocb* block = nullptr;
   std::int64_t result = 0;
   twin::Nanoseconds done_ns = twin::kNever;
   std::uint64_t order = 0;  // of submission
@@ -108,29 +83,30 @@ int destroy(void* handle) {
 }
 
 // Starts one operation. Returns 0, or -errno as io_submit() does for the first operation.
-int start(Context& context, Iocb* iocb) {
-  const int descriptor = static_cast<int>(iocb->descriptor);
+int start(Context& context, iocb* block) {
+  const int descriptor = static_cast<int>(block->aio_fildes);
   if (!twin::is_drive(descriptor)) {
     twin::refuse("libaio on a file that is not the drive", "only the drive is simulated", "Give {drive} as the file");
   }
   if (context.outstanding.size() >= context.room) return -EAGAIN;
-  iovec single{reinterpret_cast<void*>(iocb->buffer), static_cast<std::size_t>(iocb->size)};
+  iovec single{reinterpret_cast<void*>(block->aio_buf), static_cast<std::size_t>(block->aio_nbytes)};
   const iovec* parts = &single;
   int count = 1;
   twin::Operation operation = twin::Operation::kRead;
-  switch (iocb->operation) {
-    case kPreadv:
-    case kPwritev:
-      parts = reinterpret_cast<const iovec*>(iocb->buffer);
-      count = static_cast<int>(iocb->size);
+  switch (block->aio_lio_opcode) {
+    case IOCB_CMD_PREADV:
+    case IOCB_CMD_PWRITEV:
+      parts = reinterpret_cast<const iovec*>(block->aio_buf);
+      count = static_cast<int>(block->aio_nbytes);
       [[fallthrough]];
-    case kPread:
-    case kPwrite:
-      if (iocb->operation == kPwrite || iocb->operation == kPwritev) operation = twin::Operation::kWrite;
+    case IOCB_CMD_PREAD:
+    case IOCB_CMD_PWRITE:
+      if (block->aio_lio_opcode == IOCB_CMD_PWRITE || block->aio_lio_opcode == IOCB_CMD_PWRITEV)
+        operation = twin::Operation::kWrite;
       break;
-    case kFsync:
-    case kFdsync:
-    case kNoop:
+    case IOCB_CMD_FSYNC:
+    case IOCB_CMD_FDSYNC:
+    case IOCB_CMD_NOOP:
       operation = twin::Operation::kFlush;
       break;
     default:
@@ -142,15 +118,15 @@ int start(Context& context, Iocb* iocb) {
   if (flushes) {
     request = {operation, twin::job_number(), 0, 0};
   } else {
-    size = twin::check_transfer(operation, parts, count, iocb->offset, twin::flags_of(descriptor));
+    size = twin::check_transfer(operation, parts, count, block->aio_offset, twin::flags_of(descriptor));
     if (size < 0) return static_cast<int>(size);
-    request = twin::sectors(operation, static_cast<std::uint64_t>(iocb->offset), static_cast<std::uint64_t>(size));
+    request = twin::sectors(operation, static_cast<std::uint64_t>(block->aio_offset), static_cast<std::uint64_t>(size));
     // moves the data now, because operations that overlap in time have no guaranteed order
-    twin::move_data(operation, parts, count, iocb->offset, static_cast<std::uint64_t>(size));
+    twin::move_data(operation, parts, count, block->aio_offset, static_cast<std::uint64_t>(size));
   }
   const std::uint32_t number = context.slots.take({});
   Slot* slot = &context.slots[number];
-  *slot = {number, iocb, size, twin::kNever, context.submitted++};
+  *slot = {number, block, size, twin::kNever, context.submitted++};
   context.outstanding.push_back(slot);
   if (flushes ? !twin::drive_parameters().caches_writes() : size == 0) {
     slot->done_ns = twin::self->now();  // nothing to do: the write cache is off, or the offset is the end of the drive
@@ -164,7 +140,7 @@ int start(Context& context, Iocb* iocb) {
   return 0;
 }
 
-int submit(void* handle, long count, Iocb** iocbs) {
+int submit(void* handle, long count, iocb** iocbs) {
   Context* context = find(handle);
   if (context == nullptr) return -EINVAL;
   for (long i = 0; i < count; ++i) {
@@ -207,7 +183,7 @@ void skip_empty_polls(Context& context) {
   twin::spend((kEmptyPoll - waited % kEmptyPoll) % kEmptyPoll);
 }
 
-int get_events(void* handle, long least, long most, Event* events, const timespec* timeout) {
+int get_events(void* handle, long least, long most, io_event* events, const timespec* timeout) {
   Context* context = find(handle);
   if (context == nullptr || least < 0 || most < least) return -EINVAL;
   const twin::Nanoseconds until =
@@ -229,7 +205,7 @@ int get_events(void* handle, long least, long most, Event* events, const timespe
     Slot* slot = take_done(*context);
     if (slot == nullptr) break;
     twin::spend(twin::drive().reap_cost_ns());
-    events[got++] = {slot->iocb->data, reinterpret_cast<std::uint64_t>(slot->iocb), slot->result, 0};
+    events[got++] = {slot->block->aio_data, reinterpret_cast<std::uint64_t>(slot->block), slot->result, 0};
     context->slots.release(slot->number);
   }
   if (got == 0 && !waited) {
@@ -283,17 +259,17 @@ TWIN_EXPORT int io_queue_release(void*) TWIN_ALIAS_OF(io_destroy);
 
 TWIN_EXPORT int io_submit(void* handle, long count, void** iocbs) {
   TWIN_WITHOUT_DRIVE(io_submit, handle, count, iocbs);
-  return submit(handle, count, reinterpret_cast<Iocb**>(iocbs));
+  return submit(handle, count, reinterpret_cast<iocb**>(iocbs));
 }
 
 TWIN_EXPORT int io_getevents(void* handle, long least, long most, void* events, timespec* timeout) {
   TWIN_WITHOUT_DRIVE(io_getevents, handle, least, most, events, timeout);
-  return get_events(handle, least, most, static_cast<Event*>(events), timeout);
+  return get_events(handle, least, most, static_cast<io_event*>(events), timeout);
 }
 
 TWIN_EXPORT int io_pgetevents(void* handle, long least, long most, void* events, timespec* timeout, void* signals) {
   TWIN_WITHOUT_DRIVE(io_pgetevents, handle, least, most, events, timeout, signals);
-  return get_events(handle, least, most, static_cast<Event*>(events), timeout);
+  return get_events(handle, least, most, static_cast<io_event*>(events), timeout);
 }
 
 TWIN_EXPORT int io_cancel(void* handle, void* iocb, void* event) {
@@ -320,11 +296,11 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
       result = destroy(reinterpret_cast<void*>(a[0]));
       break;
     case SYS_io_submit:
-      result = submit(reinterpret_cast<void*>(a[0]), a[1], reinterpret_cast<Iocb**>(a[2]));
+      result = submit(reinterpret_cast<void*>(a[0]), a[1], reinterpret_cast<iocb**>(a[2]));
       break;
     case SYS_io_getevents:
     case SYS_io_pgetevents:
-      result = get_events(reinterpret_cast<void*>(a[0]), a[1], a[2], reinterpret_cast<Event*>(a[3]),
+      result = get_events(reinterpret_cast<void*>(a[0]), a[1], a[2], reinterpret_cast<io_event*>(a[3]),
                           reinterpret_cast<const timespec*>(a[4]));
       break;
     case SYS_io_cancel:

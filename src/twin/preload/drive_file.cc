@@ -362,12 +362,12 @@ ssize_t transfer_here(int descriptor, Operation operation, const iovec* parts, i
   return size;
 }
 
-off_t seek(int descriptor, off_t offset, int whence) {
+off_t seek(int descriptor, off_t offset, int origin) {
   OpenFile& file = *open_files[descriptor];
   off_t base = 0;
-  if (whence == SEEK_CUR) base = file.position;
-  if (whence == SEEK_END) base = static_cast<off_t>(drive().size_bytes());
-  if ((whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) || base + offset < 0) {
+  if (origin == SEEK_CUR) base = file.position;
+  if (origin == SEEK_END) base = static_cast<off_t>(drive().size_bytes());
+  if ((origin != SEEK_SET && origin != SEEK_CUR && origin != SEEK_END) || base + offset < 0) {
     errno = EINVAL;
     return -1;
   }

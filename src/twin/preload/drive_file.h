@@ -40,7 +40,7 @@ void serve(const Request& request);
 ssize_t transfer(int descriptor, Operation operation, const iovec* parts, int count, off_t offset);
 // readv(2) or writev(2) on the drive: transfers at the descriptor's position, and moves the position.
 ssize_t transfer_here(int descriptor, Operation operation, const iovec* parts, int count);
-off_t seek(int descriptor, off_t offset, int whence);
+off_t seek(int descriptor, off_t offset, int origin);
 int flush_drive();
 int discard(std::uint64_t offset_bytes, std::uint64_t size_bytes);
 

@@ -7,8 +7,8 @@
 // for its end, and sends the wait status, an int. It ends when the other side closes the socket. A forked process dies
 // with the process that forked it.
 //
-// The fork comes before the program's own constructors, because those of fio create locks in memory that forked
-// processes share.
+// The fork comes before the program's own constructors, because fio's constructors create locks in memory that
+// forked processes share.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -184,9 +184,9 @@ TWIN_EXPORT ssize_t pwritev2(int descriptor, const iovec* parts, int count, off_
 
 TWIN_EXPORT ssize_t pwritev64v2(int, const iovec*, int, off64_t, int) TWIN_ALIAS_OF(pwritev2);
 
-TWIN_EXPORT off_t lseek(int descriptor, off_t offset, int whence) noexcept {
-  if (twin::is_drive(descriptor)) return twin::seek(descriptor, offset, whence);
-  return TWIN_REAL(lseek)(twin::checked(descriptor, "seeking"), offset, whence);
+TWIN_EXPORT off_t lseek(int descriptor, off_t offset, int origin) noexcept {
+  if (twin::is_drive(descriptor)) return twin::seek(descriptor, offset, origin);
+  return TWIN_REAL(lseek)(twin::checked(descriptor, "seeking"), offset, origin);
 }
 
 TWIN_EXPORT off64_t lseek64(int, off64_t, int) noexcept TWIN_ALIAS_OF(lseek);

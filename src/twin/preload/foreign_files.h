@@ -7,7 +7,7 @@ namespace twin {
 // files about verification. It opens its results and logs with fopen(), which does not call this library. Any other
 // file that fio opens is a data file, and the requests on it would go to a real file or device.
 
-// Call before opening a path other than the drive's. Ends fio if the path is that of a data file. `folder` is the first
+// Call before opening a path other than the drive's. Ends fio if the path names a data file. `folder` is the first
 // argument of openat().
 void check_open(int folder, const char* path, int flags);
 
