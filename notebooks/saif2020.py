@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from iopatterns.analysis import report_tables
-from iopatterns.analysis.report_tables import drive_label
 from iopatterns.analysis.statistics import random_to_sequential_ratios, ratio_verdict
 from iopatterns.analysis.tables import block_label
 from iopatterns.base.units import format_size
@@ -41,13 +40,13 @@ def numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, limit: st
         "gaps": {name: _gaps(study, name, by) for name, by in _GAPS.items()},
         "published": {
             "block_sizes": block_labels(source["bs_bytes"]),
-            "drives": [drive_label(key) for key in dict.fromkeys(source["drive_key"])],
+            "drives": [key.upper() for key in dict.fromkeys(source["drive_key"])],
             "read_ratio_smallest": reads["ratio"].min(),
             "read_ratio_largest": reads["ratio"].max(),
             "halved_read_ratio_smallest": halved["ratio"].min(),
             "halved_read_ratio_largest": halved["ratio"].max(),
             "write_gap_limit_mb_per_s": limit_mb_per_s,
-            "write_gap": _gap_numbers(gap, limit_mb_per_s) | {"drive": drive_label(gap["drive_key"])},
+            "write_gap": _gap_numbers(gap, limit_mb_per_s) | {"drive": gap["drive_key"].upper()},
         },
     }
 
