@@ -13,6 +13,7 @@ with entry.errors_as_messages():
     include: "workflow/rules/measure.smk"
     include: "workflow/rules/analyse.smk"
     include: "workflow/rules/scorecard.smk"
+    include: "workflow/rules/readme.smk"
     include: "workflow/rules/report.smk"
     include: "workflow/rules/calibrate.smk"
     include: "workflow/rules/ablate.smk"

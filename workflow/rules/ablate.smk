@@ -4,7 +4,9 @@
 # and makes nothing of this.
 rule ablate:
     input:
-        measured=expand("results/ablation/{run}", run=ablation.ablation_runs_by_name(CONF)),
+        measured=expand(
+            "results/ablation/{run}", run=ablation.ablation_runs_by_name(CONF)
+        ),
         published=study_rules.claims_files(CONF),
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate.py"),
     log:

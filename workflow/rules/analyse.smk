@@ -6,7 +6,7 @@ for study in CELLS.studies:
             f"collect_{study}"
         input:
             raw=CELLS.declared_outputs(CELLS.of_study(study)),
-            unpacked=[unpacked_marker(drive) for drive in archives(CONF)],
+            unpacked=[unpacked_marker(drive) for drive in archives_by_drive(CONF)],
             code=rule_code.dependencies_of(ROOT, "workflow/scripts/collect.py"),
         output:
             table=f"{RESULTS}/measurements/{study}.parquet",

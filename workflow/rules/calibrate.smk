@@ -2,7 +2,9 @@
 # must be the model that is committed; copy it to data/twins when the points or the simulated drive have changed.
 rule calibrate:
     input:
-        models=expand("results/twins/{model}.yaml", model=twin_models.fitted_models(ROOT)),
+        models=expand(
+            "results/twins/{model}.yaml", model=twin_models.fitted_models(ROOT)
+        ),
     message:
         "The fitted models lie in results/twins"
 
@@ -10,7 +12,9 @@ rule calibrate:
 rule fit_model:
     input:
         model="data/twins/{model}.yaml",
-        published=lambda wildcards: twin_models.fitted_values_file(ROOT, wildcards.model),
+        published=lambda wildcards: twin_models.fitted_values_file(
+            ROOT, wildcards.model
+        ),
         # of `twin fit` the part that fits; the command itself would bring in all other commands of `twin`
         code=rule_code.dependencies_of(ROOT, "iopatterns.twin.fitting"),
     output:

@@ -8,12 +8,16 @@ from iopatterns.workflow import (
     entry,
     forecast,
     notebooks,
-    own_twin,
+    fit_user_drive,
     rule_code,
     study_rules,
     twin_models,
 )
-from iopatterns.workflow.planned_cells import RAW, archives, unpacked_marker
+from iopatterns.workflow.planned_cells import (
+    RAW_FOLDER,
+    archives_by_drive,
+    unpacked_marker,
+)
 
 # Values given with --config or --configfile replace those of config/config.yaml.
 CELLS = entry.load_workflow(workflow, config)

@@ -18,7 +18,9 @@ for study in CELLS.studies:
                 f"{RESULTS}/logs/measure/{batch.drive}/{batch.name}.log",
             resources:
                 **{
-                    resource: drive_resources.resource_amount(CONF, batch.drive, resource)
+                    resource: drive_resources.resource_amount(
+                        CONF, batch.drive, resource
+                    )
                     for resource in drive_resources.resource_names(CONF)
                 },
                 drive_host=kinds.host_of(CONF.drives[batch.drive]),
@@ -53,7 +55,7 @@ for study in CELLS.studies:
 
 # A drive measured elsewhere: one job for all its cells, for an archive is read from its beginning to its end. The archive
 # is an input, and its sum a parameter: a newer file is unpacked again, and so is an older one put in its place.
-for drive, archive in archives(CONF).items():
+for drive, archive in archives_by_drive(CONF).items():
 
     rule:
         name:
@@ -75,7 +77,7 @@ for drive, archive in archives(CONF).items():
             f"{RESULTS}/logs/unpack/{drive}.log",
         params:
             sha256=archive.sha256,
-            folder=f"{RAW}/{drive}",
+            folder=f"{RAW_FOLDER}/{drive}",
         message:
             f"Unpacking {drive} from {archive.path}"
         shell:

@@ -1,6 +1,6 @@
 # A twin of a drive of yours: `snakemake --cores 1 twin_of_labdisk` reads the drive, fits a simulated one to two thirds of
 # what was measured, and says how far it is off the rest. What is measured already is not measured again.
-for drive in own_twin.fittable_drives(ROOT):
+for drive in fit_user_drive.fittable_drives(ROOT):
 
     rule:
         name:

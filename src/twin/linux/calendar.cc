@@ -1,4 +1,4 @@
-// The messages of time travel.
+// The messages of the time-travel protocol.
 #include "linux/calendar.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void Calendar::answer(const Message& message, Nanoseconds time) {
 Nanoseconds Calendar::share(std::uint64_t address) {
   if (!memory_) return 0;
   auto* const page = static_cast<Page*>(memory_(address, sizeof(Page)));
-  // the time in it is the guest's, which has run on since it last told it, and is read when it next waits or kicks
+  // keeps the page's time: the guest has advanced it since its last message, and look() reads it at the next message
   page->free_until = static_cast<std::uint64_t>(limit_);
   page->request = static_cast<std::uint64_t>(guest_next_);
   page_ = page;
@@ -44,7 +44,7 @@ void Calendar::look() {
   if (page_ == nullptr) return;
   const auto now = static_cast<Nanoseconds>(page_->now);
   if (now < now_ || now > std::max(now_, limit_) || now > kNever / 2) {
-    throw std::runtime_error("the guest's clock is not where it can be: a program has written to it");
+    throw std::runtime_error("the guest's clock has an impossible value: a program of the guest has written to it");
   }
   now_ = now;
 }
@@ -56,7 +56,7 @@ void Calendar::serve() {
   switch (message.operation) {
     case kAck:
       if (acknowledged_ == sent_ || message.sequence != acknowledged_ + 1) {
-        throw std::runtime_error("the guest acknowledges what it was not sent");
+        throw std::runtime_error("the guest acknowledges a message that was not sent");
       }
       ++acknowledged_;
       break;
@@ -105,7 +105,8 @@ void Calendar::see_request() {
 }
 
 void Calendar::run_guest(Nanoseconds limit) {
-  // The guest forgets its limit whenever it waits. It reads both messages one after the other, so one switch suffices.
+  // The guest forgets its limit whenever it waits. Both messages are sent together, so that one process switch
+  // suffices.
   limit_ = limit;
   guest_next_ = kNever;
   waits_ = false;
@@ -117,7 +118,7 @@ void Calendar::run_guest(Nanoseconds limit) {
   const Message messages[] = {{kFreeUntil, ++sent_, static_cast<std::uint64_t>(limit)},
                               {kRun, ++sent_, static_cast<std::uint64_t>(now_)}};
   send_all(socket_, messages, sizeof messages);
-  // the acknowledgements come before the guest's next message, and nothing has to wait for them
+  // serve() takes the acknowledgements, which precede the guest's next message
 }
 
 void Calendar::shorten(Nanoseconds limit) {

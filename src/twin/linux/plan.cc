@@ -1,4 +1,4 @@
-// Takes the records apart.
+// Parses the records of a plan.
 #include "linux/plan.h"
 
 #include <unistd.h>
@@ -41,7 +41,7 @@ Plan Plan::read(int descriptor) {
   constexpr std::string_view kForGuest = "guest.";
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\0', begin);
-    if (end == std::string::npos) throw std::runtime_error("the plan is cut off");
+    if (end == std::string::npos) throw std::runtime_error("the plan ends within a record");
     const std::string_view record(text.data() + begin, end - begin);
     begin = end + 1;
     if (record.starts_with(kForGuest)) {

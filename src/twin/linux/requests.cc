@@ -1,4 +1,4 @@
-// Delays of the host around the drive, and rows of the trace.
+// The host's delays before and after the drive, and the rows of the trace.
 #include "linux/requests.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace twin {
 namespace {
 
-// What a real kernel does itself in front of the drive.
+// Switches off the model's block layer: the guest's kernel has its own.
 Parameters without_block_layer(Parameters parameters) {
   parameters.host.scheduler = Scheduler::kNone;
   parameters.host.lock_time = 0;

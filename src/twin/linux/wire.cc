@@ -1,4 +1,4 @@
-// Reads and writes that go on until all is there.
+// Repeats recv() and send() until a message is complete.
 #include "linux/wire.h"
 
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-"""Draw the README's picture from the recorded measurement: `python tests/studies/saif2020/draw_picture.py`."""
+"""Draw the picture of README.md from recorded measurements: `python tests/studies/saif2020/draw_picture.py`."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ PICTURE = ROOT / "docs/images/saif2020-initial.png"
 
 
 def draw(path: Path) -> None:
-    """Write the figure of tables 2 and 3 of RR-9319, drawn as the notebook of `saif2020` draws it."""
+    """Write the figure of tables 2 and 3 of RR-9319, as the notebook of `saif2020` draws it."""
     study = Study.load(
         measurements=RECORDED / "recorded.parquet",
         tuning=RECORDED / "recorded.tuning.json",

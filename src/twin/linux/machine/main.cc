@@ -1,5 +1,5 @@
-// Runs a real Linux kernel in virtual time on a simulated drive. `twin linux` starts it with a plan (plan.h); its exit
-// status and output are those of the command in the guest.
+// Runs a real Linux kernel in virtual time on a simulated drive. `twin linux` starts this program with a plan (plan.h).
+// The program has the exit status and the output of the command in the guest.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -41,8 +41,8 @@
 namespace twin {
 namespace {
 
-// The exit statuses of timeout(1) and env(1): commands seldom end with these, so a failure of this program differs from
-// one of the command.
+// The exit statuses of timeout(1) and env(1). Commands seldom use them, so they distinguish a failure of this program
+// from a failure of the command.
 constexpr int kBadInput = 2;
 constexpr int kWallLimit = 124;
 constexpr int kFailed = 125;
@@ -56,12 +56,13 @@ struct Failure final : std::exception {
   std::string message;
 };
 
-// The number that follows a word and a blank at the beginning of a text, and where the text goes on; none without it.
+// A number in a text, and the position behind it.
 struct Number {
   int value;
   std::size_t end;
 };
 
+// Returns the number after `word` and a blank at the beginning of `text`, if there is one.
 std::optional<Number> number_after(std::string_view word, const std::string& text) {
   if (!text.starts_with(std::string(word) + " ")) return std::nullopt;
   const char* begin = text.c_str() + word.size() + 1;
@@ -71,7 +72,7 @@ std::optional<Number> number_after(std::string_view word, const std::string& tex
   return Number{static_cast<int>(value), static_cast<std::size_t>(end - text.c_str())};
 }
 
-// One end of a guest's file that comes out here: what the command has written to its standard output, or error.
+// Copies a growing file of the guest, with the standard output or error of the command, to a descriptor.
 class Relay {
  public:
   Relay(const std::string& path, int to) : path_(path), to_(to) {}
@@ -82,7 +83,7 @@ class Relay {
   Relay& operator=(const Relay&) = delete;
 
   void pump() {
-    // the guest makes the file, and can put nothing else in its place
+    // O_NOFOLLOW: the guest creates the file, and could put a link in its place
     if (from_ < 0) from_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     char piece[65536];
     for (ssize_t got; from_ >= 0 && (got = read(from_, piece, sizeof piece)) > 0;) {
@@ -147,7 +148,7 @@ class Machine {
     copy_into(workplace_, plan_.init, "init");
     copy_into(workplace_, plan_.library, "library.so");
     std::ofstream(workplace_.path("job"), std::ios::binary) << plan_.guest;
-    // started by root, the guest is another user, and the umask may be any
+    // if root runs this program, the guest runs as another user; the umask may forbid reading
     if (chmod(workplace_.path("job").c_str(), 0644) != 0)
       throw std::runtime_error("job: " + std::string(std::strerror(errno)));
     if (!plan_.folder.empty() && symlink(plan_.folder.c_str(), workplace_.path("folder").c_str()) != 0) {
@@ -160,7 +161,7 @@ class Machine {
     end_on_signals(guest_, plan_.wall_limit_s);
     try {
       serve(time_listener, drive_listener);
-    } catch (const GuestGone&) {  // NOLINT(bugprone-empty-catch): it has been turned off, or has crashed
+    } catch (const GuestGone&) {  // NOLINT(bugprone-empty-catch): the guest has powered off or crashed
     } catch (const Failure&) {
       output_.pump();
       errors_.pump();
@@ -185,7 +186,7 @@ class Machine {
     return parameters;
   }
 
-  // Guest and device run by turns. Handing over between processors takes longer than what either has to do.
+  // Guest and device take turns, and a switch between processors takes longer than most turns.
   static void stay_on_one_processor() {
     const int here = sched_getcpu();
     if (here < 0) return;
@@ -195,7 +196,7 @@ class Machine {
     sched_setaffinity(0, sizeof one, &one);
   }
 
-  // Returns a socket on which the guest has connected.
+  // Waits for the guest to connect and returns the socket. Throws Failure if the kernel ends before.
   int accept_guest(int listener) {
     for (;;) {
       pollfd waiting{listener, POLLIN, 0};
@@ -211,7 +212,7 @@ class Machine {
 
   void serve(int time_listener, int drive_listener) {
     Calendar calendar(plan_.real_time != 0 ? -1 : accept_guest(time_listener), kTimeOfDay);
-    while (calendar.is_virtual()) {  // until its kernel has found the drive
+    while (calendar.is_virtual()) {  // until the guest's kernel has found the drive
       if (calendar.guest_waits()) {
         let_pass(calendar);
         continue;
@@ -253,10 +254,12 @@ class Machine {
     errors_.pump();
   }
 
-  // Lets the waiting guest run at its own next event.
+  // Advances the time to the guest's next event and lets the guest run.
   void let_pass(Calendar& calendar) {
     if (calendar.guest_next() == kNever) {
-      throw Failure{kFailed, "the command waits for ever: nothing in the guest will ever happen again"};
+      throw Failure{
+          kFailed,
+          "the command waits for ever: the guest has no pending event, and the drive has no outstanding request"};
     }
     calendar.advance_to(std::max(calendar.guest_next(), calendar.now()));
     calendar.run_guest(requests_.earliest_completion_ns());
@@ -282,7 +285,7 @@ class Machine {
     }
   }
 
-  // What comes before belongs to mkfs and mount.
+  // Starts trace and counters when the command begins, after mkfs and mount.
   void begin_recording() {
     if (trace_ && plan_.trace_all == 0) requests_.record_to(*trace_);
     if (recorder_) {
@@ -290,7 +293,7 @@ class Machine {
     }
   }
 
-  // The end of what the kernel has printed.
+  // Returns the last lines of the kernel's console for a message.
   [[nodiscard]] std::string console() const {
     std::string text = text_of(workplace_.path("console"));
     constexpr std::size_t kMost = 2000;
@@ -298,14 +301,14 @@ class Machine {
     for (char& each : text) {
       if (static_cast<unsigned char>(each) < 0x20 && each != '\n' && each != '\t') each = '?';
     }
-    return text.empty() ? ", and prints nothing" : ". It has printed:\n" + text;
+    return text.empty() ? "; it printed nothing" : "; it printed:\n" + text;
   }
 
   [[nodiscard]] int outcome() const {
     if (ending_signal() == SIGALRM) {
       throw Failure{kWallLimit, "ended after " + std::to_string(plan_.wall_limit_s) +
-                                    " s, its wall limit. A program that spins without ever looking at the clock stands"
-                                    " still in virtual time; give one that is only slow more with --wall-limit"};
+                                    " s, the wall limit. A program that spins without reading the clock makes no"
+                                    " progress in virtual time. If the program is only slow, raise --wall-limit"};
     }
     if (ending_signal() != 0) return 128 + ending_signal();
     const std::string report = text_of(workplace_.path("report"));
