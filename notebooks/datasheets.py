@@ -7,7 +7,7 @@ import pandas as pd
 
 from iopatterns.study import Study
 
-# In config/drives.yaml, the name of a drive in the steady state is that of the drive with this suffix
+# Suffix of the names, in config/drives.yaml, of drives in the steady state
 _STEADY = "-steady"
 
 

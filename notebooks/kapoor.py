@@ -56,8 +56,8 @@ _LOOPS = {
     "open-loop": "a quicker drive",
     "without-times": "a quicker drive, times left out",
 }
-# For each rule: its quantity; pairs of experiments, of which the first has a workload that follows the rule and the
-# second a workload that breaks it; and the levels of these two workloads
+# For each rule: its quantity; pairs of experiments with workloads that follow and break the rule; and the levels of
+# these two workloads
 _RULES: Sequence[tuple[str, str, Sequence[tuple[str, str]], Mapping[str, Any], Mapping[str, Any]]] = (
     (
         "Request scale",
@@ -430,7 +430,7 @@ def locality_table(study: Study) -> Table:
                 (drive,),
                 drive.rpartition("-")[2],
                 fixed_decimals(3),
-                spanner="Miss ratio, by the share of the map in memory (%)",
+                spanner="Miss ratio, by the map in memory (%)",
             )
             for drive in drives
         ),

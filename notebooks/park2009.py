@@ -71,7 +71,7 @@ def completion_times(study: Study, kind: str, of: str) -> pd.DataFrame:
 
 @report_style()
 def sequential_figure(found: pd.DataFrame) -> Figure:
-    """Return figure 3: the time of each drive divided by that of the disk, which is printed on top.
+    """Return figure 3: the time of each drive relative to the time of the disk, which is printed on top.
 
     If the disk was not measured, the bars are in seconds.
     """
@@ -111,7 +111,7 @@ def parallel_figure(found: pd.DataFrame) -> Figure:
 
 
 def _bars(axes: Any, found: pd.DataFrame, group: str, height: str, *, spread: bool = False, named: bool = True) -> None:
-    """Draw a group of bars, one per drive, for each value of a column.
+    """Draw a group of bars for each value of a column, with a bar per drive.
 
     Args:
         axes: Where to draw.

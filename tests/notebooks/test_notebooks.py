@@ -67,7 +67,7 @@ def built(fresh: tuple[Path, subprocess.CompletedProcess[str]]) -> Path:
 
 
 def compare_with_fresh_execution(project: Path, *notebooks: str) -> subprocess.CompletedProcess[str]:
-    """Compare committed outputs with those of a fresh execution, which starts in notebooks/ as in JupyterLab."""
+    """Compare committed outputs with a fresh execution, which starts in notebooks/ as in JupyterLab."""
     options = ["--nbval", "--nbval-current-env", "-vv", "-p", "no:cacheprovider"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, *(f"{notebook}.ipynb" for notebook in notebooks)],

@@ -48,7 +48,7 @@ def in_fio(raw: Path, *directions: str) -> list[dict[str, Any]]:
     text = raw.read_text(encoding="utf-8")
     content = json.loads(
         text[text.index("\n{") if text[0] != "{" else 0 :]
-    )  # the output of a client begins with that of servers
+    )  # the output of a client begins with the output of servers
     jobs = content.get("jobs") or [job for job in content["client_stats"] if job["jobname"] != "All clients"]
     return [job[name] for job in jobs for name in directions if job[name]["total_ios"]]
 

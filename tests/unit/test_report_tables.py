@@ -151,7 +151,7 @@ def test_block_sizes_without_a_measurement_of_cfq_are_not_compared() -> None:
     [
         (100.0, EXACT, "no effect"),
         (150.0, EXACT, "effect"),
-        (107.0, (0.999, 1.0, 1.001), "effect"),  # beyond the margin of schedulers, within that of settings
+        (107.0, (0.999, 1.0, 1.001), "effect"),  # beyond the margin of schedulers, within the margin of settings
         (100.0, NOISY, "undecided"),
         (100.0, (1.0,), "undecided"),
     ],

@@ -61,7 +61,7 @@ def rates_over_time(logs: Sequence[Path]) -> pd.DataFrame:
 
 
 def _job_rates(rows: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return, for each job in a log, the interval end times (s) and the rate in each interval."""
+    """Return interval end times (s) and the rate in each interval, as a pair per job of a log."""
     job = (rows["time_ms"].diff().fillna(0) < 0).cumsum()
     found = []
     for _, lines in rows.groupby(job):

@@ -1,25 +1,15 @@
 """Cells and steady-state means that are compared with data sheets."""
 
 import dataclasses
-from functools import cache
 
 import datasheets
 import pandas as pd
-from support import ROOT, recorded_file
-
-from iopatterns.study import Study
+from recorded import Recorded
 
 OF = ["bandwidth", "iops", "latency"]
 
 
-@cache
-def study() -> Study:
-    return Study.load(
-        measurements=recorded_file("datasheets", "parquet"),
-        tuning=recorded_file("datasheets", "tuning.json"),
-        published=ROOT / "data/published/datasheets",
-        twins=ROOT / "data/twins",
-    )
+study = Recorded("datasheets").study
 
 
 def test_each_cell_has_one_row_without_published_values_grouped_by_drive() -> None:

@@ -1,6 +1,8 @@
 """Ablation of kernel and file system: traces recorded without a mechanism are replayed instead of others."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +33,27 @@ PLACE = f"config/studies/kapoor.yaml: mechanisms.{NAME}: traces:"
 pytestmark = pytest.mark.filterwarnings("ignore:The convert_:DeprecationWarning")
 
 
-def declare(project: Project, **changes: Any) -> None:
-    project.edit("config/studies/kapoor.yaml", mechanisms={NAME: {**MECHANISM, **changes}})
+@contextmanager
+def declaring(project: Project, file: str = "config/studies/kapoor.yaml", **mechanisms: Any) -> Iterator[None]:
+    """Declare other mechanisms for a while."""
+    with changing(project.root / file):
+        project.edit(file, mechanisms=mechanisms)
+        yield
+
+
+@contextmanager
+def changing(path: Path, content: bytes | None = None) -> Iterator[None]:
+    """Restore a file at the end; write `content` to the file first, if given."""
+    before = path.read_bytes() if path.exists() else None
+    if content is not None:
+        path.write_bytes(content)
+    try:
+        yield
+    finally:
+        if before is None:
+            path.unlink()
+        else:
+            path.write_bytes(before)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +65,7 @@ def project(module_disk_folder: Path) -> Project:
     experiments = {name: study["experiments"][name] for name in EXPERIMENTS}
     project.edit("config/studies/kapoor.yaml", experiments=experiments)
     project.edit("config/ablations.yaml", mechanisms=OF_ALL)
-    declare(project)
+    project.edit("config/studies/kapoor.yaml", mechanisms={NAME: MECHANISM})
     return project
 
 
@@ -93,45 +114,34 @@ def declared(project: Project) -> list[ablation.Mechanism]:
     ],
 )
 def test_an_invalid_mechanism_is_refused(project: Project, mechanism: dict[str, Any], message: str) -> None:
-    project.edit("config/studies/kapoor.yaml", mechanisms={NAME: mechanism})
-    try:
-        with pytest.raises(IoPatternsError) as raised:
-            declared(project)
-        assert message in str(raised.value)
-        assert len(str(raised.value).splitlines()) == 1
-    finally:
-        declare(project)
+    with declaring(project, **{NAME: mechanism}), pytest.raises(IoPatternsError) as raised:
+        declared(project)
+    assert message in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_a_mechanism_may_be_declared_as_assumed(project: Project) -> None:
-    declare(project, assumed=True)
-    try:
+    with declaring(project, **{NAME: {**MECHANISM, "assumed": True}}):
         assert [each.by for each in declared(project)] == ["assumed"]
-    finally:
-        declare(project)
     assert [each.by for each in declared(project)] == ["traces"]
 
 
-def test_a_mechanism_of_traces_must_be_in_the_file_of_its_study(project: Project) -> None:
-    project.edit("config/ablations.yaml", mechanisms={NAME: MECHANISM})
-    try:
-        with pytest.raises(
-            IoPatternsError, match=r"^config/ablations\.yaml: mechanisms\..*: traces: each trace belongs to"
-        ):
-            declared(project)
-    finally:
-        project.edit("config/ablations.yaml", mechanisms=OF_ALL)
-
-
-def test_the_name_of_a_mechanism_of_all_studies_is_reserved(project: Project) -> None:
-    project.edit("config/studies/kapoor.yaml", mechanisms={"seeks": MECHANISM})
-    try:
-        with pytest.raises(
-            IoPatternsError, match=r"^config/studies/kapoor\.yaml: mechanisms\.seeks: config/ablations\.yaml has"
-        ):
-            declared(project)
-    finally:
-        declare(project)
+@pytest.mark.parametrize(
+    ("file", "name", "message"),
+    [
+        ("config/ablations.yaml", NAME, r"^config/ablations\.yaml: mechanisms\..*: traces: each trace belongs to"),
+        (
+            "config/studies/kapoor.yaml",
+            "seeks",
+            r"^config/studies/kapoor\.yaml: mechanisms\.seeks: config/ablations\.yaml has",
+        ),
+    ],
+)
+def test_a_mechanism_of_traces_must_be_in_the_file_of_its_study_with_a_name_of_its_own(
+    project: Project, file: str, name: str, message: str
+) -> None:
+    with declaring(project, file, **{name: MECHANISM}), pytest.raises(IoPatternsError, match=message):
+        declared(project)
 
 
 def test_all_replayed_traces_are_shipped() -> None:
@@ -150,11 +160,8 @@ def is_replay(cell: grid.Cell) -> bool:
 
 def test_mechanisms_of_unconfigured_studies_are_not_read(project: Project) -> None:
     path = project.root / "config/studies/mistaken.yaml"
-    path.write_text("mechanisms: {one: {traces: {a: b}}}\n", encoding="utf-8")
-    try:
+    with changing(path, b"mechanisms: {one: {traces: {a: b}}}\n"):
         assert [each.name for each in declared(project)] == [NAME]
-    finally:
-        path.unlink()
 
 
 # ---- Measurements
@@ -178,15 +185,11 @@ def test_a_trace_is_replaced_only_in_the_cells_that_replay_it(project: Project) 
 
 
 def test_a_trace_recorded_on_another_drive_is_replayed_on_that_drive(project: Project) -> None:
-    declare(project, drive="s3500")
-    try:
+    with declaring(project, **{NAME: {**MECHANISM, "drive": "s3500"}}):
         (mechanism,) = declared(project)
         off = mechanism.without(config.load_config(project.root))
-        assert list(off.drives) == [DRIVE]
         assert dict(off.drives) == {DRIVE: drive_entries.read_drive_entries(project.root).resolved("s3500")}
         assert WITHOUT in {cell.specification["replay"]["trace"] for cell in grid.expand_grid(off, "kapoor")}
-    finally:
-        declare(project)
 
 
 def test_a_mechanism_without_replayed_traces_has_no_drives(project: Project) -> None:
@@ -244,40 +247,28 @@ def test_records_of_other_studies_are_kept(measured: Path, project: Project) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trace", [RECORDED, WITHOUT, "data/traces/kapoor/zombies-small-20.parquet"])
-def test_a_record_is_stale_after_a_change_of_a_trace(measured: Path, project: Project, trace: str) -> None:
+@pytest.mark.parametrize(
+    ("trace", "stale"),
+    [
+        *((trace, ["traces"]) for trace in (RECORDED, WITHOUT, "data/traces/kapoor/zombies-small-20.parquet")),
+        ("data/traces/kapoor/mix.parquet", []),  # not replayed by the two experiments
+    ],
+)
+def test_a_record_is_stale_after_a_change_of_a_replayed_trace(
+    measured: Path, project: Project, trace: str, stale: list[str]
+) -> None:
     path = project.root / trace
-    before = path.read_bytes()
-    path.write_bytes(before + b"x")
-    try:
-        assert ablation.load_ablation_records(project.root)["kapoor"]["stale"] == ["traces"]
-    finally:
-        path.write_bytes(before)
+    with changing(path, path.read_bytes() + b"x"):
+        assert ablation.load_ablation_records(project.root)["kapoor"]["stale"] == stale
 
 
 @pytest.mark.slow
 def test_a_record_is_stale_after_a_change_of_a_drive(measured: Path, project: Project) -> None:
     path = project.root / "config/studies/kapoor.yaml"
-    before = path.read_text(encoding="utf-8")
-    path.write_text(before.replace("ftl.over_provisioning: 7", "ftl.over_provisioning: 6"), encoding="utf-8")
-    try:
-        assert ablation.load_ablation_records(project.root)["kapoor"]["stale"] == [
-            "config/studies/kapoor.yaml",
-            f"drive {DRIVE}",
-        ]
-    finally:
-        path.write_text(before, encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_a_record_does_not_depend_on_traces_that_are_not_replayed(measured: Path, project: Project) -> None:
-    path = project.root / "data/traces/kapoor/mix.parquet"
-    before = path.read_bytes()
-    path.write_bytes(before + b"x")
-    try:
-        assert ablation.load_ablation_records(project.root)["kapoor"]["stale"] == []
-    finally:
-        path.write_bytes(before)
+    changed = path.read_bytes().replace(b"ftl.over_provisioning: 7", b"ftl.over_provisioning: 6")
+    with changing(path, changed):
+        stale = ablation.load_ablation_records(project.root)["kapoor"]["stale"]
+    assert stale == ["config/studies/kapoor.yaml", f"drive {DRIVE}"]
 
 
 def test_the_traces_are_inputs_of_the_ablation_and_of_the_scorecard(project: Project) -> None:
@@ -286,29 +277,16 @@ def test_the_traces_are_inputs_of_the_ablation_and_of_the_scorecard(project: Pro
     traces = [f"data/traces/kapoor/{name}.parquet" for name in names]
     assert ablation.ablation_trace_files(conf) == traces
     record = project.root / RECORD
-    before = record.read_bytes() if record.exists() else None
     record.parent.mkdir(exist_ok=True)
-    record.write_text("", encoding="utf-8")
-    try:
-        assert ablation.ablation_input_files(conf) == [
-            ablation.MECHANISMS_FILE,
-            "config/studies/kapoor.yaml",
-            RECORD,
-            *traces,
-        ]
-    finally:
-        record.unlink()
-        if before is not None:
-            record.write_bytes(before)
+    with changing(record, b""):
+        files_read = [ablation.MECHANISMS_FILE, "config/studies/kapoor.yaml", RECORD, *traces]
+        assert ablation.ablation_input_files(conf) == files_read
 
 
 def test_a_replacement_trace_is_an_input(project: Project) -> None:
     other = "data/traces/kapoor/mix.parquet"  # not replayed by the two experiments
-    declare(project, traces={RECORDED: other})
-    try:
+    with declaring(project, **{NAME: {**MECHANISM, "traces": {RECORDED: other}}}):
         assert other in ablation.ablation_trace_files(config.load_config(project.root))
-    finally:
-        declare(project)
 
 
 # ---- Claims

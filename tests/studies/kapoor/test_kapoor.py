@@ -17,14 +17,14 @@ import pandas as pd
 import pytest
 import yaml
 from PIL import Image, ImageSequence
-from support import ROOT, recorded_file
+from recorded import Recorded
+from support import ROOT
 
 from iopatterns import twin
 from iopatterns.analysis import published, replays
 from iopatterns.base import files, schedulers, yaml_schema
 from iopatterns.base.units import parse_size
 from iopatterns.measuring import replays as replaying
-from iopatterns.study import Study
 from iopatterns.twin import traces
 from iopatterns.twin.traces import parquet
 from iopatterns.workflow import capture
@@ -32,6 +32,7 @@ from iopatterns.workflow import capture
 READ, WRITE = traces.OPERATIONS["read"], traces.OPERATIONS["write"]
 FOLDER = ROOT / "data/published/kapoor"
 WORKLOADS = ROOT / "data/workloads/kapoor"
+KAPOOR = Recorded("kapoor")
 CONTENT = yaml.safe_load((FOLDER / "claims.yaml").read_text(encoding="utf-8"))
 
 
@@ -420,17 +421,8 @@ def test_replays_without_snapshots_are_recognised() -> None:
     assert kapoor.snapshot_count(zombies(4).iloc[:0]) == 0
 
 
-def recorded_study() -> Study:
-    return Study.load(
-        measurements=recorded_file("kapoor", "parquet"),
-        tuning=recorded_file("kapoor", "tuning.json"),
-        published=FOLDER,
-        twins=ROOT / "data/twins",
-    )
-
-
 def test_the_rule_table_has_the_cost_of_breaking_each_rule_on_each_drive() -> None:
-    table = kapoor.rule_table(recorded_study()).data
+    table = kapoor.rule_table(KAPOOR.study()).data
     assert list(table["rule"].unique()) == ["Request scale", "Locality", "Grouping by death time"]
     assert set(table["drive"]) == {"s3500", "kapoor-256m-map-50", "kapoor-128m", "nvme", "nvme-little-map"}
     assert np.allclose(table["cost"], table["breaks_s"] / table["follows_s"])
@@ -443,7 +435,7 @@ def test_the_rule_table_has_the_cost_of_breaking_each_rule_on_each_drive() -> No
 def test_claims_about_largest_miss_ratios_check_the_largest(claim: str) -> None:
     check = next(each["check"] for each in CONTENT["claims"] if each["id"] == claim)
     levels = check["mean"]
-    ratios = recorded_study().summary("locality", of="miss ratio")
+    ratios = KAPOOR.study().summary("locality", of="miss ratio")
     ratios = ratios[ratios["rw"] == levels["rw"]]
     largest = ratios.loc[ratios["mean"].idxmax()]
     assert (largest["drive"], largest["bs_bytes"]) == (levels["drive"], parse_size(levels["bs"]))
@@ -451,7 +443,7 @@ def test_claims_about_largest_miss_ratios_check_the_largest(claim: str) -> None:
 
 def test_each_scheduler_of_the_kernel_is_compared_with_its_counterpart() -> None:
     assert kapoor.MODELLED.keys() == set(schedulers.MODERN_SCHEDULERS)
-    found = kapoor.compare_schedulers(recorded_study())
+    found = kapoor.compare_schedulers(KAPOOR.study())
     assert len(found) == 2 * 3 * 4
     assert set(zip(found["scheduler"], found["modelled"], strict=True)) == set(kapoor.MODELLED.items())
     # without a scheduler both forward requests unchanged

@@ -84,7 +84,7 @@ def test_a_disk_has_no_results_of_blocks(tmp_path: Path) -> None:
 
 
 def test_peaks_of_latency_are_recorded_with_their_positions(tmp_path: Path) -> None:
-    # reads one at a time, of which every tenth is of 4 MiB
+    # reads one at a time; every tenth is of 4 MiB
     path = tmp_path / "trace.parquet"
     rows = pd.DataFrame({"arrival_ns": np.arange(200) * 100 * MS, "operation": READ, "offset_bytes": 0})
     rows["size_bytes"] = np.where(np.arange(200) % 10 == 5, 2**22, 4096)

@@ -1,4 +1,4 @@
-"""The report of saif2020: its numbers, and its text about other drives than those of RR-9319."""
+"""The report of saif2020: its numbers, and its text about drives that RR-9319 does not have."""
 
 import json
 from pathlib import Path
