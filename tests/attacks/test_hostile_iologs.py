@@ -86,6 +86,6 @@ def test_a_published_value_is_a_plain_decimal_number(tmp_path: Path, value: str)
     row = dict.fromkeys(VALUE_COLUMNS, "") | {"id": "a", "place": "p", "quantity": "q", "relation": "="}
     row |= {"value": value, "quote": f"it is {value}"}
     (tmp_path / "values.csv").write_text(f"{','.join(VALUE_COLUMNS)}\n{','.join(row.values())}\n")
-    with pytest.raises(PublishedError, match="is no number such as") as caught:
+    with pytest.raises(PublishedError, match="is not a number such as") as caught:
         load_values(tmp_path)
     assert len(str(caught.value)) < 500
