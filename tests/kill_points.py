@@ -16,7 +16,7 @@ from patience import communicate, wait_for
 from support import processes_matching
 
 from iopatterns.measuring import machine
-from iopatterns.measuring.tuning import journal, queue
+from iopatterns.measuring.tuning import journal, queue_settings
 from iopatterns.raw import cells
 from iopatterns.raw.metadata_files import read_metadata
 
@@ -41,7 +41,7 @@ class Lab:
         (self.folder / "config").mkdir(parents=True, exist_ok=True)
         (self.folder / "config/drives.yaml").write_text(yaml.safe_dump({self._name: self.entry}))
         for name, value in self.found.items():
-            if name in queue.QUEUE_SETTINGS:
+            if name in queue_settings.QUEUE_SETTINGS:
                 self._attribute(name).write_text(value)
         assert self.settings() == self.found
 
@@ -56,8 +56,8 @@ class Lab:
         return {name: self._present(name) for name in self.found}
 
     def _present(self, name: str) -> str:
-        if name in queue.QUEUE_SETTINGS:
-            return str(queue.attribute_value(self._attribute(name)))
+        if name in queue_settings.QUEUE_SETTINGS:
+            return str(queue_settings.attribute_value(self._attribute(name)))
         # its exit status is not 0 on drives that save no values
         asked = subprocess.run(["sdparm", f"--get={name}", self.device], capture_output=True, text=True, check=False)
         return next(line.split()[1] for line in asked.stdout.splitlines() if line.startswith(name))

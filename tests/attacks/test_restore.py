@@ -23,7 +23,7 @@ from support import ROOT, disk_cell, processes_matching
 from iopatterns.base import signals
 from iopatterns.measuring.cell import Interrupted, interruptible
 from iopatterns.measuring.drives import restoring
-from iopatterns.measuring.tuning import journal, queue
+from iopatterns.measuring.tuning import journal, queue_settings
 from iopatterns.raw import cells
 
 NOBODY = 65534
@@ -525,7 +525,7 @@ def test_a_signal_at_the_moment_that_settings_begin_to_be_put_back_waits_until_t
         found = journal.connected_disk(loop.device.name)
         assert found is not None
         with interruptible(), restoring.restored_on_exit(found, journal.Owner("disk", "/here")) as noting:
-            queue.set_attribute(loop.device.name, "scheduler", ASKED_FOR, noting.record)
+            queue_settings.set_attribute(loop.device.name, "scheduler", ASKED_FOR, noting.record)
             assert loop.present_scheduler() == ASKED_FOR
             monkeypatch.setattr(module, name, disturbed)
 

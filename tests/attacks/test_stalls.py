@@ -228,7 +228,7 @@ def written(folder: Path, runtime_ms: int, total_ios: int) -> Path:
     return output
 
 
-UNDISTURBED = fio.Outcome(0.0, 1.0, 1.3)
+UNDISTURBED = fio.FioOutcome(0.0, 1.0, 1.3)
 
 
 def of_depth(folder: Path, iodepth: int, **options: Any) -> Spec:
@@ -249,7 +249,7 @@ def of_depth(folder: Path, iodepth: int, **options: Any) -> Spec:
 )
 def test_a_slow_drive_may_end_late(iodepth: int, runtime_ms: int, total_ios: int, disk_folder: Path) -> None:
     output = written(disk_folder, runtime_ms, total_ios)
-    assert fio.check(output, of_depth(disk_folder, iodepth), None, UNDISTURBED) == 4096 * total_ios
+    assert fio.check_result(output, of_depth(disk_folder, iodepth), None, UNDISTURBED) == 4096 * total_ios
 
 
 @pytest.mark.parametrize(
@@ -266,12 +266,12 @@ def test_an_execution_that_ends_later_than_the_drive_explains_is_none(
 ) -> None:
     output = written(disk_folder, runtime_ms, total_ios)
     with pytest.raises(fio.DisturbedError, match=f"fio ran for {runtime_ms} ms where 1000 ms were asked for"):
-        fio.check(output, of_depth(disk_folder, iodepth, **options), None, UNDISTURBED)
+        fio.check_result(output, of_depth(disk_folder, iodepth, **options), None, UNDISTURBED)
 
 
 def test_fio_that_takes_long_beside_its_io_is_told(disk_folder: Path) -> None:
     output = written(disk_folder, 1000, 20_000)
     with pytest.raises(fio.DisturbedError, match="fio took 59 s in addition to the 1000 ms of its I/O"):
-        fio.check(output, of_depth(disk_folder, 1), None, fio.Outcome(0.0, 60.0, 60.0))
+        fio.check_result(output, of_depth(disk_folder, 1), None, fio.FioOutcome(0.0, 60.0, 60.0))
     buffered = of_depth(disk_folder, 1, direct=0)  # the page cache may have to be written first
-    fio.check(output, buffered, None, fio.Outcome(0.0, 60.0, 60.0))
+    fio.check_result(output, buffered, None, fio.FioOutcome(0.0, 60.0, 60.0))

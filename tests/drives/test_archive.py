@@ -53,7 +53,7 @@ def raw(measured: Path, disk_folder: Path) -> Path:
     return Path(shutil.copytree(measured, disk_folder / "data/raw/test"))
 
 
-def pack(raw: Path, output: Path) -> archive.Contents:
+def pack(raw: Path, output: Path) -> archive.ArchiveContents:
     asked = {f"test/{cell.relative_to(raw)}": ["one", "two"] for cell in sorted(raw.glob("*/*"))}
     return archive.pack_archive(raw, asked, output)
 

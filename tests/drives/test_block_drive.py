@@ -240,8 +240,8 @@ def test_while_a_disk_is_written_nothing_can_mount_it(disk: Loop, disk_folder: P
     point = disk_folder / "point"
     point.mkdir()
     code = (
-        "import sys; from pathlib import Path; from iopatterns.measuring.drives.gate import Gate\n"
-        "gate = Gate({'path': sys.argv[1], 'serial': ''})\n"
+        "import sys; from pathlib import Path; from iopatterns.measuring.drives.prewrite_checks import PrewriteChecks\n"
+        "gate = PrewriteChecks({'path': sys.argv[1], 'serial': ''})\n"
         "next(gate.checks(writing=False))\n"
         "with gate.claimed(): print('claimed', flush=True); sys.stdin.read()"
     )

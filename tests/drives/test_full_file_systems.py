@@ -74,7 +74,7 @@ def refused(went: "subprocess.CompletedProcess[str]") -> str:
 
 def assert_whole(raws: list[Path], specification: Spec) -> None:
     for raw in raws:
-        fio.check(raw, specification)
+        fio.check_result(raw, specification)
         read_metadata(raw)
 
 

@@ -58,7 +58,7 @@ def test_raw_files_are_those_of_twin_run(cell: grid.Cell, disk_folder: Path, mon
     loaded = [raw.read_bytes() for raw in found]
     shutil.rmtree(found[0].parent)
     # the command line that the sidecar tells, by which a user would have the same
-    monkeypatch.setattr(TwinDrive, "run", lambda _, argv, expected_s: fio.run(argv, expected_s))
+    monkeypatch.setattr(TwinDrive, "run", lambda _, argv, expected_s: fio.run_fio(argv, expected_s))
     measure_cell(disk_folder, cell.specification, found)
     assert [raw.read_bytes() for raw in found] == loaded
 

@@ -65,12 +65,12 @@ def test_executions_differ_in_their_seed_and_in_nothing_else(specification: Spec
 
 
 def test_every_run_is_one_killable_process_that_creates_nothing(specification: Spec) -> None:
-    argv = fio.command(specification, "drive.bin", 7, 100, "out.json")
+    argv = fio.fio_command_line(specification, "drive.bin", 7, 100, "out.json")
     for option in ("--thread=1", "--randrepeat=0", "--randseed=7", "--allow_file_create=0", "--output-format=json+"):
         assert option in argv
     assert "--readonly" in argv
     writing = specification | {"fio": {**specification["fio"], "rw": "randrw"}}
-    assert "--readonly" not in fio.command(writing, "drive.bin", 7, 100, "out.json")
+    assert "--readonly" not in fio.fio_command_line(writing, "drive.bin", 7, 100, "out.json")
 
 
 def test_colon_in_a_path_is_not_a_second_drive(specification: Spec, disk_folder: Path) -> None:
@@ -116,9 +116,9 @@ def test_run_without_io_is_no_measurement(specification: Spec, disk_folder: Path
     writing = specification | {"fio": {**specification["fio"], "rw": "randwrite"}}
     output = disk_folder / "out.json"
     with pytest.raises(fio.FioError, match="file creation disallowed"):
-        fio.run(fio.command(writing, specification["drive"]["path"], 1, 100, str(output)), expected_s=1)
+        fio.run_fio(fio.fio_command_line(writing, specification["drive"]["path"], 1, 100, str(output)), expected_s=1)
     with pytest.raises(fio.FioError, match="did no write I/O"):
-        fio.check(output, writing)
+        fio.check_result(output, writing)
 
 
 def measured(specification: Spec, disk_folder: Path) -> Path:
@@ -130,20 +130,20 @@ def measured(specification: Spec, disk_folder: Path) -> Path:
 def test_run_cut_short_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
     raw = measured(specification, disk_folder)
     with pytest.raises(fio.FioError, match="ms were asked for"):
-        fio.check(raw, specification | {"runtime_ms": 60_000})
+        fio.check_result(raw, specification | {"runtime_ms": 60_000})
 
 
 def test_a_run_that_was_too_short_is_tried_again_where_time_is_the_machine_s(
     specification: Spec, disk_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, tried = fio.command, []
+    real, tried = fio.fio_command_line, []
 
     def once_too_short(*arguments: Any, **others: Any) -> list[str]:
         argv = real(*arguments, **others)
         tried.append(argv)
         return [re.sub(r"^--runtime=.*", "--runtime=20ms", word) for word in argv] if len(tried) == 1 else argv
 
-    monkeypatch.setattr(fio, "command", once_too_short)
+    monkeypatch.setattr(fio, "fio_command_line", once_too_short)
     raws = raw_paths(disk_folder, specification, 1)
     measure_cell(Path.cwd(), specification, raws)
     (held_up,) = read_metadata(raws[0])["held_up"]
@@ -155,14 +155,14 @@ def test_wrong_number_of_jobs_is_no_measurement(specification: Spec, disk_folder
     raw = measured(specification, disk_folder)
     four = {**specification["fio"], "numjobs": 4, "group_reporting": 0}
     with pytest.raises(fio.FioError, match="reported 1 jobs where 4 were expected"):
-        fio.check(raw, specification | {"fio": four})
+        fio.check_result(raw, specification | {"fio": four})
 
 
 def test_cut_file_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
     raw = measured(specification, disk_folder)
     raw.write_bytes(raw.read_bytes()[:-100])
     with pytest.raises(fio.FioError, match="no valid result"):
-        fio.check(raw, specification)
+        fio.check_result(raw, specification)
 
 
 def test_error_in_the_middle_of_a_run_is_no_measurement(specification: Spec, disk_folder: Path) -> None:
@@ -170,13 +170,13 @@ def test_error_in_the_middle_of_a_run_is_no_measurement(specification: Spec, dis
     writing = specification | {"fio": {**specification["fio"], "rw": "randwrite"}}
     output = disk_folder / "out.json"
     # long enough for a write beyond the first MiB on any machine; the error ends it
-    argv = fio.command(writing, specification["drive"]["path"], 1, 10_000, str(output))
+    argv = fio.fio_command_line(writing, specification["drive"]["path"], 1, 10_000, str(output))
     # the kernel lets no process so limited write beyond the first MiB of any file
     limited = ["env", "--ignore-signal=XFSZ", "prlimit", f"--fsize={2**20}", *argv]
     with pytest.raises(fio.FioError, match="File too large"):
-        fio.run(limited, expected_s=1)
+        fio.run_fio(limited, expected_s=1)
     with pytest.raises(fio.FioError, match=r"error 27 \(File too large\)"):
-        fio.check(output, writing)
+        fio.check_result(output, writing)
 
 
 def start(specification: Spec, raws: list[Path], *options: str) -> subprocess.Popen[str]:
@@ -202,7 +202,7 @@ def test_signal_stops_fio_at_once_and_keeps_what_is_done(
     assert not processes_matching(specification["drive"]["path"])
     assert not raws[1].exists()
     assert not list(raws[0].parent.glob(".*"))
-    fio.check(raws[0], specification)
+    fio.check_result(raws[0], specification)
 
 
 def test_killed_measurement_takes_fio_with_it_and_the_next_one_goes_on(specification: Spec, disk_folder: Path) -> None:
@@ -294,7 +294,7 @@ def test_measuring_command_imports_no_pandas() -> None:
 def test_a_twin_is_measured_without_what_real_drives_alone_need() -> None:
     code = "import sys, iopatterns.measuring.cell, iopatterns.measuring.drives.twin; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    of_real_drives = {f"iopatterns.measuring.{name}" for name in ("health", "tuning.disk", "tuning.journal")}
+    of_real_drives = {f"iopatterns.measuring.{name}" for name in ("health", "tuning.disk_settings", "tuning.journal")}
     assert not of_real_drives & set(ran.stdout.split())
 
 

@@ -28,7 +28,7 @@ from iopatterns.measuring.tuning.journal import (
     read_journal,
     restore_entry,
 )
-from iopatterns.measuring.tuning.queue import set_attribute
+from iopatterns.measuring.tuning.queue_settings import set_attribute
 from iopatterns.raw import cells
 from iopatterns.raw.metadata_files import is_measured, read_metadata
 
@@ -207,7 +207,7 @@ def test_a_signal_while_settings_are_put_back_waits_until_all_are(disk: Disk, di
     journal.record("scheduler", "none")
     disk.scheduler.write_text("mq-deadline")
     program = _RESTORING.replace(
-        "try:", "from iopatterns.measuring.tuning import disk\ndisk._vendor = lambda _: 'ATA'\ntry:", 1
+        "try:", "from iopatterns.measuring.tuning import disk_settings\ndisk._vendor = lambda _: 'ATA'\ntry:", 1
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program, disk.name],

@@ -68,13 +68,13 @@ def kind(request: pytest.FixtureRequest) -> str:
 def make(kind: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Return what measures a cell of these options, as a study would have it, and returns the requests made."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    command = fio.command
+    command = fio.fio_command_line
     log = disk_folder / "requests"
 
     def logging(*arguments: Any, **options: Any) -> list[str]:
         return [*command(*arguments, **options), f"--write_lat_log={log}", "--log_offset=1"]
 
-    monkeypatch.setattr(fio, "command", logging)
+    monkeypatch.setattr(fio, "fio_command_line", logging)
 
     def measured(runtime_ms: int = 200, own: iologs.IoLog | None = None, **options: Any) -> Made:
         specification = a_cell(kind, disk_folder, runtime_ms, own, options)
@@ -222,7 +222,7 @@ def test_a_replay_that_ends_with_its_log_is_a_measurement(make: Make, monkeypatc
     assert made.job["read"]["runtime"] < 300
     # one that ended as early without having done them all is none
     with pytest.raises(fio.FioError, match="400 ms were asked for"):
-        fio.check(made.raw, read_metadata(made.raw)["specification"], 41)
+        fio.check_result(made.raw, read_metadata(made.raw)["specification"], 41)
 
 
 @pytest.mark.parametrize("depth", [32, 1024])
@@ -240,14 +240,14 @@ def test_a_rare_direction_may_have_had_no_request_where_few_were_made(kind: str,
     made = make(rw="randrw", rwmixread=99, thinktime="20 ms", runtime_ms=100)
     done = made.actions.total()
     assert done <= 6
-    fio.check(made.raw, read_metadata(made.raw)["specification"])
+    fio.check_result(made.raw, read_metadata(made.raw)["specification"])
     reads = make(rw="randread", runtime_ms=100).raw
     mixed: Specification = {
         **read_metadata(reads)["specification"],
         "fio": {"rw": "randrw", "rwmixread": 50, "group_reporting": 1},
     }
     with pytest.raises(fio.FioError, match="did no write I/O"):
-        fio.check(reads, mixed)
+        fio.check_result(reads, mixed)
 
 
 # pandas 3 announces that the way in which `collect` keeps integers will go

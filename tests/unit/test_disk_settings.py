@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from iopatterns.configuration import factors
-from iopatterns.measuring.tuning import disk
+from iopatterns.measuring.tuning import disk_settings
 from iopatterns.raw import tuning_steps
 
 
 @pytest.fixture
 def block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that stands for /sys/block, with nothing in it."""
-    monkeypatch.setattr(disk, "_SYS_BLOCK", tmp_path / "block")
+    monkeypatch.setattr(disk_settings, "_SYS_BLOCK", tmp_path / "block")
     (tmp_path / "block").mkdir()
     return tmp_path / "block"
 
@@ -30,7 +30,7 @@ def namespaces(block: Path, *names: str, controllers: int = 1) -> None:
 
 
 def reason(device: str, setting: str) -> str:
-    step = disk.set_on_disk(Path(device), setting, 0)
+    step = disk_settings.set_on_disk(Path(device), setting, 0)
     assert step.outcome == tuning_steps.NOT_APPLICABLE
     assert step.exchange == []  # nothing was asked of the disk
     return step.reason
@@ -48,7 +48,10 @@ def test_a_disk_behind_two_controllers_has_no_write_cache_of_its_own(block: Path
 
 def test_the_controller_is_asked_and_not_the_disk(block: Path) -> None:
     namespaces(block, "nvme0n1")
-    assert disk.manual_command(Path("/dev/nvme0n1"), "WCE", 1) == "nvme set-feature /dev/nvme0 --feature-id=6 --value=1"
+    assert (
+        disk_settings.manual_command(Path("/dev/nvme0n1"), "WCE", 1)
+        == "nvme set-feature /dev/nvme0 --feature-id=6 --value=1"
+    )
 
 
 @pytest.mark.parametrize("vendor", ["SEAGATE", None])
@@ -62,8 +65,8 @@ def test_only_a_sata_disk_has_look_ahead(block: Path, vendor: str | None) -> Non
 def test_what_is_set_by_hand_is_said_with_the_right_program(block: Path) -> None:
     (block / "sda/device").mkdir(parents=True)
     (block / "sda/device/vendor").write_text("ATA     \n")
-    assert disk.manual_command(Path("/dev/sda"), "look_ahead", 1) == "hdparm -A1 /dev/sda"
-    assert disk.manual_command(Path("/dev/sda"), "WCE", 0) == "sdparm --set=WCE=0 /dev/sda"
+    assert disk_settings.manual_command(Path("/dev/sda"), "look_ahead", 1) == "hdparm -A1 /dev/sda"
+    assert disk_settings.manual_command(Path("/dev/sda"), "WCE", 0) == "sdparm --set=WCE=0 /dev/sda"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_what_is_set_by_hand_is_said_with_the_right_program(block: Path) -> None
 def test_drive_and_kernel_disagree_only_where_both_say_something(
     drive: int | None, kernel: str | None, disagree: bool
 ) -> None:
-    assert disk.write_caches_disagree({"drive": drive, "kernel": kernel}) == disagree
+    assert disk_settings.write_caches_disagree({"drive": drive, "kernel": kernel}) == disagree
 
 
 def test_settings_that_bring_others_are_set_before_them() -> None:

@@ -80,13 +80,13 @@ def test_an_experiment_is_measured_for_as_long_as_it_needs_and_no_shorter_than_t
 
 def test_fio_counts_only_after_the_time_before_counting_and_in_five_rounds() -> None:
     (cell,) = expand({"rw": ["randwrite"], "bs": ["4k"]}, {**FIO, "ramp_time": "4 s"})
-    words = fio.command(cell.specification, "target", 1, 20_000, "out.json")
+    words = fio.fio_command_line(cell.specification, "target", 1, 20_000, "out.json")
     assert {"--ramp_time=4000000us", "--runtime=20000ms", "--iopsavgtime=3800"} <= set(words)
 
 
 def test_a_study_may_say_over_how_long_fio_takes_each_rate() -> None:
     (cell,) = expand({"rw": ["randread"], "bs": ["4k"]}, {**FIO, "iopsavgtime": 500})
-    words = fio.command(cell.specification, "target", 1, 60_000, "out.json")
+    words = fio.fio_command_line(cell.specification, "target", 1, 60_000, "out.json")
     assert [word for word in words if word.startswith("--iopsavgtime")] == ["--iopsavgtime=500"]
 
 

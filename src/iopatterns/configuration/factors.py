@@ -25,7 +25,7 @@ class FactorRole(Enum):
 
     DRIVE = "the drive itself"
     FIO = "fio option"  # given to fio as it stands
-    OURS = "fio option made here"  # `fio.command` and `iologs` say what fio gets in its place
+    OURS = "fio option made here"  # `fio.fio_command_line` and `iologs` say what fio gets in its place
     MODE_PAGE = "bit of the caching mode page"
     LOOK_AHEAD = "look-ahead of a SATA disk"
     QUEUE = "attribute of the kernel's queue"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from iopatterns.raw.archive import Contents
+    from iopatterns.raw.archive import ArchiveContents
 
 # ---- Entries of config/drives.yaml, by kind; further down `ResolvedEntry`, which is what `config.load` makes of them
 
@@ -78,7 +78,7 @@ class ResolvedTwin(TwinEntry):
 class ResolvedArchive(ArchiveEntry):
     """An archived drive with what its archive holds: that is what its cells are."""
 
-    contents: "Contents"
+    contents: "ArchiveContents"
 
 
 ResolvedEntry = ResolvedTwin | FileEntry | BlockEntry | ResolvedArchive

@@ -201,7 +201,7 @@ def _discard(output: Path) -> None:
 
 def _run(
     drive: drives.Drive, specification: Specification, runtime_ms: int, raw: Path, log: iologs.IoLog | None
-) -> tuple[list[str], fio.Outcome, Sequence[iologs.LogRequest] | None]:
+) -> tuple[list[str], fio.FioOutcome, Sequence[iologs.LogRequest] | None]:
     """Run fio into the temporary file of ``raw``; return its command line, how it went, and what it replayed if it did.
 
     ``log`` is the one that the cell names. Whatever log is replayed lies beside the raw file for as long as fio runs.
@@ -210,7 +210,7 @@ def _run(
     output, iolog = files.partial_path(raw), files.partial_path(raw.with_suffix(".iolog"))
     requests = iologs.replayed_requests(specification, log, seed, runtime_ms)
     path = None if requests is None else str(iolog)
-    argv = drive.prefix + fio.command(specification, drive.target, seed, runtime_ms, str(output), iolog=path)
+    argv = drive.prefix + fio.fio_command_line(specification, drive.target, seed, runtime_ms, str(output), iolog=path)
     try:
         if requests is not None:
             iolog.write_text(iologs.iolog_text(requests), encoding="utf-8")
@@ -261,10 +261,10 @@ class _Condition(NamedTuple):
 
 def _condition(device: str | None) -> _Condition:
     from iopatterns.measuring import health
-    from iopatterns.measuring.tuning import disk
+    from iopatterns.measuring.tuning import disk_settings
 
     unknown: records.WriteCache = {"drive": None, "kernel": None}
-    return _Condition(health.read_health(device), disk.read_write_cache(device) if device else unknown)
+    return _Condition(health.read_health(device), disk_settings.read_write_cache(device) if device else unknown)
 
 
 def _execute(
@@ -313,7 +313,7 @@ def _attempt(
         argv, outcome, requests = _run(drive, specification, specification["runtime_ms"], raw, log)
         try:
             # in virtual time nothing can hold a drive up
-            moved_bytes = fio.check(
+            moved_bytes = fio.check_result(
                 temporary,
                 specification,
                 None if requests is None else iologs.count_transfers(requests),
@@ -397,7 +397,7 @@ def _bytes_of_others(traffic: tuple[int | None, int | None], moved_bytes: int) -
 def _doubts(sidecar: records.RepetitionMetadata, moved_bytes: int) -> list[str]:
     """Return what makes an execution on a real drive doubtful, by its sidecar."""
     from iopatterns.measuring import health
-    from iopatterns.measuring.tuning import disk
+    from iopatterns.measuring.tuning import disk_settings
 
     specification, before = sidecar["specification"], sidecar["before"]
     found = []
@@ -409,7 +409,9 @@ def _doubts(sidecar: records.RepetitionMetadata, moved_bytes: int) -> list[str]:
         found.append(f"CPU governor {before['cpu_governor']}")
     if before["load_average"][0] > (os.cpu_count() or 1):
         found.append("a busy machine")
-    if disk.write_caches_disagree(sidecar["write_cache"]) and "write_cache" not in specification.get("settings", {}):
+    if disk_settings.write_caches_disagree(sidecar["write_cache"]) and "write_cache" not in specification.get(
+        "settings", {}
+    ):
         found.append("drive and kernel disagree on the write cache")
     return found + health.health_doubts(sidecar["health"]["before"], sidecar["health"]["after"])
 

@@ -59,7 +59,7 @@ class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
 
 
 @dataclass(frozen=True)
-class Contents:
+class ArchiveContents:
     """What an archive says it holds. ``sha256`` is that of the whole file; ``drive`` the name where it was measured."""
 
     sha256: str
@@ -92,7 +92,7 @@ class ArchiveOrigin(TypedDict):
 # ---- Packing
 
 
-def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> Contents:
+def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> ArchiveContents:
     """Pack the raw files of a drive into the file ``output`` and return what it holds.
 
     ``raw`` is the drive's folder below data/raw. ``experiments`` has the names of the experiments that ask for each
@@ -119,9 +119,9 @@ def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Pa
     order = [folder for folder in experiments if folder in by_cell]
     order += [folder for folder in by_cell if folder not in experiments]
     found = [_packed(by_cell[folder], experiments.get(folder, ())) for folder in order]
-    contents = Contents("", raw.name, found)
+    contents = ArchiveContents("", raw.name, found)
     files.write_atomically(output, lambda temporary: _write(temporary, raw, contents))
-    return Contents(files.sha256(output), raw.name, found)
+    return ArchiveContents(files.sha256(output), raw.name, found)
 
 
 def _check_output(output: Path, drive: str) -> None:
@@ -151,7 +151,7 @@ def _packed(raws: Sequence[Path], experiments: Sequence[str]) -> ArchivedCell:
     return ArchivedCell(cell.parent.name, cell.name, specifications[0], tuple(experiments), sums)
 
 
-def _write(output: Path, raw: Path, contents: Contents) -> None:
+def _write(output: Path, raw: Path, contents: ArchiveContents) -> None:
     """Write the archive: no clock, no owner and no order of a folder goes into it."""
     manifest = msgspec.to_builtins(_Manifest(contents.drive, list(contents.cells)))
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
@@ -182,7 +182,7 @@ def _content(path: Path) -> bytes:
 # ---- Reading
 
 
-def _contents(path: Path, reader: sealed_tar.SealedTarReader, sha256: str) -> Contents:
+def _contents(path: Path, reader: sealed_tar.SealedTarReader, sha256: str) -> ArchiveContents:
     """Return what the manifest of an archive lists. Raises ArchiveError."""
     manifest = reader.manifest()
     try:
@@ -198,7 +198,7 @@ def _contents(path: Path, reader: sealed_tar.SealedTarReader, sha256: str) -> Co
             raise ValueError("a cell twice")
         if not sealed_tar.is_plain_name(checked.drive):
             raise ValueError("drive")
-        return Contents(sha256, checked.drive, found)
+        return ArchiveContents(sha256, checked.drive, found)
     except (ValueError, RecursionError) as error:
         raise reader.malformed(error) from None
 
@@ -217,7 +217,7 @@ def _check(path: Path, reader: sealed_tar.SealedTarReader, cell: ArchivedCell) -
         )
 
 
-def read_archive(path: Path) -> Contents:
+def read_archive(path: Path) -> ArchiveContents:
     """Return what an archive says it holds; its other members are not looked at. Raises ArchiveError."""
     with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
         contents = _contents(
@@ -257,7 +257,7 @@ def unpack_archive(path: Path, raw: Path, sha256: str | None = None) -> int:
     return count
 
 
-def _each(path: Path, contents: Contents, do: Callable[[str, bytes], object]) -> None:
+def _each(path: Path, contents: ArchiveContents, do: Callable[[str, bytes], object]) -> None:
     """Call ``do`` with path and content of each member but the manifest, each sidecar before its raw file.
 
     Raises ArchiveError where the archive no longer says that it holds ``contents``, or a member is none of these.

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from iopatterns.base.messages import printable
 from iopatterns.configuration import kinds
 from iopatterns.measuring.drives.error import DriveError
-from iopatterns.measuring.fio import Outcome
+from iopatterns.measuring.fio import FioOutcome
 from iopatterns.raw.records import DriveIdentity, Replay, Settings, Specification
 from iopatterns.raw.tuning_steps import Step, StepRecord
 
@@ -44,8 +44,8 @@ class Drive(Protocol):
     def tune(self, settings: Settings) -> list[Step]:
         """Set what is asked for as far as the drive takes it; all is put back when `hold` ends."""
 
-    def run(self, argv: list[str], expected_s: float) -> Outcome:
-        """Run fio, as `fio.run` does, by a command line that begins with ``prefix``."""
+    def run(self, argv: list[str], expected_s: float) -> FioOutcome:
+        """Run fio, as `fio.run_fio` does, by a command line that begins with ``prefix``."""
 
     def changed_settings(self, steps: Sequence[StepRecord]) -> list[str]:
         """Return which settings are not as `tune` read them back: each with its name, that value and the present one.

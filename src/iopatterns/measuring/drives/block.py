@@ -9,12 +9,12 @@ from iopatterns.base import files, host_state, messages
 from iopatterns.configuration import factors
 from iopatterns.configuration.kinds import BlockEntry
 from iopatterns.measuring import fio, machine
-from iopatterns.measuring.drives import opened, restoring
+from iopatterns.measuring.drives import descriptors, restoring
 from iopatterns.measuring.drives.error import DriveError
-from iopatterns.measuring.drives.gate import Gate
 from iopatterns.measuring.drives.lock import locked
 from iopatterns.measuring.drives.precondition import precondition
-from iopatterns.measuring.tuning import disk, queue
+from iopatterns.measuring.drives.prewrite_checks import PrewriteChecks
+from iopatterns.measuring.tuning import disk_settings, queue_settings
 from iopatterns.measuring.tuning.journal import Owner, connected_disk
 from iopatterns.raw import records, tuning_steps
 from iopatterns.raw.records import Settings, Specification
@@ -41,7 +41,7 @@ class BlockDrive:
         self.prefix: list[str] = []
         self._drive = cast(records.BlockSpecification, specification["drive"])
         self._writing = not fio.only_reads(specification["fio"])
-        self._gate = Gate(cast(BlockEntry, {**self._drive, **_consent(root, self._drive["name"])}))
+        self._gate = PrewriteChecks(cast(BlockEntry, {**self._drive, **_consent(root, self._drive["name"])}))
         self._folder = root / "data/raw" / self._drive["name"]
         self._note = self._folder / ".preconditioned.json"
         self._owner = Owner(self._drive["name"], str(root.resolve()))
@@ -51,11 +51,11 @@ class BlockDrive:
     @property
     def target(self) -> str:
         """The device that was checked, by the descriptor that fio inherits."""
-        return opened.descriptor_path(self._gate.descriptor)
+        return descriptors.descriptor_path(self._gate.descriptor)
 
-    def run(self, argv: list[str], expected_s: float) -> fio.Outcome:
+    def run(self, argv: list[str], expected_s: float) -> fio.FioOutcome:
         """Run fio, which inherits the descriptor of `target`. Raises FioError."""
-        return fio.run(argv, expected_s, [self._gate.descriptor])
+        return fio.run_fio(argv, expected_s, [self._gate.descriptor])
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -151,22 +151,22 @@ class BlockDrive:
         if setting not in self._drive.get("tune", ()):
             reason = f"config/drives.yaml does not have {setting} under `tune` of this drive"
             return tuning_steps.not_applicable_step(setting, wanted, reason)
-        if setting not in queue.QUEUE_SETTINGS:
-            return disk.set_on_disk(self._gate.node, setting, int(wanted), self._journal.record)
+        if setting not in queue_settings.QUEUE_SETTINGS:
+            return disk_settings.set_on_disk(self._gate.node, setting, int(wanted), self._journal.record)
         if setting == "write_cache":
             try:
                 self._claim()
             except OSError as error:
                 reason = f"without flushes what else uses {self._gate.node} may lose its data: {error.strerror}"
                 return tuning_steps.not_applicable_step(setting, wanted, reason)
-        return queue.set_attribute(self._gate.name, setting, wanted, self._journal.record)
+        return queue_settings.set_attribute(self._gate.name, setting, wanted, self._journal.record)
 
     def changed_settings(self, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
         """Return what is not as it was set; see `restoring.settings_changed_since_tuning`."""
         return restoring.settings_changed_since_tuning(self._gate.name, steps)
 
     def identify(self) -> records.DriveIdentity:
-        """Return what the kernel says of the disk, see `machine.disk_facts`, and as ``opened`` what `Gate.about` does."""
+        """Return what the kernel says of the disk, see `machine.disk_facts`, and as ``opened`` what `PrewriteChecks.about` does."""
         identity = {
             "name": self._drive["name"],
             "kind": "block",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from iopatterns.measuring.drives.opened import reopen
+from iopatterns.measuring.drives.descriptors import reopen
 
 _MIB = 2**20
 _BLOCKS = 64  # spread over the device: a hard disk reads them in less than a second

@@ -16,10 +16,10 @@ import msgspec
 from iopatterns.base import messages
 from iopatterns.configuration import factors
 from iopatterns.measuring import fio, machine
-from iopatterns.measuring.drives import lock, opened, restoring, signatures, use
+from iopatterns.measuring.drives import descriptors, file_users, lock, restoring, signatures
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.own_folder import OWN_FOLDER_NAME, NotOursError, OwnFolder
-from iopatterns.measuring.tuning import queue
+from iopatterns.measuring.tuning import queue_settings
 from iopatterns.measuring.tuning.journal import Journal, Owner, connected_disk
 from iopatterns.raw import records, tuning_steps
 from iopatterns.raw.records import Settings, Specification
@@ -86,12 +86,12 @@ class FileDrive:
     def target(self) -> str:
         """The file that was checked, by the descriptor that fio inherits."""
         assert self._file is not None  # the drive is prepared
-        return opened.descriptor_path(self._file)
+        return descriptors.descriptor_path(self._file)
 
-    def run(self, argv: list[str], expected_s: float) -> fio.Outcome:
+    def run(self, argv: list[str], expected_s: float) -> fio.FioOutcome:
         """Run fio, which inherits the descriptor of `target`. Raises FioError."""
         assert self._file is not None
-        return fio.run(argv, expected_s, [self._file])
+        return fio.run_fio(argv, expected_s, [self._file])
 
     def _refusal(self, reason: str, remedy: str) -> DriveError:
         return DriveError(f"drive '{self._name}' ({self._given}): {reason}. {remedy}")
@@ -166,7 +166,7 @@ class FileDrive:
         messages.say(f"drive '{self._name}' is being measured by {owner}; waiting for it")
 
     def _close_file(self) -> None:
-        opened.close_descriptor(self._file)
+        descriptors.close_descriptor(self._file)
         self._file = None
 
     def _check_folder(self) -> None:
@@ -224,7 +224,7 @@ class FileDrive:
     def _found(self) -> Iterator[int | None]:
         """Yield a descriptor that names what is at the path, None where there is nothing."""
         try:
-            there = opened.open_path_only(self._path.name, in_folder=self._folder, follow=False)
+            there = descriptors.open_path_only(self._path.name, in_folder=self._folder, follow=False)
         except FileNotFoundError:
             yield None
             return
@@ -248,7 +248,7 @@ class FileDrive:
                 if there is not None:
                     self._check_file(os.fstat(there))
                     self._close_file()
-                    self._file = opened.make_inheritable(opened.reopen(there, os.O_RDONLY | os.O_NONBLOCK))
+                    self._file = descriptors.make_inheritable(descriptors.reopen(there, os.O_RDONLY | os.O_NONBLOCK))
                     self._check_mark()
             self._try_direct_io()
         except NotOursError as error:
@@ -267,7 +267,7 @@ class FileDrive:
             raise self._refusal(
                 f"the file has {state.st_nlink} names (hard links)", "Delete the others, or give another path."
             )
-        if used := use.find_file_user(state.st_dev, state.st_ino):
+        if used := file_users.find_file_user(state.st_dev, state.st_ino):
             raise self._refusal(f"the file is in use: {used}", "Give another path, or end that use.")
         self._mark = mark
 
@@ -319,7 +319,7 @@ class FileDrive:
         with mmap.mmap(-1, 2**16) as block:  # anonymous memory, hence aligned; 64 KiB suits every logical block size
             made = self._own.new(name)
             try:
-                direct = opened.reopen(made, os.O_RDWR | os.O_DIRECT)
+                direct = descriptors.reopen(made, os.O_RDWR | os.O_DIRECT)
                 try:
                     os.write(direct, block)
                 finally:
@@ -366,7 +366,7 @@ class FileDrive:
         messages.say(f"drive '{self._name}': writing {self._size_bytes / 2**30:.2f} GiB of data to {self._given}")
         laid_out_bytes = self._size_bytes + self._behind_bytes
         identity = secrets.token_hex(16)
-        file = opened.make_inheritable(self._own.new(part))
+        file = descriptors.make_inheritable(self._own.new(part))
         try:
             os.posix_fallocate(file, 0, laid_out_bytes + _MARK_BYTES)
             fio.fill(file, laid_out_bytes)
@@ -385,7 +385,7 @@ class FileDrive:
                 )
             )
             self._rename(part, inwards=False)
-            self._file = opened.make_inheritable(opened.reopen(file, os.O_RDONLY))
+            self._file = descriptors.make_inheritable(descriptors.reopen(file, os.O_RDONLY))
         except FileExistsError:
             raise self._refusal(
                 "a file was put there while this package made its own, and is left alone", "Run again."
@@ -444,7 +444,7 @@ class FileDrive:
         state = None if self._file is None else os.fstat(self._file)
         about: records.OpenedTarget | None = state and {
             "path": str(self._path),
-            "file_system_number": opened.device_number_text(state.st_dev),
+            "file_system_number": descriptors.device_number_text(state.st_dev),
             "inode": state.st_ino,
             "size_bytes": state.st_size,
         }
@@ -464,7 +464,7 @@ class FileDrive:
         return [self._set(setting, settings[setting]) for setting in factors.in_setting_order(settings)]
 
     def _set(self, setting: str, wanted: int | str) -> tuning_steps.Step:
-        if setting not in queue.QUEUE_SETTINGS:
+        if setting not in queue_settings.QUEUE_SETTINGS:
             return tuning_steps.not_applicable_step(
                 setting, wanted, "a file has no mode pages; its disk serves others too"
             )
@@ -478,7 +478,7 @@ class FileDrive:
         if self._journal is None:
             reason = f"/dev/{disk} is not there, without which its settings could not be put back after a crash"
             return tuning_steps.not_applicable_step(setting, wanted, reason)
-        return queue.set_attribute(disk, setting, wanted, self._journal.record)
+        return queue_settings.set_attribute(disk, setting, wanted, self._journal.record)
 
     def changed_settings(self, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
         """Return which settings of the disk are not as they were set; see `restoring.settings_changed_since_tuning`."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from iopatterns.measuring import machine
+from iopatterns.measuring.drives.descriptors import device_number_text
 from iopatterns.measuring.drives.error import DriveError
-from iopatterns.measuring.drives.opened import device_number_text
 
 
 class DiskBusyError(DriveError):

@@ -7,7 +7,7 @@ import os
 import stat
 from typing import Any, Self
 
-from iopatterns.measuring.drives import opened
+from iopatterns.measuring.drives import descriptors
 
 OWN_FOLDER_NAME = ".iopatterns"
 _OWNER = "owner"
@@ -59,7 +59,7 @@ class OwnFolder:
 
     def close(self) -> None:
         """Close it."""
-        opened.close_descriptor(self.descriptor)
+        descriptors.close_descriptor(self.descriptor)
 
     def _check(self) -> None:
         state = os.fstat(self.descriptor)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from iopatterns.base import messages
 from iopatterns.measuring import fio
-from iopatterns.measuring.drives.opened import resolved_path
+from iopatterns.measuring.drives.descriptors import resolved_path
 from iopatterns.measuring.steadiness import ROUNDS, steadiness
 from iopatterns.raw.records import PreconditioningRecord
 

@@ -9,9 +9,7 @@ from iopatterns.base import messages, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.lock import DiskBusyError, locked
-from iopatterns.measuring.tuning import disk as disk_settings
-from iopatterns.measuring.tuning import journal
-from iopatterns.measuring.tuning import queue as queue_settings
+from iopatterns.measuring.tuning import disk_settings, journal, queue_settings
 from iopatterns.measuring.tuning.journal import Disk, Journal, Owner
 from iopatterns.raw import tuning_steps
 

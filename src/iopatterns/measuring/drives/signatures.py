@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from iopatterns.base import subprocess_env
-from iopatterns.measuring.drives.opened import descriptor_path
+from iopatterns.measuring.drives.descriptors import descriptor_path
 
 _NOTHING_FOUND, _SEVERAL_FOUND = 2, 8  # exit statuses of blkid(8)
 _NOT_INSTALLED = 127  # as a shell reports it

@@ -127,7 +127,7 @@ class TwinDrive:
         self._settings = self._stored()
         return steps
 
-    def run(self, argv: list[str], expected_s: float) -> fio.Outcome:
+    def run(self, argv: list[str], expected_s: float) -> fio.FioOutcome:
         """Run fio on the twin, without ``twin run`` between. Raises FioError, for what cannot be served too."""
         try:
             if self._environment is None:
@@ -198,7 +198,7 @@ class TwinDrive:
 def _read_totals(path: Path) -> dict[str, int]:
     """Return a drive's counters at the end of an execution, by name, as the preload library wrote them.
 
-    None where fio did nothing on the drive, of which `fio.check` tells.
+    None where fio did nothing on the drive, of which `fio.check_result` tells.
     """
     try:
         lines = path.read_text(encoding="ascii").splitlines()

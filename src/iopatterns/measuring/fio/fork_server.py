@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import IO
 
 from iopatterns.measuring.fio.process import (
-    Outcome,
+    FioOutcome,
     child_signals_blocked,
     require_success,
     spawned,
@@ -38,7 +38,7 @@ class FioForkServer:
         self._channel: socket.socket
         self._output: IO[bytes]
 
-    def run(self, argv: list[str], expected_s: float, displayed: list[str]) -> Outcome:
+    def run(self, argv: list[str], expected_s: float, displayed: list[str]) -> FioOutcome:
         """Run one repetition and wait for its end. Disturbances are not detected: virtual time does not notice them.
 
         Args:
@@ -62,7 +62,7 @@ class FioForkServer:
         except BaseException:
             self.close()
             raise
-        return Outcome(started_s, time.time(), time.monotonic() - clock)
+        return FioOutcome(started_s, time.time(), time.monotonic() - clock)
 
     def _execute(self, argv: list[str], process: subprocess.Popen[bytes]) -> int:
         """Return the exit status of a repetition, negative after a signal. Raises TimeoutError."""

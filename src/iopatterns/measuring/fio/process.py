@@ -35,7 +35,7 @@ class DisturbedError(FioError):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FioOutcome:
     """The course of one fio process.
 
     Attributes:
@@ -76,7 +76,7 @@ def _version(path: str, *_state: int) -> str:
         raise FioError(f"fio --version failed: {error.stderr.strip()}") from None
 
 
-def run(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> Outcome:
+def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> FioOutcome:
     """Run fio in its own process group and wait for its end.
 
     An interrupt or an error kills the process group at once. If this process is killed, the kernel kills fio.
@@ -97,7 +97,7 @@ def run(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -
     suspended_s = _suspended_s() - suspended_s
     if suspended_s > _MIN_SUSPENDED_S:
         disturbed = f"ran while the machine was suspended for {suspended_s:.1f} s"
-    return Outcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+    return FioOutcome(started_s, time.time(), time.monotonic() - clock, disturbed)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 from fio_parser_json.documents import FioParseError, read_documents
 
 from iopatterns.base import engines
-from iopatterns.measuring.fio.process import DisturbedError, FioError, Outcome, indented
+from iopatterns.measuring.fio.process import DisturbedError, FioError, FioOutcome, indented
 from iopatterns.raw.records import FioOptions, Specification
 
 # A direction of a mixed workload may have had no request if this is at least as likely by chance
@@ -26,8 +26,8 @@ _MAX_LATE_END_MS = 500
 _MAX_OVERHEAD_S = 30.0
 
 
-def check(
-    output: Path, specification: Specification, requests: int | None = None, outcome: Outcome | None = None
+def check_result(
+    output: Path, specification: Specification, requests: int | None = None, outcome: FioOutcome | None = None
 ) -> int:
     """Return how many bytes a repetition moved; raise FioError unless its result is complete and valid.
 
@@ -87,7 +87,7 @@ def check(
     return moved_bytes
 
 
-def _check_duration(jobs: Sequence[Mapping[str, Any]], specification: Specification, outcome: Outcome) -> None:
+def _check_duration(jobs: Sequence[Mapping[str, Any]], specification: Specification, outcome: FioOutcome) -> None:
     """Raise DisturbedError if the I/O or the fio process took longer than a drive explains."""
     options = specification["fio"]
     longest_ms = 0

@@ -13,7 +13,7 @@ from iopatterns.base import host_state, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.measuring import machine
-from iopatterns.measuring.tuning import disk, queue
+from iopatterns.measuring.tuning import disk_settings, queue_settings
 
 _FOLDER = "journal"
 _SYS_BLOCK = Path("/sys/block")
@@ -221,12 +221,12 @@ def read_journal(path: Path) -> JournalEntry | None:
 
 def _fault(setting: str, value: Any) -> str:
     """Return what is wrong with a setting or its value, nothing where it is one that can be put back."""
-    if setting in disk.DISK_SETTINGS:
+    if setting in disk_settings.DISK_SETTINGS:
         good = type(value) is int and value in {0, 1}
         form = "0 or 1"
-    elif setting in queue.QUEUE_SETTINGS:
-        good = queue.is_valid_value(setting, value)
-        form = queue.attribute_values_text(setting)
+    elif setting in queue_settings.QUEUE_SETTINGS:
+        good = queue_settings.is_valid_value(setting, value)
+        form = queue_settings.attribute_values_text(setting)
     else:
         return f"there is no setting {setting!r}"
     return "" if good else f"the value of {setting} is not {form}"
@@ -273,7 +273,7 @@ def _is(found: Disk, noted: Disk) -> bool:
 
 def is_undone_by_reboot(entry: JournalEntry) -> bool:
     """Return whether a restart of the machine has undone all that is noted: the kernel's settings begin anew then."""
-    return entry.boot != _boot() and not set(entry.settings) & set(disk.DISK_SETTINGS)
+    return entry.boot != _boot() and not set(entry.settings) & set(disk_settings.DISK_SETTINGS)
 
 
 def restore_entry(path: Path, entry: JournalEntry, on: Disk) -> list[str]:
@@ -290,7 +290,7 @@ def restore_entry(path: Path, entry: JournalEntry, on: Disk) -> list[str]:
     with signals.stop_signals_blocked():
         for setting, value in entry.settings.items():
             what = f"{setting} of {on.node}"
-            if anew and setting in queue.QUEUE_SETTINGS:
+            if anew and setting in queue_settings.QUEUE_SETTINGS:
                 told.append(f"the kernel has set {what} up anew since it was changed; left as it is")
             elif problem := _set(on, setting, value):
                 problems.append(
@@ -310,18 +310,20 @@ def _set(on: Disk, setting: str, value: SettingValue) -> str:
 
     Returns what is in the way, nothing where it is so.
     """
-    if setting in queue.QUEUE_SETTINGS:
-        return queue.restore_attribute(on.device, setting, value)
-    step = disk.set_on_disk(on.node, setting, int(value))
+    if setting in queue_settings.QUEUE_SETTINGS:
+        return queue_settings.restore_attribute(on.device, setting, value)
+    step = disk_settings.set_on_disk(on.node, setting, int(value))
     if setting == "WCE" and step.taken:
-        disk.align_kernel_write_cache(on.node)  # something else may have set it back, of which the kernel knows nothing
+        disk_settings.align_kernel_write_cache(
+            on.node
+        )  # something else may have set it back, of which the kernel knows nothing
     return "" if step.taken else step.reason
 
 
 def _by_hand(on: Disk, setting: str, value: SettingValue) -> str:
-    if setting in queue.QUEUE_SETTINGS:
-        return f"echo {value} > {queue.attribute_path(on.device, setting)}"
-    return disk.manual_command(on.node, setting, int(value))
+    if setting in queue_settings.QUEUE_SETTINGS:
+        return f"echo {value} > {queue_settings.attribute_path(on.device, setting)}"
+    return disk_settings.manual_command(on.node, setting, int(value))
 
 
 def _boot() -> str:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from iopatterns.base import host_state, units
 from iopatterns.configuration.kinds import BlockEntry
 from iopatterns.measuring import machine
-from iopatterns.measuring.drives import content, opened, signatures, use
+from iopatterns.measuring.drives import content, descriptors, file_users, signatures
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.lock import kernel_node
 from iopatterns.raw.records import OpenedTarget
@@ -37,7 +37,7 @@ class Check:
     remedy: str = ""
 
 
-class Gate:
+class PrewriteChecks:
     """The checks of one block device as config/drives.yaml describes it. Looks, and changes nothing on it.
 
     ``entry``: the drive's entry, with path, serial, and where given model, size, destroy (consent to writing:
@@ -58,7 +58,7 @@ class Gate:
 
     def close(self) -> None:
         """Close the device."""
-        opened.close_descriptor(self._descriptor)
+        descriptors.close_descriptor(self._descriptor)
         self._descriptor = None
 
     @property
@@ -81,7 +81,7 @@ class Gate:
         except OSError:
             same = False
         if not same:
-            number = opened.device_number_text(self.number)
+            number = descriptors.device_number_text(self.number)
             raise DriveError(f"{node} is not the disk {number}. Is /dev as the kernel or udev made it?")
         return node
 
@@ -92,7 +92,7 @@ class Gate:
 
     def about(self) -> OpenedTarget:
         """Return what was opened: ``path``, symbolic links followed, device ``number`` and ``size_bytes``."""
-        number = opened.device_number_text(self.number)
+        number = descriptors.device_number_text(self.number)
         return {"path": self._found_at, "number": number, "size_bytes": machine.disk_facts(self.number)["size_bytes"]}
 
     def verify(self) -> None:
@@ -127,7 +127,7 @@ class Gate:
 
         Raises OSError (EBUSY) if something uses the device.
         """
-        held = opened.reopen(self.descriptor, os.O_RDONLY | os.O_EXCL)
+        held = descriptors.reopen(self.descriptor, os.O_RDONLY | os.O_EXCL)
         try:
             yield
         finally:
@@ -163,12 +163,14 @@ class Gate:
         """Open the device, unless it is open or is none; return the mode of what is there. Raises OSError."""
         if self._descriptor is not None:
             return os.fstat(self._descriptor).st_mode
-        looked_at = opened.open_path_only(self._path)
+        looked_at = descriptors.open_path_only(self._path)
         try:
             mode = os.fstat(looked_at).st_mode
             if stat.S_ISBLK(mode):
-                self._found_at = opened.resolved_path(looked_at)
-                self._descriptor = opened.make_inheritable(opened.reopen(looked_at, os.O_RDONLY | os.O_NONBLOCK))
+                self._found_at = descriptors.resolved_path(looked_at)
+                self._descriptor = descriptors.make_inheritable(
+                    descriptors.reopen(looked_at, os.O_RDONLY | os.O_NONBLOCK)
+                )
         finally:
             os.close(looked_at)
         return mode
@@ -197,7 +199,7 @@ class Gate:
     def _is_writable(self) -> Check:
         if (self._entries()[0] / "ro").read_text().strip() == "1":
             return Check("writable", False, f"{self._found_at} is read-only", "Measure reading workloads alone.")
-        if not os.access(opened.descriptor_path(self.descriptor), os.W_OK):
+        if not os.access(descriptors.descriptor_path(self.descriptor), os.W_OK):
             return Check("writable", False, f"this user may not write {self._found_at}", "Run as root.")
         return Check("writable", True, "not read-only")
 
@@ -219,10 +221,10 @@ class Gate:
         file = (disk / "loop/backing_file").read_text().rstrip("\n")
         remedy = "Take a loop device on a file that nothing else uses."
         try:
-            behind = use.loop_backing(self.descriptor)
+            behind = file_users.loop_backing(self.descriptor)
         except OSError as error:
             return Check(name, False, f"{file} behind {disk.name}: {error.strerror}", "Is it still there?")
-        if other := use.find_file_user(behind.device, behind.inode, but_loop=disk.name):
+        if other := file_users.find_file_user(behind.device, behind.inode, but_loop=disk.name):
             return Check(name, False, f"{file} is behind {disk.name}, and {other}", remedy)
         entry = machine.sysfs_folder(behind.number) if behind.number else None
         if entry is not None:
@@ -390,10 +392,10 @@ def _number(entry: Path) -> int:
 
 def _opened(entry: Path, flags: int) -> int:
     """Open the device of a sysfs folder by the kernel's node. Raises OSError, also where that is of another device."""
-    looked_at = opened.open_path_only(f"/dev/{entry.name.replace('!', '/')}")
+    looked_at = descriptors.open_path_only(f"/dev/{entry.name.replace('!', '/')}")
     try:
         if os.fstat(looked_at).st_rdev != _number(entry):
             raise OSError(errno.ENXIO, "this node is of another device")
-        return opened.reopen(looked_at, flags)
+        return descriptors.reopen(looked_at, flags)
     finally:
         os.close(looked_at)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iopatterns.configuration import factors
 from iopatterns.measuring import machine
-from iopatterns.measuring.tuning import mode_page, queue, sg_commands
+from iopatterns.measuring.tuning import mode_page, queue_settings, sg_commands
 from iopatterns.raw.records import WriteCache
 from iopatterns.raw.tuning_steps import CHANGED, CommandResult, Step, not_applicable_step
 
@@ -70,7 +70,7 @@ def write_caches_disagree(seen: WriteCache) -> bool:
 
 
 def _of_queue(device: Path, setting: str) -> int | str | None:
-    return queue.attribute_value(queue.attribute_path(device.name, setting))
+    return queue_settings.attribute_value(queue_settings.attribute_path(device.name, setting))
 
 
 def _access(device: Path, setting: str) -> sg_commands.SettingAccess | str:
@@ -141,14 +141,14 @@ def _set_write_cache(device: Path, access: sg_commands.SettingAccess, wanted: in
             note(setting, value)
             for name, found in seen.items():
                 note(name, found)
-        _write_sysfs(queue.attribute_path(device.name, "write_cache"), _BACK)
+        _write_sysfs(queue_settings.attribute_path(device.name, "write_cache"), _BACK)
 
     step = sg_commands.set_value(access, _WRITE_CACHE, wanted, noting)
     if "write_cache" in seen and step.outcome == CHANGED:
         _rescan(device)
         for name, found in {**seen, "write_cache": _BACK if step.after else _THROUGH}.items():
             if _of_queue(device, name) != found:
-                _write_sysfs(queue.attribute_path(device.name, name), str(found))
+                _write_sysfs(queue_settings.attribute_path(device.name, name), str(found))
     return step
 
 
@@ -158,7 +158,9 @@ def align_kernel_write_cache(device: Path) -> None:
     if write_caches_disagree(seen):
         _rescan(device)
         if write_caches_disagree(read_write_cache(device.name)):
-            _write_sysfs(queue.attribute_path(device.name, "write_cache"), _BACK if seen["drive"] else _THROUGH)
+            _write_sysfs(
+                queue_settings.attribute_path(device.name, "write_cache"), _BACK if seen["drive"] else _THROUGH
+            )
 
 
 def _rescan(device: Path) -> None:
