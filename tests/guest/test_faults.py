@@ -422,17 +422,17 @@ def test_settings_are_back_after_a_drive_has_failed(boots: Boots) -> None:
 
 def test_what_a_failing_drive_does_not_take_back_is_told_and_put_back_later(boots: Boots) -> None:
     said = boots["failing"][0]["unwritable"].output
-    assert "could not be set back to 1" in said
-    assert re.search("As root: sdparm --set=WCE=1 /dev/sd[a-z]+, then delete .*/iopatterns/journal/.*json", said)
+    assert "could not be restored to 1" in said
+    assert re.search("As root, run sdparm --set=WCE=1 /dev/sd[a-z]+, then delete .*/iopatterns/journal/.*json", said)
     assert "QUEUE AS BEFORE" in said
-    assert re.search("writing: put back WCE of /dev/sd[a-z]+: 1", said)
+    assert re.search("writing: restored WCE of /dev/sd[a-z]+: 1", said)
     assert "SETTINGS AS BEFORE" in said
 
 
 def test_settings_of_a_drive_that_is_gone_are_told(boots: Boots) -> None:
     said = boots["failing"][0]["gone"].output
     assert "is no longer the disk with the serial" in said
-    assert "WCE (it was 1)" in said
+    assert "WCE (originally 1)" in said
 
 
 @pytest.mark.parametrize("disk", KILLS)

@@ -221,7 +221,7 @@ def test_a_write_cache_is_put_back_after_a_kill_and_so_is_the_kernel_s_view(
 ) -> None:
     off, on = "WCE 0, write through", "WCE 1, write back"
     assert states(said[f"{name} killed"]) == ["before:", off, "killed:", off, "after:", on]
-    assert "put back WCE of /dev/" in said[f"{name} killed"].output
+    assert "restored WCE of /dev/" in said[f"{name} killed"].output
 
 
 def test_a_write_cache_that_something_else_changes_ends_the_run(said: dict[str, Section]) -> None:
@@ -233,14 +233,14 @@ def test_a_write_cache_that_something_else_changes_ends_the_run(said: dict[str, 
     assert "restore ends with 0" in section.output
     assert states(section) == ["WCE 0, write through", "WCE 1, write back"]
     assert section.status == 1
-    assert "01.json: not kept, for settings changed while it was measured: WCE of sd" in section.output
+    assert "01.json: discarded, because settings changed meanwhile: WCE of sd" in section.output
     assert "was 0 after tuning and is 1 now" in section.output
 
 
 def test_a_bit_that_cannot_change_is_told_so(said: dict[str, Section], share: Path) -> None:
     assert said["scsi bit"].status == 0, said["scsi bit"].output
     assert step(share, "scsi-bit")["outcome"] == "not changeable"
-    assert "the drive does not take its settings" in said["scsi bit"].output
+    assert "settings did not take effect" in said["scsi bit"].output
 
 
 def test_fio_itself_is_told_to_write_nothing_where_a_cell_reads(share: Path) -> None:

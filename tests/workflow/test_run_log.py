@@ -63,7 +63,7 @@ def test_a_run_says_a_line_for_each_batch_and_step(done: tuple[Project, str]) ->
 
 def test_what_a_job_tells_of_each_cell_is_in_its_log(done: tuple[Project, str]) -> None:
     (log,) = (done[0].root / "results/logs/measure/c400").glob("*.log")
-    assert log.read_text().count("2 executions in ") == 8
+    assert log.read_text().count("2 repetitions in ") == 8
 
 
 def test_the_dry_run_of_the_whole_fits_a_screen(disk_folder: Path) -> None:

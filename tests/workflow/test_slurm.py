@@ -357,7 +357,7 @@ def test_a_node_that_dies_loses_its_batch_which_is_measured_once_it_is_back(
     assert disk.present_scheduler() == before
     assert list(journals.glob("*.json")) == []
     log = "".join(path.read_text() for path in (project.root / "results/logs/measure/disk").glob("*.log"))
-    assert f"after an interrupted run for disk: put back scheduler of {disk.device}: {before}" in log
+    assert f"after an interrupted run for disk: restored scheduler of {disk.device}: {before}" in log
 
 
 def test_a_host_that_takes_no_jobs_holds_up_its_own_drives_alone(

@@ -90,12 +90,12 @@ def test_what_is_replayed_is_in_the_cell_and_nothing_else_of_the_file(trace: Pat
 
 def test_a_trace_that_has_changed_since_it_was_planned_is_not_replayed(trace: Path) -> None:
     (cell,) = cells_of({"mine": {"path": str(trace)}})
-    log = measuring._own_log(ROOT, cell.specification)
+    log = measuring._user_log(ROOT, cell.specification)
     assert log is not None
     assert log.end_bytes == 32768
     trace.write_text(STRACE.replace("write(4", "read(4").replace("O_WRONLY", "O_RDONLY"))
     with pytest.raises(measuring.MeasureError, match=r"my\.strace: has changed since the run was planned\. Run again"):
-        measuring._own_log(ROOT, cell.specification)
+        measuring._user_log(ROOT, cell.specification)
 
 
 def test_a_study_of_ones_own_names_some_or_all_traces(project: Project, trace: Path) -> None:

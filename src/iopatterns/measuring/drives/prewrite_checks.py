@@ -1,4 +1,4 @@
-"""The gate: what is checked before a block device is read or written, in which order, each refusal in its own words."""
+"""The checks of a block device before it is read or written."""
 
 import contextlib
 import errno
@@ -16,20 +16,27 @@ from iopatterns.configuration.kinds import BlockEntry
 from iopatterns.measuring import machine
 from iopatterns.measuring.drives import content, descriptors, file_users, signatures
 from iopatterns.measuring.drives.error import DriveError
-from iopatterns.measuring.drives.lock import kernel_node
+from iopatterns.measuring.drives.lock import kernel_node, wrong_node
 from iopatterns.raw.records import OpenedTarget
 
 _BY_ID = Path("/dev/disk/by-id")
-# Signatures of partition tables, which explain no data but their own, in the first MiB of a disk and the last
+# Types of the signatures of partition tables. They explain data in the first and in the last MiB of a disk only.
 _TABLES = frozenset({"atari", "bsd", "dos", "gpt", "mac", "PMBR", "sgi", "sun"})
 _TABLE_BYTES = 2**20
-# What `expendable` names beside types of signatures: data that carry none
-DATA = "data"
+# The value of `expendable` that permits overwriting data without a signature
+_DATA = "data"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check: its name, whether it passed, what was found, and what the user can do about it."""
+    """The result of one check.
+
+    Attributes:
+        name: The name of the check.
+        passed: Whether the check passed.
+        found: What was found.
+        remedy: What the user can do if the check failed.
+    """
 
     name: str
     passed: bool
@@ -37,24 +44,38 @@ class Check:
     remedy: str = ""
 
 
+class _RefusedError(Exception):
+    """A check failed.
+
+    Attributes:
+        found: What was found.
+        remedy: What the user can do.
+    """
+
+    def __init__(self, found: str, remedy: str) -> None:
+        self.found, self.remedy = found, remedy
+        super().__init__(found)
+
+
 class PrewriteChecks:
-    """The checks of one block device as config/drives.yaml describes it. Looks, and changes nothing on it.
+    """The checks of one block device. Nothing on the device is changed.
 
-    ``entry``: the drive's entry, with path, serial, and where given model, size, destroy (consent to writing:
-    the serial once more) and expendable (types of signatures that may be overwritten, and ``data``).
-
-    The path is resolved once, by the first check, which opens the device; everything else is of the device that was
-    opened, wherever the path leads by then. As the device is held open, its number stays its own. The caller closes
-    the gate.
+    The first check resolves the path and opens the device. All other checks, and all that the properties return, are of
+    the device that was opened, wherever the path leads meanwhile. The caller must call `close`.
     """
 
     def __init__(self, entry: BlockEntry) -> None:
-        self._given = entry
+        """Store the drive's entry in config/drives.yaml.
+
+        The keys are path and serial, and optionally model, size, destroy (the serial number again, as consent to
+        writing) and expendable (types of signatures that may be overwritten, and ``data``).
+        """
+        self._entry = entry
         self._path = Path(entry["path"])
         self._descriptor: int | None = None
-        self._found_at = ""
+        self._resolved_path = ""
         self._facts: Mapping[str, Any] = {}
-        self._kinds: set[str] = set()  # of the signatures on it
+        self._signature_types: set[str] = set()
 
     def close(self) -> None:
         """Close the device."""
@@ -63,339 +84,364 @@ class PrewriteChecks:
 
     @property
     def descriptor(self) -> int:
-        """The device, open for reading, as fio and others inherit it; the check of the block device has passed."""
+        """The descriptor of the device, open for reading.
+
+        The first check must have passed.
+        """
         assert self._descriptor is not None
         return self._descriptor
 
     @property
     def number(self) -> int:
-        """Its device number."""
+        """The device number."""
         return os.fstat(self.descriptor).st_rdev
 
     @property
     def node(self) -> Path:
-        """The kernel's node of it, for programs that want a name. Raises DriveError where that is another device."""
+        """The kernel's node of the device.
+
+        Raises DriveError if that node is another device.
+        """
         node = kernel_node(self.number)
         try:
             same = os.stat(node).st_rdev == self.number
         except OSError:
             same = False
         if not same:
-            number = descriptors.device_number_text(self.number)
-            raise DriveError(f"{node} is not the disk {number}. Is /dev as the kernel or udev made it?")
+            raise wrong_node(node, self.number)
         return node
 
     @property
     def name(self) -> str:
-        """The kernel's name of it."""
-        return self._entries()[0].name
+        """The kernel's name of the device, such as ``sda``."""
+        return self._sysfs_folders()[0].name
 
-    def about(self) -> OpenedTarget:
-        """Return what was opened: ``path``, symbolic links followed, device ``number`` and ``size_bytes``."""
+    def opened_target(self) -> OpenedTarget:
+        """Return the path, number and size of the device that was opened."""
         number = descriptors.device_number_text(self.number)
-        return {"path": self._found_at, "number": number, "size_bytes": machine.disk_facts(self.number)["size_bytes"]}
+        size_bytes = machine.disk_facts(self.number)["size_bytes"]
+        return {"path": self._resolved_path, "number": number, "size_bytes": size_bytes}
 
     def verify(self) -> None:
-        """Raise DriveError unless the device is still there, with the serial number and size that were checked."""
+        """Raise DriveError unless the device still exists and is the same.
+
+        Its serial number and size are compared with those that were checked.
+        """
         now = machine.disk_facts(self.number)
         for key in ("device", "serial", "size_bytes"):
             if now[key] != self._facts[key]:
                 raise DriveError(
-                    f"{self._found_at}: it had {key} {self._facts[key]!r} when it was checked, and now has"
+                    f"{self._resolved_path}: it had {key} {self._facts[key]!r} when it was checked, and now has"
                     f" {now[key]!r}. Is the disk still connected?"
                 )
 
     def checks(self, *, writing: bool) -> Iterator[Check]:
-        """Yield the outcome of each check in order, to the first that does not pass.
+        """Yield the results of the checks in order, up to the first check that fails.
 
-        Reading needs the first two alone; what comes later would have no sense once one has failed.
+        Args:
+            writing: Whether to check for writing. Reading requires the first two checks only.
         """
-        steps: list[Callable[[], Check]] = [self._is_block_device, self._is_the_drive_meant]
+        steps: list[tuple[str, Callable[[], str]]] = [
+            ("block device", self._require_block_device),
+            ("identity", self._require_identity),
+        ]
         if writing:
-            steps += [self._is_writable, self._is_not_root]
-            steps += [functools.partial(self._is_unused, *use) for use in _USES]
-            steps += [self._has_backing_of_its_own, self._has_no_signature, self._has_no_data, self._is_consented]
-        for step in steps:
-            check = step()
-            yield check
-            if not check.passed:
+            steps += [("writable", self._require_writable), ("root device", self._require_not_root)]
+            steps += [
+                (name, functools.partial(self._require_unused, find_use, unused)) for name, find_use, unused in _USES
+            ]
+            steps += [("backing file", self._require_own_backing), ("signatures", self._require_no_signature)]
+            steps += [(_DATA, self._require_no_data), ("consent", self._require_consent)]
+        for name, require in steps:
+            try:
+                found = require()
+            except _RefusedError as refused:
+                yield Check(name, False, refused.found, refused.remedy)
                 return
+            yield Check(name, True, found)
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Hold the device exclusively (O_EXCL, open(2)): nothing can mount it or build upon it meanwhile.
+        """Open the device exclusively while the context lasts (O_EXCL, open(2)).
 
-        Raises OSError (EBUSY) if something uses the device.
+        Nothing can mount the device meanwhile.
+
+        Raises:
+            OSError: The device is in use (EBUSY).
         """
-        held = descriptors.reopen(self.descriptor, os.O_RDONLY | os.O_EXCL)
+        exclusive = descriptors.reopen(self.descriptor, os.O_RDONLY | os.O_EXCL)
         try:
             yield
         finally:
-            os.close(held)
+            os.close(exclusive)
 
-    # ---- Identity
+    # ---- The checks: each returns what it found, or raises _RefusedError
 
-    def _is_block_device(self) -> Check:
-        name = "block device"
+    def _require_block_device(self) -> str:
         try:
             mode = self._open()
+        except PermissionError as error:
+            remedy = "Run as root, or as a user who may read it."
+            raise _RefusedError(f"{self._path}: {error.strerror}", remedy) from None
         except OSError as error:
-            if isinstance(error, PermissionError):
-                return Check(
-                    name, False, f"{self._path}: {error.strerror}", "Run as root, or as a user who may read it."
-                )
             known = ", ".join(sorted(entry.name for entry in _BY_ID.iterdir())) if _BY_ID.is_dir() else "none"
-            return Check(name, False, f"{self._path}: {error.strerror}", f"Is the name mistyped? In {_BY_ID}: {known}.")
+            remedy = f"Is the name mistyped? In {_BY_ID}: {known}."
+            raise _RefusedError(f"{self._path}: {error.strerror}", remedy) from None
         if not stat.S_ISBLK(mode):
             kind = "a file" if stat.S_ISREG(mode) else "a folder" if stat.S_ISDIR(mode) else "no block device"
-            return Check(
-                name, False, f"{self._path} is {kind}", "Kind 'block' measures a disk; take 'file' for a file."
-            )
+            raise _RefusedError(f"{self._path} is {kind}", "Kind 'block' measures a disk; use 'file' for a file.")
         disk = machine.sysfs_folder(self.number)
         if disk is None:
-            return Check(name, False, f"{self._found_at} is not in /sys", "Is it a disk of this machine?")
+            raise _RefusedError(f"{self._resolved_path} is not in /sys", "Is it a disk of this machine?")
         if (disk / "partition").exists():
-            whole = f"/dev/{disk.parent.name}"
-            return Check(name, False, f"{self._found_at} is a partition of {whole}", "Give the whole disk.")
-        return Check(name, True, f"{self._path} is {self._found_at}, {disk.name} to the kernel")
+            found = f"{self._resolved_path} is a partition of /dev/{disk.parent.name}"
+            raise _RefusedError(found, "Give the whole disk.")
+        return f"{self._path} is {self._resolved_path}, {disk.name} to the kernel"
 
     def _open(self) -> int:
-        """Open the device, unless it is open or is none; return the mode of what is there. Raises OSError."""
+        """Open the device if the path is a block device; return the mode of the file.
+
+        Raises OSError.
+        """
         if self._descriptor is not None:
             return os.fstat(self._descriptor).st_mode
-        looked_at = descriptors.open_path_only(self._path)
+        path_only = descriptors.open_path_only(self._path)
         try:
-            mode = os.fstat(looked_at).st_mode
+            mode = os.fstat(path_only).st_mode
             if stat.S_ISBLK(mode):
-                self._found_at = descriptors.resolved_path(looked_at)
-                self._descriptor = descriptors.make_inheritable(
-                    descriptors.reopen(looked_at, os.O_RDONLY | os.O_NONBLOCK)
-                )
+                self._resolved_path = descriptors.resolved_path(path_only)
+                device = descriptors.reopen(path_only, os.O_RDONLY | os.O_NONBLOCK)
+                self._descriptor = descriptors.make_inheritable(device)
         finally:
-            os.close(looked_at)
+            os.close(path_only)
         return mode
 
-    def _is_the_drive_meant(self) -> Check:
-        name = "identity"
+    def _require_identity(self) -> str:
         self._facts = facts = cast(Mapping[str, Any], machine.disk_facts(self.number))
-        if "serial" not in self._given:
+        if "serial" not in self._entry:
             found = f"config/drives.yaml gives no serial, the device says {facts['serial']!r}"
-            return Check(name, False, found, "If this is the drive that you mean, add the serial to its entry.")
-        wanted: dict[str, str | int | None] = {"serial": self._given["serial"], "model": self._given.get("model")}
-        if "size" in self._given:
-            wanted["size_bytes"] = units.parse_size(self._given["size"])
+            raise _RefusedError(found, "If this is the drive that you mean, add the serial to its entry.")
+        wanted: dict[str, str | int | None] = {"serial": self._entry["serial"], "model": self._entry.get("model")}
+        if "size" in self._entry:
+            wanted["size_bytes"] = units.parse_size(self._entry["size"])
         for key, value in wanted.items():
             if value is not None and facts[key] != value:
-                return Check(
-                    name,
-                    False,
+                raise _RefusedError(
                     f"config/drives.yaml says {key} {value!r}, the device says {facts[key]!r}",
                     "Is it another disk under the same name? Correct the entry only if this is the drive you mean.",
                 )
-        return Check(name, True, ", ".join(f"{key} {facts[key]}" for key in ("model", "serial", "size_bytes")))
+        return ", ".join(f"{key} {facts[key]}" for key in ("model", "serial", "size_bytes"))
 
-    # ---- Nobody else's
-
-    def _is_writable(self) -> Check:
-        if (self._entries()[0] / "ro").read_text().strip() == "1":
-            return Check("writable", False, f"{self._found_at} is read-only", "Measure reading workloads alone.")
+    def _require_writable(self) -> str:
+        if (self._sysfs_folders()[0] / "ro").read_text().strip() == "1":
+            raise _RefusedError(f"{self._resolved_path} is read-only", "Measure reading workloads only.")
         if not os.access(descriptors.descriptor_path(self.descriptor), os.W_OK):
-            return Check("writable", False, f"this user may not write {self._found_at}", "Run as root.")
-        return Check("writable", True, "not read-only")
+            raise _RefusedError(f"this user may not write {self._resolved_path}", "Run as root.")
+        return "not read-only"
 
-    def _is_not_root(self) -> Check:
+    def _require_not_root(self) -> str:
         names = {disk.name for disk in machine.whole_disks_under(Path("/"))}
         if self.name in names:
-            return Check("root device", False, f"{self._found_at} holds the root file system", "Take another disk.")
-        return Check("root device", True, f"the root file system is on {', '.join(sorted(names)) or 'no disk'}")
+            raise _RefusedError(f"{self._resolved_path} holds the root file system", "Take another disk.")
+        return f"the root file system is on {', '.join(sorted(names)) or 'no disk'}"
 
-    def _is_unused(self, name: str, find_use: "_FindUse", unused: str) -> Check:
-        use = find_use(self._entries())
-        return Check(name, False, *use) if use else Check(name, True, unused)
+    def _require_unused(self, find_use: "_FindUse", unused: str) -> str:
+        if use := find_use(self._sysfs_folders()):
+            raise _RefusedError(*use)
+        return unused
 
-    def _has_backing_of_its_own(self) -> Check:
-        """Check that nothing else uses the file or disk behind a loop device, for they are what is written."""
-        name, disk = "backing file", self._entries()[0]
+    def _require_own_backing(self) -> str:
+        """Require that nothing else uses the file or disk behind a loop device.
+
+        Writing to a loop device writes to that file or disk.
+        """
+        disk = self._sysfs_folders()[0]
         if not (disk / "loop").exists():
-            return Check(name, True, "it is no loop device")
+            return "it is no loop device"
         file = (disk / "loop/backing_file").read_text().rstrip("\n")
-        remedy = "Take a loop device on a file that nothing else uses."
+        remedy = "Use a loop device on a file that nothing else uses."
         try:
-            behind = file_users.loop_backing(self.descriptor)
+            backing = file_users.loop_backing(self.descriptor)
         except OSError as error:
-            return Check(name, False, f"{file} behind {disk.name}: {error.strerror}", "Is it still there?")
-        if other := file_users.find_file_user(behind.device, behind.inode, but_loop=disk.name):
-            return Check(name, False, f"{file} is behind {disk.name}, and {other}", remedy)
-        entry = machine.sysfs_folder(behind.number) if behind.number else None
-        if entry is not None:
-            entries = _with_partitions(entry)
+            raise _RefusedError(f"{file} behind {disk.name}: {error.strerror}", "Does it still exist?") from None
+        if user := file_users.find_file_user(backing.device, backing.inode, but_loop=disk.name):
+            raise _RefusedError(f"{file} is behind {disk.name}, and {user}", remedy)
+        backing_disk = machine.sysfs_folder(backing.number) if backing.number else None
+        if backing_disk is not None:
             for _, find_use, _ in _USES:
-                if used := find_use(entries):
-                    return Check(name, False, f"{file} is behind {disk.name}, and {used[0]}", used[1])
-            if entry.name in {root.name for root in machine.whole_disks_under(Path("/"))}:
-                return Check(name, False, f"{file} is behind {disk.name}, and holds the root file system", remedy)
-        return Check(name, True, f"nothing else uses {file}")
+                if use := find_use(_with_partitions(backing_disk)):
+                    raise _RefusedError(f"{file} is behind {disk.name}, and {use[0]}", use[1])
+            if backing_disk.name in {root.name for root in machine.whole_disks_under(Path("/"))}:
+                raise _RefusedError(f"{file} is behind {disk.name}, and holds the root file system", remedy)
+        return f"nothing else uses {file}"
 
-    # ---- What is on it
-
-    def _has_no_signature(self) -> Check:
+    def _require_no_signature(self) -> str:
         found = self._signatures()
-        self._kinds = {kind for _, kind in found}
-        expendable = set(self._given.get("expendable", ()))
+        self._signature_types = {kind for _, kind in found}
+        expendable = set(self._entry.get("expendable", ()))
         for name, kind in found:
             if kind not in expendable:
-                return Check(
-                    "signatures",
-                    False,
+                raise _RefusedError(
                     f"{name} carries a signature of type {kind}: somebody's data",
                     f"If they may be destroyed, add `expendable: [{kind}]` to the drive in config/drives.yaml.",
                 )
-        told = ", ".join(f"{kind} on {name}, expendable" for name, kind in found)
-        return Check("signatures", True, told or "no file system, partition table, LVM, RAID or encryption")
+        expended = ", ".join(f"{kind} on {name}, expendable" for name, kind in found)
+        return expended or "no file system, partition table, LVM, RAID or encryption"
 
     def _signatures(self) -> list[tuple[str, str]]:
-        """Return place and type of all signatures: of the disk, and of its partitions, known to the kernel or not."""
-        disk, *parts = self._entries()
+        """Return the place and type of each signature on the disk and on its partitions.
+
+        Partitions that the kernel has not read are included.
+        """
+        disk, *parts = self._sysfs_folders()
         found = [(disk.name, kind) for kind in signatures.find_signatures(self.descriptor)]
         for part in parts:
-            descriptor = _opened(part, os.O_RDONLY)
+            descriptor = _open_device(part, os.O_RDONLY)
             try:
                 found += [(part.name, kind) for kind in signatures.find_signatures(descriptor)]
             finally:
                 os.close(descriptor)
-        if found:  # there may be a table
+        if found:  # without any signature, there is no partition table either
             known = {(int((part / "start").read_text()), int((part / "size").read_text())) for part in parts}
             for unread, kind in signatures.find_partition_signatures(self.descriptor, known):
                 place = f"from byte {unread.start * 512} on, and not read by the kernel"
                 found.append((f"partition {unread.number} of {disk.name} ({place})", kind))
         return found
 
-    def _has_no_data(self) -> Check:
-        """Data without a signature are somebody's too, unless this package has left them there.
+    def _require_no_data(self) -> str:
+        """Require that all data have a signature, or were written by this package.
 
-        Where there are signatures, those of file systems and the like, they have been named expendable with their data.
+        If there are signatures of file systems and the like, the user has declared them and their data expendable.
         """
-        if DATA in self._given.get("expendable", ()):
-            return Check(DATA, True, "whatever it holds is expendable")
-        if self._kinds - _TABLES:
-            return Check(DATA, True, "what goes with its signatures is expendable")
+        if _DATA in self._entry.get("expendable", ()):
+            return "all data are expendable"
+        if self._signature_types - _TABLES:
+            return "data that belong to its signatures are expendable"
+        types = ", ".join([*self._entry.get("expendable", ()), _DATA])
+        remedy = f"If all data may be destroyed, add `expendable: [{types}]` to the drive in config/drives.yaml."
         try:
             sample = content.sample_content(self.descriptor, self._facts["size_bytes"])
-            noted = host_state.read_state(self._note)
+            note = host_state.read_state(self._note)
         except OSError as error:
-            return Check(DATA, False, f"it cannot be read: {error.strerror}", self._data_remedy)
+            raise _RefusedError(f"it cannot be read: {error.strerror}", remedy) from None
         last = self._facts["size_bytes"] - 2 * _TABLE_BYTES
-        data_at = [at for at in sample.data_at_bytes if not self._kinds or _TABLE_BYTES <= at <= last]
+        data_at = [at for at in sample.data_at_bytes if not self._signature_types or _TABLE_BYTES <= at <= last]
         if not data_at:
-            return Check(DATA, True, "no data where it was looked at")
-        if isinstance(noted, dict) and noted.get("sha256", "") in {None, sample.sha256}:
-            return Check(DATA, True, "what this package has written")
-        changed = "" if noted is None else ", other than this package left there"
+            return "no data in the sampled blocks"
+        if isinstance(note, dict) and note.get("sha256", "") in {None, sample.sha256}:
+            return "data that this package has written"
+        changed = "" if note is None else ", other than this package left there"
         found = f"there are data without a signature, from byte {data_at[0]} on{changed}: somebody's, perhaps"
-        return Check(DATA, False, found, self._data_remedy)
-
-    @property
-    def _data_remedy(self) -> str:
-        named = ", ".join([*self._given.get("expendable", ()), DATA])
-        return f"If all on it may be destroyed, add `expendable: [{named}]` to the drive in config/drives.yaml."
+        raise _RefusedError(found, remedy)
 
     @property
     def _note(self) -> Path:
-        """Where this host keeps what this package has written to this disk."""
-        known = f"{self._facts['serial']}\n{self._facts['size_bytes']}"
-        return host_state.own_state_folder("written") / f"{hashlib.sha256(known.encode()).hexdigest()[:16]}.json"
+        """The file of this host that says which data this package has written to the disk."""
+        identity = f"{self._facts['serial']}\n{self._facts['size_bytes']}"
+        return host_state.own_state_folder("written") / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
 
     def note_writing(self, *, done: bool) -> None:
-        """Note that this package writes to the disk, or, once it is ``done``, which data it leaves there.
+        """Record that this package writes to the disk, or which data it has left.
 
-        Raises OSError, or StateError where nothing can be noted.
+        The latter is recorded once ``done``.
+
+        Raises:
+            OSError: The disk cannot be read.
+            StateError: The note cannot be written.
         """
-        about = {key: self._facts[key] for key in ("model", "serial", "size_bytes")}
+        identity = {key: self._facts[key] for key in ("model", "serial", "size_bytes")}
         left = content.sample_content(self.descriptor, self._facts["size_bytes"]).sha256 if done else None
-        host_state.write_state(self._note, {**about, "sha256": left})
+        host_state.write_state(self._note, {**identity, "sha256": left})
 
-    def _is_consented(self) -> Check:
-        serial, given = self._given["serial"], self._given.get("destroy")
+    def _require_consent(self) -> str:
+        serial, given = self._entry["serial"], self._entry.get("destroy")
         if given == serial:
-            return Check("consent", True, f"destroy: {given}")
-        what = "config/drives.yaml does not say that its data may be destroyed"
+            return f"destroy: {given}"
+        found = "config/drives.yaml does not say that its data may be destroyed"
         if given is not None:
-            what = f"config/drives.yaml consents to destroying {given!r}, and this is {serial!r}"
-        return Check("consent", False, what, f"If all data on it may be lost, add `destroy: {serial}` there.")
+            found = f"config/drives.yaml consents to destroying {given!r}, and this is {serial!r}"
+        raise _RefusedError(found, f"If all data on it may be lost, add `destroy: {serial}` there.")
 
-    def _entries(self) -> list[Path]:
+    def _sysfs_folders(self) -> list[Path]:
+        """Return the sysfs folders of the disk and of its partitions.
+
+        Raises DriveError if the disk is gone.
+        """
         disk = machine.sysfs_folder(self.number)
         if disk is None:
-            raise DriveError(f"{self._found_at}: the disk is gone. Is it still connected?")
+            raise DriveError(f"{self._resolved_path}: the disk is gone. Is it still connected?")
         return _with_partitions(disk)
 
 
-# ---- A disk's sysfs folder and those of its partitions: in what use they are, in words, and what to do about it
+# ---- How other programs use a disk or its partitions
 
-_Use = tuple[str, str] | None
-_FindUse = Callable[[Sequence[Path]], _Use]
+_Use = tuple[str, str] | None  # what uses the disk, and what the user can do
+_FindUse = Callable[[Sequence[Path]], _Use]  # gets the sysfs folders of a disk and of its partitions
 
 
 def _with_partitions(disk: Path) -> list[Path]:
     return [disk, *sorted(path.parent for path in disk.glob("*/partition"))]
 
 
-def _mounted(entries: Sequence[Path]) -> _Use:
-    numbers = {_number(entry): entry.name for entry in entries}
+def _find_mount(folders: Sequence[Path]) -> _Use:
+    numbers = {_number(folder): folder.name for folder in folders}
     for point, number in machine.mounted_devices():
         if number in numbers:
             return f"/dev/{numbers[number]} is mounted on {point}", f"If nothing on it is needed: umount {point}"
     return None
 
 
-def _swap(entries: Sequence[Path]) -> _Use:
-    numbers = {_number(entry) for entry in entries}
+def _find_swap(folders: Sequence[Path]) -> _Use:
+    numbers = {_number(folder) for folder in folders}
     for name in machine.active_swaps("partition"):
         if os.stat(name).st_rdev in numbers:
             return f"{name} is in use as swap", f"If it is not needed: swapoff {name}"
     return None
 
 
-def _built_upon(entries: Sequence[Path]) -> _Use:
-    for entry in entries:
-        holders = sorted(path.name for path in (entry / "holders").glob("*"))
+def _find_holder(folders: Sequence[Path]) -> _Use:
+    for folder in folders:
+        holders = sorted(path.name for path in (folder / "holders").glob("*"))
         if holders:
-            what = f"{entry.name} is part of {', '.join(holders)} (LVM, RAID or encryption)"
-            return what, "Take that apart first, if nothing on it is needed."
+            found = f"{folder.name} is part of {', '.join(holders)} (LVM, RAID or encryption)"
+            return found, "Take that apart first, if nothing on it is needed."
     return None
 
 
-def _taken(entries: Sequence[Path]) -> _Use:
-    for entry in [*entries[1:], entries[0]]:  # the partitions first: a claimed disk claims them
+def _find_exclusive_use(folders: Sequence[Path]) -> _Use:
+    for folder in [*folders[1:], folders[0]]:  # the partitions first: claiming the disk claims them, too
         try:
-            os.close(_opened(entry, os.O_RDONLY | os.O_EXCL))
+            os.close(_open_device(folder, os.O_RDONLY | os.O_EXCL))
         except OSError as error:
             if error.errno == errno.EBUSY:
-                return f"/dev/{entry.name} is in use", "Find out by what: lsblk, lsof."
-            return f"/dev/{entry.name}: {error.strerror}", "Is the drive still there?"
+                return f"/dev/{folder.name} is in use", "Find out by what: lsblk, lsof."
+            return f"/dev/{folder.name}: {error.strerror}", "Is the drive still there?"
     return None
 
 
 # The checks of use by others: name, function that finds a use, and what the check reports if there is none
 _USES: tuple[tuple[str, _FindUse, str], ...] = (
-    ("mounts", _mounted, "no part of it is mounted"),
-    ("swap", _swap, "no part of it is swap"),
-    ("holders", _built_upon, "nothing is built upon it"),
-    ("exclusive use", _taken, "it and its partitions can be opened exclusively"),
+    ("mounts", _find_mount, "no part of it is mounted"),
+    ("swap", _find_swap, "no part of it is swap"),
+    ("holders", _find_holder, "no other device is built on it"),
+    ("exclusive use", _find_exclusive_use, "it and its partitions can be opened exclusively"),
 )
 
 
-def _number(entry: Path) -> int:
-    major, minor = map(int, (entry / "dev").read_text().split(":"))
+def _number(folder: Path) -> int:
+    major, minor = map(int, (folder / "dev").read_text().split(":"))
     return os.makedev(major, minor)
 
 
-def _opened(entry: Path, flags: int) -> int:
-    """Open the device of a sysfs folder by the kernel's node. Raises OSError, also where that is of another device."""
-    looked_at = descriptors.open_path_only(f"/dev/{entry.name.replace('!', '/')}")
+def _open_device(folder: Path, flags: int) -> int:
+    """Open the device of a sysfs folder by the kernel's node.
+
+    Raises OSError, also if the node is another device.
+    """
+    path_only = descriptors.open_path_only(f"/dev/{folder.name.replace('!', '/')}")
     try:
-        if os.fstat(looked_at).st_rdev != _number(entry):
+        if os.fstat(path_only).st_rdev != _number(folder):
             raise OSError(errno.ENXIO, "this node is of another device")
-        return descriptors.reopen(looked_at, flags)
+        return descriptors.reopen(path_only, flags)
     finally:
-        os.close(looked_at)
+        os.close(path_only)

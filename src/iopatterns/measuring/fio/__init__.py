@@ -1,4 +1,4 @@
-"""fio: its command line, its processes, the server for simulated drives, and the check of its results."""
+"""fio: command line, processes, server for simulated drives, check of results."""
 
 from iopatterns.measuring.fio.command_line import fio_command_line, histogram_log, only_reads
 from iopatterns.measuring.fio.fork_server import FioForkServer
@@ -12,9 +12,9 @@ __all__ = [
     "FioForkServer",
     "FioOutcome",
     "check_result",
-    "fio_command_line",
     "die_with_parent",
     "fill",
+    "fio_command_line",
     "histogram_log",
     "only_reads",
     "random_writes",
