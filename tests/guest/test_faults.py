@@ -418,14 +418,14 @@ def test_a_drive_that_fails_ends_in_one_message_and_earlier_repetitions_stay(
         (
             "unwritable",
             [
-                "could not be set back to 1",
-                "As root: sdparm --set=WCE=1 /dev/sd[a-z]+, then delete .*/iopatterns/journal/.*json",
+                "could not be restored to 1",
+                "As root, run sdparm --set=WCE=1 /dev/sd[a-z]+, then delete .*/iopatterns/journal/.*json",
                 "QUEUE RESTORED",
-                "writing: put back WCE of /dev/sd[a-z]+: 1",
+                "writing: restored WCE of /dev/sd[a-z]+: 1",
                 "SETTINGS RESTORED",
             ],
         ),
-        ("gone", ["is no longer the disk with the serial", r"WCE \(it was 1\)"]),
+        ("gone", ["is no longer the disk with the serial", r"WCE \(originally 1\)"]),
     ],
 )
 def test_settings_of_a_drive_that_fails_are_restored_or_reported(boots: Boots, name: str, patterns: list[str]) -> None:

@@ -206,7 +206,7 @@ def test_a_write_cache_that_is_already_on_is_not_written(share: Path) -> None:
 def test_a_write_cache_and_the_kernel_s_view_are_restored_after_a_kill(said: dict[str, Section], name: str) -> None:
     off, on = "WCE 0, write through", "WCE 1, write back"
     assert states(said[f"{name} killed"]) == ["before:", off, "killed:", off, "after:", on]
-    assert "put back WCE of /dev/" in said[f"{name} killed"].output
+    assert "restored WCE of /dev/" in said[f"{name} killed"].output
 
 
 def test_a_write_cache_changed_by_another_program_ends_the_run(said: dict[str, Section]) -> None:
@@ -218,7 +218,7 @@ def test_a_write_cache_changed_by_another_program_ends_the_run(said: dict[str, S
     assert "restore ends with 0" in section.output
     assert states(section) == ["WCE 0, write through", "WCE 1, write back"]
     assert section.status == 1
-    assert "01.json: not kept, for settings changed while it was measured: WCE of sd" in section.output
+    assert "01.json: discarded, because settings changed meanwhile: WCE of sd" in section.output
     assert "was 0 after tuning and is 1 now" in section.output
 
 
@@ -245,7 +245,7 @@ def test_a_setting_that_does_not_change_is_recorded_with_outcome_and_reason(
 
 def test_a_bit_that_cannot_change_is_reported_and_the_cell_is_measured(said: dict[str, Section]) -> None:
     assert said["scsi bit"].status == 0, said["scsi bit"].output
-    assert "the drive does not take its settings" in said["scsi bit"].output
+    assert "settings did not take effect" in said["scsi bit"].output
 
 
 def test_fio_runs_with_readonly_if_a_cell_only_reads(share: Path) -> None:

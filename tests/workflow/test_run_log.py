@@ -80,7 +80,7 @@ def test_a_run_on_a_terminal_shows_a_bar_and_removes_it(copy: Project) -> None:
 
 def test_the_log_of_a_job_has_a_line_for_each_cell(done: tuple[Project, str]) -> None:
     (log,) = (done[0].root / "results/logs/measure/c400").glob("*.log")
-    assert log.read_text().count("2 executions in ") == 8
+    assert log.read_text().count("2 repetitions in ") == 8
 
 
 def test_the_dry_run_of_the_committed_configuration_fits_a_screen(disk_folder: Path) -> None:

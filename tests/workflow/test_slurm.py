@@ -354,7 +354,7 @@ def test_the_batch_of_a_dead_node_is_measured_when_the_node_is_back(
     assert disk.present_scheduler() == before
     assert list(journals.glob("*.json")) == []
     log = "".join(path.read_text() for path in (project.root / "results/logs/measure/disk").glob("*.log"))
-    assert f"after an interrupted run for disk: put back scheduler of {disk.device}: {before}" in log
+    assert f"after an interrupted run for disk: restored scheduler of {disk.device}: {before}" in log
 
 
 def test_an_unavailable_host_delays_only_its_own_drives(cluster: slurm.Cluster, disk: Loop, disk_folder: Path) -> None:

@@ -17,7 +17,7 @@ from iopatterns.base.messages import printable
 from iopatterns.base.yaml_schema import ConfigError, did_you_mean
 from iopatterns.configuration import drive_entries, kinds
 from iopatterns.measuring import fio, machine
-from iopatterns.measuring.drives.gate import Gate
+from iopatterns.measuring.drives.prewrite_checks import PrewriteChecks
 
 # Snakemake's executor for Slurm, and its resource for the partition
 EXECUTOR = "slurm"
@@ -272,7 +272,7 @@ def _problem(root: Path, entry: kinds.DriveEntry) -> str:
             f" {host_state.STATE_VARIABLE} to a folder on a local disk."
         )
     if kinds.is_whole_disk(entry):
-        with contextlib.closing(Gate(entry)) as gate:
+        with contextlib.closing(PrewriteChecks(entry)) as gate:
             refused = next((each for each in gate.checks(writing=False) if not each.passed), None)
         return f"{refused.name}: {refused.found}. {refused.remedy}".rstrip() if refused else ""
     folder = (root / entry["path"]).resolve().parent

@@ -90,12 +90,12 @@ def test_a_cell_only_depends_on_the_replayed_process(trace: Path) -> None:
 
 def test_a_trace_that_changed_after_planning_is_refused(trace: Path) -> None:
     (cell,) = cells_of({"mine": {"path": str(trace)}})
-    log = measuring._own_log(ROOT, cell.specification)
+    log = measuring._user_log(ROOT, cell.specification)
     assert log is not None
     assert log.end_bytes == 32768
     trace.write_text(STRACE.replace("write(4", "read(4").replace("O_WRONLY", "O_RDONLY"))
     with pytest.raises(measuring.MeasureError, match=r"my\.strace: has changed since the run was planned\. Run again"):
-        measuring._own_log(ROOT, cell.specification)
+        measuring._user_log(ROOT, cell.specification)
 
 
 def test_a_study_can_use_some_or_all_traces(project: Project, trace: Path) -> None:
