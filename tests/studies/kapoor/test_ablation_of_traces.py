@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The convert_:DeprecationWarning"
 
 
 @contextmanager
-def declaring(project: Project, file: str = "config/studies/kapoor.yaml", **mechanisms: Any) -> Iterator[None]:
+def declaring(project: Project, file: str = "config/studies/kapoor.yaml", /, **mechanisms: Any) -> Iterator[None]:
     """Declare other mechanisms for a while."""
     with changing(project.root / file):
         project.edit(file, mechanisms=mechanisms)
