@@ -1,4 +1,7 @@
-"""Send signals at random times of a measurement, and check the disk afterwards. Guests run this as a program."""
+"""Send signals at random times of a measurement, and check the disk.
+
+Guests run this module as a program.
+"""
 
 import functools
 import json
@@ -89,12 +92,15 @@ class Lab:
         """Measure undisturbed; return for how many seconds the disk was held."""
         process = self.start(point)
         started = time.monotonic()
-        _, said = communicate(process, 60)
-        assert process.returncode == 0, said
+        _, printed = communicate(process, 60)
+        assert process.returncode == 0, printed
         return time.monotonic() - started
 
     def check_raw_files(self, point: str) -> int:
-        """Return the number of raw files, after checking that each is complete and started from ``found``."""
+        """Return the number of raw files; require that they are complete.
+
+        Each must have started from the settings ``found``.
+        """
         there = [raw for raw in self.raws(point) if raw.exists()]
         for raw in there:
             assert json.loads(raw.read_text())["jobs"]
@@ -109,7 +115,7 @@ def _holds_a_lock(process: int) -> bool:
 
 
 def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
-    """Send a signal to ``points`` measurements, each at another time of the measurement.
+    """Send a signal to ``points`` measurements, each at another time.
 
     After SIGKILL, `iopatterns restore` and the next measurement restore the settings by turns.
     """
@@ -120,9 +126,9 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
         process = lab.start(point)
         time.sleep(delay_s)
         process.send_signal(number)
-        _, said = communicate(process, 20)
-        context = f"{number.name}, point {turn} of {points}, status {process.returncode}: {said}"
-        assert "Traceback" not in said, context
+        _, printed = communicate(process, 20)
+        context = f"{number.name}, point {turn} of {points}, status {process.returncode}: {printed}"
+        assert "Traceback" not in printed, context
         assert process.returncode in {0, -number, 128 + number}, context  # 0 and -N: it was about to end
         if number == signal.SIGKILL:
             before = lab.check_raw_files(point)

@@ -12,14 +12,20 @@ import pytest
 
 
 def run(*words: str | Path) -> str:
-    """Run a command; return what it prints. Skips the test if the command is not installed."""
+    """Run a command; return what it prints.
+
+    The test is skipped if the command is not installed.
+    """
     if shutil.which(str(words[0])) is None:
         pytest.skip(f"{words[0]} is not installed")
     return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout.strip()
 
 
 class Loop:
-    """A loop device and the file behind it. The path of the file is the serial number of the device."""
+    """A loop device and the file behind it.
+
+    The path of the file is the serial number of the device.
+    """
 
     def __init__(self, device: str, image: Path) -> None:
         self.device = Path(device)
@@ -43,7 +49,10 @@ class Loop:
 
 @contextlib.contextmanager
 def loop_device(folder: Path, name: str = "disk", size_mib: int = 64, *options: str) -> Iterator[Loop]:
-    """Yield a loop device on a new file. Skips the test, with the reason, if none can be made."""
+    """Yield a loop device on a new file.
+
+    The test is skipped, with the reason, if none can be made.
+    """
     image = folder / name
     image.touch()
     os.truncate(image, size_mib * 2**20)

@@ -1,4 +1,4 @@
-"""Measurements for tests: specifications of cells, their raw files, and `iopatterns measure` as a process."""
+"""Measurements for tests: cells, their raw files, and `iopatterns measure`."""
 
 import json
 import subprocess
@@ -19,7 +19,10 @@ Spec = Any  # a `records.Specification`, or one that a test has made invalid
 
 
 def twin_cell(model: str = "px05smb040", settings: Mapping[str, Any] | None = None, **options: Any) -> Spec:
-    """Return the specification of a random read of half a second on a simulated drive, with options of fio."""
+    """Return the specification of a short random read on a simulated drive.
+
+    ``options`` are those of fio.
+    """
     drive = {"kind": "twin", "model": model, "name": "twin", "file_size_bytes": 64 * MIB}
     found: Spec = {
         "protocol": 2,
@@ -33,12 +36,12 @@ def twin_cell(model: str = "px05smb040", settings: Mapping[str, Any] | None = No
 
 
 def writing(specification: Spec, **options: Any) -> Spec:
-    """Return a specification with random writes instead of reads, and with other options of fio."""
+    """Return a specification with random writes, and with other options of fio."""
     return {**specification, "fio": {**specification["fio"], "rw": "randwrite", **options}}
 
 
 def block_entry(loop: Loop, **changes: Any) -> dict[str, Any]:
-    """Return the entry of a disk in config/drives.yaml, with consent to writing; None removes a key."""
+    """Return the entry of a disk, with consent to writing; None removes a key."""
     entry = {"kind": "block", "path": str(loop.device), "serial": loop.serial, "destroy": loop.serial, **changes}
     return {key: value for key, value in entry.items() if value is not None}
 
@@ -66,7 +69,7 @@ def measured(root: Path, specification: Spec, count: int = 1) -> list[Path]:
 def start(
     root: Path, specification: Spec, raws: Sequence[Path], *options: str, **popen: Any
 ) -> "subprocess.Popen[str]":
-    """Start `iopatterns measure` for a cell in a project; its standard error is a pipe."""
+    """Start `iopatterns measure` for a cell; its standard error is a pipe."""
     words = ["measure", "--specification", json.dumps(specification), *options, *map(str, raws)]
     command = [sys.executable, "-m", "iopatterns", *words]
     return subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True, **popen)

@@ -1,4 +1,4 @@
-"""Time limits for tests: written for an idle machine, and extended on a slow or busy machine.
+"""Time limits for tests, which are extended on a slow or busy machine.
 
 A limit ends what would never end, but must not take a busy machine for a fault. When a limit expires, a fixed piece of
 work is timed, and the limit is given again as often as this machine is slower than an idle one. Nothing is timed before
@@ -20,7 +20,7 @@ MAX_SLOWNESS = 100.0
 
 
 def slowness() -> float:
-    """Return how many times slower than an idle machine this machine is at present; at least 1."""
+    """Return how many times slower than when idle this machine is; at least 1."""
     started = time.monotonic()
     total = 0
     for number in range(900_000):  # long enough to be interrupted by other processes
@@ -29,7 +29,7 @@ def slowness() -> float:
 
 
 def stretched(limit_s: float) -> float:
-    """Return a limit multiplied by the present slowness, for durations that have already been measured."""
+    """Return a limit multiplied by the present slowness."""
     return limit_s * slowness()
 
 
@@ -43,7 +43,7 @@ class Limit:
         self._stretched = 0.0
 
     def remaining_s(self) -> float:
-        """Return how long to wait before asking again; 0 if the limit, extended for this machine, has expired."""
+        """Return how long to wait before asking again; 0 if the limit has expired."""
         now = time.monotonic()
         if now >= self._expires_s:
             slow = slowness()
@@ -61,7 +61,10 @@ class Limit:
 
 
 def wait_for(condition: Callable[[], object], limit_s: float = 20, *, otherwise: str = "waited in vain") -> None:
-    """Wait until a condition holds. Raises AssertionError with the text ``otherwise`` after the limit."""
+    """Wait until a condition holds.
+
+    Raises AssertionError with the text ``otherwise`` after the limit.
+    """
     limit = Limit(limit_s)
     while not condition():
         assert not limit.expired(), f"{otherwise} (limit of {limit_s:g} s, on an idle machine)"
@@ -69,7 +72,10 @@ def wait_for(condition: Callable[[], object], limit_s: float = 20, *, otherwise:
 
 
 def communicate(process: "subprocess.Popen[Any]", limit_s: float) -> tuple[Any, Any]:
-    """Wait for a process and return its output. After the limit, kill it and raise TimeoutExpired."""
+    """Wait for a process and return its output.
+
+    After the limit, the process is killed, and TimeoutExpired is raised.
+    """
     limit = Limit(limit_s)
     while True:
         try:
@@ -88,7 +94,10 @@ def wait(process: "subprocess.Popen[Any]", limit_s: float) -> int:
 
 
 def run(command: Sequence[str | Path], limit_s: float, **options: Any) -> "subprocess.CompletedProcess[Any]":
-    """Run a command as subprocess.run does, with a limit as in `communicate`; ``options`` are those of Popen."""
+    """Run a command as subprocess.run does, with a limit as in `communicate`.
+
+    ``options`` are passed to Popen.
+    """
     with subprocess.Popen(command, **options) as process:
         try:
             output, errors = communicate(process, limit_s)

@@ -1,4 +1,4 @@
-"""A disk whose path leads elsewhere during a measurement: only the disk that was checked is written."""
+"""A disk whose path leads elsewhere meanwhile: only the checked disk is written."""
 
 import os
 import stat
@@ -132,11 +132,11 @@ def test_two_nodes_of_one_disk_share_its_lock(disk: Loop, disk_folder: Path) -> 
         specification["runtime_ms"] = 500
         found.append(raw_files(checkout, specification, 2))
         running.append(start(checkout, specification, found[-1]))
-    said = [communicate(process, 60)[1] for process in running]
-    assert [process.returncode for process in running] == [0, 0], said
+    printed = [communicate(process, 60)[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0], printed
     spans = sorted((read_metadata(cell[0])["started"], read_metadata(cell[1])["ended"]) for cell in found)
     assert spans[0][1] <= spans[1][0], spans
-    assert sum("is being measured by process" in text for text in said) == 1
+    assert sum("is being measured by process" in text for text in printed) == 1
 
 
 @pytest.mark.parametrize("kind", ["circle", "fifo"])

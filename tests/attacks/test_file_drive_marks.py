@@ -1,4 +1,4 @@
-"""A drive's file that was replaced or changed: it is refused, and not a byte of it changes."""
+"""A drive's file that was replaced or changed is refused and not written."""
 
 import hashlib
 import os
@@ -27,7 +27,7 @@ def checksum(path: Path) -> str:
 
 
 def refusal(folder: Path, specification: Spec, **drive: object) -> str:
-    """Return why a new cell is refused, after checking that no file in the folder was changed."""
+    """Return why a new cell is refused; require that no file was changed."""
     before = {path: checksum(path) for path in folder.glob("*") if path.is_file()}
     specification = {**writing(specification, bs=8192), "drive": {**specification["drive"], **drive}}
     with pytest.raises(DriveError) as caught:
@@ -81,9 +81,9 @@ def test_a_changed_or_replaced_file_is_refused(
 ) -> None:
     measured(disk_folder, writing(specification))
     replace(disk_folder / "drive.bin")
-    said = refusal(disk_folder, specification, file_size_bytes=size_bytes)
-    assert "did not make" in said
-    assert "delete it only if nothing in it is needed" in said
+    message = refusal(disk_folder, specification, file_size_bytes=size_bytes)
+    assert "did not make" in message
+    assert "delete it only if nothing in it is needed" in message
 
 
 def test_reading_does_not_change_the_note(specification: Spec, disk_folder: Path) -> None:
@@ -138,8 +138,8 @@ def test_a_file_behind_a_loop_device_is_refused(specification: Spec, disk_folder
 def test_a_file_that_another_program_writes_is_refused(specification: Spec, disk_folder: Path) -> None:
     measured(disk_folder, writing(specification))
     with other_writer(disk_folder / "drive.bin") as process:
-        said = refusal(disk_folder, specification)
-    assert f"process {process} has it open for writing" in said
+        message = refusal(disk_folder, specification)
+    assert f"process {process} has it open for writing" in message
 
 
 def test_a_file_that_replaced_ours_after_the_check_is_put_back(specification: Spec, disk_folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pre-write checks beyond the kernel's view: unread partition tables, backing files, data without a signature."""
+"""Pre-write checks beyond the kernel's own view of a disk."""
 
 import os
 import struct
@@ -40,7 +40,12 @@ def refusal(folder: Path, disk: Loop, **changes: Any) -> str:
 
 
 def write_table(disk: Loop) -> None:
-    """Write a DOS partition table with a partition from 1 MiB on, of 16 MiB, which the kernel does not read."""
+    """Write a DOS partition table with one partition, which the kernel does not read.
+
+    The partition begins at 1 MiB and has 16 MiB.
+
+    The partition begins at 1 MiB and has 16 MiB.
+    """
     entry = struct.pack("<BBBBBBBBII", 0, 0, 0, 0, 0x83, 0, 0, 0, 2048, 32768)
     with open(disk.device, "r+b", buffering=0) as file:
         first = bytearray(file.read(512))
@@ -53,10 +58,10 @@ def write_table(disk: Loop) -> None:
 def test_a_file_system_in_an_unread_partition_is_refused(disk: Loop, disk_folder: Path) -> None:
     write_table(disk)
     run("mkfs.ext4", "-q", "-F", "-E", f"offset={MIB}", disk.image, "16M")
-    said = refusal(disk_folder, disk, expendable=["dos"])
-    assert "refused by the check of signatures" in said
-    assert f"partition 1 of {disk.device.name} (from byte {MIB} on, and not read by the kernel)" in said
-    assert "carries a signature of type ext4" in said
+    message = refusal(disk_folder, disk, expendable=["dos"])
+    assert "refused by the check of signatures" in message
+    assert f"partition 1 of {disk.device.name} (from byte {MIB} on, and not read by the kernel)" in message
+    assert "carries a signature of type ext4" in message
     attempt(disk_folder, disk, expendable=["dos", "ext4"])
 
 
@@ -67,9 +72,9 @@ def test_data_in_a_partition_without_a_signature_are_refused(disk: Loop, disk_fo
     with open(disk.device, "r+b") as file:
         file.seek(10 * MIB)
         file.write(os.urandom(4 * MIB))
-    said = refusal(disk_folder, disk, expendable=["dos"])
-    assert "refused by the check of data" in said
-    assert "add `expendable: [dos, data]`" in said
+    message = refusal(disk_folder, disk, expendable=["dos"])
+    assert "refused by the check of data" in message
+    assert "add `expendable: [dos, data]`" in message
 
 
 def test_a_backing_file_mounted_through_another_loop_device_is_refused(disk: Loop, disk_folder: Path) -> None:
@@ -80,15 +85,15 @@ def test_a_backing_file_mounted_through_another_loop_device_is_refused(disk: Loo
     with undone("losetup", "--detach", other):
         run("mount", other, point)
         with undone("umount", point):
-            said = refusal(disk_folder, disk, expendable=["ext4"])
-    assert "refused by the check of backing file" in said
-    assert f"{disk.image} is behind {disk.device.name}, and it is behind the loop device {other}" in said
+            message = refusal(disk_folder, disk, expendable=["ext4"])
+    assert "refused by the check of backing file" in message
+    assert f"{disk.image} is behind {disk.device.name}, and it is behind the loop device {other}" in message
 
 
 def test_a_backing_file_that_a_program_writes_is_refused(disk: Loop, disk_folder: Path) -> None:
     with other_writer(disk.image) as process:
-        said = refusal(disk_folder, disk)
-    assert f"process {process} has it open for writing" in said
+        message = refusal(disk_folder, disk)
+    assert f"process {process} has it open for writing" in message
 
 
 def test_a_mounted_backing_device_is_refused(disk: Loop, disk_folder: Path) -> None:
@@ -101,8 +106,8 @@ def test_a_mounted_backing_device_is_refused(disk: Loop, disk_folder: Path) -> N
     with undone("losetup", "--detach", device):
         run("mount", disk.device, point)
         with undone("umount", point):
-            said = refusal(disk_folder, upper, expendable=["ext4"])
-        assert f"and {disk.device} is mounted on {point}" in said
+            message = refusal(disk_folder, upper, expendable=["ext4"])
+        assert f"and {disk.device} is mounted on {point}" in message
         descriptor = os.open(disk.device, os.O_RDONLY | os.O_EXCL)
         try:
             assert f"and {disk.device} is in use" in refusal(disk_folder, upper, expendable=["ext4"])
@@ -129,9 +134,9 @@ def test_data_without_a_signature_are_refused_unless_expendable(at_mib: int, dis
     with open(disk.device, "r+b") as file:
         file.seek(at_mib * MIB)
         file.write(os.urandom(MIB))
-    said = refusal(disk_folder, disk)
-    assert "refused by the check of data: there are data without a signature" in said
-    assert "add `expendable: [data]`" in said
+    message = refusal(disk_folder, disk)
+    assert "refused by the check of data: there are data without a signature" in message
+    assert "add `expendable: [data]`" in message
     attempt(disk_folder, disk, expendable=["data"])
 
 
@@ -151,8 +156,8 @@ def test_data_written_since_are_refused(disk: Loop, disk_folder: Path) -> None:
     with open(disk.device, "r+b") as file:
         file.seek(16 * MIB)
         file.write(os.urandom(4 * MIB))
-    said = refusal(disk_folder, disk)
-    assert "other than this package left there" in said
+    message = refusal(disk_folder, disk)
+    assert "other than this package left there" in message
 
 
 def test_a_disk_with_data_may_be_read(disk: Loop, disk_folder: Path) -> None:

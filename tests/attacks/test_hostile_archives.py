@@ -1,4 +1,4 @@
-"""Malicious archives: one error, in bounded time and memory, and nothing is unpacked."""
+"""Malicious archives: one error, in bounded time and memory."""
 
 import dataclasses
 import hashlib
@@ -54,22 +54,22 @@ def _limited() -> None:
 
 
 def refusal_here(path: Path, folder: Path) -> str:
-    """Return the error for an archive that is known to need little memory, from this process."""
+    """Return the error of unpacking in this process; for small archives."""
     with pytest.raises(ArchiveError) as caught:
         archive.unpack_archive(path, folder)
     return line_of(str(caught.value), path, folder)
 
 
-def line_of(said: str, path: Path, folder: Path) -> str:
-    assert said.isprintable()
-    assert len(said) < 1500
-    assert str(path) in said
+def line_of(message: str, path: Path, folder: Path) -> str:
+    assert message.isprintable()
+    assert len(message) < 1500
+    assert str(path) in message
     assert not folder.exists()
-    return said
+    return message
 
 
 def member(name: str, content: bytes, size: int | None = None) -> bytes:
-    """Return a member of a tar file; ``size`` replaces the size of the content in its header."""
+    """Return a member of a tar file; ``size`` replaces its size in the header."""
     header = tarfile.TarInfo(name)
     header.size = len(content) if size is None else size
     return header.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512)
@@ -162,10 +162,7 @@ def test_a_sparse_file_is_refused(size_bytes: int, reason: str, path: Path, fold
             lambda: [manifest(cell(SUMS)), member("study/cell/01.json", b"", 2_500_000_000), bytes(2**20)],
             "of 2500000000 bytes; at most",
         ),
-        (
-            lambda: [manifest(cell(SUMS)), member("study/cell/01.json", b"", -512)],
-            "damaged: its member study/cell-",
-        ),
+        (lambda: [manifest(cell(SUMS)), member("study/cell/01.json", b"", -512)], "damaged: its member study/cell-"),
         (lambda: [manifest(), *[bytes(2**20)] * 90], "unpacks to more than"),
         (
             lambda: [member("manifest.json", b"", 10**7 * len(ENTRY)), *[ENTRY * 10_000] * 20],

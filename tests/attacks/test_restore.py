@@ -1,4 +1,4 @@
-"""Settings of a disk are restored, whoever changed them, and no journal can cause any other write."""
+"""Settings of a disk are restored, and a journal cannot cause other writes."""
 
 import copy
 import json
@@ -60,7 +60,7 @@ class Checkout:
 
 @pytest.fixture
 def state(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of journals for this test only."""
+    """Use a folder of journals for this test only."""
     disk_folder.chmod(0o755)
     monkeypatch.setenv("IOPATTERNS_STATE", str(disk_folder / "state"))
     return disk_folder / "state/journal"
@@ -77,7 +77,7 @@ def loop(disk_folder: Path, state: Path) -> Iterator[Loop]:
 
 @pytest.fixture
 def mounted(loop: Loop, disk_folder: Path) -> Iterator[Path]:
-    """A file system on the disk that everybody may write to."""
+    """Mount a file system on the disk that everybody may write to."""
     folder = disk_folder / "mounted"
     folder.mkdir()
     run("mkfs.ext4", "-q", loop.device)
@@ -259,7 +259,7 @@ INVALID = {
     "null": "null",
     "missing keys": json.dumps({key: GOOD[key] for key in ("disk", "boot")}),
     "another key": changed("file", value="/any/path"),
-    "nothing noted": changed("settings", value=[]),
+    "no settings": changed("settings", value=[]),
     "a setting that is no mapping": changed("settings", value=["scheduler"]),
     "a setting without a value": changed("settings", value=[{"setting": "scheduler"}]),
     "a setting twice": changed("settings", value=GOOD["settings"] * 2),
@@ -294,7 +294,7 @@ INVALID = {
 
 @pytest.fixture(scope="module")
 def errors_of_invalid(module_disk_folder: Path) -> tuple[int, list[str]]:
-    """The exit status and the error messages of `iopatterns restore` for all invalid journals."""
+    """Return exit status and errors of `iopatterns restore` for invalid journals."""
     folder = module_disk_folder / "state/journal"
     folder.mkdir(parents=True)
     for number, text in enumerate(INVALID.values()):
@@ -314,9 +314,9 @@ def errors_of_invalid(module_disk_folder: Path) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize("name", INVALID)
 def test_an_invalid_journal_is_an_error_of_one_line(name: str, errors_of_invalid: tuple[int, list[str]]) -> None:
-    status, said = errors_of_invalid
+    status, printed = errors_of_invalid
     assert status == 1
-    (line,) = (line for line in said if f"bad-{list(INVALID).index(name):012x}.loop0.json: not " in line)
+    (line,) = (line for line in printed if f"bad-{list(INVALID).index(name):012x}.loop0.json: not " in line)
     assert line.endswith("then delete it.")
     assert line.isprintable()
     assert len(line) < 600
@@ -398,10 +398,10 @@ def test_a_repetition_during_which_a_setting_changes_is_discarded(
     time.sleep(0.5)
     loop.scheduler.write_text("kyber" if "kyber" in loop.scheduler.read_text() else FOUND)
     changed_to = loop.present_scheduler()
-    _, said = communicate(process, 60)
-    assert process.returncode == 1, said
-    assert f"02.json: discarded, because settings changed meanwhile: scheduler of {loop.device.name}" in said
-    assert f"was {ASKED_FOR} after tuning and is {changed_to} now" in said
+    _, printed = communicate(process, 60)
+    assert process.returncode == 1, printed
+    assert f"02.json: discarded, because settings changed meanwhile: scheduler of {loop.device.name}" in printed
+    assert f"was {ASKED_FOR} after tuning and is {changed_to} now" in printed
     assert first.exists()
     assert not second.exists()
     assert not list(second.parent.glob(".*"))
@@ -420,15 +420,17 @@ def test_a_changed_setting_of_a_twin_is_noticed(disk_folder: Path, monkeypatch: 
         subprocess.run([*twin.prefix, *read], capture_output=True, check=True)
         assert twin.changed_settings(steps) == []
         subprocess.run([*twin.prefix, "sdparm", "--set=DRA=0", "{drive}"], capture_output=True, check=True)
-        (told,) = twin.changed_settings(steps)
-        assert "DRA (set to 1)" in told
+        (message,) = twin.changed_settings(steps)
+        assert "DRA (set to 1)" in message
 
 
 # ---- Users
 
 
 def as_a_user(command: list[str], of_root: Path, home: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder as an unprivileged user, with ``of_root`` mounted at /var/lib/iopatterns.
+    """Run a command as an unprivileged user, with a state folder of root.
+
+    ``of_root`` is mounted at /var/lib/iopatterns, and ``home`` is the working directory.
 
     The mount namespace also gives the user access to the checkout and to Python, wherever they are.
     """
@@ -485,7 +487,7 @@ def test_a_user_cannot_measure_before_root_has_restored(
 def test_a_signal_when_restoring_begins_does_not_prevent_it(
     loop: Loop, state: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
 ) -> None:
-    """The signal is sent in the first call of a function, because another process could not time it."""
+    """Send a signal in the first call of a function, at the worst possible time."""
     really = getattr(module, name)
     sent: list[int] = []
 

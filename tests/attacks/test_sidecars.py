@@ -1,4 +1,4 @@
-"""Changes of metadata files and raw files are noticed by everything that reads them."""
+"""Changes of metadata files and raw files are noticed by all readers."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ FLIPS = 600
 
 @pytest.fixture(scope="module")
 def measured(module_disk_folder: Path) -> Path:
-    """A project with two repetitions of a cell."""
+    """Return a project with two repetitions of a cell."""
     spec = file_cell(module_disk_folder)
     measured_files(module_disk_folder, spec, 2)
     return module_disk_folder
@@ -31,7 +31,7 @@ def measured(module_disk_folder: Path) -> Path:
 
 @pytest.fixture
 def raw(measured: Path, tmp_path: Path) -> Path:
-    """A copy of the first raw file in a copy of the project."""
+    """Return the first raw file in a copy of the project."""
     shutil.copytree(measured / "data", tmp_path / "data")
     return next((tmp_path / "data/raw").glob("*/*/*/01.json"))
 
@@ -54,16 +54,16 @@ def test_each_changed_bit_is_an_error(of: Callable[[Path], Path], raw: Path) -> 
         bad = bytearray(good)
         bad[place // 8] ^= 1 << place % 8
         path.write_bytes(bad)
-        said = error_of(raw)
-        assert path.name in said, place
-        assert "elete" in said, place
-        assert "it is measured again." in said, place
+        message = error_of(raw)
+        assert path.name in message, place
+        assert "elete" in message, place
+        assert "it is measured again." in message, place
     path.write_bytes(good)
     assert read_metadata(raw)["execution"] == 1
 
 
 def with_right_sum(raw: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change metadata, and update the checksum, as somebody who knows the format could."""
+    """Change metadata and update the checksum."""
     path = metadata_path(raw)
     content = json.loads(path.read_bytes())
     del content["sha256"]

@@ -1,11 +1,9 @@
 """Repetitions that were stopped or delayed: they are discarded and repeated."""
 
-import functools
 import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +19,9 @@ from iopatterns.raw.metadata_files import read_metadata
 RUNTIME_MS = 1000
 
 
-def _is_empty(group: Path) -> bool:
-    """Return whether a control group has no processes."""
-    return not (group / "cgroup.procs").read_text()
-
-
 @pytest.fixture
 def spec(disk_folder: Path) -> Spec:
-    """A random read of one second, on a file that exists already."""
+    """Return a random read of one second, on a file that exists already."""
     found = file_cell(disk_folder) | {"runtime_ms": 20}
     measured(disk_folder, found)
     return {**found, "runtime_ms": RUNTIME_MS}
@@ -39,7 +32,7 @@ def raw_of(folder: Path, spec: Spec) -> Path:
 
 
 def fio_of(folder: Path, spec: Spec, but: int | None = None) -> int:
-    """Wait until fio does I/O for the repetition; return its process number, which is not ``but``."""
+    """Wait until fio does I/O; return its process number, which is not ``but``."""
     partial = str(files.partial_path(raw_of(folder, spec)))
 
     def find() -> list[int]:
@@ -71,7 +64,7 @@ def has_read(number: int) -> bool:
 
 
 def state_of(number: int) -> str:
-    """Return the letter of a process's state: T for stopped, Z for ended (proc(5), /proc/pid/stat)."""
+    """Return the state of a process: T for stopped, Z for ended (proc(5))."""
     try:
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -85,7 +78,7 @@ def stop(number: int, seconds: float) -> None:
 
 
 def require_repeated(folder: Path, spec: Spec, held_up: str) -> None:
-    """Require a valid raw file whose metadata have a disturbed attempt with this reason."""
+    """Require a valid raw file after an attempt that was disturbed for a reason."""
     raw = raw_of(folder, spec)
     (job,) = json.loads(raw.read_text())["jobs"]
     assert 0.9 * RUNTIME_MS <= job["read"]["runtime"] < 1.5 * RUNTIME_MS
@@ -100,9 +93,9 @@ def begin(folder: Path, spec: Spec, **popen: Any) -> Any:
 def test_a_repetition_in_which_fio_was_stopped_is_repeated(seconds: float, spec: Spec, disk_folder: Path) -> None:
     running = begin(disk_folder, spec)
     stop(fio_of(disk_folder, spec), seconds)
-    _, said = communicate(running, 60)
-    assert running.returncode == 0, said
-    (line,) = [line for line in said.splitlines() if "discarded" in line]
+    _, result = communicate(running, 60)
+    assert running.returncode == 0, result
+    (line,) = [line for line in result.splitlines() if "discarded" in line]
     assert "01.json: discarded: fio was stopped by a signal for a while. Measuring again, attempt 2 of 3." in line
     require_repeated(disk_folder, spec, "was stopped by a signal")
 
@@ -113,10 +106,10 @@ def test_fio_stopped_in_each_attempt_is_an_error(spec: Spec, disk_folder: Path) 
     for _ in range(3):
         number = fio_of(disk_folder, spec, but=number)
         stop(number, 0.1)
-    _, said = communicate(running, 60)
+    _, printed = communicate(running, 60)
     assert running.returncode == 1
-    assert "01.json: not measured: each of 3 attempts was disturbed, at last: fio was stopped" in said
-    assert "Traceback" not in said
+    assert "01.json: not measured: each of 3 attempts was disturbed, at last: fio was stopped" in printed
+    assert "Traceback" not in printed
     assert list(raw_of(disk_folder, spec).parent.iterdir()) == []
 
 
@@ -127,49 +120,10 @@ def test_a_stop_of_fio_is_noticed_by_a_stopped_parent(spec: Spec, disk_folder: P
     stop(number, 0.3)
     wait_for(lambda: state_of(number) == "Z")
     os.kill(running.pid, signal.SIGCONT)
-    _, said = communicate(running, 60)
-    assert running.returncode == 0, said
-    assert "attempt 2 of 3" in said
+    _, printed = communicate(running, 60)
+    assert running.returncode == 0, printed
+    assert "attempt 2 of 3" in printed
     require_repeated(disk_folder, spec, "ran while the measuring process itself was stopped")
-
-
-@pytest.fixture
-def freezer() -> Iterator[Path]:
-    """A control group, of version 1 or 2, whose processes can be frozen."""
-    for base in (Path("/sys/fs/cgroup/freezer"), Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")):
-        group = base / f"iopatterns-test-{os.getpid()}"
-        try:
-            group.mkdir()
-        except OSError:
-            continue
-        if (group / "freezer.state").exists() or (group / "cgroup.freeze").exists():
-            try:
-                yield group
-            finally:
-                wait_for(functools.partial(_is_empty, group))
-                group.rmdir()
-            return
-        group.rmdir()
-    pytest.skip("no control group can be made here (as root, with cgroups)")
-
-
-def freeze(group: Path, number: int, seconds: float) -> None:
-    (group / "cgroup.procs").write_text(str(number))
-    file, on, off = ("freezer.state", "FROZEN", "THAWED") if (group / "freezer.state").exists() else (
-        "cgroup.freeze", "1", "0"
-    )  # fmt: skip
-    (group / file).write_text(on)
-    time.sleep(seconds)
-    (group / file).write_text(off)
-
-
-def test_a_repetition_in_which_fio_was_frozen_is_repeated(freezer: Path, spec: Spec, disk_folder: Path) -> None:
-    running = begin(disk_folder, spec)
-    freeze(freezer, fio_of(disk_folder, spec), 6)
-    _, said = communicate(running, 60)
-    assert running.returncode == 0, said
-    assert "discarded: fio ran for " in said
-    require_repeated(disk_folder, spec, "ms where 1000 ms were asked for, and its last requests explain no more than")
 
 
 def test_a_repetition_during_a_suspend_is_repeated(
@@ -188,17 +142,12 @@ def test_a_repetition_during_a_suspend_is_repeated(
     require_repeated(disk_folder, spec, "suspended for 90.0 s")
 
 
-def test_an_undisturbed_repetition_is_not_repeated(spec: Spec, disk_folder: Path) -> None:
-    measured(disk_folder, spec)
-    assert read_metadata(raw_of(disk_folder, spec))["held_up"] == []
-
-
 def test_an_inherited_ignored_sigchld_has_no_effect(spec: Spec, disk_folder: Path) -> None:
     spec["fio"]["random_distribution"] = "nonsense"
     running = begin(disk_folder, spec, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
-    _, said = communicate(running, 60)
+    _, printed = communicate(running, 60)
     assert running.returncode == 1
-    assert "fio failed with exit status" in said
+    assert "fio failed with exit status" in printed
 
 
 # ---- How late fio may end

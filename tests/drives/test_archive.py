@@ -31,7 +31,10 @@ def files_of(raw: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def measured(module_disk_folder: Path) -> Path:
-    """The raw folder of a drive: two repetitions of a cell, and one of a cell that was not measured."""
+    """Return the raw folder of a drive with one measured cell and another.
+
+    The setting of the other cell has no effect, so that it was not measured.
+    """
     plain = file_cell(module_disk_folder)
     raws = measured_files(module_disk_folder, plain, 2)
     measured_files(module_disk_folder, plain | {"settings": {"DRA": 1}})
@@ -40,7 +43,7 @@ def measured(module_disk_folder: Path) -> Path:
 
 @pytest.fixture
 def raw(measured: Path, disk_folder: Path) -> Path:
-    """A copy of the raw folder."""
+    """Return a copy of the raw folder."""
     return Path(shutil.copytree(measured, disk_folder / "data/raw/test"))
 
 
@@ -51,7 +54,7 @@ def pack(raw: Path, output: Path) -> archive.ArchiveContents:
 
 @pytest.fixture
 def packed(raw: Path, disk_folder: Path) -> Path:
-    """An archive of the drive."""
+    """Return an archive of the drive."""
     pack(raw, disk_folder / "test.tar.xz")
     return disk_folder / "test.tar.xz"
 
@@ -123,18 +126,18 @@ def refused(act: Callable[[], object]) -> str:
 
 
 def test_a_drive_without_raw_files_is_an_error_with_the_measured_drives(raw: Path, disk_folder: Path) -> None:
-    said = refused(lambda: archive.pack_archive(raw.parent / "other", {}, disk_folder / "a.tar.xz"))
-    assert "drive 'other': there are no raw files below" in said
-    assert "that has been measured: test." in said
+    message = refused(lambda: archive.pack_archive(raw.parent / "other", {}, disk_folder / "a.tar.xz"))
+    assert "drive 'other': there are no raw files below" in message
+    assert "that has been measured: test." in message
     assert not (disk_folder / "a.tar.xz").exists()
 
 
 def test_raw_files_of_no_experiment_are_an_error(raw: Path, disk_folder: Path) -> None:
-    said = refused(
+    message = refused(
         lambda: archive.pack_archive(raw, {"test/study/another-12345678": ["one"]}, disk_folder / "a.tar.xz")
     )
-    assert "none of the 2 cells" in said
-    assert "Set runtime, warmup" in said
+    assert "none of the 2 cells" in message
+    assert "Set runtime, warmup" in message
 
 
 def test_a_changed_raw_file_is_not_packed(raw: Path, disk_folder: Path) -> None:
@@ -168,8 +171,8 @@ def test_another_file_is_not_replaced(there: str, raw: Path, packed: Path, disk_
         shutil.copytree(raw, other)
         archive.pack_archive(other, {f"other/{cell.relative_to(other)}": ["one"] for cell in other.glob("*/*")}, output)
     before = output.read_bytes()
-    said = refused(lambda: pack(raw, output))
-    assert "Give another --output" in said
+    message = refused(lambda: pack(raw, output))
+    assert "Give another --output" in message
     assert output.read_bytes() == before
 
 
@@ -184,11 +187,11 @@ def test_an_archive_of_the_same_drive_is_replaced(raw: Path, packed: Path) -> No
 
 
 def unpack_error(path: Path, folder: Path) -> str:
-    """Return the error of unpacking an archive, after checking that nothing was unpacked."""
-    said = refused(lambda: archive.unpack_archive(path, folder))
-    assert said.startswith(f"{path}: ")
+    """Return the error of unpacking an archive; require that nothing was unpacked."""
+    message = refused(lambda: archive.unpack_archive(path, folder))
+    assert message.startswith(f"{path}: ")
     assert not folder.exists()
-    return said
+    return message
 
 
 def rewritten(packed: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> Path:
@@ -221,10 +224,10 @@ def test_changed_bytes_are_an_error(packed: Path, disk_folder: Path) -> None:
     places = {*range(64), *range(0, len(good), 7), *range(len(good) - 64, len(good))}
     for place in sorted(places):
         bad.write_bytes(good[:place] + bytes([good[place] ^ 0x10]) + good[place + 1 :])
-        said = unpack_error(bad, disk_folder / "there")
-        assert re.search(r"its member \S+ is not|manifest\.json, is damaged|after its last member|cut short", said), (
-            place
-        )
+        message = unpack_error(bad, disk_folder / "there")
+        assert re.search(
+            r"its member \S+ is not|manifest\.json, is damaged|after its last member|cut short", message
+        ), place
 
 
 def test_the_error_for_a_changed_byte_names_the_member(raw: Path, packed: Path, disk_folder: Path) -> None:
@@ -233,9 +236,9 @@ def test_the_error_for_a_changed_byte_names_the_member(raw: Path, packed: Path, 
     named = []
     for place in range(0, len(good), len(good) // 40):
         bad.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
-        said = unpack_error(bad, disk_folder / "there")
-        assert "Copy the archive again" in said
-        named += re.findall(r"its member (\S+) is not what was packed", said)
+        message = unpack_error(bad, disk_folder / "there")
+        assert "Copy the archive again" in message
+        named += re.findall(r"its member (\S+) is not what was packed", message)
     # both members and changed bytes are in order; small members may be between two changed bytes
     assert named == sorted(named)
     large = {str(path.relative_to(raw)) for path in raw.glob("*/*/0?.json") if path.stat().st_size > 1000}
@@ -256,8 +259,8 @@ def test_truncated_archives_are_an_error(packed: Path, disk_folder: Path) -> Non
     bad = disk_folder / "bad.tar.xz"
     for length in {0, 1, 6, 12, *range(0, len(good), 61), *range(len(good) - 40, len(good))}:
         bad.write_bytes(good[:length])
-        said = unpack_error(bad, disk_folder / "there")
-        assert "cut short, " in said or "manifest.json, is damaged" in said, length
+        message = unpack_error(bad, disk_folder / "there")
+        assert "cut short, " in message or "manifest.json, is damaged" in message, length
 
 
 def test_data_after_the_archive_are_an_error(packed: Path, disk_folder: Path) -> None:
@@ -285,8 +288,8 @@ def test_another_tar_file_is_an_error(manifest: bytes, packed: Path, disk_folder
 
 def test_the_error_for_another_version_names_both_versions(packed: Path, disk_folder: Path) -> None:
     newer = with_manifest(packed, lambda manifest: manifest.update(version=99))
-    said = unpack_error(newer, disk_folder / "there")
-    assert "an archive of format version 99; this iopatterns reads version 2." in said
+    message = unpack_error(newer, disk_folder / "there")
+    assert "an archive of format version 99; this iopatterns reads version 2." in message
 
 
 @pytest.mark.parametrize(
@@ -309,8 +312,8 @@ def test_an_incomplete_manifest_is_an_error(
 @pytest.mark.parametrize("name", ["../../../evil.json", "/tmp/evil.json", "study/../../evil.json"])
 def test_a_member_outside_the_folder_is_refused(name: str, packed: Path, disk_folder: Path) -> None:
     evil = rewritten(packed, lambda each, content: (name if each.endswith("02.json") else each, content))
-    said = unpack_error(evil, disk_folder / "a/b/c/there")
-    assert f"its member '{name}' is outside its folder" in said
+    message = unpack_error(evil, disk_folder / "a/b/c/there")
+    assert f"its member '{name}' is outside its folder" in message
     assert not list(disk_folder.rglob("evil*"))
 
 
@@ -319,8 +322,8 @@ def test_a_missing_archive_is_an_error(disk_folder: Path) -> None:
 
 
 def test_an_archive_that_changed_since_planning_is_an_error(packed: Path, disk_folder: Path) -> None:
-    said = refused(lambda: archive.unpack_archive(packed, disk_folder / "there", "0" * 64))
-    assert "has changed since the run was planned. Run again." in said
+    message = refused(lambda: archive.unpack_archive(packed, disk_folder / "there", "0" * 64))
+    assert "has changed since the run was planned. Run again." in message
     assert not (disk_folder / "there").exists()
 
 
@@ -329,8 +332,8 @@ def test_an_archive_that_changed_since_planning_is_an_error(packed: Path, disk_f
 
 def test_raw_files_measured_here_are_not_replaced(raw: Path, packed: Path) -> None:
     before = files_of(raw)
-    said = refused(lambda: archive.unpack_archive(packed, raw))
-    assert f"{raw}: contains raw files that were measured on this machine" in said
+    message = refused(lambda: archive.unpack_archive(packed, raw))
+    assert f"{raw}: contains raw files that were measured on this machine" in message
     assert files_of(raw) == before
 
 
@@ -385,15 +388,15 @@ def test_damage_is_an_error_of_one_line(packed: Path, disk_folder: Path) -> None
 
 
 def test_an_unknown_drive_is_an_error_with_a_suggestion(project: Project) -> None:
-    said = project.iopatterns("archive", "scratchh")
-    assert said.returncode == 2
-    assert "neither config/drives.yaml nor a study has a drive 'scratchh'. Did you mean 'scratch'?" in said.stdout
+    result = project.iopatterns("archive", "scratchh")
+    assert result.returncode == 2
+    assert "neither config/drives.yaml nor a study has a drive 'scratchh'. Did you mean 'scratch'?" in result.stdout
 
 
 def test_a_drive_that_was_not_measured_is_an_error(project: Project) -> None:
-    said = project.iopatterns("archive", "scratch")
-    assert said.returncode == 1
-    assert said.stdout.startswith(
+    result = project.iopatterns("archive", "scratch")
+    assert result.returncode == 1
+    assert result.stdout.startswith(
         "iopatterns: error: drive 'scratch': there are no raw files below data/raw/scratch. Measure it first"
     )
     assert not (project.root / "data/archives").exists()

@@ -1,6 +1,5 @@
 """Measuring a disk: the pre-write checks, settings, preconditioning and doubts."""
 
-import fcntl
 import json
 import os
 import shutil
@@ -9,7 +8,6 @@ import stat
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 import patience
 import pytest
 from loops import Loop, loop_device, run, undone
-from measurements import MIB, block_entry, describe_drive, measured, raw_files, start
+from measurements import MIB, block_entry, describe_drive, measured
 from support import ROOT, disk_cell
 
 from iopatterns.measuring import machine
@@ -39,7 +37,7 @@ def bystander(disk_folder: Path) -> Iterator[Loop]:
 
 
 def attempt(folder: Path, drive: dict[str, Any], rw: str = "randwrite", *, direct: int = 1, **settings: Any) -> Path:
-    """Measure a short cell on a disk with this entry in config/drives.yaml; return the raw file."""
+    """Measure a short cell on a disk with this entry; return the raw file."""
     describe_drive(folder, drive)
     (raw,) = measured(folder, disk_cell(drive, "disk", rw, direct=direct, **settings))
     return raw
@@ -70,22 +68,22 @@ def test_with_consent_only_the_given_disk_is_written(disk: Loop, bystander: Loop
 
 def test_without_consent_nothing_is_written(disk: Loop, disk_folder: Path) -> None:
     before = disk.checksum()
-    said = refusal(disk_folder, block_entry(disk, destroy=None))
-    assert "refused by the check of consent" in said
-    assert f"add `destroy: {disk.serial}`" in said
+    message = refusal(disk_folder, block_entry(disk, destroy=None))
+    assert "refused by the check of consent" in message
+    assert f"add `destroy: {disk.serial}`" in message
     assert disk.checksum() == before
 
 
 def test_consent_to_writing_another_disk_is_not_enough(disk: Loop, bystander: Loop, disk_folder: Path) -> None:
-    said = refusal(disk_folder, block_entry(disk, destroy=bystander.serial))
-    assert f"consents to destroying '{bystander.serial}'" in said
+    message = refusal(disk_folder, block_entry(disk, destroy=bystander.serial))
+    assert f"consents to destroying '{bystander.serial}'" in message
 
 
 @pytest.mark.parametrize("rw", ["randread", "randwrite"])
 def test_a_disk_with_another_serial_number_is_refused(disk: Loop, disk_folder: Path, rw: str) -> None:
-    said = refusal(disk_folder, block_entry(disk, serial="S0001", destroy="S0001"), rw)
-    assert "refused by the check of identity" in said
-    assert disk.serial in said
+    message = refusal(disk_folder, block_entry(disk, serial="S0001", destroy="S0001"), rw)
+    assert "refused by the check of identity" in message
+    assert disk.serial in message
 
 
 @pytest.mark.parametrize(
@@ -118,13 +116,13 @@ def test_a_mounted_disk_is_refused(by_link: bool, disk: Loop, disk_folder: Path)
     link.symlink_to(disk.device)
     changes = {"path": str(link)} if by_link else {}
     with undone("umount", point):
-        said = refusal(disk_folder, block_entry(disk, expendable=["ext4"], **changes))
-    assert "refused by the check of mounts" in said
-    assert str(point) in said
+        message = refusal(disk_folder, block_entry(disk, expendable=["ext4"], **changes))
+    assert "refused by the check of mounts" in message
+    assert str(point) in message
 
 
 def write_partition_table(image: Path) -> None:
-    """Write a DOS partition table with one partition, from 1 MiB to the end, without sfdisk."""
+    """Write a DOS partition table with one partition, without sfdisk."""
     start, sectors = 2048, image.stat().st_size // 512 - 2048
     entry = struct.pack("<BBBBBBBBII", 0, 0, 0, 0, 0x83, 0, 0, 0, start, sectors)
     with open(image, "r+b") as file:
@@ -134,7 +132,7 @@ def write_partition_table(image: Path) -> None:
 
 @pytest.fixture
 def partitioned(disk_folder: Path) -> Iterator[Loop]:
-    """A disk with one partition that the kernel has read."""
+    """Yield a disk with one partition that the kernel has read."""
     image = disk_folder / "disk"
     image.touch()
     os.truncate(image, 64 * MIB)
@@ -156,13 +154,13 @@ def partitioned(disk_folder: Path) -> Iterator[Loop]:
 def test_a_disk_with_a_mounted_partition_is_refused(partitioned: Loop, disk_folder: Path) -> None:
     point = mounted(Path(f"{partitioned.device}p1"), disk_folder)
     with undone("umount", point):
-        said = refusal(disk_folder, block_entry(partitioned, expendable=["dos", "ext4"]))
-    assert f"{partitioned.device}p1 is mounted on {point}" in said
+        message = refusal(disk_folder, block_entry(partitioned, expendable=["dos", "ext4"]))
+    assert f"{partitioned.device}p1 is mounted on {point}" in message
 
 
 def test_a_partition_is_refused(partitioned: Loop, disk_folder: Path) -> None:
-    said = refusal(disk_folder, block_entry(partitioned, path=f"{partitioned.device}p1"))
-    assert f"is a partition of {partitioned.device}" in said
+    message = refusal(disk_folder, block_entry(partitioned, path=f"{partitioned.device}p1"))
+    assert f"is a partition of {partitioned.device}" in message
 
 
 def test_a_partition_table_is_refused(disk: Loop, disk_folder: Path) -> None:
@@ -236,20 +234,6 @@ def test_a_claimed_disk_cannot_be_mounted(disk: Loop, disk_folder: Path) -> None
         assert holder.stdout.readline() == "claimed\n"
         tried = subprocess.run(["mount", str(disk.device), str(point)], capture_output=True, text=True, check=False)
     assert tried.returncode != 0
-
-
-def test_a_measurement_waits_for_the_lock_of_its_disk(disk: Loop, disk_folder: Path) -> None:
-    describe_drive(disk_folder, block_entry(disk))
-    specification = disk_cell(block_entry(disk), "disk", "randread")
-    with open(disk.device, "rb") as node:
-        fcntl.flock(node, fcntl.LOCK_EX)
-        waiting = start(disk_folder, specification, raw_files(disk_folder, specification))
-        assert waiting.stderr is not None
-        assert f"is being measured by process {os.getpid()}; waiting for it" in waiting.stderr.readline()
-        time.sleep(0.5)
-        assert waiting.poll() is None
-    _, printed = patience.communicate(waiting, 60)
-    assert waiting.returncode == 0, printed
 
 
 def test_the_scheduler_is_set_and_restored(disk: Loop, disk_folder: Path) -> None:
@@ -334,12 +318,12 @@ def checked(folder: Path, drive: dict[str, Any], *words: str) -> subprocess.Comp
 
 
 def test_check_prints_all_checks_of_a_disk_that_may_be_written(disk: Loop, disk_folder: Path) -> None:
-    said = checked(disk_folder, block_entry(disk))
-    assert said.returncode == 0, said.stderr
+    result = checked(disk_folder, block_entry(disk))
+    assert result.returncode == 0, result.stderr
     names = ["block device", "identity", "writable", "root device", "mounts", "swap", "holders"]
     for name in [*names, "exclusive use", "backing file", "signatures", "data", "consent"]:
-        assert f"passed   {name}: " in said.stdout
-    assert "disk may be written." in said.stdout
+        assert f"passed   {name}: " in result.stdout
+    assert "disk may be written." in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -354,9 +338,9 @@ def test_check_prints_all_checks_of_a_disk_that_may_be_written(disk: Loop, disk_
 def test_check_prints_the_first_refusal(
     missing: str, words: tuple[str, ...], printed: str, disk: Loop, disk_folder: Path
 ) -> None:
-    said = checked(disk_folder, block_entry(disk, **{missing: None}), *words)
-    assert said.returncode == (0 if words else 1)
-    assert printed in said.stdout
+    result = checked(disk_folder, block_entry(disk, **{missing: None}), *words)
+    assert result.returncode == (0 if words else 1)
+    assert printed in result.stdout
 
 
 def view_of(disk: Loop) -> Path:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from measurements import Spec
 
 from iopatterns.measuring.drives import DriveError, open_drive
 
-Spec = Any  # a `records.Specification`, or one that a test has spoilt
 # Space for requests with `skip` behind the measured part, and the block with the mark
 BEHIND_BYTES = 2**20 + 4096
 
@@ -81,14 +81,6 @@ def test_somebody_elses_file_is_refused_and_not_changed(by_link: bool, specifica
         (disk_folder / "drive.bin").symlink_to(thesis)
     assert "this package did not make" in refusal(specification)
     assert thesis.read_text() == "three years of work"
-
-
-def test_a_file_that_replaced_ours_is_refused(specification: Spec, disk_folder: Path) -> None:
-    path = prepare(specification)
-    other = disk_folder / "other"
-    other.write_bytes(b"x" * path.stat().st_size)
-    other.replace(path)
-    assert "this package did not make" in refusal(specification)
 
 
 @pytest.mark.parametrize(("path", "is_created"), [("../not-mounted/drive.bin", False), ("data/new/drive.bin", True)])

@@ -18,7 +18,7 @@ from iopatterns.raw.metadata_files import read_metadata
 
 @pytest.fixture
 def small(disk_folder: Path) -> Iterator[Path]:
-    """The mount point of a file system of 24 MiB."""
+    """Yield the mount point of a file system of 24 MiB."""
     point = disk_folder / "small"
     point.mkdir()
     with loop_device(disk_folder, "small.img", 24) as loop:
@@ -47,7 +47,7 @@ def write_until_error(file: FileIO, block: bytes) -> None:
 
 
 def attempt(folder: Path, specification: Spec, *options: str) -> tuple[int, str, list[Path]]:
-    """Measure two repetitions in the project ``folder``; return exit status, standard error and raw files."""
+    """Measure two repetitions; return exit status, standard error and raw files."""
     raws = raw_files(folder, specification, 2)
     process = start(folder, specification, raws, *options)
     _, printed = communicate(process, 60)
@@ -86,7 +86,7 @@ def test_a_file_that_does_not_fit_is_refused(small: Path, disk_folder: Path) -> 
 
 
 def test_a_file_system_that_fills_while_the_file_is_created(disk_folder: Path) -> None:
-    """As with thin provisioning: the file system reports free space, but the disk below is full."""
+    """Fill a disk whose file system reports free space, as thin provisioning does."""
     memory, point = disk_folder / "memory", disk_folder / "thin"
     memory.mkdir()
     point.mkdir()

@@ -1,4 +1,4 @@
-"""Signals at random times of a measurement of a disk: its settings are restored, and raw files are complete."""
+"""Settings are restored, and raw files complete, after signals at random times."""
 
 import signal
 from pathlib import Path

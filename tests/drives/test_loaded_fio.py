@@ -27,7 +27,7 @@ from iopatterns.twin import running
 
 @pytest.fixture(autouse=True)
 def in_folder(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test in a folder of its own: the state folder of a twin is below the working directory."""
+    """Run each test in its own folder, which contains the state folder of a twin."""
     monkeypatch.chdir(disk_folder)
 
 
@@ -87,7 +87,7 @@ def is_fio(number: int) -> bool:
 
 
 def is_gone(processes: set[int], cell: str) -> bool:
-    """Return whether none of some processes is fio, and no process has a cell in its command line."""
+    """Return whether no process is fio, and no other process measures a cell."""
     return not any(map(is_fio, processes)) and not processes_matching(cell)
 
 

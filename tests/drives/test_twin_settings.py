@@ -1,4 +1,4 @@
-"""Settings of a simulated drive, set with real sdparm: all outcomes, and none left after the cell."""
+"""Settings of a simulated drive, set with real sdparm."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def tuned(folder: Path, model: str, **settings: Any) -> list[tuning_steps.Tuning
 
 @pytest.fixture(autouse=True)
 def in_folder(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test in a folder of its own: the state folder of a twin is below the working directory."""
+    """Run each test in its own folder, which contains the state folder of a twin."""
     monkeypatch.chdir(disk_folder)
 
 

@@ -1,4 +1,4 @@
-"""Two concurrent runs on one drive, of one checkout or of two: the second waits for the first."""
+"""Two concurrent runs on one drive: the second waits for the first."""
 
 import subprocess
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def disk(disk_folder: Path) -> Iterator[Loop]:
 
 
 def on_disk(disk: Loop, checkouts: list[Path], rw: str = "randread", runtime_ms: int = 300) -> Spec:
-    """Return a cell that changes settings of the disk, which is described in each checkout."""
+    """Return a cell that changes settings of the disk; describe it in each checkout."""
     entry = block_entry(disk, tune=list(SETTINGS))
     for checkout in checkouts:
         describe_drive(checkout, entry)
@@ -41,7 +41,7 @@ def spans(raws: list[Path]) -> list[tuple[str, str]]:
 
 
 def waiting_message(checkouts: list[Path], specifications: list[Spec]) -> str:
-    """Measure in two processes at once; return what the process that waited has printed."""
+    """Measure in two processes; return what the process that waited has printed."""
     running = [begin(checkout, each) for checkout, each in zip(checkouts, specifications, strict=True)]
     printed = [communicate(process, 60)[1] for process, _ in running]
     assert [process.returncode for process, _ in running] == [0, 0], printed
@@ -57,7 +57,7 @@ def test_two_checkouts_measure_one_disk_one_after_the_other(rw: str, disk: Loop,
     checkouts = [disk_folder / "here", disk_folder / "there"]
     specification = on_disk(disk, checkouts, rw)
     assert "drive 'disk' is being measured by process " in waiting_message(checkouts, [specification] * 2)
-    # each run found the original settings, not those of the other run
+    # each run found the original settings
     for raw in disk_folder.glob("*/data/raw/disk/study/*/0[12].json"):
         outcomes = {step["setting"]: (step["before"], step["after"]) for step in read_metadata(raw)["tuning"]}
         assert outcomes["scheduler"] == ("none", "mq-deadline")

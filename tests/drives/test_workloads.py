@@ -68,7 +68,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def make(kind: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Return a function that measures a cell with the given options and returns its requests."""
+    """Return a function that measures a cell with options; it returns the requests."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     command = fio.fio_command_line
     log = disk_folder / "requests"

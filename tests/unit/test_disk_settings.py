@@ -11,14 +11,14 @@ from iopatterns.raw import tuning_steps
 
 @pytest.fixture
 def block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder that replaces /sys/block."""
+    """Return an empty folder that replaces /sys/block."""
     monkeypatch.setattr(disk_settings, "_SYS_BLOCK", tmp_path / "block")
     (tmp_path / "block").mkdir()
     return tmp_path / "block"
 
 
 def namespaces(block: Path, *names: str, controllers: int = 1) -> None:
-    """Create the files of NVMe disks in /sys: below their controller, or below a subsystem with several."""
+    """Create the files of NVMe disks in /sys, for one or several controllers."""
     above = block.parent / ("nvme0" if controllers == 1 else "nvme-subsys0")
     for number in range(controllers if controllers > 1 else 0):
         (above / f"nvme{number}").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Health of drives, from the output of smartctl and nvme, and the doubts that it raises."""
+"""Health of drives, from the output of smartctl and nvme, and its doubts."""
 
 import json
 from typing import Any, cast

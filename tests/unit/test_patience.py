@@ -11,7 +11,7 @@ from patience import Limit, bounded, communicate, run, stretched, wait, wait_for
 
 
 def slow_by(monkeypatch: pytest.MonkeyPatch, *factors: float) -> None:
-    """Make the machine appear slower by these factors, one for each measurement; the last stays."""
+    """Make the machine appear slower by these factors, one for each measurement."""
     left = list(factors)
     monkeypatch.setattr(patience, "slowness", lambda: left.pop(0) if len(left) > 1 else left[0])
 

@@ -21,8 +21,7 @@ def test_without_a_run_there_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("total", "text"),
-    [(4, r" - 1 of 4 repetitions done, about \d+ s left"), (1, " - 1 of 1 repetitions done")],
+    ("total", "text"), [(4, r" - 1 of 4 repetitions done, about \d+ s left"), (1, " - 1 of 1 repetitions done")]
 )
 def test_progress_has_the_finished_repetitions_and_an_estimate(total: int, text: str, tmp_path: Path) -> None:
     for _ in range(2):  # a new run starts from zero

@@ -38,5 +38,3 @@ def test_cells_of_each_study_match_the_type(study: str) -> None:
         drive = cell.specification["drive"]
         require_keys(DRIVE_TYPES[drive["kind"]], drive)
         assert msgspec.convert(cell.specification, records.Specification)
-        if "iolog" in cell.specification:
-            require_keys(records.IologChecksum, cell.specification["iolog"])

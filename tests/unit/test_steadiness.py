@@ -90,10 +90,7 @@ def test_two_levels_differ_from_one_level_and_from_an_outlier() -> None:
     ("values", "doubts"),
     [
         ([100.0] * 10, []),
-        (
-            [100, 101, 99, 100, 100, 101, 60, 140, 60, 140],
-            ["not in a steady state", "outliers among the executions"],
-        ),
+        ([100, 101, 99, 100, 100, 101, 60, 140, 60, 140], ["not in a steady state", "outliers among the executions"]),
     ],
 )
 def test_doubts_are_texts(values: list[float], doubts: list[str]) -> None:

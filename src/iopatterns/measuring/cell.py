@@ -80,15 +80,12 @@ def measure_cells(root: Path, specifications: Sequence[Specification], raw_files
     Raises:
         MeasureError: A folder matches no specification. `measure_cell` describes other errors.
     """
-    by_cell: dict[Path, list[Path]] = {}
-    for raw in raw_files:
-        by_cell.setdefault(raw.parent, []).append(raw)
     measured = 0
-    for folder, raws in by_cell.items():
+    for folder in dict.fromkeys(raw.parent for raw in raw_files):
         specification = next((each for each in specifications if cells.folder_matches(folder.name, each)), None)
         if specification is None:
             raise MeasureError(f"{folder}: the name of the folder matches none of the given specifications")
-        measured += measure_cell(root, specification, raws)
+        measured += measure_cell(root, specification, [raw for raw in raw_files if raw.parent == folder])
     return measured
 
 
@@ -395,11 +392,7 @@ def latency_log_path(raw: Path) -> Path:
 
 
 def _repetition_metadata(
-    metadata: records.CellMetadata,
-    raw: Path,
-    command: list[str],
-    before: records.LoadSnapshot,
-    outcome: fio.FioOutcome,
+    metadata: records.CellMetadata, raw: Path, command: list[str], before: records.LoadSnapshot, outcome: fio.FioOutcome
 ) -> records.RepetitionMetadata:
     """Return the metadata that repetitions on all kinds of drive have."""
     repetition = int(raw.stem)
@@ -459,18 +452,19 @@ def _doubts(metadata: records.RepetitionMetadata, moved_bytes: int) -> list[str]
     from iopatterns.measuring.tuning import disk_settings
 
     specification, before = metadata["specification"], metadata["before"]
-    found = []
-    if (metadata["others_bytes"] or 0) > max(_MAX_OTHERS_SHARE * moved_bytes, _MAX_OTHERS_BYTES):
-        found.append("other I/O on the disk")
-    if not specification["fio"].get("direct"):
-        found.append("through the page cache")
-    if before["cpu_governor"] not in {None, "performance"}:
-        found.append(f"CPU governor {before['cpu_governor']}")
-    if before["load_average"][0] > (os.cpu_count() or 1):
-        found.append("a busy machine")
     is_kernel_view_set = "write_cache" in specification.get("settings", {})
-    if disk_settings.write_caches_disagree(metadata["write_cache"]) and not is_kernel_view_set:
-        found.append("drive and kernel disagree on the write cache")
+    disagree = disk_settings.write_caches_disagree(metadata["write_cache"])
+    doubts = [
+        (
+            (metadata["others_bytes"] or 0) > max(_MAX_OTHERS_SHARE * moved_bytes, _MAX_OTHERS_BYTES),
+            "other I/O on the disk",
+        ),
+        (not specification["fio"].get("direct"), "through the page cache"),
+        (before["cpu_governor"] not in {None, "performance"}, f"CPU governor {before['cpu_governor']}"),
+        (before["load_average"][0] > (os.cpu_count() or 1), "a busy machine"),
+        (disagree and not is_kernel_view_set, "drive and kernel disagree on the write cache"),
+    ]
+    found = [text for is_doubtful, text in doubts if is_doubtful]
     return found + health.health_doubts(metadata["health"]["before"], metadata["health"]["after"])
 
 

@@ -48,7 +48,11 @@ def read_health(device: str | None) -> Health:
     (disk,) = disks
     if health_program() is None:
         return {UNAVAILABLE: "neither smartctl nor nvme is installed (apt-get install smartmontools)"}
-    found = _by_smartctl(disk) if health_program() == "smartctl" else _by_nvme(disk)
+    if health_program() == "smartctl":
+        command = ["smartctl", "--json", "-a", "-l", "scttemp", f"/dev/{disk}"]
+        found = from_smartctl(sg_commands.run_command(command, _TIMEOUT_S))
+    else:
+        found = _by_nvme(disk)
     return found if UNAVAILABLE in found else found | _limits(disk)
 
 
@@ -69,35 +73,28 @@ def health_doubts(before: Health, after: Health) -> list[str]:
     """
     if UNAVAILABLE in after:
         return []
-    found = []
     hottest = max((degrees for each in (before, after) if (degrees := each.get("temperature_c"))), default=None)
-    for limit, name in ((after["critical_c"], "critical"), (after["warning_c"], "warning")):
-        if hottest is not None and limit is not None and hottest >= limit:
-            found.append(f"drive at its {name} temperature")
-            break
-    if _growth("temperature_c", before, after) >= _RISE_C:
-        found.append(f"drive {_RISE_C} °C hotter, or more, than when the cell began")
-    if _growth("overheated", before, after) > 0:
-        found.append("drive too hot meanwhile, or throttling")
-    if after["passed"] is False:
-        found.append("drive failing by its own SMART judgement")
-    if after["critical_warning"]:
-        found.append("drive with a critical warning")
-    if _growth("media_errors", before, after) > 0:
-        found.append("media errors on the drive meanwhile")
-    if None not in {first := before.get("firmware"), after["firmware"]} != {first}:
-        found.append("other firmware than when the cell began")
-    return found
+    limits = ((after["critical_c"], "critical"), (after["warning_c"], "warning"))
+    exceeded = [name for limit, name in limits if hottest is not None and limit is not None and hottest >= limit]
+    firmware = {before.get("firmware"), after["firmware"]}
+    doubts = [
+        (bool(exceeded), f"drive at its {exceeded[0] if exceeded else ''} temperature"),
+        (
+            _growth("temperature_c", before, after) >= _RISE_C,
+            f"drive {_RISE_C} °C hotter, or more, than when the cell began",
+        ),
+        (_growth("overheated", before, after) > 0, "drive too hot meanwhile, or throttling"),
+        (after["passed"] is False, "drive failing by its own SMART judgement"),
+        (bool(after["critical_warning"]), "drive with a critical warning"),
+        (_growth("media_errors", before, after) > 0, "media errors on the drive meanwhile"),
+        (None not in firmware and len(firmware) > 1, "other firmware than when the cell began"),
+    ]
+    return [text for is_doubtful, text in doubts if is_doubtful]
 
 
 def _growth(key: _Counter, before: Health, after: Health) -> int:
     first, last = before.get(key), after.get(key)
     return 0 if first is None or last is None else last - first
-
-
-def _by_smartctl(disk: str) -> Health:
-    command = ["smartctl", "--json", "-a", "-l", "scttemp", f"/dev/{disk}"]
-    return from_smartctl(sg_commands.run_command(command, _TIMEOUT_S))
 
 
 def from_smartctl(result: CommandResult) -> Health:

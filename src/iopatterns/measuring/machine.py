@@ -5,9 +5,9 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
-from iopatterns.base import subprocess_env
+from iopatterns.base.subprocess_env import child_environment
 from iopatterns.raw.records import DiskFacts, LoadSnapshot, MachineFacts
 
 _SYS_BLOCK = Path("/sys/dev/block")
@@ -81,30 +81,44 @@ def file_system_type(folder: Path) -> str | None:
     """Return the type of the file system of a folder, such as ``ext4`` or ``tmpfs``."""
     mount = _mount_of(folder)
     if mount:
-        return mount["type"]
+        return mount.type
     # in a chroot, the mount table may lack the root; stat(1) has the type from statfs(2)
     result = subprocess.run(
         ["stat", "--file-system", "--format=%T", str(folder)],
         capture_output=True,
         text=True,
         check=False,
-        env=subprocess_env.child_environment(),
+        env=child_environment(),
     )
     return result.stdout.strip().replace("ext2/ext3", "ext4") or None
 
 
-def _mount_of(folder: Path) -> dict[str, str] | None:
-    """Return the type and source of the mount of a folder (mountinfo, proc(5))."""
-    resolved = folder.resolve()
-    best: tuple[int, dict[str, str]] | None = None
+class Mount(NamedTuple):
+    """A mount, with the number of its device, and the type and source of its file system."""
+
+    point: Path
+    number: int
+    type: str
+    source: str
+
+
+def mounts() -> list[Mount]:
+    """Return all mounts in the order of /proc/self/mountinfo (proc(5))."""
+    found = []
     for line in (read_kernel_file("/proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
-        kind, source, *_ = after.split()
-        point = Path(_unescaped(before.split()[4]))
-        # of two mounts at one mount point, the later one is visible
-        if resolved.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
-            best = (len(point.parts), {"type": kind, "source": source})
-    return best[1] if best else None
+        words, (kind, source, *_) = before.split(), after.split()
+        major, minor = map(int, words[2].split(":"))
+        found.append(Mount(Path(_unescaped(words[4])), os.makedev(major, minor), kind, source))
+    return found
+
+
+def _mount_of(folder: Path) -> Mount | None:
+    """Return the mount of a folder."""
+    resolved = folder.resolve()
+    # of several mounts at one mount point, the last one is visible
+    inside = [mount for mount in mounts() if resolved.is_relative_to(mount.point)]
+    return max(reversed(inside), key=lambda mount: len(mount.point.parts), default=None)
 
 
 def disk_facts_under(folder: Path) -> DiskFacts:
@@ -195,16 +209,6 @@ def _whole_disks(entry: Path | None) -> list[Path]:
     return found
 
 
-def mounted_devices() -> list[tuple[str, int]]:
-    """Return mount point and device number of all mounts (mountinfo, proc(5))."""
-    found = []
-    for line in (read_kernel_file("/proc/self/mountinfo") or "").splitlines():
-        words = line.split()
-        major, minor = map(int, words[2].split(":"))
-        found.append((_unescaped(words[4]), os.makedev(major, minor)))
-    return found
-
-
 def active_swaps(kind: str) -> list[str]:
     """Return the paths in use as swap, according to /proc/swaps.
 
@@ -231,7 +235,7 @@ def _sysfs_disk(folder: Path) -> Path | None:
     if entry is None:
         # some file systems, such as btrfs, have device numbers of their own; the mount's source is the disk
         mount = _mount_of(folder)
-        if not mount or not mount["source"].startswith("/dev/") or not Path(mount["source"]).exists():
+        if not mount or not mount.source.startswith("/dev/") or not Path(mount.source).exists():
             return None
-        entry = sysfs_folder(Path(mount["source"]))
+        entry = sysfs_folder(Path(mount.source))
     return entry.parent if entry is not None and (entry / "partition").exists() else entry

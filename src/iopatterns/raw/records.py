@@ -73,12 +73,6 @@ class BlockSpecification(DriveSpecification):
     tune: NotRequired[Sequence[str]]
 
 
-class IologChecksum(TypedDict):
-    """The checksum of the user's I/O log (iolog of fio) that a cell replays."""
-
-    sha256: str
-
-
 class CallTrace(TypedDict):
     """The selected requests of the user's system call trace that a cell replays.
 
@@ -128,7 +122,7 @@ class Specification(TypedDict):
     seed: int
     drive: DriveSpecification
     fio: FioOptions
-    iolog: NotRequired[IologChecksum]
+    iolog: NotRequired[Mapping[str, str]]  # SHA-256 of the user's I/O log
     calls: NotRequired[CallTrace]
     replay: NotRequired[Replay]
     settings: NotRequired[Settings]
@@ -230,13 +224,6 @@ class Health(_NoHealth, total=False):
     firmware: str | None
 
 
-class HealthBeforeAfter(TypedDict):
-    """The health of a drive before its cell, and after this repetition."""
-
-    before: Health
-    after: Health
-
-
 class WriteCache(TypedDict):
     """The state of a disk's write cache; None if unknown.
 
@@ -296,7 +283,7 @@ class RepetitionMetadata(CellMetadata):
     # simulated drives: the drive's counters, by the names in src/twin/core/counters.h
     counters: NotRequired[Mapping[str, int]]
     # real drives
-    health: NotRequired[HealthBeforeAfter]
+    health: NotRequired[Mapping[str, Health]]  # "before" the cell and "after" this repetition
     write_cache: NotRequired[WriteCache]
     held_up: NotRequired[Sequence[str]]
     others_bytes: NotRequired[int | None]

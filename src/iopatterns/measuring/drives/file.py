@@ -163,7 +163,7 @@ class FileDrive:
             if found is not None:
                 self._check_type(os.fstat(found))
         # our folder is not created beside a file that belongs to somebody else
-        own = OwnFolder.existing(self._folder) if found is not None else OwnFolder.made(self._folder)
+        own = OwnFolder.opened(self._folder, create=found is None)
         if own is None:
             raise self._foreign_file()
         self._own = own

@@ -38,18 +38,26 @@ class OwnFolder:
         self.descriptor = descriptor
 
     @classmethod
-    def existing(cls, parent: int) -> Self | None:
-        """Open the folder in a parent folder, given by descriptor; None if there is none.
+    def opened(cls, parent: int, *, create: bool) -> Self | None:
+        """Open the folder in a parent folder, which is given by descriptor.
 
-        Raises NotOursError.
+        Args:
+            parent: The descriptor of the parent folder.
+            create: Whether to create the folder if it is missing. If not, the result is None then.
+
+        Raises:
+            NotOursError: The folder belongs to somebody else.
+            OSError: The folder cannot be created.
         """
+        if create:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(OWN_FOLDER_NAME, 0o700, dir_fd=parent)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            folder = cls(
-                os.open(OWN_FOLDER_NAME, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-            )
-        except FileNotFoundError:
-            return None
+            folder = cls(os.open(OWN_FOLDER_NAME, flags, dir_fd=parent))
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and not create:
+                return None
             raise NotOursError(f"{OWN_FOLDER_NAME} cannot be opened as a folder ({error.strerror})") from None
         try:
             folder._check()
@@ -57,19 +65,6 @@ class OwnFolder:
             folder.close()
             raise
         return folder
-
-    @classmethod
-    def made(cls, parent: int) -> Self:
-        """Open the folder in a parent folder, or create it.
-
-        Raises OSError or NotOursError.
-        """
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(OWN_FOLDER_NAME, 0o700, dir_fd=parent)
-        found = cls.existing(parent)
-        if found is None:
-            raise NotOursError(f"{OWN_FOLDER_NAME} is deleted by somebody else as soon as it is created")
-        return found
 
     def close(self) -> None:
         """Close the folder."""

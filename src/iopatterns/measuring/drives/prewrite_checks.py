@@ -385,7 +385,7 @@ def _with_partitions(disk: Path) -> list[Path]:
 
 def _find_mount(folders: Sequence[Path]) -> _Use:
     numbers = {_number(folder): folder.name for folder in folders}
-    for point, number in machine.mounted_devices():
+    for point, number, *_ in machine.mounts():
         if number in numbers:
             return f"/dev/{numbers[number]} is mounted on {point}", f"If nothing on it is needed: umount {point}"
     return None

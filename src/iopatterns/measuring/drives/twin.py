@@ -151,10 +151,8 @@ class TwinDrive:
         return [f"{self._state / SETTINGS_FILE}, which stores {names or 'all settings'}, has changed"]
 
     def _stored_settings(self) -> bytes | None:
-        try:
-            return (self._state / SETTINGS_FILE).read_bytes()
-        except FileNotFoundError:
-            return None
+        stored = self._state / SETTINGS_FILE
+        return stored.read_bytes() if stored.exists() else None
 
     def identify(self) -> records.DriveIdentity:
         """Return the identity of the simulated drive, with the digest of its model."""
@@ -194,11 +192,8 @@ def _read_counters(path: Path) -> dict[str, int]:
 
     The result is empty if fio did nothing on the drive.
     """
-    try:
-        lines = path.read_text(encoding="ascii").splitlines()
-    except FileNotFoundError:
-        return {}
-    return {name: int(number) for name, number in (line.split() for line in lines)}
+    lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
+    return {name: int(number) for name, number in map(str.split, lines)}
 
 
 def _set(parameters: Sequence[str]) -> list[str]:

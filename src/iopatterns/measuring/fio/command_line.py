@@ -15,13 +15,7 @@ _LOG_COARSENESS = 3
 
 
 def fio_command_line(
-    specification: Specification,
-    target: str,
-    randseed: int,
-    runtime_ms: int,
-    output: str,
-    *,
-    iolog: str | None = None,
+    specification: Specification, target: str, randseed: int, runtime_ms: int, output: str, *, iolog: str | None = None
 ) -> list[str]:
     """Return fio's command line for one repetition of a cell.
 

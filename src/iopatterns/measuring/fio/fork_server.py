@@ -19,7 +19,6 @@ from iopatterns.measuring.fio.process import (
     require_success,
     spawned,
     timeout_as_error,
-    timeout_s,
 )
 
 _STATUS = struct.Struct("i")  # the wait status of wait(2)
@@ -61,8 +60,8 @@ class FioForkServer:
         if self._process is None:
             self._process = self._start(argv[0])
         try:
-            self._channel.settimeout(timeout_s(expected_s))
-            with timeout_as_error(displayed, expected_s):
+            with timeout_as_error(displayed, expected_s) as timeout_s:
+                self._channel.settimeout(timeout_s)
                 status = self._execute(argv, self._process)
             require_success(status, self._output, displayed)
             self._output.seek(0)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from iopatterns.base import subprocess_env
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.signals import STOP_SIGNALS
+from iopatterns.base.subprocess_env import child_environment
 
 _MIN_SUSPENDED_S = 0.001  # the two clocks of `_suspended_s` are not read at the same moment
 # fio that has not ended this long after its expected end hangs (dead disk, stuck kernel)
@@ -76,7 +76,7 @@ def _version(path: str, *_state: int) -> str:
     """
     try:
         result = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, check=True, env=subprocess_env.child_environment()
+            [path, "--version"], capture_output=True, text=True, check=True, env=child_environment()
         )
         return result.stdout.strip()
     except OSError as error:
@@ -100,8 +100,9 @@ def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = (
     """
     started_s, clock, suspended_s = time.time(), time.monotonic(), _suspended_s()
     with tempfile.TemporaryFile() as output, child_signals_blocked() as mask:
-        with spawned(argv, output, mask, os.environ, descriptors) as process, timeout_as_error(argv, expected_s):
-            status, disturbed = _wait(process, timeout_s(expected_s))
+        spawning = spawned(argv, output, mask, os.environ, descriptors)
+        with spawning as process, timeout_as_error(argv, expected_s) as timeout_s:
+            status, disturbed = _wait(process, timeout_s)
         require_success(status, output, argv)
     suspended_s = _suspended_s() - suspended_s
     if suspended_s > _MIN_SUSPENDED_S:
@@ -138,7 +139,7 @@ def spawned(
             stdout=output,
             stderr=subprocess.STDOUT,
             process_group=0,
-            env=subprocess_env.child_environment(environment),
+            env=child_environment(environment),
             pass_fds=tuple(descriptors),
             preexec_fn=functools.partial(_preexec, os.getpid(), mask),  # noqa: PLW1509 - no threads here
         )
@@ -217,17 +218,15 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | 
             disturbed = disturbed or _PARENT_STOPPED
 
 
-def timeout_s(expected_s: float) -> float:
-    """Return the time in seconds after which fio is considered to hang."""
-    return 10 * expected_s + _PATIENCE_S
-
-
 @contextlib.contextmanager
-def timeout_as_error(argv: list[str], expected_s: float) -> Iterator[None]:
-    """Turn TimeoutError into FioError, with the command line."""
+def timeout_as_error(argv: list[str], expected_s: float) -> Iterator[float]:
+    """Yield the time in seconds after which fio is considered to hang.
+
+    TimeoutError becomes FioError, with the command line and the expected duration.
+    """
     clock = time.monotonic()
     try:
-        yield
+        yield 10 * expected_s + _PATIENCE_S
     except TimeoutError:
         raise FioError(
             f"fio did not end: it was to take {expected_s:.1f} s and was stopped after"
@@ -251,11 +250,9 @@ def indented(text: str) -> str:
 
 def _preamble(argv: list[str]) -> str:
     """Return what fio wrote before the JSON in its output file, such as errors."""
-    for argument in argv:
-        if argument.startswith("--output="):
-            with contextlib.suppress(OSError):
-                text = Path(argument.removeprefix("--output=")).read_text(errors="replace")
-                return text[: text.find("{")].strip() if "{" in text else text.strip()
+    output = next((word.removeprefix("--output=") for word in argv if word.startswith("--output=")), "")
+    with contextlib.suppress(OSError):
+        return Path(output).read_text(errors="replace").partition("{")[0].strip()
     return ""
 
 
