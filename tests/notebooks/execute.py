@@ -1,4 +1,4 @@
-"""Executes the notebooks in place, all or those named, on the recorded measurement: after a change of their outputs."""
+"""Execute notebooks in place on the recorded measurements: all, or those named as arguments."""
 
 import shutil
 import sys

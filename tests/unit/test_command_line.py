@@ -97,7 +97,7 @@ def run(program: str, *words: str, cwd: Path = ROOT) -> subprocess.CompletedProc
             "neither config/drives.yaml nor a study has a drive 'scratchh'. Did you mean 'scratch'?",
         ),
         ("twin fti", "No such command 'fti'. Did you mean 'fit'?\nTry 'twin --help' for help."),
-        ("twin run c400", "needs a command after --.\nTry 'twin run --help' for help."),
+        ("twin run c400", "requires a command after --.\nTry 'twin run --help' for help."),
         ("twin run c400 -- no-such-program", "no-such-program: No such file or directory"),
         ("twin reset c400 --state data/twins/c400.yaml/x", "data/twins/c400.yaml/x/mode-pages: Not a directory"),
     ],

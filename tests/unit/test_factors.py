@@ -173,7 +173,7 @@ def test_a_study_may_vary_each_option_and_each_setting() -> None:
 
 def test_a_twin_handles_each_setting() -> None:
     of_the_model = [name for name in factor_names(*SETTING_ROLES) if f"host.{name}" in models.declared_parameters()]
-    known = [*factor_names(FactorRole.MODE_PAGE), *of_the_model, *twin._NOT_OF_THE_MODEL]
+    known = [*factor_names(FactorRole.MODE_PAGE), *of_the_model, *twin._NOT_IN_MODEL]
     assert sorted(known) == sorted(factor_names(*SETTING_ROLES))
 
 

@@ -80,13 +80,13 @@ def test_an_experiment_may_run_longer_than_configured_but_not_shorter() -> None:
 
 def test_fio_measures_after_the_ramp_time_in_five_intervals() -> None:
     (cell,) = expand({"rw": ["randwrite"], "bs": ["4k"]}, {**FIO, "ramp_time": "4 s"})
-    words = fio.command(cell.specification, "target", 1, 20_000, "out.json")
+    words = fio.fio_command_line(cell.specification, "target", 1, 20_000, "out.json")
     assert {"--ramp_time=4000000us", "--runtime=20000ms", "--iopsavgtime=3800"} <= set(words)
 
 
 def test_a_study_may_set_the_interval_of_each_rate() -> None:
     (cell,) = expand({"rw": ["randread"], "bs": ["4k"]}, {**FIO, "iopsavgtime": 500})
-    words = fio.command(cell.specification, "target", 1, 60_000, "out.json")
+    words = fio.fio_command_line(cell.specification, "target", 1, 60_000, "out.json")
     assert [word for word in words if word.startswith("--iopsavgtime")] == ["--iopsavgtime=500"]
 
 

@@ -1,14 +1,14 @@
-"""seaborn's interface of objects, ``so``, loaded without what takes longest of it to load and draws nothing here.
+"""seaborn's objects interface as ``so``, imported without scipy.stats.
 
-seaborn wants scipy's statistics for densities, and has a stand-in where there are none. They would be a third of the
-time that a notebook takes to start. Who imports scipy.stats afterwards gets it.
+Importing scipy.stats takes a third of the start time of a notebook. seaborn needs it only for density estimates, which
+are not used here, and does without it if it cannot be imported. A later import of scipy.stats works as usual.
 """
 
 import sys
 
 _STATISTICS = "scipy.stats"
 _loaded = sys.modules.get(_STATISTICS)
-sys.modules[_STATISTICS] = None  # type: ignore[assignment]  # which makes an import of it fail
+sys.modules[_STATISTICS] = None  # type: ignore[assignment]  # makes the import fail
 try:
     import seaborn.objects as so
 finally:

@@ -44,7 +44,7 @@ def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> 
         {name: [level.strip() for level in text.split(",")] for name, text in levels.items()},
         {name: value for name, value in values.items() if value is not None},
     )
-    bench = Bench.lay_out(Path.cwd(), request)
+    bench = Bench.create(Path.cwd(), request)
     with job.running_job():
         bench.measure()
-    click.echo(bench.tell())
+    click.echo(bench.write_results())

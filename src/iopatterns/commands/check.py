@@ -20,7 +20,7 @@ def command(drive: str, writing: bool) -> None:
     """
     from iopatterns.base.yaml_schema import ConfigError
     from iopatterns.configuration import drive_entries, kinds
-    from iopatterns.measuring.drives.gate import Gate
+    from iopatterns.measuring.drives.prewrite_checks import PrewriteChecks
 
     entry = drive_entry(drive, complete=False)
     require_host(kinds.host_of(entry))
@@ -30,7 +30,7 @@ def command(drive: str, writing: bool) -> None:
     if "path" not in entry:
         raise ConfigError(f"{drive_entries.DRIVES_FILE}: {drive}: the entry has no path. Add one.")
     passed = True
-    with contextlib.closing(Gate(entry)) as gate:
+    with contextlib.closing(PrewriteChecks(entry)) as gate:
         for each in gate.checks(writing=writing):
             click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
             passed = each.passed

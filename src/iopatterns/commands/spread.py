@@ -27,10 +27,12 @@ def command(drives: tuple[str, ...], of: str, confidence: float, output: Path) -
     from iopatterns.analysis import plots, tables
     from iopatterns.lab.spread import DriveSpread
 
-    spread = DriveSpread.of_drives(Path.cwd(), drives, of, confidence)
+    spread = DriveSpread.load(Path.cwd(), drives, of, confidence)
     points = spread.points()
     table = spread.table(points)
     tables.write_table(table, output / of.replace(" ", "-"))
     for name, figure in spread.figures(points):
         plots.save_figure(figure, output / f"{name}-{of.replace(' ', '-')}")
-    click.echo(f"{tables.to_text(table)}\n{spread.told(points)}\n{output}: the table, and a figure of each experiment")
+    click.echo(
+        f"{tables.to_text(table)}\n{spread.summary_text(points)}\n{output}: the table, and a figure of each experiment"
+    )

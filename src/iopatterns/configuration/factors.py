@@ -28,7 +28,7 @@ class FactorRole(Enum):
 
     DRIVE = "the drive itself"
     FIO = "fio option"  # passed to fio unchanged
-    OURS = "fio option made here"  # replaced by other options of fio, see `fio.command` and `iologs`
+    OURS = "fio option made here"  # replaced by other options of fio, see `fio.fio_command_line` and `iologs`
     MODE_PAGE = "bit of the caching mode page"
     LOOK_AHEAD = "look-ahead of a SATA disk"
     QUEUE = "attribute of the kernel's queue"

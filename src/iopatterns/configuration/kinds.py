@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from iopatterns.raw.archive import Contents
+    from iopatterns.raw.archive import ArchiveContents
 
 # ---- Entries of config/drives.yaml, by kind
 
@@ -107,7 +107,7 @@ class ResolvedArchive(ArchiveEntry):
         contents: The contents.
     """
 
-    contents: "Contents"
+    contents: "ArchiveContents"
 
 
 ResolvedEntry = ResolvedTwin | FileEntry | BlockEntry | ResolvedArchive
