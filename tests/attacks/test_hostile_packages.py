@@ -68,6 +68,10 @@ def package(root: Path, *files: str, members: list[bytes] | None = None, **chang
     return path
 
 
+def package_of_grid(root: Path, grid: bytes) -> Path:
+    return package(root, members=[member(GRID, grid)], sha256={GRID: hashlib.sha256(grid).hexdigest()})
+
+
 def refused(root: Path, path: Path) -> str:
     """Return the message that refuses a package.
 
@@ -192,13 +196,11 @@ def test_an_archive_or_another_version_is_not_a_package(root: Path) -> None:
 
 @pytest.mark.parametrize("grid", [b"\xff", b"[]", b"a: b", b"title: [" + b"[" * 1000])
 def test_an_invalid_grid_is_refused(root: Path, grid: bytes) -> None:
-    path = package(root, members=[member(GRID, grid)], sha256={GRID: hashlib.sha256(grid).hexdigest()})
-    assert "its grid cannot be read" in refused(root, path)
+    assert "its grid cannot be read" in refused(root, package_of_grid(root, grid))
 
 
 def test_a_title_cannot_control_the_terminal(root: Path) -> None:
-    grid = b'title: "\\e[2Jfine"\n'
-    path = package(root, members=[member(GRID, grid)], sha256={GRID: hashlib.sha256(grid).hexdigest()})
+    path = package_of_grid(root, b'title: "\\e[2Jfine"\n')
     assert all(line.isprintable() for line in Addition.of(root, path).text().splitlines())
 
 

@@ -65,8 +65,3 @@ def test_a_figure_draws_every_panel() -> None:
     rows = pd.DataFrame({"rw": ["read"], "numjobs": [1], "mean": [1.0], "low": [1.0], "high": [1.0]})
     figure = curves_figure([Panel(f"{number}", rows) for number in range(17)], "numjobs", columns=2)
     assert [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()] == [str(n) for n in range(17)]
-
-
-def test_no_notebook_zips_sequences_of_different_lengths() -> None:
-    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
-        assert "strict=False" not in notebook.read_text(), notebook.name

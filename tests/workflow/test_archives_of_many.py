@@ -46,7 +46,7 @@ def test_the_spread_between_drives_is_printed_with_the_spread_within_each_drive(
     said = office.iopatterns("spread", *DRIVES)
     assert said.returncode == 0, said.stdout
     assert "bandwidth of 3 drives at 8 points: " in said.stdout
-    assert "results/spread: the table, and a figure of each experiment" in said.stdout
+    assert "results/spread: table and figures written" in said.stdout
     points = pd.read_csv(office.root / "results/spread/bandwidth.csv")
     rows = pd.read_parquet(office.root / "results/measurements/tiny.parquet")
     for point in points.to_dict("records"):

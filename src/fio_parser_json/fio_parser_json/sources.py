@@ -161,7 +161,7 @@ def gather(
     elif left_out:
         first = left_out[0]
         warnings.warn(
-            f"fio_parser_json: {len(left_out)} sources skipped. The first: {first.source}: {first.problem}",
+            f"fio_parser_json: skipped sources: {len(left_out)}. The first: {first.source}: {first.problem}",
             stacklevel=3,
         )
 

@@ -153,7 +153,7 @@ def jobs(
           and above the previous bucket (``io_u_mark_latency``). fio writes any share above 0 as at least 0.01.
         - ``iodepth_reached``: lower bound of the level with the largest share; of equal shares, the lower level.
 
-        Next comes a column ``{slat,clat,lat}_p<percentile>_ns``, such as ``clat_p99_9_ns``, for each
+        Next comes a column ``{slat,clat,lat}_p<percentile>_ns``, such as ``clat_p99_9_ns``. There is one for each
         percentile in any source, in ascending order.
 
         Then come the options that any source sets, as columns ``option_<name>`` in alphabetical order: text as
@@ -330,7 +330,7 @@ def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[
         - ``source``, ``document``, ``job``, ``hostname``, ``jobname``: as in `jobs`.
         - ``syncs``: number of measured syncs.
         - ``sync_{min,max,mean,stddev}_ns``: latency of the system call.
-        - ``sync_p<percentile>_ns``, for each percentile in any source.
+        - ``sync_p<percentile>_ns``: a percentile. There is a column for each percentile in any source.
 
     Raises:
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.

@@ -201,10 +201,8 @@ class SealedTarReader:
 
     def malformed(self, why: object) -> IoPatternsError:
         """Return the error for a manifest that lacks a key or has a wrong value."""
-        return self._format.error(
-            f"{self._path}: its {MANIFEST_MEMBER} is not valid for version {self._format.version}"
-            f" ({messages.printable(why)}). {self._format.copy_again}."
-        )
+        version, reason = self._format.version, messages.printable(why)
+        return self._damaged(f"its {MANIFEST_MEMBER} is not valid for version {version} ({reason})")
 
     def escape(self, name: str) -> IoPatternsError:
         """Return the error for a member at a path outside the places of this format."""
@@ -224,34 +222,30 @@ class SealedTarReader:
         Raises:
             IoPatternsError: A member differs from the manifest. The message names the member.
         """
-        error_of = self._format.error
         for expected, sum_ in sums.items():
+            damage = f"damaged: its member {expected} is not what was packed (SHA-256)"
             try:
                 name, content = self._member(MAX_MEMBER_BYTES)
             except EOFError:
-                raise error_of(
-                    f"{self._path}: cut short, at its member {expected}. {self._format.copy_again}."
-                ) from None
+                raise self._damaged(f"cut short, at its member {expected}") from None
             except (tarfile.TarError, lzma.LZMAError, ValueError):
-                raise self._damaged(expected) from None
+                raise self._damaged(damage) from None
             if name != expected and (name.startswith("/") or ".." in name.split("/")):
                 raise self.escape(name)
             if name != expected or hashlib.sha256(content).hexdigest() != sum_:
-                raise self._damaged(expected)
+                raise self._damaged(damage)
             yield expected, content
         try:
             complete = self._stream.at_end()
         except EOFError:
-            raise error_of(f"{self._path}: cut short, after its last member. {self._format.copy_again}.") from None
+            raise self._damaged("cut short, after its last member") from None
         except lzma.LZMAError:
             complete = False
         if not complete:
-            raise error_of(f"{self._path}: damaged after its last member. {self._format.copy_again}.")
+            raise self._damaged("damaged after its last member")
 
-    def _damaged(self, name: str) -> IoPatternsError:
-        return self._format.error(
-            f"{self._path}: damaged: its member {name} is not what was packed (SHA-256). {self._format.copy_again}."
-        )
+    def _damaged(self, what: str) -> IoPatternsError:
+        return self._format.error(f"{self._path}: {what}. {self._format.copy_again}.")
 
     def _member(self, most_bytes: int) -> tuple[str, bytes]:
         """Return name and content of the next member.

@@ -34,6 +34,4 @@ def command(first: str, second: str, of: str, confidence: float, output: Path | 
     tables.write_table(table, output / of.replace(" ", "-"))
     for name, figure in compared.figures():
         plots.save_figure(figure, output / f"{name}-{of.replace(' ', '-')}")
-    click.echo(
-        f"{tables.to_text(table)}\n{compared.summary_text(points)}\n{output}: the table, and a figure of each experiment"
-    )
+    click.echo(f"{tables.to_text(table)}\n{compared.summary_text(points)}\n{output}: table and figures written")

@@ -33,6 +33,4 @@ def command(drives: tuple[str, ...], of: str, confidence: float, output: Path) -
     tables.write_table(table, output / of.replace(" ", "-"))
     for name, figure in spread.figures(points):
         plots.save_figure(figure, output / f"{name}-{of.replace(' ', '-')}")
-    click.echo(
-        f"{tables.to_text(table)}\n{spread.summary_text(points)}\n{output}: the table, and a figure of each experiment"
-    )
+    click.echo(f"{tables.to_text(table)}\n{spread.summary_text(points)}\n{output}: table and figures written")

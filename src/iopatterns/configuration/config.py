@@ -104,7 +104,7 @@ class Config:
         traces: The requests of the user's own traces of system calls, by name.
         live: Whether recordings are made again.
         recordings: The recordings that are then used instead of shipped traces, by the path of the shipped trace.
-        instead: The traces that an ablation replays instead of others, by the path of the other trace.
+        trace_replacements: The traces that an ablation replays instead of others, by the path of the other trace.
     """
 
     root: Path
@@ -126,7 +126,7 @@ class Config:
     traces: Mapping[str, SyscallLog] = field(default_factory=dict)
     live: bool = False
     recordings: Mapping[str, PlannedRecording] = field(default_factory=dict)
-    instead: Mapping[str, str] = field(default_factory=dict)
+    trace_replacements: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -175,7 +175,7 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
         root=root,
         drives={name: known.resolved(name) for name in drives},
         independent_drives=[name for name in main["independent_drives"] if name in drives],
-        source_drives=known.of_studies,
+        source_drives=known.study_drives,
         studies=studies,
         iologs=_iologs(root, studies),
         repetitions=main["repetitions"],

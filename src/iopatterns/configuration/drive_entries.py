@@ -28,16 +28,16 @@ class DriveEntries:
         root: The folder of the project.
         entries: The entry of each drive, by name.
         places: The file and key of each entry, for messages.
-        of_user: The names of drives in config/drives.yaml.
-        of_studies: The names of drives that any study names, configured or not. All other drives run in every
+        user_drives: The names of drives in config/drives.yaml.
+        study_drives: The names of drives that any study names, configured or not. All other drives run in every
             experiment.
     """
 
     root: Path
     entries: Mapping[str, kinds.DriveEntry]
     places: Mapping[str, str]
-    of_user: frozenset[str]
-    of_studies: frozenset[str]
+    user_drives: frozenset[str]
+    study_drives: frozenset[str]
 
     def resolved(self, name: str) -> kinds.ResolvedEntry:
         """Return the entry of a drive with the content that it refers to.
@@ -85,16 +85,16 @@ def read_drive_entries(root: Path, *, complete: bool = True) -> DriveEntries:
     """
     entries = _of_user(root, complete=complete)
     places = {name: f"{DRIVES_FILE}: {name}" for name in entries}
-    of_user, of_studies = frozenset(entries), set[str]()
+    user_drives, study_drives = frozenset(entries), set[str]()
     for file, content in _studies(root):
         named = set(_all_names(content))
-        of_studies |= named
+        study_drives |= named
         defined = _defined(content)
         for name, twin in {**_models(named), **defined}.items():
             if name not in entries:
                 entries[name] = twin
                 places[name] = f"{file}: {ALL_TWINS}.{name}" if name in defined else f"{file}: drives: {name}"
-            elif name in of_user or entries[name] != twin:
+            elif name in user_drives or entries[name] != twin:
                 raise ConfigError(
                     f"{places[name]}: {file} has another drive of this name: {_as_text(twin)}. Give one of the two"
                     " another name."
@@ -107,7 +107,7 @@ def read_drive_entries(root: Path, *, complete: bool = True) -> DriveEntries:
     for name, twin in _models().items():
         if name not in entries:
             entries[name], places[name] = twin, f"data/twins/{name}.yaml"
-    return DriveEntries(root, entries, places, of_user, frozenset(of_studies))
+    return DriveEntries(root, entries, places, user_drives, frozenset(study_drives))
 
 
 def valid_drive_names(study: Mapping[str, Any], known: DriveEntries) -> list[str]:
@@ -115,7 +115,7 @@ def valid_drive_names(study: Mapping[str, Any], known: DriveEntries) -> list[str
 
     These are the drives of the user, the twins of the study, and models.
     """
-    return [*known.of_user, *_defined(study), *_models()]
+    return [*known.user_drives, *_defined(study), *_models()]
 
 
 def named_drives(root: Path) -> Iterator[str]:

@@ -281,7 +281,7 @@ def _replay(
             f"{place}: replay: '{body['trace']}' or '{body['phase']}' names a factor that is not varied. Valid are"
             f" {names}."
         ) from None
-    path = conf.instead.get(path, path)
+    path = conf.trace_replacements.get(path, path)
     found: records.Replay
     try:
         if path in conf.recordings:

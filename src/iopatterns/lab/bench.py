@@ -103,7 +103,7 @@ class Bench:
         folder = root / BENCH_FOLDER / f"{request.drive}-{digest[:_DIGITS]}"
         known = drive_entries.read_drive_entries(root)
         entry = known.entries[request.drive]
-        user_drives = {request.drive: entry} if request.drive in known.of_user else {}
+        user_drives = {request.drive: entry} if request.drive in known.user_drives else {}
         if not user_drives:
             study["twins"] = {request.drive: {key: value for key, value in entry.items() if key != "kind"}}
         written = {

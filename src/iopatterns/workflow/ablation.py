@@ -132,7 +132,7 @@ class Mechanism:
         drives = {name: entry for name, entry in conf.drives.items() if name in having}
         if self.drive is not None:
             drives = dict.fromkeys(drives, drive_entries.read_drive_entries(conf.root).resolved(self.drive))
-        return dataclasses.replace(conf, drives=drives, instead=self.traces)
+        return dataclasses.replace(conf, drives=drives, trace_replacements=self.traces)
 
     def switched_off(self, drive: kinds.ResolvedEntry) -> kinds.ResolvedEntry | None:
         """Return the entry of a drive with the mechanism switched off.

@@ -125,7 +125,7 @@ def test_without_a_list_a_warning_counts_the_skipped_sources(folder: Path) -> No
         assert len(jobs(folder, errors="skip")) == 3
         assert len(latency_bins(folder, errors="skip"))
     (folder / "empty.json").touch()
-    with pytest.warns(UserWarning, match=r"1 sources skipped. The first: .*empty\.json: the file is empty"):
+    with pytest.warns(UserWarning, match=r"skipped sources: 1. The first: .*empty\.json: the file is empty"):
         jobs(folder, errors="skip")
 
 
