@@ -25,7 +25,7 @@ def claims(studies: Studies) -> str:
     hold, checkable = (sum(study[key] for study in studies.values()) for key in ("hold", "checkable"))
     independent_hold, independent_checkable = (sum(each[key] for each in independent) for key in ("hold", "checkable"))
     (held_out,) = (study for study in studies.values() if study["held_out"])
-    missed, numbers = held_out["counts"]["values"]["deviates"], held_out["by_class"]["values"]["independent"]
+    missed, numbers = held_out["counts"]["values"]["not reproduced"], held_out["by_class"]["values"]["independent"]
     return f"""\
 - A default run reproduces **{hold} of the {checkable}** published claims that it can check.
 - {checkable - independent_checkable} of these claims say little: a model was fitted to them, or is built so that \

@@ -1,4 +1,4 @@
-"""The report on recorded measurements, and on a part of them."""
+"""The report of recorded measurements, and of one drive of them."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from iopatterns.workflow.report import compile_report
 
 
 def report(project: Path, parameters: dict[str, Any] | None = None) -> Path:
-    """Execute the notebooks of the studies in ``project``, typeset the report, and return its path."""
+    """Execute the notebooks of all measured studies, and typeset the report; return its path."""
     for measurements in sorted((project / "results/measurements").glob("*.parquet")):
         notebook = f"{measurements.stem}.ipynb"
         execute_notebook(project / "notebooks" / notebook, project / "results/notebooks" / notebook, parameters)
@@ -20,7 +20,7 @@ def report(project: Path, parameters: dict[str, Any] | None = None) -> Path:
 
 
 def text_of_one_drive(root: Path, study: str, drive: str) -> str:
-    """Return the text of the report in which a study was measured on one of its drives alone."""
+    """Return the text of the report of a study that was measured on one drive only."""
     project = copy_recorded_results(root, [study])
     path = project / f"results/measurements/{study}.parquet"
     table = pd.read_parquet(path)

@@ -1,4 +1,4 @@
-"""Logs and tables that are made to hang or exhaust their reader are refused in one line, in bounded time."""
+"""Hostile logs and tables are refused with one line, in bounded time and memory."""
 
 from pathlib import Path
 
@@ -22,18 +22,18 @@ def _refused(path: Path) -> str:
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Path:
-    """A folder with what is no log."""
+    """Return a folder with pipes, devices and other files that are not logs."""
     make_odd_files(tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize("name", ["fifo", "zero", "folder", "loop", "sparse"])
-def test_what_is_no_plain_file_of_some_size_is_refused_unread(odd: Path, name: str) -> None:
+def test_pipes_devices_and_huge_files_are_refused_as_logs(odd: Path, name: str) -> None:
     assert "cannot be read: " in _refused(odd / name)
 
 
 @pytest.mark.parametrize("name", ["fifo", "zero", "loop", "sparse"])
-def test_so_are_tables(odd: Path, name: str) -> None:
+def test_pipes_devices_and_huge_files_are_refused_as_tables(odd: Path, name: str) -> None:
     for file in ("values.csv", "drives.csv"):
         (odd / file).symlink_to(odd / name)
     for reader in (load_values, load_source_drives):
@@ -60,7 +60,7 @@ def test_so_are_tables(odd: Path, name: str) -> None:
         ("f read nan 4096", "no whole number"),
     ],
 )
-def test_a_line_that_no_log_has_is_named(tmp_path: Path, line: str, expected: str) -> None:
+def test_the_message_names_an_invalid_line(tmp_path: Path, line: str, expected: str) -> None:
     path = tmp_path / "log"
     path.write_text(f"{HEAD}f add\n{line}\n")
     message = _refused(path)
@@ -68,12 +68,12 @@ def test_a_line_that_no_log_has_is_named(tmp_path: Path, line: str, expected: st
     assert expected in message
 
 
-def test_a_first_line_without_end_is_refused(tmp_path: Path) -> None:
+def test_an_endless_first_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"f" * 30_000_000)
     assert "line 1: the first line" in _refused(tmp_path / "log")
 
 
-def test_a_log_has_so_many_requests_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_requests_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iologs, "_MOST_OWN_REQUESTS", 10)
     (tmp_path / "log").write_text(HEAD + "f read 0 4096\n" * 11)
     assert "at most 10 requests" in _refused(tmp_path / "log")
@@ -82,7 +82,7 @@ def test_a_log_has_so_many_requests_at_most(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("value", ["9" * 400, "inf", "nan", "１２", "1e5", "-1"])
-def test_a_published_value_is_a_number_of_some_digits(tmp_path: Path, value: str) -> None:
+def test_a_published_value_is_a_plain_decimal_number(tmp_path: Path, value: str) -> None:
     row = dict.fromkeys(VALUE_COLUMNS, "") | {"id": "a", "place": "p", "quantity": "q", "relation": "="}
     row |= {"value": value, "quote": f"it is {value}"}
     (tmp_path / "values.csv").write_text(f"{','.join(VALUE_COLUMNS)}\n{','.join(row.values())}\n")

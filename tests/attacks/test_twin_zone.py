@@ -1,4 +1,4 @@
-"""What fio writes on a twin is the same to the byte in every zone and language, for every umask and user."""
+"""fio on a simulated drive writes the same bytes in every time zone and language, for every umask and user."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ OUTPUT = ["--output-format=json+", "--output=raw.json"]
 
 
 def raw(folder: Path, umask: int = 0o022, **variables: str | None) -> bytes:
-    """Return what fio writes under these variables, of which None takes one away."""
+    """Run fio with these environment variables (None removes one); return its output file."""
     folder.mkdir()
     environment = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
     done = subprocess.run(
@@ -37,7 +37,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 ELSEWHERE: dict[str, dict[str, str | None]] = {
     "Berlin": {"TZ": "Europe/Berlin"},
     "Kathmandu": {"TZ": ":Asia/Kathmandu"},
-    "a zone by its rule": {"TZ": "XYZ-13:37"},
+    "a zone given by its rule": {"TZ": "XYZ-13:37"},
     "the machine's zone": {"TZ": None},
     "German": {"LC_ALL": "de_DE.UTF-8", "LANG": "de_DE.UTF-8", "LANGUAGE": "de"},
     "German numbers": {"LC_ALL": None, "LC_NUMERIC": "de_DE.UTF-8", "LC_TIME": "de_DE.UTF-8"},
@@ -47,18 +47,18 @@ ELSEWHERE: dict[str, dict[str, str | None]] = {
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_zone_and_language_of_the_user_are_not_in_the_bytes(name: str, reference: bytes, tmp_path: Path) -> None:
+def test_bytes_do_not_depend_on_zone_and_language(name: str, reference: bytes, tmp_path: Path) -> None:
     assert raw(tmp_path / "raw", 0o022, **ELSEWHERE[name]) == reference
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_the_umask_is_not_in_the_bytes(umask: int, reference: bytes, tmp_path: Path) -> None:
+def test_bytes_do_not_depend_on_the_umask(umask: int, reference: bytes, tmp_path: Path) -> None:
     assert raw(tmp_path / "raw", umask) == reference
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, and setpriv of util-linux")
-def test_the_user_is_not_in_the_bytes(reference: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
-    # the package itself may lie where another user cannot reach it: the environment is made here, fio runs there
+def test_bytes_do_not_depend_on_the_user(reference: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    # another user may have no access to the package: so only fio runs as that user
     folder = tmp_path_factory.mktemp("other-user")
     base = Path(tempfile.gettempdir())
     for parent in (folder, *(parent for parent in folder.parents if parent != base and parent.is_relative_to(base))):

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import ROOT, SNAKEMAKE, copy_project
 
 from iopatterns.measuring import progress
-from iopatterns.workflow.planned_cells import PROGRESS_FOLDER
+from iopatterns.workflow.planned_cells import PROGRESS_FILE
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
         start_s, start = time.time(), time.perf_counter()
         subprocess.run(SNAKEMAKE, cwd=project.root, check=True, capture_output=True)
         wall_s = time.perf_counter() - start
-        parts_s = progress.seconds_by_part(project.root / PROGRESS_FOLDER, start_s)
+        parts_s = progress.seconds_by_part(project.root / PROGRESS_FILE, start_s)
         sidecars = [json.loads(path.read_text()) for path in (project.root / "data/raw").glob("*/*/*/*.sidecar.json")]
     walls_s = [sidecar["wall_s"] for sidecar in sidecars if "wall_s" in sidecar]
     fio_s = sum(walls_s)

@@ -1,4 +1,4 @@
-"""Signals at random moments of tuning and measuring a disk: its settings are back, raw files whole, fio gone."""
+"""Signals at random times of a measurement of a disk: its settings are restored, and raw files are complete."""
 
 import signal
 from pathlib import Path
@@ -15,7 +15,7 @@ ASKED_FOR: dict[str, Any] = {"scheduler": "mq-deadline", "nr_requests": 32, "rea
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
-def test_a_signal_at_any_moment_leaves_the_disk_as_it_was(number: signal.Signals, disk_folder: Path) -> None:
+def test_settings_are_restored_after_a_signal_at_any_time(number: signal.Signals, disk_folder: Path) -> None:
     with loop_device(disk_folder) as loop:
         if "mq-deadline" not in loop.scheduler.read_text():
             pytest.skip("this kernel offers no mq-deadline")

@@ -1,4 +1,4 @@
-// The virtual clock with real threads: who runs when, and that it is the same each time.
+// The virtual clock with real threads: the order of the threads, and its reproducibility.
 #include <doctest/doctest.h>
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 namespace twin {
 namespace {
 
-// A source with one event at a time, which wakes the thread that waits for the key.
+// An event source with one event at a time, which wakes a thread that waits for the key.
 class Bell final : public EventSource {
  public:
   [[nodiscard]] Nanoseconds next_event() const override { return when_; }
@@ -40,12 +40,12 @@ class Bell final : public EventSource {
   Nanoseconds when_ = kNever;
 };
 
-[[noreturn]] void stuck() { throw std::runtime_error("every virtual thread waits"); }
+[[noreturn]] void on_deadlock() { throw std::runtime_error("every virtual thread waits"); }
 
-// A program of threads on a timeline; the test's own thread is virtual thread 0. Only the running one touches the log.
+// A program of threads on a timeline. The thread of the test is virtual thread 0. Only the running thread uses the log.
 struct Program {
   Bell bell;
-  Timeline timeline{bell, &stuck};
+  Timeline timeline{bell, &on_deadlock};
   VirtualThread& self = timeline.start(0);
   std::vector<std::string> log;
   std::vector<std::thread> threads;
@@ -70,7 +70,7 @@ struct Program {
     return added;
   }
 
-  // Waits, as pthread_join() does, until all have left.
+  // Waits until all threads have left, and returns the log.
   std::vector<std::string> finish() {
     while (!timeline.alone()) timeline.wait(self, nullptr, self.now() + kSecond);
     for (std::thread& each : threads) each.join();
@@ -80,7 +80,7 @@ struct Program {
 
 using Log = std::vector<std::string>;
 
-TEST_CASE("the one with the least time runs next, among equals the one with the least number") {
+TEST_CASE("the thread with the earliest time runs next, among equals the thread with the smallest number") {
   Program program;
   for (const Nanoseconds sleep : {300, 100, 200, 100}) {
     program.begin([&program, sleep](VirtualThread& self) {
@@ -91,7 +91,7 @@ TEST_CASE("the one with the least time runs next, among equals the one with the 
   CHECK(program.finish() == Log{"2 at 100", "4 at 100", "3 at 200", "1 at 300"});
 }
 
-TEST_CASE("a clock that passes another's moment gives way to it") {
+TEST_CASE("a thread gives way when its clock passes the time at which another thread is due") {
   Program program;
   program.begin([&program](VirtualThread& self) {
     for (int i = 0; i < 3; ++i) {
@@ -106,7 +106,7 @@ TEST_CASE("a clock that passes another's moment gives way to it") {
   CHECK(program.finish() == Log{"1 works 60", "2 wakes 100", "1 works 120", "1 works 180"});
 }
 
-TEST_CASE("an event of the source comes before a virtual thread of the same time") {
+TEST_CASE("an event is handled before a thread that is due at the same time") {
   Program program;
   int key = 0;
   program.bell.key = &key;
@@ -123,7 +123,7 @@ TEST_CASE("an event of the source comes before a virtual thread of the same time
   CHECK(program.finish() == Log{"bell 100", "1 heard 100", "2 woke 100"});
 }
 
-TEST_CASE("the one that has waited longest is woken first, and hears that it was woken") {
+TEST_CASE("the thread that has waited longest is woken first, and wait() returns whether it was woken") {
   Program program;
   int key = 0;
   for (int i = 0; i < 2; ++i) {
@@ -139,7 +139,7 @@ TEST_CASE("the one that has waited longest is woken first, and hears that it was
   CHECK(program.finish() == Log{"1 woken 50", "2 late 1000"});
 }
 
-TEST_CASE("one that waits for another's end goes on at that moment") {
+TEST_CASE("a thread that waits for the end of another thread continues at that time") {
   Program program;
   VirtualThread& first = program.begin([&](VirtualThread& self) { program.timeline.advance(self, 70); });
   program.begin([&](VirtualThread& self) {
@@ -149,7 +149,7 @@ TEST_CASE("one that waits for another's end goes on at that moment") {
   CHECK(program.finish() == Log{"2 joined 70"});
 }
 
-// Eight threads that work, sleep, wait and wake each other as chance has it.
+// Runs eight threads that work, sleep, wait and wake each other at random.
 Log random_program(unsigned seed) {
   Program program;
   static const int keys[3] = {};
@@ -182,7 +182,7 @@ Log random_program(unsigned seed) {
 
 Nanoseconds time_of(const std::string& line) { return std::stoll(line.substr(line.rfind(' ') + 1)); }
 
-TEST_CASE("no virtual thread acts at a time that another has passed, and a program runs the same each time") {
+TEST_CASE("no thread acts at a time that another thread has passed, and each run of a program is the same") {
   for (unsigned seed = 0; seed < 5; ++seed) {
     const Log first = random_program(seed);
     REQUIRE(first.size() == 240);
@@ -195,7 +195,7 @@ TEST_CASE("no virtual thread acts at a time that another has passed, and a progr
   }
 }
 
-TEST_CASE("each thread keeps what is its own, and ends on the kernel thread that it began on") {
+TEST_CASE("each thread keeps its own state, and ends on the kernel thread on which it began") {
   Program program;
   static thread_local int own = 0;
   struct Seen {
@@ -251,7 +251,7 @@ TEST_CASE("the first thread may leave before the others") {
   CHECK(program.log == Log{"0 leaves at 15", "2 at 30", "3 at 60", "1 at 90"});
 }
 
-TEST_CASE("when all wait to be woken, that is told") {
+TEST_CASE("a deadlock is reported") {
   Program program;
   CHECK_THROWS_AS(program.timeline.wait(program.self, &program, kNever), std::runtime_error);
 }

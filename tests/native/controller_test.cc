@@ -1,4 +1,4 @@
-// The controller's parts: unit table, read cache, write buffer, read-ahead.
+// The parts of the controller: unit table, read cache, write buffer, read-ahead.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -14,7 +14,7 @@
 namespace twin {
 namespace {
 
-TEST_CASE("a unit table holds what a map holds, through any order of insertions and removals") {
+TEST_CASE("a unit table contains the same as a std::map after random insertions and removals") {
   constexpr std::size_t kCapacity = 300;
   UnitTable table(kCapacity);
   std::map<std::uint64_t, std::uint32_t> expected;
@@ -41,32 +41,32 @@ TEST_CASE("a unit table holds what a map holds, through any order of insertions 
   }
 }
 
-TEST_CASE("a read cache serves what was read last and never what was dropped") {
+TEST_CASE("a read cache contains the unit read last and no removed unit") {
   ReadCache cache(64 * 4096, 4096, true);
   std::mt19937_64 random(3);
-  std::set<std::uint64_t> dropped;
+  std::set<std::uint64_t> removed;
   for (int step = 0; step < 50'000; ++step) {
     const std::uint64_t unit = random() % 200;
     if (random() % 5 == 0) {
       const std::uint64_t end = unit + 1 + random() % (random() % 10 == 0 ? 300 : 4);
-      cache.drop_all(unit, end);
-      for (std::uint64_t each = unit; each < end; ++each) dropped.insert(each);
+      cache.remove_range(unit, end);
+      for (std::uint64_t each = unit; each < end; ++each) removed.insert(each);
     } else if (random() % 2 == 0) {
       cache.insert(unit);
-      dropped.erase(unit);
+      removed.erase(unit);
       REQUIRE(cache.hit(unit));
     } else if (cache.hit(unit)) {
-      REQUIRE(!dropped.contains(unit));
+      REQUIRE(!removed.contains(unit));
     }
   }
 }
 
-TEST_CASE("a read cache that is switched off or has no size serves nothing") {
+TEST_CASE("a read cache that is off or has size 0 contains nothing") {
   for (const auto& [size, enabled] : {std::pair<std::uint64_t, bool>{1 << 20, false}, {0, true}}) {
     ReadCache cache(size, 4096, enabled);
     cache.insert(1);
     CHECK_FALSE(cache.hit(1));
-    cache.drop_all(0, 10);
+    cache.remove_range(0, 10);
   }
 }
 
@@ -77,11 +77,11 @@ WriteBufferParameters buffer_of(std::int64_t units, std::int64_t segments = 1) {
   return parameters;
 }
 
-TEST_CASE("a write buffer never holds more than its size, and every unit taken leaves once") {
+TEST_CASE("a write buffer never exceeds its size, and every added unit leaves once") {
   constexpr std::uint64_t kUnits = 64;
   WriteBuffer buffer(buffer_of(kUnits), 4096, 8, 3);
   std::mt19937_64 random(11);
-  std::multiset<std::uint64_t> waiting;  // what must still go to flash
+  std::multiset<std::uint64_t> waiting;  // units that must still go to flash
   std::map<std::uint32_t, std::vector<std::uint64_t>> outstanding;
   std::uint64_t outstanding_units = 0;
   std::vector<std::uint64_t> batch;
@@ -91,14 +91,14 @@ TEST_CASE("a write buffer never holds more than its size, and every unit taken l
       case 0:
       case 1: {
         const bool known = waiting.contains(unit);
-        const bool taken = buffer.take(unit);
-        if (known) REQUIRE(taken);
-        if (taken && !known) waiting.insert(unit);
-        if (taken) REQUIRE(buffer.holds(unit));
+        const bool added = buffer.add(unit);
+        if (known) REQUIRE(added);
+        if (added && !known) waiting.insert(unit);
+        if (added) REQUIRE(buffer.contains(unit));
         break;
       }
       case 2:
-        if (!waiting.empty() && buffer.batch_free()) {
+        if (!waiting.empty() && buffer.can_begin_batch()) {
           const std::uint32_t number = buffer.begin_batch(batch);
           REQUIRE(batch.size() <= 8);
           for (const std::uint64_t each : batch) {
@@ -115,17 +115,17 @@ TEST_CASE("a write buffer never holds more than its size, and every unit taken l
           buffer.end_batch(outstanding.begin()->first);
           outstanding.erase(outstanding.begin());
         } else {
-          buffer.forget_all(unit, unit + 3);
+          buffer.drop_range(unit, unit + 3);
           for (std::uint64_t each = unit; each < unit + 3; ++each) waiting.erase(each);
         }
     }
     REQUIRE(buffer.waiting_units() == waiting.size());
     REQUIRE(waiting.size() + outstanding_units <= kUnits);
   }
-  CHECK(buffer.left() <= buffer.taken());
+  CHECK(buffer.units_removed() <= buffer.units_added());
 }
 
-TEST_CASE("a write buffer tells as many streams apart as it has segments") {
+TEST_CASE("a write buffer distinguishes as many streams as it has segments") {
   for (const std::int64_t segments : {1, 2}) {
     WriteBuffer buffer(buffer_of(64, segments), 4096, 8, 1);
     CHECK_FALSE(buffer.continues_stream(0, 4096));
@@ -135,77 +135,73 @@ TEST_CASE("a write buffer tells as many streams apart as it has segments") {
   }
 }
 
-ReadAheadParameters ahead_of(std::int64_t window, std::int64_t refill, std::int64_t streams = 1) {
+// Parameters with pieces of 64 KiB.
+ReadAheadParameters ahead_of(std::int64_t window, std::int64_t streams = 1) {
   ReadAheadParameters parameters;
   parameters.window = window;
-  parameters.refill = refill;
+  parameters.refill = 64 * 1024;
   parameters.streams = streams;
   parameters.trigger_commands = 2;
   return parameters;
 }
 
-Request read_at(std::uint64_t offset_bytes, std::uint64_t size_bytes) {
-  return {Operation::kRead, 0, offset_bytes, size_bytes};
-}
+Request read_at(std::uint64_t offset_bytes) { return {Operation::kRead, 0, offset_bytes, 4096}; }
 
-TEST_CASE("read-ahead begins with the command that makes a stream, fills the window, and no more") {
+TEST_CASE("read-ahead starts at the trigger command and fills exactly the window") {
   Counters counters;
-  ReadAhead ahead(ahead_of(256 * 1024, 64 * 1024), 4096, 1 << 30, counters);
-  ReadAhead::Piece piece;
-  int stream = ahead.observe(read_at(0, 4096));
-  CHECK_FALSE(ahead.next_piece(stream, piece));
-  stream = ahead.observe(read_at(4096, 4096));
+  ReadAhead ahead(ahead_of(256 * 1024), 4096, 1 << 30, counters);
+  CHECK_FALSE(ahead.reserve_next_piece(ahead.observe(read_at(0))));
+  const int stream = ahead.observe(read_at(4096));
   std::uint64_t end = 8192;
-  while (ahead.next_piece(stream, piece)) {
-    CHECK(piece.begin_bytes == end);
-    end = piece.end_bytes;
+  while (const auto piece = ahead.reserve_next_piece(stream)) {
+    CHECK(piece->begin_bytes == end);
+    end = piece->end_bytes;
     CHECK(end % (64 * 1024) == 0);
   }
   CHECK(end == 256 * 1024);
   CHECK(counters.prefetched_bytes == end - 8192);
 }
 
-TEST_CASE("a read waits for the piece it needs, and comes back when it has arrived") {
+TEST_CASE("a read waits for its piece, and is returned when the piece is complete") {
   Counters counters;
-  ReadAhead ahead(ahead_of(128 * 1024, 64 * 1024), 4096, 1 << 30, counters);
-  ahead.observe(read_at(0, 4096));
-  int stream = ahead.observe(read_at(4096, 4096));
-  ReadAhead::Piece first;
-  REQUIRE(ahead.next_piece(stream, first));
-  stream = ahead.observe(read_at(8192, 4096));
+  ReadAhead ahead(ahead_of(128 * 1024), 4096, 1 << 30, counters);
+  ahead.observe(read_at(0));
+  int stream = ahead.observe(read_at(4096));
+  const auto piece = ahead.reserve_next_piece(stream);
+  REQUIRE(piece);
+  stream = ahead.observe(read_at(8192));
   CHECK(ahead.covered_bytes(stream, 8192) == 56 * 1024);
   Command command;
-  CHECK_FALSE(ahead.ready_or_wait(stream, 12288, command));
-  CHECK(ahead.arrived(first.token) == &command);
-  CHECK(ahead.ready_or_wait(stream, 12288, command));
+  CHECK_FALSE(ahead.ready_or_enqueue(stream, 12288, command));
+  CHECK(ahead.complete_piece(piece->token) == &command);
+  CHECK(ahead.ready_or_enqueue(stream, 12288, command));
 }
 
-TEST_CASE("with one stream, interleaved readers reset each other; with two they do not") {
+TEST_CASE("interleaved readers reset each other with one stream, but not with two") {
   for (const std::int64_t streams : {1, 2}) {
     Counters counters;
-    ReadAhead ahead(ahead_of(128 * 1024, 64 * 1024, streams), 4096, 1 << 30, counters);
-    ReadAhead::Piece piece;
-    bool fetched = false;
+    ReadAhead ahead(ahead_of(128 * 1024, streams), 4096, 1 << 30, counters);
+    bool prefetched = false;
     for (std::uint64_t i = 0; i < 8; ++i) {
       for (const std::uint64_t base : {0ULL, 1ULL << 24}) {
-        const int stream = ahead.observe(read_at(base + i * 4096, 4096));
-        if (stream != ReadAhead::kNoStream) fetched |= ahead.next_piece(stream, piece);
+        const int stream = ahead.observe(read_at(base + i * 4096));
+        if (stream != ReadAhead::kNoStream) prefetched |= ahead.reserve_next_piece(stream).has_value();
       }
     }
-    CHECK(fetched == (streams == 2));
+    CHECK(prefetched == (streams == 2));
   }
 }
 
-TEST_CASE("a write into what was fetched ahead makes the stream start afresh") {
+TEST_CASE("a write to prefetched data restarts the stream") {
   Counters counters;
-  ReadAhead ahead(ahead_of(128 * 1024, 64 * 1024), 4096, 1 << 30, counters);
-  ahead.observe(read_at(0, 4096));
-  const int stream = ahead.observe(read_at(4096, 4096));
-  ReadAhead::Piece piece;
-  REQUIRE(ahead.next_piece(stream, piece));
+  ReadAhead ahead(ahead_of(128 * 1024), 4096, 1 << 30, counters);
+  ahead.observe(read_at(0));
+  const int stream = ahead.observe(read_at(4096));
+  const auto piece = ahead.reserve_next_piece(stream);
+  REQUIRE(piece);
   ahead.invalidate(16384, 4096);
   CHECK(ahead.covered_bytes(stream, 8192) == 0);
-  CHECK(ahead.arrived(piece.token) == nullptr);
+  CHECK(ahead.complete_piece(piece->token) == nullptr);
   CHECK(counters.prefetch_wasted_bytes > 0);
 }
 

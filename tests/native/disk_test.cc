@@ -1,4 +1,4 @@
-// The hard disk's geometry: seeks, rotation and streaming as its parameters say.
+// The geometry of the hard disk: seeks, rotation and sequential transfer.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 namespace twin {
 namespace {
 
-DiskParameters ordinary() {
+DiskParameters typical_disk() {
   DiskParameters disk;
   disk.rotation_rpm = 7200;
   disk.heads = 2;
@@ -27,8 +27,8 @@ DiskParameters ordinary() {
 
 constexpr std::int64_t kCapacity = 1'000'204'886'016;
 
-TEST_CASE("seeks grow with the distance and have the three times that were given") {
-  const DiskParameters disk = ordinary();
+TEST_CASE("seek times grow with the distance and match the three given times") {
+  const DiskParameters disk = typical_disk();
   const DiskGeometry geometry(disk, kCapacity);
   CHECK(geometry.seek_ns(5, 5) == 0);
   CHECK(std::abs(geometry.seek_ns(0, 1) - disk.track_to_track_seek) <= 1000);
@@ -50,22 +50,22 @@ TEST_CASE("seeks grow with the distance and have the three times that were given
   CHECK(sum / kPairs == doctest::Approx(static_cast<double>(disk.average_seek)).epsilon(0.01));
 }
 
-TEST_CASE("a sector comes round once a turn, and the one that follows without a pause") {
-  const DiskGeometry geometry(ordinary(), kCapacity);
+TEST_CASE("a sector is reached within a revolution, and the next sector without a pause") {
+  const DiskGeometry geometry(typical_disk(), kCapacity);
   for (const std::uint64_t lba : {0ULL, 12'345ULL, 1'000'000'000ULL}) {
     const Nanoseconds wait = geometry.rotation_ns(geometry.locate(lba), 1'000'000);
     CHECK(wait >= 0);
     CHECK(wait < geometry.revolution_ns());
     CHECK(geometry.rotation_ns(geometry.locate(lba), 1'000'000 + wait) == 0);
     const Nanoseconds end = 1'000'000 + wait + geometry.transfer_ns(lba, 5000);
-    // tracks and cylinders were passed: the next sector is there at once, within the rounding of times
+    // over track and cylinder boundaries the next sector follows at once, apart from rounding
     const Nanoseconds next = geometry.rotation_ns(geometry.locate(lba + 5000), end);
     CHECK(std::min(next, geometry.revolution_ns() - next) < 10'000);
   }
 }
 
-TEST_CASE("streaming goes at the rate of the zone") {
-  const DiskParameters disk = ordinary();
+TEST_CASE("sequential transfer has the rate of the zone") {
+  const DiskParameters disk = typical_disk();
   const DiskGeometry geometry(disk, kCapacity);
   constexpr std::uint64_t kSectors = 400'000;
   const auto rate = [&](std::uint64_t lba) {
@@ -76,8 +76,8 @@ TEST_CASE("streaming goes at the rate of the zone") {
   CHECK(rate(kCapacity / 512 - kSectors) == doctest::Approx(static_cast<double>(disk.inner_rate)).epsilon(0.06));
 }
 
-TEST_CASE("tracks that do not hold the capacity are refused by the parameter's name") {
-  DiskParameters disk = ordinary();
+TEST_CASE("tracks too small for the capacity are refused with the name of the parameter") {
+  DiskParameters disk = typical_disk();
   disk.cylinders = 1000;
   CHECK_THROWS_WITH_AS(DiskGeometry(disk, kCapacity), doctest::Contains("disk.cylinders"), std::invalid_argument);
 }

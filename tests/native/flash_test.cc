@@ -1,4 +1,4 @@
-// Dies and channels: whose turn it is, what a read may interrupt, what pages and wear change.
+// Dies and channels: order of operations, suspension, pages of a cell, wear, housekeeping.
 #include "flash/flash.h"
 
 #include <doctest/doctest.h>
@@ -15,13 +15,20 @@ constexpr Nanoseconds kRead = 50 * kMicrosecond;
 constexpr Nanoseconds kProgram = 1000 * kMicrosecond;
 constexpr Nanoseconds kErase = 4000 * kMicrosecond;
 
-// One die, with a channel that takes next to no time.
+// One die, and a channel that takes almost no time.
 FlashParameters one_die() {
   FlashParameters parameters;
   parameters.read_time = kRead;
   parameters.program_time = kProgram;
   parameters.erase_time = kErase;
   parameters.channel_rate = 100'000'000'000;
+  return parameters;
+}
+
+FlashParameters suspendable_die() {
+  FlashParameters parameters = one_die();
+  parameters.suspend_time = 20 * kMicrosecond;
+  parameters.suspend_interval = 200 * kMicrosecond;
   return parameters;
 }
 
@@ -34,7 +41,7 @@ struct Bench {
   Flash flash;
 };
 
-TEST_CASE("without suspension a read waits for the program or erase in front of it") {
+TEST_CASE("without suspension a read waits for an earlier program or erase") {
   Bench bench(one_die());
   const Nanoseconds programmed = bench.program(0);
   CHECK(bench.read(10) == programmed + kRead);
@@ -44,32 +51,28 @@ TEST_CASE("without suspension a read waits for the program or erase in front of 
   CHECK(bench.counters.suspensions == 0);
 }
 
-TEST_CASE("a read for the host interrupts a program, which ends as much later") {
-  FlashParameters parameters = one_die();
-  parameters.suspend_time = 20 * kMicrosecond;
-  parameters.suspend_interval = 200 * kMicrosecond;
+TEST_CASE("a read for the host suspends a program, which ends later by the time of the suspension") {
+  const FlashParameters parameters = suspendable_die();
   Bench bench(parameters);
   const Nanoseconds programmed = bench.program(0);
   const Nanoseconds now = 100 * kMicrosecond;
   CHECK(bench.read(now) == now + parameters.suspend_time + kRead);
   CHECK(bench.flash.postponed_ns(0) == parameters.suspend_time + kRead);
-  // one that comes while the program is interrupted follows at once
+  // a read that arrives during the suspension follows at once
   CHECK(bench.read(now + 1) == now + parameters.suspend_time + 2 * kRead);
   CHECK(bench.counters.suspensions == 1);
-  // what the drive reads for itself takes its turn
+  // a read for the drive itself waits
   const Nanoseconds end = programmed + parameters.suspend_time + 2 * kRead;
   CHECK(bench.flash.array_read(now + 2, {0, 0}, ReadFor::kDrive) == end + kRead);
 }
 
-TEST_CASE("reads that never stop hold a program up for a limited time") {
-  FlashParameters parameters = one_die();
-  parameters.suspend_time = 20 * kMicrosecond;
-  parameters.suspend_interval = 200 * kMicrosecond;
+TEST_CASE("continuous reads delay a program for a limited time") {
+  const FlashParameters parameters = suspendable_die();
   Bench bench(parameters);
   Nanoseconds programmed = bench.program(0);
   Nanoseconds now = 0;
   int reads = 0;
-  // the next read comes as soon as the last one is over
+  // each read arrives when the previous one is complete
   for (Nanoseconds postponed = 0; now < programmed; ++reads) {
     now = bench.read(now);
     programmed += bench.flash.postponed_ns(0) - postponed;
@@ -81,7 +84,7 @@ TEST_CASE("reads that never stop hold a program up for a limited time") {
   CHECK(programmed > kProgram);
 }
 
-TEST_CASE("lower and upper pages differ, and their mean stays") {
+TEST_CASE("lower and upper pages differ in read time, but their mean does not change") {
   FlashParameters parameters = one_die();
   parameters.read_time_spread = 0.2;
   parameters.program_time_spread = 0.5;
@@ -99,7 +102,7 @@ TEST_CASE("lower and upper pages differ, and their mean stays") {
   }
 }
 
-TEST_CASE("retries come at the stated rate, and the same for the same seed") {
+TEST_CASE("retries have the given rate, and are the same for the same seed") {
   FlashParameters parameters = one_die();
   parameters.read_retry_rate = 0.01;
   parameters.read_retries = 3;
@@ -115,7 +118,7 @@ TEST_CASE("retries come at the stated rate, and the same for the same seed") {
   CHECK(latencies(1) != latencies(2));
 }
 
-TEST_CASE("wear slows erasing down, speeds programming up and brings retries") {
+TEST_CASE("wear changes the times of erase and program, and causes retries") {
   AgeingParameters worn;
   worn.cycles = worn.rated_cycles = 3000;
   worn.retry_rate_when_worn = 0.5;
@@ -131,7 +134,7 @@ TEST_CASE("wear slows erasing down, speeds programming up and brings retries") {
   CHECK(fresh.flash.erase(0, 0) == kErase);
 }
 
-TEST_CASE("housekeeping takes each die at its own times") {
+TEST_CASE("each die has its own times of housekeeping") {
   FlashParameters parameters = one_die();
   parameters.dies_per_channel = 4;
   parameters.housekeeping_interval = kMillisecond;
@@ -141,7 +144,7 @@ TEST_CASE("housekeeping takes each die at its own times") {
   std::vector<std::vector<int>> busy(4);
   for (int step = 0; step < 2000; ++step) {
     for (std::uint32_t die = 0; die < 4; ++die) {
-      // each read alone, at another moment of the interval
+      // single reads, at different times of the interval
       const Nanoseconds now = step * (kMillisecond + 500) + 1;
       const Nanoseconds wait = bench.flash.array_read(now, {die, 0}, ReadFor::kHost) - now - kRead;
       CHECK(wait >= 0);
@@ -154,7 +157,7 @@ TEST_CASE("housekeeping takes each die at its own times") {
   CHECK(busy[0] != busy[1]);
 }
 
-TEST_CASE("what waits for a die is let in between the slices of its housekeeping") {
+TEST_CASE("waiting operations are let in between the slices of housekeeping") {
   FlashParameters parameters = one_die();
   parameters.housekeeping_interval = kMillisecond;
   parameters.housekeeping_time = 100 * kMicrosecond;
@@ -167,13 +170,13 @@ TEST_CASE("what waits for a die is let in between the slices of its housekeeping
     CHECK(begins - now <= parameters.housekeeping_slice);
     if (begins == now) continue;
     ++waited;
-    // who comes just then is not sent to wait for another slice
+    // an operation that arrives at the end of the slice does not wait for another one
     CHECK(Bench(parameters).read(begins) == begins + kRead);
   }
   CHECK(waited == doctest::Approx(200).epsilon(0.3));
 }
 
-TEST_CASE("a codeword is sent whole, and no more than a page") {
+TEST_CASE("codewords are transferred completely, and are at most a page") {
   FlashParameters parameters = one_die();
   parameters.page = 16384;
   CHECK(Bench(parameters).flash.in_codewords(512) == 512);

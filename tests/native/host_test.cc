@@ -1,4 +1,4 @@
-// The block layer, its schedulers and the link: what is merged, split, preferred, and that nothing is lost.
+// The block layer, its schedulers and the link: merging, splitting, order of requests, transfer times.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 namespace twin {
 namespace {
 
-// A device that serves one command after another, each in the same time, and remembers them.
-class Slow final : public Device, private EventHandler {
+// A device that serves one command after another, each in the same time, and stores their requests.
+class SerialDevice final : public Device, private EventHandler {
  public:
-  Slow(Link& link, EventQueue& events, Nanoseconds time) : link_(link), events_(events), time_(time) {}
+  SerialDevice(Link& link, EventQueue& events, Nanoseconds time) : link_(link), events_(events), time_(time) {}
 
   void start(Nanoseconds now, Command& command) override {
     served.push_back(command.request);
@@ -35,18 +35,30 @@ class Slow final : public Device, private EventHandler {
   std::vector<Command*> commands_;
 };
 
-// A host with a slow device that takes one command at a time, so that the others wait in the scheduler.
+// A fast full-duplex link with one queue slot, so that all commands but one are queued in the scheduler.
+LinkParameters fast_link() {
+  LinkParameters parameters;
+  parameters.rate = 1'000'000'000;
+  parameters.full_duplex = true;
+  return parameters;
+}
+
+// A host with a device that takes `device_time` for each command.
 struct Host final : CompletionSink {
-  explicit Host(Scheduler scheduler, std::int64_t nr_requests = 128, LinkParameters with = {}) : link_parameters(with) {
+  explicit Host(Scheduler scheduler, const LinkParameters& link_parameters = fast_link(),
+                std::int64_t nr_requests = 128, Nanoseconds device_time = 100 * kMicrosecond)
+      : link(link_parameters, events),
+        layer(parameters_of(scheduler, nr_requests), events, link, counters, *this),
+        device(link, events, device_time) {
+    link.connect(layer, device);
+  }
+
+  static HostParameters parameters_of(Scheduler scheduler, std::int64_t nr_requests) {
+    HostParameters parameters;
     parameters.scheduler = scheduler;
     parameters.nr_requests = nr_requests;
     parameters.max_request = 65536;
-    link_parameters.rate = 1'000'000'000;
-    link_parameters.full_duplex = true;
-    link = std::make_unique<Link>(link_parameters, events);
-    layer = std::make_unique<BlockLayer>(parameters, events, *link, counters, *this);
-    device = std::make_unique<Slow>(*link, events, 100 * kMicrosecond);
-    link->connect(*layer, *device);
+    return parameters;
   }
 
   void completed(Nanoseconds when, std::uint64_t ticket) override {
@@ -55,27 +67,25 @@ struct Host final : CompletionSink {
   }
 
   void submit(Operation operation, std::uint64_t block, std::uint64_t blocks = 1, std::uint32_t job = 0) {
-    layer->submit(now, {operation, job, block * 4096, blocks * 4096}, tickets++);
+    layer.submit(now, {operation, job, block * 4096, blocks * 4096}, tickets++);
   }
 
   void run() {
     while (events.next() != kNever) events.run_next();
   }
 
-  // The blocks in the order in which the device got them.
+  // Returns the blocks in the order in which the device got them.
   [[nodiscard]] std::vector<std::uint64_t> order() const {
     std::vector<std::uint64_t> blocks;
-    for (const Request& each : device->served) blocks.push_back(each.offset_bytes / 4096);
+    for (const Request& each : device.served) blocks.push_back(each.offset_bytes / 4096);
     return blocks;
   }
 
-  HostParameters parameters;
-  LinkParameters link_parameters;
   EventQueue events;
   Counters counters;
-  std::unique_ptr<Link> link;
-  std::unique_ptr<BlockLayer> layer;
-  std::unique_ptr<Slow> device;
+  Link link;
+  BlockLayer layer;
+  SerialDevice device;
   Nanoseconds now = 0;
   std::uint64_t tickets = 0;
   std::vector<std::uint64_t> done;
@@ -84,12 +94,12 @@ struct Host final : CompletionSink {
 using Blocks = std::vector<std::uint64_t>;
 constexpr Scheduler kAll[] = {Scheduler::kNone, Scheduler::kNoop, Scheduler::kDeadline, Scheduler::kCfq};
 
-TEST_CASE("every request is over once, whatever the scheduler, and whether or not flushes are queued") {
+TEST_CASE("every request completes once, with each scheduler, whether or not flushes can be queued") {
   for (int turn = 0; turn < 8; ++turn) {
-    LinkParameters link;
+    LinkParameters link = fast_link();
     link.queue_slots = turn < 4 ? 1 : 8;
-    link.queues_data_alone = turn >= 4;
-    Host host(kAll[turn % 4], 16, link);
+    link.queues_only_data = turn >= 4;
+    Host host(kAll[turn % 4], link, 16);
     std::mt19937 chance(3);
     std::uint64_t bytes = 0;
     for (int i = 0; i < 2000; ++i) {
@@ -107,7 +117,7 @@ TEST_CASE("every request is over once, whatever the scheduler, and whether or no
   }
 }
 
-TEST_CASE("none sends what comes as it comes; noop sends as one what continues") {
+TEST_CASE("none sends requests in order of arrival; noop also merges adjacent requests") {
   for (const Scheduler scheduler : {Scheduler::kNone, Scheduler::kNoop}) {
     Host host(scheduler);
     for (const std::uint64_t block : {50, 10, 11, 9, 30}) host.submit(Operation::kRead, block);
@@ -122,35 +132,35 @@ TEST_CASE("none sends what comes as it comes; noop sends as one what continues")
   }
 }
 
-TEST_CASE("a command that the drive does not queue has the drive for itself, others do not") {
-  for (const bool data_alone : {true, false}) {
+TEST_CASE("a command that cannot be queued is alone in the drive, other commands are not") {
+  for (const bool only_data : {true, false}) {
     for (const Operation operation : {Operation::kFlush, Operation::kDiscard}) {
-      LinkParameters parameters;
+      LinkParameters parameters = fast_link();
       parameters.queue_slots = 32;
-      parameters.queues_data_alone = data_alone;
-      Host host(Scheduler::kNone, 128, parameters);
+      parameters.queues_only_data = only_data;
+      Host host(Scheduler::kNone, parameters);
       for (const std::uint64_t block : {1, 2, 3}) host.submit(Operation::kWrite, block);
       host.submit(operation, 4);
       for (const std::uint64_t block : {5, 6}) host.submit(Operation::kRead, block);
-      // how many commands the drive holds when each arrives there, beside itself
-      std::vector<std::uint32_t> beside;
+      // by command: number of other commands in the drive when it starts
+      std::vector<std::uint32_t> others;
       while (host.events.next() != kNever) {
-        const std::size_t served = host.device->served.size();
+        const std::size_t served = host.device.served.size();
         host.events.run_next();
-        if (host.device->served.size() > served) beside.push_back(host.link->outstanding() - 1);
+        if (host.device.served.size() > served) others.push_back(host.link.outstanding() - 1);
       }
       CHECK(host.order() == Blocks{1, 2, 3, 4, 5, 6});
       CHECK(host.done == Blocks{0, 1, 2, 3, 4, 5});
-      if (data_alone) {
-        CHECK(beside == std::vector<std::uint32_t>{2, 2, 2, 0, 1, 1});
+      if (only_data) {
+        CHECK(others == std::vector<std::uint32_t>{2, 2, 2, 0, 1, 1});
       } else {
-        CHECK(beside == std::vector<std::uint32_t>{5, 5, 5, 5, 5, 5});
+        CHECK(others == std::vector<std::uint32_t>{5, 5, 5, 5, 5, 5});
       }
     }
   }
 }
 
-TEST_CASE("a request larger than the limit is sent in parts, and over once") {
+TEST_CASE("a request larger than the limit is sent in parts, and completes once") {
   Host host(Scheduler::kNone);
   host.submit(Operation::kRead, 0, 40);
   host.run();
@@ -158,7 +168,7 @@ TEST_CASE("a request larger than the limit is sent in parts, and over once") {
   CHECK(host.done == Blocks{0});
 }
 
-TEST_CASE("deadline goes by the order on the drive, reads first, and lets no write starve") {
+TEST_CASE("deadline sends reads first, in order of offsets, and lets no write starve") {
   Host host(Scheduler::kDeadline);
   host.submit(Operation::kRead, 0);
   for (const std::uint64_t block : {70, 50, 60}) host.submit(Operation::kRead, block);
@@ -175,7 +185,7 @@ TEST_CASE("deadline goes by the order on the drive, reads first, and lets no wri
   CHECK(std::find(order.begin(), order.end(), 3) - order.begin() < 60);
 }
 
-TEST_CASE("cfq serves a process at a time") {
+TEST_CASE("cfq serves one process at a time") {
   Host host(Scheduler::kCfq);
   host.submit(Operation::kRead, 0, 1, 0);
   for (std::uint64_t i = 0; i < 4; ++i) {
@@ -186,24 +196,21 @@ TEST_CASE("cfq serves a process at a time") {
   CHECK(host.order() == Blocks{0, 100, 120, 140, 160, 500, 520, 540, 560});
 }
 
-TEST_CASE("what exceeds nr_requests is not sorted among those that wait") {
-  Host host(Scheduler::kDeadline, 2);
+TEST_CASE("requests beyond nr_requests are not sorted among the queued ones") {
+  Host host(Scheduler::kDeadline, fast_link(), 2);
   for (const std::uint64_t block : {0, 90, 80, 10}) host.submit(Operation::kRead, block);
   host.run();
   CHECK(host.order() == Blocks{0, 80, 90, 10});
 }
 
-TEST_CASE("a link carries no more than its rate, and by turns where it is half duplex") {
+TEST_CASE("a link transfers at its rate, in one direction at a time if it is half duplex") {
   for (const bool full_duplex : {true, false}) {
-    Host host(Scheduler::kNone);
-    host.link_parameters.queue_slots = 32;
-    host.link_parameters.full_duplex = full_duplex;
-    Link link(host.link_parameters, host.events);
-    Slow device(link, host.events, 0);
-    BlockLayer layer(host.parameters, host.events, link, host.counters, host);
-    link.connect(layer, device);
+    LinkParameters parameters = fast_link();
+    parameters.queue_slots = 32;
+    parameters.full_duplex = full_duplex;
+    Host host(Scheduler::kNone, parameters, 128, 0);
     for (std::uint64_t i = 0; i < 400; ++i) {
-      layer.submit(0, {i % 2 == 0 ? Operation::kRead : Operation::kWrite, 0, i * 65536, 65536}, i);
+      host.submit(i % 2 == 0 ? Operation::kRead : Operation::kWrite, i * 16, 16);
     }
     host.run();
     const double bytes = 400.0 * 65536;
@@ -213,24 +220,19 @@ TEST_CASE("a link carries no more than its rate, and by turns where it is half d
   }
 }
 
-// How long a host takes for requests one after the other, over a link with these parameters and a device without a
-// time of its own.
+// Returns the time for requests one after another, over a link with these parameters and a device that takes no time.
 Nanoseconds one_by_one(const LinkParameters& parameters, const std::vector<Request>& requests) {
-  Host host(Scheduler::kNone);
-  Link link(parameters, host.events);
-  Slow device(link, host.events, 0);
-  BlockLayer layer(host.parameters, host.events, link, host.counters, host);
-  link.connect(layer, device);
+  Host host(Scheduler::kNone, parameters, 128, 0);
   for (const Request& request : requests) {
-    layer.submit(host.now, request, 0);
+    host.layer.submit(host.now, request, 0);
     host.run();
   }
   return host.now;
 }
 
-TEST_CASE("a link waits between the frames of a command's data, however they are carried") {
-  LinkParameters parameters;
-  parameters.rate = 1'000'000'000;
+TEST_CASE("a link waits between the frames of a command's data, also if the data are transferred in parts") {
+  LinkParameters parameters = fast_link();
+  parameters.full_duplex = false;
   parameters.frame = 16384;
   for (const std::uint64_t size : {4096, 16384, 20480, 32768, 65536}) {
     for (const Operation operation : {Operation::kRead, Operation::kWrite}) {
@@ -250,9 +252,9 @@ TEST_CASE("a link waits between the frames of a command's data, however they are
   CHECK(Link(parameters, events).data_ns(65536) == 65536);
 }
 
-TEST_CASE("a half-duplex link takes a time to turn from reading to writing, and back") {
-  LinkParameters parameters;
-  parameters.rate = 1'000'000'000;
+TEST_CASE("a half-duplex link takes time to change from reading to writing and back") {
+  LinkParameters parameters = fast_link();
+  parameters.full_duplex = false;
   const Request read{Operation::kRead, 0, 0, 4096};
   const Request write{Operation::kWrite, 0, 0, 4096};
   const auto turns = [&](const std::vector<Request>& requests) {

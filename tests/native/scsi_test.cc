@@ -1,163 +1,371 @@
-// The SCSI target: mode pages as the model has them, faults in sense data, and no memory touched that is not its own.
+// The SCSI target: replies, errors, mode pages, their effect on the drive, and settings that several programs share.
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "scsi/scsi_target.h"
+#include "scsi/apply_mode_pages.h"
 
 namespace twin {
 namespace {
 
-constexpr const char* kText =
-    "capacity.size 400088457216\nidentity.vendor TOSHIBA\nidentity.product PX05SMB040\nidentity.revision 0102\n"
-    "identity.serial SERIAL01\nidentity.naa 5000039600000540\nidentity.rotation_rpm 1\nidentity.form_factor 3\n"
-    "identity.transport sas\nmode_page.WCE 1 changeable\nmode_page.RCD 0 fixed\nmode_page.DRA 0 refused\n"
-    "mode_page.FSW 0 ignored\nmode_page.NCS 32 fixed\nmode_page.savable 1\n";
+using Bytes = std::vector<std::uint8_t>;
 
-// A target with a folder of its own.
-struct Fixture {
-  Fixture() : target(kText, mkdtemp(folder)) {}
-  ~Fixture() {
-    unlink((std::string(folder) + "/mode-pages").c_str());
-    rmdir(folder);
+std::string text_of(const std::string& mode_pages, const char* rotation = "1", const char* transport = "sas") {
+  return "capacity.size 400088457216\nidentity.vendor TOSHIBA\nidentity.product PX05SMB040\nidentity.revision 0102\n"
+         "identity.serial SERIAL01\nidentity.naa 5000039600000540\nidentity.rotation_rpm " +
+         std::string(rotation) + "\nidentity.form_factor 3\nidentity.transport " + transport + "\n" + mode_pages;
+}
+
+const std::string kAllChangeable = text_of(
+    "mode_page.WCE 1 changeable\nmode_page.RCD 0 changeable\nmode_page.DRA 0 changeable\nmode_page.FSW 0 changeable\n"
+    "mode_page.MAPF 65535 changeable\nmode_page.NCS 32 fixed\nmode_page.savable 1\n");
+
+// A target with all four behaviours of fields.
+const std::string kMixed = text_of(
+    "mode_page.WCE 1 changeable\nmode_page.RCD 0 fixed\nmode_page.DRA 0 refused\nmode_page.FSW 0 ignored\n"
+    "mode_page.NCS 32 fixed\nmode_page.savable 1\n");
+
+struct Folder {
+  Folder() { REQUIRE(mkdtemp(path) != nullptr); }
+  ~Folder() {
+    unlink(settings().c_str());
+    rmdir(path);
   }
+  [[nodiscard]] std::string settings() const { return std::string(path) + "/mode-pages"; }
 
-  ScsiResult run(const std::vector<std::uint8_t>& cdb, const std::vector<std::uint8_t>& out = {}) {
-    in.assign(512, 0xEE);
-    const ScsiResult result = target.execute(cdb.data(), cdb.size(), out.data(), out.size(), in.data(), in.size());
-    in.resize(result.transferred_bytes);
-    return result;
-  }
-
-  // The caching page, by page control: 0 current, 1 changeable, 2 default, 3 saved.
-  CachingPage page(std::uint8_t control) {
-    REQUIRE(run({0x1A, 0x08, static_cast<std::uint8_t>(control << 6 | 0x08), 0, 255, 0}).status == 0);
-    REQUIRE(in.size() == 4 + kCachingPageBytes);
-    CachingPage result;
-    std::copy(in.begin() + 4, in.end(), result.begin());
-    result[0] &= 0x3F;
-    return result;
-  }
-
-  ScsiResult select(const CachingPage& changed, bool save = false) {
-    std::vector<std::uint8_t> list(4, 0);
-    list.insert(list.end(), changed.begin(), changed.end());
-    const auto flags = static_cast<std::uint8_t>(save ? 0x11 : 0x10);
-    return run({0x15, flags, 0, 0, static_cast<std::uint8_t>(list.size()), 0}, list);
-  }
-
-  ScsiResult change(const char* field, std::uint32_t value, bool save = false) {
-    CachingPage changed = page(0);
-    set(changed, *find_caching_field(field), value);
-    return select(changed, save);
-  }
-
-  char folder[32] = "/tmp/scsi-test-XXXXXX";
-  ScsiTarget target;
-  std::vector<std::uint8_t> in;
+  char path[32] = "/tmp/scsi-test-XXXXXX";
 };
 
-bool is_fault(const ScsiResult& result, std::uint8_t code) {
+ScsiResult execute(ScsiTarget& target, const Bytes& cdb, const Bytes& out = {}) {
+  return target.execute(cdb.data(), cdb.size(), out.data(), out.size(), nullptr, 0);
+}
+
+// Returns the data that a command transfers to the caller.
+Bytes answer(ScsiTarget& target, const Bytes& cdb, std::uint8_t status = 0) {
+  Bytes in(512, 0xEE);
+  const ScsiResult result = target.execute(cdb.data(), cdb.size(), nullptr, 0, in.data(), in.size());
+  REQUIRE(result.status == status);
+  in.resize(result.transferred_bytes);
+  return in;
+}
+
+bool is_error(const ScsiResult& result, std::uint8_t code) {
   return result.status == 2 && (result.sense[0] & 0x7F) == 0x70 && result.sense[2] == 5 && result.sense[12] == code;
 }
 
-TEST_CASE_FIXTURE(Fixture, "inquiry and vital product data are those of the model") {
-  REQUIRE(run({0x12, 0, 0, 0, 255, 0}).status == 0);
+// Returns all pages with all page controls.
+Bytes all_pages(ScsiTarget& target) {
+  Bytes all;
+  for (int control = 0; control < 4; ++control) {
+    const Bytes pages =
+        answer(target, {0x5A, 0, static_cast<std::uint8_t>(control << 6 | 0x3F), 0xFF, 0, 0, 0, 2, 0, 0});
+    REQUIRE(pages.size() == 8 + 8 + 3 * 12 + kCachingPageBytes);
+    REQUIRE((pages[0] << 8 | pages[1]) == static_cast<int>(pages.size()) - 2);
+    REQUIRE(pages[7] == 8);
+    all.insert(all.end(), pages.begin(), pages.end());
+  }
+  return all;
+}
+
+// Returns the caching page. `control` is 0 for the current values, 1 changeable, 2 default, 3 saved.
+CachingPage page_of(ScsiTarget& target, int control = 0) {
+  const Bytes pages =
+      answer(target, {0x5A, 0x08, static_cast<std::uint8_t>(control << 6 | 0x08), 0, 0, 0, 0, 0, 255, 0});
+  REQUIRE(pages.size() == 8 + kCachingPageBytes);
+  CachingPage page;
+  std::copy(pages.begin() + 8, pages.end(), page.begin());
+  page[0] &= 0x3F;
+  return page;
+}
+
+std::uint32_t value_of(const CachingPage& page, const char* field) { return get(page, *find_caching_field(field)); }
+
+// Sends a caching page by MODE SELECT, in its ten-byte or its six-byte form.
+ScsiResult select(ScsiTarget& target, const CachingPage& page, bool save = false, bool ten = true) {
+  Bytes list(ten ? 8 : 4, 0);
+  list.insert(list.end(), page.begin(), page.end());
+  const auto flags = static_cast<std::uint8_t>(save ? 0x11 : 0x10);
+  const auto size = static_cast<std::uint8_t>(list.size());
+  return execute(target, ten ? Bytes{0x55, flags, 0, 0, 0, 0, 0, 0, size, 0} : Bytes{0x15, flags, 0, 0, size, 0}, list);
+}
+
+ScsiResult change(ScsiTarget& target, const char* name, std::uint32_t value, bool save = false) {
+  CachingPage page = page_of(target);
+  set(page, *find_caching_field(name), value);
+  return select(target, page, save);
+}
+
+TEST_CASE("inquiry and vital product data are those of the model") {
+  const Folder folder;
+  ScsiTarget target(kMixed, folder.path);
+  Bytes in = answer(target, {0x12, 0, 0, 0, 255, 0});
   CHECK(std::string(in.begin() + 8, in.begin() + 36) == "TOSHIBA PX05SMB040      0102");
-  REQUIRE(run({0x12, 1, 0x80, 0, 255, 0}).status == 0);
+  in = answer(target, {0x12, 1, 0x80, 0, 255, 0});
   CHECK(std::string(in.begin() + 4, in.end()) == "SERIAL01");
-  REQUIRE(run({0x12, 1, 0xB1, 0, 255, 0}).status == 0);
-  CHECK(in[5] == 1);
-  CHECK(is_fault(run({0x12, 1, 0x77, 0, 255, 0}), 0x24));
-  REQUIRE(run({0x12, 0, 0, 0, 5, 0}).status == 0);
-  CHECK(in.size() == 5);  // the allocation length cuts
+  CHECK(answer(target, {0x12, 1, 0xB1, 0, 255, 0})[5] == 1);
+  CHECK(is_error(execute(target, {0x12, 1, 0x77, 0, 255, 0}), 0x24));
+  CHECK(answer(target, {0x12, 0, 0, 0, 5, 0}).size() == 5);  // the allocation length
 }
 
-TEST_CASE_FIXTURE(Fixture, "the mask of changeable values shows all but what is fixed") {
-  const CachingPage mask = page(1);
-  CHECK(get(mask, *find_caching_field("WCE")) == 1);
-  CHECK(get(mask, *find_caching_field("DRA")) == 1);
-  CHECK(get(mask, *find_caching_field("FSW")) == 1);
-  CHECK(get(mask, *find_caching_field("RCD")) == 0);
-  CHECK(get(mask, *find_caching_field("NCS")) == 0);
+TEST_CASE("all fields but fixed ones are marked as changeable") {
+  const Folder folder;
+  ScsiTarget target(kMixed, folder.path);
+  const CachingPage mask = page_of(target, 1);
+  for (const char* field : {"WCE", "DRA", "FSW"}) CHECK(value_of(mask, field) == 1);
+  for (const char* field : {"RCD", "NCS"}) CHECK(value_of(mask, field) == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "each field answers a change as the model says") {
-  CHECK(change("WCE", 0).status == 0);
+TEST_CASE("each field reacts to a change as its behaviour in the model says") {
+  const Folder folder;
+  ScsiTarget target(kMixed, folder.path);
+  CHECK(change(target, "WCE", 0).status == 0);
   CHECK(target.caching("WCE") == 0);
-  CHECK(is_fault(change("RCD", 1), 0x26));
-  CHECK(is_fault(change("DRA", 1), 0x26));
-  CHECK(change("FSW", 1).status == 0);
+  CHECK(is_error(change(target, "RCD", 1), 0x26));
+  CHECK(is_error(change(target, "DRA", 1), 0x26));
+  CHECK(change(target, "FSW", 1).status == 0);
   CHECK(target.caching("RCD") + target.caching("DRA") + target.caching("FSW") == 0);
-  CHECK(get(page(2), *find_caching_field("WCE")) == 1);
+  CHECK(value_of(page_of(target, 2), "WCE") == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a list that asks for anything impossible changes nothing") {
-  CachingPage changed = page(0);
+TEST_CASE("a page with an invalid change changes nothing") {
+  const Folder folder;
+  ScsiTarget target(kMixed, folder.path);
+  CachingPage changed = page_of(target);
   set(changed, *find_caching_field("WCE"), 0);
   set(changed, *find_caching_field("RCD"), 1);
-  CHECK(is_fault(select(changed), 0x26));
+  CHECK(is_error(select(target, changed), 0x26));
   CHECK(target.caching("WCE") == 1);
-  changed = page(0);
+  changed = page_of(target);
   changed[16] = 1;  // reserved
-  CHECK(is_fault(select(changed), 0x26));
+  CHECK(is_error(select(target, changed), 0x26));
 }
 
-TEST_CASE_FIXTURE(Fixture, "settings are seen by the next program, saved ones in the saved page") {
-  CHECK(change("WCE", 0).status == 0);
-  CHECK(get(page(3), *find_caching_field("WCE")) == 1);
-  const ScsiTarget next(kText, folder);
-  CHECK(next.caching("WCE") == 0);
-  CHECK(change("WCE", 0, true).status == 0);
-  CHECK(get(page(3), *find_caching_field("WCE")) == 0);
-  std::ofstream(std::string(folder) + "/mode-pages") << "nonsense\n";
-  CHECK_THROWS_WITH_AS(ScsiTarget(kText, folder), doctest::Contains("mode-pages"), std::runtime_error);
+TEST_CASE("the next program sees current settings, and saved ones in the saved page") {
+  const Folder folder;
+  ScsiTarget target(kMixed, folder.path);
+  CHECK(change(target, "WCE", 0).status == 0);
+  CHECK(value_of(page_of(target, 3), "WCE") == 1);
+  CHECK(ScsiTarget(kMixed, folder.path).caching("WCE") == 0);
+  CHECK(change(target, "WCE", 0, true).status == 0);
+  CHECK(value_of(page_of(target, 3), "WCE") == 0);
+  std::ofstream(folder.settings()) << "nonsense\n";
+  CHECK_THROWS_WITH_AS(ScsiTarget(kMixed, folder.path), doctest::Contains("mode-pages"), std::runtime_error);
 }
 
-TEST_CASE_FIXTURE(Fixture, "parameter lists of a wrong length and unknown commands are faults") {
-  CHECK(is_fault(run({0x15, 0x10, 0, 0, 20, 0}, std::vector<std::uint8_t>(8, 0)), 0x1A));
-  CHECK(is_fault(run({0x15, 0x00, 0, 0, 4, 0}, std::vector<std::uint8_t>(4, 0)), 0x24));
-  CHECK(is_fault(run({0xC1, 0, 0, 0, 0, 0}), 0x20));
-  CHECK(is_fault(run({0x1A, 0, 0x33, 0, 255, 0}), 0x24));
-  CHECK(run({0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0}).data_command);
+TEST_CASE("wrong parameter list lengths and unknown commands are errors") {
+  const Folder folder;
+  ScsiTarget target(kMixed, folder.path);
+  CHECK(is_error(execute(target, {0x15, 0x10, 0, 0, 20, 0}, Bytes(8, 0)), 0x1A));
+  CHECK(is_error(execute(target, {0x15, 0x00, 0, 0, 4, 0}, Bytes(4, 0)), 0x24));
+  CHECK(is_error(execute(target, {0xC1, 0, 0, 0, 0, 0}), 0x20));
+  CHECK(is_error(execute(target, {0x1A, 0, 0x33, 0, 255, 0}), 0x24));
+  CHECK(execute(target, {0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0}).data_command);
 }
 
-TEST_CASE_FIXTURE(Fixture, "capacity is told in sectors") {
-  REQUIRE(run({0x9E, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0}).status == 0);
+TEST_CASE("the capacity is reported in sectors") {
+  const Folder folder;
+  ScsiTarget target(kMixed, folder.path);
+  const Bytes in = answer(target, {0x9E, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0});
   std::uint64_t last = 0;
-  for (int i = 0; i < 8; ++i) last = last << 8 | in[static_cast<std::size_t>(i)];
+  for (std::size_t i = 0; i < 8; ++i) last = last << 8 | in[i];
   CHECK(last + 1 == 400088457216 / 512);
-  CHECK(run({0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0}).status == 0);
+  CHECK(execute(target, {0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0}).status == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "whatever comes, the answer is whole, within its room, and fixed fields stay") {
-  std::mt19937 chance(5);
-  const std::uint8_t codes[] = {0x00, 0x03, 0x12, 0x15, 0x1A, 0x1B, 0x25, 0x35, 0x55, 0x5A, 0x9E, 0xA0};
-  for (int i = 0; i < 200'000; ++i) {
-    // exactly as large as said, so that a step beyond is found by the sanitizer
-    std::vector<std::uint8_t> cdb(chance() % 17);
-    std::vector<std::uint8_t> out(chance() % 64);
-    std::vector<std::uint8_t> room(chance() % 96);
-    for (auto& byte : cdb) byte = static_cast<std::uint8_t>(chance());
+TEST_CASE("changing and restoring a field gives the same bytes in all pages") {
+  const Folder folder;
+  ScsiTarget target(kAllChangeable, folder.path);
+  const Bytes before = all_pages(target);
+  for (const char* name : {"WCE", "RCD", "DRA", "FSW", "MAPF"}) {
+    for (const bool save : {false, true}) {
+      const std::uint32_t value = target.caching(name);
+      REQUIRE(change(target, name, value ^ 1, save).status == 0);
+      CHECK(target.is_changed(name));
+      CHECK(all_pages(target) != before);
+      REQUIRE(change(target, name, value, save).status == 0);
+      CHECK(!target.is_changed(name));
+      CHECK(all_pages(target) == before);
+    }
+  }
+}
+
+TEST_CASE("old settings do not override fields that the model does not allow to change") {
+  const Folder folder;
+  {
+    ScsiTarget target(kAllChangeable, folder.path);
+    REQUIRE(change(target, "DRA", 1, true).status == 0);
+    REQUIRE(change(target, "WCE", 0).status == 0);
+  }
+  for (const char* behaviour : {"fixed", "refused", "ignored"}) {
+    const std::string text = text_of("mode_page.WCE 1 changeable\nmode_page.DRA 0 " + std::string(behaviour) +
+                                     "\nmode_page.NCS 16 fixed\nmode_page.savable 0\n");
+    ScsiTarget target(text, folder.path);
+    CHECK(target.caching("DRA") == 0);
+    CHECK(target.caching("NCS") == 16);
+    CHECK(target.caching("WCE") == 0);
+    CHECK(change(target, "WCE", 0).status == 0);  // the page can be written as it was read
+  }
+  // the file keeps the settings of the older model until something changes
+  CHECK(ScsiTarget(kAllChangeable, folder.path).caching("WCE") == 0);
+}
+
+TEST_CASE("reserved bits in the settings file are ignored") {
+  const Folder folder;
+  std::ofstream(folder.settings()) << "current 0812ffffffffffffffffffffffffffffffffffff\n"
+                                   << "saved 0812ffffffffffffffffffffffffffffffffffff\n";
+  ScsiTarget target(kAllChangeable, folder.path);
+  CHECK(page_of(target)[16] == 0);
+  CHECK(target.caching("NCS") == 32);
+  CHECK(change(target, "DRA", 0).status == 0);
+}
+
+TEST_CASE("a program does not undo what another program has saved since it started") {
+  const Folder folder;
+  ScsiTarget one(kAllChangeable, folder.path);
+  ScsiTarget other(kAllChangeable, folder.path);
+  CachingPage requested = page_of(other);
+  set(requested, *find_caching_field("WCE"), 0);
+  REQUIRE(change(one, "DRA", 1, true).status == 0);
+  REQUIRE(select(other, requested, false, false).status == 0);
+  // the page of `other` has all its fields, as `other` read them before; the saved page is that of `one`
+  CHECK(other.caching("DRA") == 0);
+  CHECK(all_pages(one) == all_pages(other));
+  CHECK(value_of(page_of(one, 3), "DRA") == 1);
+  CHECK(value_of(page_of(one, 3), "WCE") == 1);
+}
+
+TEST_CASE("programs that change settings concurrently lose no saved setting") {
+  const Folder folder;
+  std::vector<pid_t> children;
+  for (const char* name : {"DRA", "WCE", "RCD", "FSW"}) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      ScsiTarget target(kAllChangeable, folder.path);
+      const bool saves = std::string_view(name) == "DRA";
+      bool good = true;
+      for (std::uint32_t i = 0; i < 200; ++i) {
+        good = change(target, name, i & 1, saves).status == 0 && good;
+        // no other program saves, so the saved value must not change
+        if (saves) good = value_of(page_of(target, 3), "DRA") == (i & 1) && good;
+      }
+      _exit(good ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+  ScsiTarget next(kAllChangeable, folder.path);
+  CHECK(value_of(page_of(next, 3), "DRA") == 1);
+}
+
+TEST_CASE("a changed switch sets its parameter, an unchanged one does not") {
+  const Folder folder;
+  ScsiTarget target(kAllChangeable, folder.path);
+  Parameters parameters;
+  parameters.read_ahead.window = 1 << 20;
+  const std::vector<bool*> switches = {&parameters.read_ahead.enabled,   &parameters.read_cache.enabled,
+                                       &parameters.write_buffer.enabled, &parameters.disk.read_ahead,
+                                       &parameters.disk.read_cache,      &parameters.disk.write_cache_enabled};
+  for (const bool enabled : {false, true}) {
+    for (bool* each : switches) *each = enabled;
+    apply_mode_pages(target, parameters);
+    for (const bool* each : switches) CHECK(*each == enabled);
+  }
+  for (const char* name : {"RCD", "WCE", "DRA"}) REQUIRE(change(target, name, target.caching(name) ^ 1).status == 0);
+  apply_mode_pages(target, parameters);
+  for (const bool* each : switches) CHECK(!*each);
+
+  parameters.read_ahead.refill = 1 << 17;
+  for (const auto& [sectors, window] : {std::pair{65535, 1 << 20}, {0, 1 << 20}, {1024, 1 << 19}}) {
+    REQUIRE(change(target, "MAPF", static_cast<std::uint32_t>(sectors)).status == 0);
+    apply_mode_pages(target, parameters);
+    CHECK(parameters.read_ahead.window == window);
+  }
+}
+
+TEST_CASE("an SSD reports that it deallocates blocks, a hard disk does not") {
+  const Folder folder;
+  ScsiTarget disk(text_of("mode_page.WCE 1 changeable\nmode_page.savable 0\n", "7200", "sata"), folder.path);
+  ScsiTarget ssd(kAllChangeable, folder.path);
+  const Bytes capacity{0x9E, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0};
+  CHECK(answer(disk, capacity)[14] == 0);
+  CHECK(answer(ssd, capacity)[14] == 0x80);
+  CHECK(answer(disk, {0x12, 1, 0, 0, 255, 0}).back() == 0xB1);
+  CHECK(answer(ssd, {0x12, 1, 0, 0, 255, 0}).back() == 0xB2);
+  answer(disk, {0x12, 1, 0xB2, 0, 255, 0}, 2);
+  CHECK(answer(ssd, {0x12, 1, 0xB2, 0, 255, 0}).size() == 8);
+  CHECK(answer(disk, {0x12, 1, 0xB0, 0, 255, 0})[20] == 0);
+  CHECK(answer(ssd, {0x12, 1, 0xB0, 0, 255, 0})[20] == 0xFF);
+}
+
+TEST_CASE("sense data have the requested format") {
+  const Folder folder;
+  ScsiTarget target(kAllChangeable, folder.path);
+  CHECK(answer(target, {0x03, 0, 0, 0, 252, 0})[0] == 0x70);
+  const Bytes descriptors = answer(target, {0x03, 1, 0, 0, 252, 0});
+  CHECK(descriptors.size() == 8);
+  CHECK(descriptors[0] == 0x72);
+}
+
+TEST_CASE("random commands get valid replies, access no other memory, and change no field that is not changeable") {
+  const Folder folder;
+  ScsiTarget target(kMixed, folder.path);
+  std::mt19937 chance(11);
+  const std::uint8_t codes[] = {0x00, 0x03, 0x12, 0x15, 0x1A, 0x1B, 0x25, 0x35,
+                                0x4D, 0x55, 0x5A, 0x7F, 0x85, 0x9E, 0xA0};
+  std::uint64_t selected = 0;
+  for (int i = 0; i < 500'000; ++i) {
+    // vectors of exactly the given size, so that the sanitizer finds an access beyond it
+    Bytes cdb(chance() % 8 == 0 ? chance() % 17 : 16);
+    Bytes out(chance() % 4 == 0 ? chance() % 64 : 0);
+    Bytes in(chance() % 96);
+    for (auto& byte : cdb) byte = static_cast<std::uint8_t>(chance() % 2 == 0 ? chance() : 0);
     for (auto& byte : out) byte = static_cast<std::uint8_t>(chance() % 4 == 0 ? chance() : 0);
     if (!cdb.empty() && chance() % 8 != 0) cdb[0] = codes[chance() % std::size(codes)];
-    if (out.size() > 24 && chance() % 2 == 0) {
-      const CachingPage current = page(0);
-      std::copy(current.begin(), current.end(), out.begin() + 4);
-      std::fill(out.begin(), out.begin() + 4, std::uint8_t{0});
-      out[4 + chance() % 20] ^= static_cast<std::uint8_t>(1U << chance() % 8);
+    // sometimes a MODE SELECT that is nearly valid
+    if (cdb.size() == 16 && chance() % 128 == 0) {
+      const bool ten = chance() % 2 == 0;
+      CachingPage page = page_of(target);
+      page[chance() % page.size()] ^= static_cast<std::uint8_t>(chance() % 2 == 0 ? 1U << chance() % 8 : 0);
+      out.assign(ten ? 8 : 4, 0);
+      out.insert(out.end(), page.begin(), page.end());
+      std::fill(cdb.begin(), cdb.end(), std::uint8_t{0});
+      cdb[0] = ten ? 0x55 : 0x15;
+      cdb[1] = static_cast<std::uint8_t>(0x10 | chance() % 2);
+      cdb[ten ? 8 : 4] = static_cast<std::uint8_t>(chance() % 4 == 0 ? chance() % 40 : out.size());
     }
-    const ScsiResult result = target.execute(cdb.data(), cdb.size(), out.data(), out.size(), room.data(), room.size());
-    REQUIRE((result.status == 0 || (result.status == 2 && result.sense[2] == 5)));
-    REQUIRE(result.transferred_bytes <= room.size());
+    const ScsiResult result = target.execute(cdb.data(), cdb.size(), out.data(), out.size(), in.data(), in.size());
+    REQUIRE((result.status == 0 || result.status == 2));
+    REQUIRE(result.transferred_bytes <= in.size());
+    if (result.status == 2) {
+      REQUIRE(result.sense[0] == 0x70);
+      REQUIRE(result.sense[2] == 5);
+      const std::uint8_t known[] = {0x1A, 0x20, 0x24, 0x26, 0x39};
+      REQUIRE(std::count(std::begin(known), std::end(known), result.sense[12]) == 1);
+    } else {
+      REQUIRE(result.sense == ScsiResult().sense);
+      selected += !cdb.empty() && (cdb[0] == 0x15 || cdb[0] == 0x55);
+    }
   }
+  CHECK(selected > 1000);
   CHECK(target.caching("RCD") + target.caching("DRA") + target.caching("FSW") == 0);
   CHECK(target.caching("NCS") == 32);
+  CachingPage rest = page_of(target);
+  for (const CachingField& field : kCachingFields) set(rest, field, 0);
+  CHECK(rest == empty_caching_page());
+  CHECK(ScsiTarget(kMixed, folder.path).caching("WCE") == target.caching("WCE"));
 }
 
 }  // namespace

@@ -117,9 +117,9 @@ def test_nbval_neither_uses_nor_changes_the_results_of_the_checkout() -> None:
 @pytest.mark.parametrize(
     ("folder", "given", "message"),
     [
-        (".", ["confidenc", "0.9"], "the notebook has no parameter 'confidenc'; did you mean 'confidence'?"),
+        (".", ["confidenc", "0.9"], "the notebook has no parameter 'confidenc'. Did you mean 'confidence'?"),
         (".", ["confidence", "high"], "the parameter 'confidence' must be of type float, but 'high' is of type str"),
-        ("..", ["confidence", "0.9"], "is not inside the project: no folder at or above it holds a Snakefile"),
+        ("..", ["confidence", "0.9"], "is not inside the project: no folder at or above it has a Snakefile"),
     ],
 )
 def test_papermill_reports_invalid_parameters(

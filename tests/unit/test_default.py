@@ -1,4 +1,4 @@
-"""What is not the default is not judged as it: which values differ, and what is then not held against expectations."""
+"""Studies that differ from the default configuration are not compared with expectations."""
 
 import json
 import shutil
@@ -26,27 +26,27 @@ def described(overrides: dict[str, Any] | None = None) -> dict[str, Any]:
 
 @pytest.fixture
 def judged(tmp_path: Path) -> Path:
-    """A project with the recorded measurement, of which nothing that was found is expected."""
+    """A project with the recorded measurement, in which every verdict differs from its expectation."""
     root = copy_recorded_results(tmp_path / "project")
     studies = scorecard.load_scorecard(root)["studies"]
     studies[STUDY]["configuration"] = described()
     scorecard.write_scorecard(root, studies)
     scorecard.record_expectations(root)
     for entry in studies[STUDY]["claims"]:
-        entry["finding"] = "deviates"
+        entry["finding"] = "not reproduced"
     scorecard.write_scorecard(root, studies)
     return root
 
 
 def configure(root: Path, **changes: Any) -> None:
-    """Have the scorecard say that its study was configured otherwise."""
+    """Change the configuration that the scorecard records for its study."""
     studies = json.loads((root / f"results/{scorecard.SCORECARD_FILE}").read_text())["studies"]
     studies[STUDY]["configuration"] |= changes
     scorecard.write_scorecard(root, studies)
 
 
 @pytest.mark.parametrize("study", COMMITTED.studies)
-def test_the_default_recorded_is_the_committed_configuration(study: str) -> None:
+def test_the_recorded_default_is_the_committed_configuration(study: str) -> None:
     expectations = expected_verdicts.load_expectations(ROOT, study)
     assert expectations is not None
     assert expectations.configured == expected_verdicts.study_settings(COMMITTED, study), (
@@ -65,18 +65,18 @@ def test_the_default_recorded_is_the_committed_configuration(study: str) -> None
         ({"drives": ["c400"], "warmup": "0 s"}, []),
     ],
 )
-def test_what_differs_is_named_as_the_configuration_has_it(overrides: dict[str, Any], named: list[str]) -> None:
+def test_differences_are_keys_of_the_configuration(overrides: dict[str, Any], named: list[str]) -> None:
     assert expected_verdicts.setting_differences(described(overrides), described()) == named
 
 
-def test_another_level_differs_and_a_missing_or_new_experiment_does_not() -> None:
+def test_changed_levels_differ_and_missing_or_new_experiments_do_not() -> None:
     found = described()
     found["experiments"] = {**found["experiments"], "initial": "00000000", "of-my-own": "11111111"}
     del found["experiments"]["schedulers"]
     assert expected_verdicts.setting_differences(found, described()) == ["the levels or options of initial"]
 
 
-def test_a_changed_level_is_another_digest(tmp_path: Path) -> None:
+def test_a_changed_level_changes_the_digest_and_a_description_does_not(tmp_path: Path) -> None:
     for folder in ("config", "workflow/schemas", "data/twins"):
         shutil.copytree(fixture_root() / folder, tmp_path / folder)
     path = tmp_path / f"config/studies/{STUDY}.yaml"
@@ -89,32 +89,28 @@ def test_a_changed_level_is_another_digest(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_of_the_default_is_judged(judged: Path) -> None:
+def test_only_a_run_with_the_default_configuration_is_compared_with_expectations(judged: Path) -> None:
     assert scorecard.regressions(judged)
     assert scorecard.skipped_expectations(judged) == []
-
-
-@pytest.mark.slow
-def test_a_run_of_other_values_is_not_judged_and_says_why(judged: Path) -> None:
     configure(judged, repetitions=2, seed=1)
     assert scorecard.regressions(judged) == []
     (said,) = scorecard.skipped_expectations(judged)
-    assert said == "tiny differs from the default in repetitions, seed: expectations not judged."
+    assert said == "tiny differs from the default in repetitions, seed: not compared with the expected verdicts."
 
 
 @pytest.mark.slow
-def test_what_is_made_the_default_is_judged_from_then_on(judged: Path) -> None:
+def test_recorded_expectations_make_the_configuration_the_default(judged: Path) -> None:
     configure(judged, repetitions=2)
     assert scorecard.record_expectations(judged) == [expected_verdicts.expectations_path(judged, STUDY)]
     assert scorecard.skipped_expectations(judged) == []
     expectations = expected_verdicts.load_expectations(judged, STUDY)
     assert expectations is not None
     assert expectations.configured == {**described(), "repetitions": 2}
-    assert set(expectations.expected.values()) >= {"deviates"}
+    assert set(expectations.expected.values()) >= {"not reproduced"}
 
 
 @pytest.mark.parametrize("text", ["", "expected: {a: reproduced}", "configured: {}\nexpected: [a]", "- a"])
-def test_a_file_that_holds_no_expectations_is_named_with_its_keys(tmp_path: Path, text: str) -> None:
+def test_an_invalid_file_of_expectations_is_reported_with_the_required_keys(tmp_path: Path, text: str) -> None:
     path = expected_verdicts.expectations_path(tmp_path, STUDY)
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -123,6 +119,6 @@ def test_a_file_that_holds_no_expectations_is_named_with_its_keys(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_overview_names_no_worst_place_where_there_is_none(judged: Path) -> None:
+def test_the_text_names_no_worst_place_if_there_is_none(judged: Path) -> None:
     assert "worst at" in scorecard.scorecard_text(judged)
     assert "None" not in scorecard.scorecard_text(judged)

@@ -24,7 +24,7 @@ from iopatterns.measuring import fio
 from iopatterns.raw import cells
 from iopatterns.twin import running
 from iopatterns.twin.cli import twin_command
-from iopatterns.workflow import ablation, twin_models
+from iopatterns.workflow import ablation
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [
@@ -306,9 +306,7 @@ def test_generated_numbers_are_those_of_the_recorded_measurements(tmp_path: Path
     for study in conf.studies:
         for kind in RECORDED_KINDS:
             shutil.copy(recorded_file(study, kind), tmp_path / f"measurements/{study}.{kind}")
-        studies[study] = scorecard.judge_study(
-            ROOT, study, models=twin_models.model_names(conf), ablation=ablated.get(study), results=str(tmp_path)
-        )
+        studies[study] = scorecard.judge_study(ROOT, study, ablation=ablated.get(study), results=str(tmp_path))
     numbers = script(ROOT / "docs/write_numbers.py")
     for name in numbers.PAGES:
         text = page_of(name)

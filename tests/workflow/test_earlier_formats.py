@@ -7,7 +7,6 @@ its drives (own-full.tar.xz), a block trace with the result of its replay, and a
 
 import json
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pytest

@@ -1,7 +1,7 @@
-# Which claims rest on which mechanism of drives, kernel and file system: `snakemake --cores 2 ablate` measures what the
-# claims are computed of once as it is and once for each mechanism of config/ablations.yaml and of the studies with that one
-# off, and writes a record for each study, data/ablation/<study>.yaml, which is committed. A default run reads the records
-# and makes nothing of this.
+# `snakemake --cores 2 ablate` finds out on which mechanism of drives, kernel and file system a claim depends. It measures
+# the cells of all claims with all mechanisms, and once with each mechanism of config/ablations.yaml and of the studies
+# switched off. It writes a record for each study, data/ablation/<study>.yaml, which is committed. A default run only reads
+# the records.
 rule ablate:
     input:
         measured=expand(
@@ -14,7 +14,7 @@ rule ablate:
     params:
         config=config,
     message:
-        "Which claims change their outcome with which mechanism off"
+        "Comparing the claims with each mechanism switched off"
     script:
         "../scripts/ablate.py"
 
@@ -36,6 +36,6 @@ rule ablate_mechanism:
             ROOT, "workflow/scripts/ablate_mechanism.py"
         ),
     message:
-        "Measuring with {wildcards.run} off"
+        "Measuring with {wildcards.run} switched off"
     script:
         "../scripts/ablate_mechanism.py"

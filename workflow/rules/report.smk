@@ -1,4 +1,4 @@
-# The report: its source, everything that the notebooks made, and how the measurements came about.
+# The report: typeset from its source, the outputs of the notebooks, and the provenance of the measurements.
 rule report:
     input:
         source="paper/report.typ",

@@ -1,4 +1,4 @@
-# The scorecard: what became of every published number and claim of the sources.
+# The scorecard: a verdict on every published number and claim of the sources.
 rule judge:
     input:
         measurements=[
@@ -22,21 +22,22 @@ rule judge:
         studies=study_rules.judged_studies(CONF),
         confidence=CONF.confidence,
         method=CONF.interval,
-        models=twin_models.model_names(CONF),
         config=config,
     message:
-        "Holding the sources' claims against what was measured"
+        "Comparing the claims of the sources with the measurements"
+        if study_rules.judged_studies(CONF)
+        else "Writing an empty scorecard, because no study has a source"
     script:
         "../scripts/judge.py"
 
 
-# `snakemake --cores 1 scorecard` fails when a claim or number that is expected to hold no longer does.
+# `snakemake --cores 1 scorecard` fails if a claim or number that is expected to be reproduced is not.
 rule scorecard:
     input:
         f"{RESULTS}/scorecard.json",
     log:
         f"{RESULTS}/logs/scorecard.log",
     message:
-        "The scorecard, compared with what is expected of each study"
+        "Comparing the scorecard with the expectations of each study"
     shell:
         'iopatterns scorecard --results "$(dirname {input:q})" 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}'

@@ -1,4 +1,4 @@
-"""Rule `ablate`: the claims judged with each mechanism off, and the record of it."""
+"""Rule `ablate`: judge the claims of all runs, and record the outcomes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Rules `analyse_*`: a study's notebook, executed with the parameters of the configuration."""
+"""Rules `analyse_*`: execute the notebook of a study."""
 
 import time
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Rule `capture`: how the recorded traces came about, and whether they are the committed ones."""
+"""Rule `capture`: compare the recorded traces with the committed ones."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rule `collect_*`: the raw files of a study as one tidy Parquet table, and how they came about as JSON."""
+"""Rules `collect_*`: collect a study's raw files into a table, with provenance."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Rule `judge`: the claims and published numbers of all studies, judged by what was measured."""
+"""Rule `judge`: compare claims and published numbers with the measurements."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ with command_line.errors_reported("iopatterns"):
             study,
             confidence=parameters.confidence,
             method=parameters.method,
-            models=parameters.models,
             ablation=ablated.get(study),
             results=results,
         )

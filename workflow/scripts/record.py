@@ -1,4 +1,4 @@
-"""Rule `record`: a workload in a real kernel on a twin, and the trace of what its drive was asked."""
+"""Rule `record`: record the trace of a workload in a guest system."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Rule `report`: the colophon from the studies' provenance, then the PDF."""
+"""Rule `report`: write the colophon, and typeset the PDF."""
 
 import json
 from pathlib import Path

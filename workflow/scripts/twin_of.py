@@ -1,4 +1,4 @@
-"""Rules `twin_of_*`: a drive measured, and a twin fitted to it."""
+"""Rules `twin_of_*`: measure a drive, and fit a simulated drive to it."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 fio.die_with_parent(signal.SIGTERM)
-# The run's count is of the executions of the plan, and these are none of them
+# The progress of a run counts the repetitions of its own cells, and these are other cells
 os.environ.pop(progress.PROGRESS_VARIABLE, None)
 try:
     with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"), interruptible():

@@ -1,4 +1,4 @@
-"""`iopatterns archive`."""
+"""The command `iopatterns archive`."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from iopatterns.commands.arguments import DRIVE_ARGUMENT, FILE_PATH, drive_entry
 def command(drive: str, output: Path | None) -> None:
     """Pack the raw files of DRIVE into an archive.
 
-    The archive can be analysed on a machine without the drive.
+    The archive can be analysed on a machine without the drive. Raw files are the JSON output of fio.
     """
     from iopatterns.raw import archive
     from iopatterns.workflow import planned_cells
@@ -27,7 +27,7 @@ def command(drive: str, output: Path | None) -> None:
     without_experiment = sum(not cell.experiments for cell in made.cells)
     click.echo(f"{output}: {repetitions} repetitions of {len(made.cells)} cells, SHA-256 {made.sha256}")
     if without_experiment:
-        click.echo(f"  {without_experiment} of the cells belong to no experiment of config/: packed, but not analysed")
+        click.echo(f"  {without_experiment} of the cells belong to no configured experiment: packed, but not analysed")
     click.echo(
         f"To analyse the archive elsewhere, add to config/drives.yaml:\n\n  {drive}: {{kind: archive, path: {output}}}"
     )

@@ -1,4 +1,4 @@
-"""`iopatterns compare`."""
+"""The command `iopatterns compare`."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def command(first: str, second: str, of: str, confidence: float, output: Path | 
     from iopatterns.analysis import plots, tables
     from iopatterns.lab import comparison
 
-    compared = comparison.Comparison(comparison.sides(Path.cwd(), first, second), of, confidence)
+    compared = comparison.Comparison(comparison.load_sides(Path.cwd(), first, second), of, confidence)
     points = compared.points()
     output = output or Path("results/compare") / f"{Path(first).name}-{Path(second).name}"
     table = compared.table(points)
@@ -35,5 +35,5 @@ def command(first: str, second: str, of: str, confidence: float, output: Path | 
     for name, figure in compared.figures():
         plots.save_figure(figure, output / f"{name}-{of.replace(' ', '-')}")
     click.echo(
-        f"{tables.to_text(table)}\n{compared.told(points)}\n{output}: the table, and a figure of each experiment"
+        f"{tables.to_text(table)}\n{compared.summary_text(points)}\n{output}: the table, and a figure of each experiment"
     )

@@ -1,4 +1,4 @@
-"""`iopatterns factors`."""
+"""The command `iopatterns factors`."""
 
 import click
 
@@ -7,7 +7,7 @@ import click
 def command() -> None:
     """List the fio options and drive settings that a study may vary.
 
-    A study may vary each of them. The command prints the levels that each may have.
+    The command prints the valid levels of each option and setting.
     """
     from iopatterns.configuration.factors import FACTORS, OPTION_ROLES, SETTING_ROLES, factor_names
 

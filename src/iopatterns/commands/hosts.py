@@ -1,4 +1,4 @@
-"""`iopatterns hosts`."""
+"""The command `iopatterns hosts`."""
 
 import sys
 from pathlib import Path
@@ -9,13 +9,13 @@ from iopatterns.commands.arguments import DriveName, drive_entry
 
 
 @click.command()
-@click.option("--here", is_flag=True, help="Check only this host, without Slurm, for DRIVES.")
-@click.option("--partition", default="", help="Partition of the hosts.  [default: that of Slurm]")
+@click.option("--here", is_flag=True, help="Check only this host, without Slurm.")
+@click.option("--partition", default="", help="Partition of the hosts.  [default: from Slurm]")
 @click.argument("drives", nargs=-1, type=DriveName())
 def command(here: bool, partition: str, drives: tuple[str, ...]) -> None:
     """Check that the hosts of a Slurm cluster can run jobs.
 
-    DRIVES are the drives to be measured, by default all configured drives. A run with profiles/slurm makes the same
+    DRIVES are the drives to measure, by default all configured drives. A run with profiles/slurm makes the same
     checks before it submits a job. The exit status is 1 if a host cannot run the jobs.
     """
     from iopatterns.configuration import config, kinds

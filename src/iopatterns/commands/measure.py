@@ -1,4 +1,4 @@
-"""`iopatterns measure`, which the workflow calls."""
+"""The hidden command `iopatterns measure`, which the workflow calls."""
 
 import json
 from pathlib import Path
@@ -28,9 +28,11 @@ def command(
     host: str | None,
     raw_files: tuple[Path, ...],
 ) -> None:
-    """Measure cells: run fio once for each missing raw file.
+    """Measure cells: run fio for each missing raw file.
 
-    The name of the folder of a raw file says which specification the raw file belongs to.
+    A cell is one configuration: a drive, its settings and a workload.
+
+    The folder of a raw file names the cell, and thereby the specification, of the raw file.
     """
     from iopatterns.measuring.cell import measure_cells
 
@@ -41,7 +43,7 @@ def command(
 
 
 def _specification(text: str) -> "Specification":
-    """Return the specification of a cell in a JSON text. Raises BadParameter."""
+    """Return the specification of a cell from its JSON text. Raises BadParameter."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

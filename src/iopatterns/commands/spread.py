@@ -1,4 +1,4 @@
-"""`iopatterns spread`."""
+"""The command `iopatterns spread`."""
 
 from pathlib import Path
 
@@ -21,16 +21,18 @@ from iopatterns.commands.arguments import CONFIDENCE_OPTION, FOLDER_PATH, QUANTI
 def command(drives: tuple[str, ...], of: str, confidence: float, output: Path) -> None:
     """Compare drives of one model with each other.
 
-    The command prints the variation between DRIVES and the variation between the repetitions on one drive. DRIVES are
-    drives of one model, such as the drives of a lab, or the archives of several students.
+    The command prints the variation between DRIVES and the variation between the repetitions on one drive. DRIVES may
+    be the drives of a lab, or the archives of several students.
     """
     from iopatterns.analysis import plots, tables
     from iopatterns.lab.spread import DriveSpread
 
-    spread = DriveSpread.of_drives(Path.cwd(), drives, of, confidence)
+    spread = DriveSpread.load(Path.cwd(), drives, of, confidence)
     points = spread.points()
     table = spread.table(points)
     tables.write_table(table, output / of.replace(" ", "-"))
     for name, figure in spread.figures(points):
         plots.save_figure(figure, output / f"{name}-{of.replace(' ', '-')}")
-    click.echo(f"{tables.to_text(table)}\n{spread.told(points)}\n{output}: the table, and a figure of each experiment")
+    click.echo(
+        f"{tables.to_text(table)}\n{spread.summary_text(points)}\n{output}: the table, and a figure of each experiment"
+    )

@@ -1,4 +1,4 @@
-"""`iopatterns unpack`, which the workflow calls."""
+"""The hidden command `iopatterns unpack`, which the workflow calls."""
 
 from pathlib import Path
 

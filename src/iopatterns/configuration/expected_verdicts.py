@@ -1,4 +1,4 @@
-"""The committed expectations of a study: its verdicts in the default run, and the configuration of that run."""
+"""The expected verdicts of a study, and the configuration of their run."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,10 +19,12 @@ _DIGITS = 8  # of the digest of an experiment's options and levels
 
 
 def study_settings(conf: config.Config, study: str) -> dict[str, Any]:
-    """Return all that decides what is measured and computed of a study on twins, other than the drives themselves.
+    """Return the values that determine the results of a study.
 
-    Keys: repetitions, runtime_ms (by experiment), file_size_bytes, seed, interval, confidence, and experiments: a
-    digest of the options and levels of each.
+    The models of its simulated drives are not included.
+
+    Keys: repetitions, runtime_ms (by experiment), file_size_bytes, seed, interval, confidence, and experiments (a
+    digest of the options and levels of each experiment).
     """
     content = conf.studies[study]
     return {
@@ -44,7 +46,11 @@ def _digest(content: config.StudyConfig, body: config.ExperimentConfig) -> str:
 def setting_differences(found: Mapping[str, Any], default: Mapping[str, Any]) -> list[str]:
     """Return the keys of config/ in which two configurations of a study differ.
 
-    Both are as `study_settings` returns them. An experiment that only one of them has makes no difference.
+    Experiments that only one of them has are ignored.
+
+    Args:
+        found: A configuration, as returned by `study_settings`.
+        default: The configuration to compare with.
     """
     names = []
     for key, value in default.items():
@@ -61,11 +67,11 @@ def setting_differences(found: Mapping[str, Any], default: Mapping[str, Any]) ->
 
 @dataclass(frozen=True)
 class Expectations:
-    """What a run of a study is expected to find.
+    """The expected results of a study.
 
     Attributes:
-        configured: The configuration of the run, as `study_settings` returns it; empty where it is not known.
-        expected: The finding of each claim and published value, by id.
+        configured: The configuration that they apply to, as returned by `study_settings`; empty if it is unknown.
+        expected: The expected verdict of each claim and published value, by id.
     """
 
     configured: Mapping[str, Any]
@@ -73,12 +79,16 @@ class Expectations:
 
 
 def expectations_path(root: Path, study: str) -> Path:
-    """Return the file with the expectations of a study."""
+    """Return the path of the file with the expectations of a study."""
     return root / study_files.PUBLISHED_PLACE.format(study=study) / "expectations.yaml"
 
 
 def load_expectations(root: Path, study: str) -> Expectations | None:
-    """Return the expectations of a study, or None where there are none. Raises ConfigError."""
+    """Return the expectations of a study, or None if it has none.
+
+    Raises:
+        ConfigError: The file is malformed.
+    """
     path = expectations_path(root, study)
     if not path.exists():
         return None
@@ -89,14 +99,14 @@ def load_expectations(root: Path, study: str) -> Expectations | None:
     )
     if not (isinstance(configured, dict) and isinstance(expected, dict)):
         raise yaml_schema.ConfigError(
-            f"{file}: needs the keys 'configured' and 'expected', each with a mapping. Restore it, or write it again:"
-            " iopatterns scorecard --expect"
+            f"{file}: needs the keys 'configured' and 'expected', each with a mapping. Restore the file, or write it"
+            " again: iopatterns scorecard --expect"
         )
     return Expectations(configured, expected)
 
 
 def write_expectations(root: Path, study: str, expectations: Expectations) -> Path:
-    """Write the expectations of a study, and return the file's path."""
+    """Write the expectations of a study; return the path of the file."""
     path = expectations_path(root, study)
     files.write_text(path, _HEAD + yaml.safe_dump(asdict(expectations), sort_keys=False, allow_unicode=True))
     return path

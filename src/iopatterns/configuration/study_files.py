@@ -1,21 +1,21 @@
-"""The places of a study's files, which follow from the name of the study.
+"""The places of the files of a study, which follow from the name of the study.
 
-A study is one unit: it can be packed, passed on, added and removed, because no other file of the project belongs to it.
+No other file of the project belongs to a study, so that a study can be packed, added and removed as a unit.
 """
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-# Files, by what they hold. `{study}` stands for the name of the study.
+# Files, by content. `{study}` stands for the name of the study.
 GRID = "config/studies/{study}.yaml"
 NOTEBOOK = "notebooks/{study}.ipynb"
-CODE = "notebooks/{study}.py"  # what only the notebook needs
+CODE = "notebooks/{study}.py"  # code for the notebook only
 SECTION = "paper/studies/{study}.typ"
 ABLATION = "data/ablation/{study}.yaml"
 MANIFESTS = "data/manifests/*/{study}.sha256"  # one for each version of fio
-# Folders. PUBLISHED holds values.csv, drives.csv, claims.yaml and expectations.yaml; TESTS holds the recorded
-# measurement (recorded.parquet, recorded.tuning.json) and the tests of the study.
+# Folders. PUBLISHED_PLACE contains values.csv, drives.csv, claims.yaml and expectations.yaml. TESTS_PLACE contains the
+# recorded measurement (recorded.parquet, recorded.tuning.json) and the tests of the study.
 PUBLISHED_PLACE = "data/published/{study}"
 TRACES_PLACE = "data/traces/{study}"
 WORKLOADS_PLACE = "data/workloads/{study}"
@@ -39,26 +39,29 @@ _NAME = re.compile("[a-z0-9][a-z0-9_-]*")
 
 
 def is_study_name(text: str) -> bool:
-    """Return whether a study may have the name ``text``."""
+    """Return whether a text is a valid name for a study."""
     return _NAME.fullmatch(text) is not None
 
 
 def study_names(root: Path) -> list[str]:
-    """Return the names of all studies below ``root``, configured or not."""
+    """Return the names of all studies in a project, configured or not."""
     return sorted(path.stem for path in root.glob(GRID.format(study="*")))
 
 
 def existing_places(root: Path, study: str) -> Iterator[Path]:
-    """Yield the files, folders and links at the places of a study, relative to ``root``, in the order of `PLACES`."""
+    """Yield the existing files, folders and links of a study.
+
+    The paths are relative to ``root``, in the order of `PLACES`.
+    """
     for place in PLACES:
         for path in sorted(root.glob(place.format(study=study))):
             yield path.relative_to(root)
 
 
 def files_of_study(root: Path, study: str) -> list[Path]:
-    """Return the files of a study below ``root``, relative to it, in the order of `PLACES`.
+    """Return the files of a study, relative to ``root``, in the order of `PLACES`.
 
-    Links are files of a study, too; their targets are not. Hidden files and compiled Python are not.
+    Links are included, but not their targets. Hidden files and compiled Python are left out.
     """
     found: list[Path] = []
     for place in existing_places(root, study):
@@ -69,7 +72,12 @@ def files_of_study(root: Path, study: str) -> list[Path]:
 
 
 def belongs_to_study(path: str, study: str) -> bool:
-    """Return whether a path, relative to the project, is a place of a study's file or below one of its folders."""
+    """Return whether a path is a place of a study, or inside its folders.
+
+    Args:
+        path: The path, relative to the project.
+        study: The name of the study.
+    """
     for place in PLACES:
         pattern = re.escape(place.format(study=study)).replace(r"\*", "[^/]+")
         if re.fullmatch(f"{pattern}(/[^/]+)+" if place in FOLDERS else pattern, path):

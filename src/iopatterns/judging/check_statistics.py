@@ -1,7 +1,7 @@
-"""The statistics that the checks of claims use: parsed from claims.yaml, computed from repetitions, put into words.
+"""The statistics in the checks of claims: parsed from claims.yaml, computed from repetitions, described as text.
 
 A statistic selects repetitions (`Selection`, `CachedExecutions`) and computes numbers from them (`Estimate`).
-`claims` compares these numbers with what the source states.
+`claims` compares these numbers with the statements of the source.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from iopatterns.judging.formulas import Formula, FormulaError
 from iopatterns.raw.tuning_steps import TuningRecords
 
 ALL_LEVELS = "all"
-# Keys of a selection that are no factors: its quantity, and its experiment if that is not the experiment of the check
+# Keys of a selection that are not factors: its quantity, and its experiment if it is not the experiment of the check
 _NO_FACTORS = frozenset({"of", "experiment"})
 
 Levels = Mapping[str, Any]
 
 
 class ClaimsError(IoPatternsError):
-    """A file of claims is wrong; the message names the file and the claim."""
+    """A claim in a claims file is invalid; the message names the file and the claim."""
 
     exit_status = 2
 
 
-# ---- What a statistic is computed from
+# ---- Selecting repetitions
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,15 @@ class Selection:
         Raises:
             ClaimsError: A factor, level or quantity does not exist, or a factor has several levels despite ``single``.
         """
-        if single and not (isinstance(written, Mapping) and all(_is_one_level(level) for level in written.values())):
+        if single and not (
+            isinstance(written, Mapping)
+            and all(not isinstance(level, list) and level != ALL_LEVELS for level in written.values())
+        ):
             raise ClaimsError(f"'{key}' needs one level for each factor, such as {{rw: read}}")
         found = cls(written, str(written.get("of", of)))
         _check_levels(key, found.levels)
-        _check_quantity(found.of)
+        with _errors_prefixed("of"):
+            quantities.get_quantity(found.of)
         return found
 
     @property
@@ -120,7 +124,7 @@ class Selection:
 
 
 class CachedExecutions:
-    """A table of repetitions that caches selections: a scorecard makes some thousand selections from one table."""
+    """A table of repetitions that caches selections. A scorecard makes thousands of selections from one table."""
 
     def __init__(self, table: pd.DataFrame) -> None:
         """Keep the table, which must not change.
@@ -160,7 +164,7 @@ class CachedExecutions:
         return sorted(self.table[column][self._at(levels)].dropna().unique().tolist())
 
     def levels_in(self, factor: str, level: Any) -> list[Any]:
-        """Return the levels that ``level`` stands for: one level, those of a list, or for `ALL_LEVELS` those measured."""
+        """Return the levels that ``level`` stands for: one level, a list, or all measured levels for `ALL_LEVELS`."""
         return self.measured_levels(factor) if level == ALL_LEVELS else listed_levels(level)
 
     def _at(self, levels: Levels) -> npt.NDArray[np.bool_]:
@@ -169,20 +173,16 @@ class CachedExecutions:
         for name, level in levels.items():
             key = (name, repr(level))
             if key not in self._at_levels:
-                self._at_levels[key] = self._at_level(factors.find_factor(name), level)
+                factor = factors.find_factor(name)
+                if factor.column not in self.table:
+                    return np.zeros(len(self.table), dtype=np.bool_)
+                matches = self.table[factor.column] == factor.read(level)
+                self._at_levels[key] = matches.fillna(False).to_numpy(dtype=np.bool_)
             found &= self._at_levels[key]
         return found
 
-    def _at_level(self, factor: factors.Factor, level: Any) -> npt.NDArray[np.bool_]:
-        if factor.column not in self.table:
-            return np.zeros(len(self.table), dtype=np.bool_)
-        found: npt.NDArray[np.bool_] = (
-            (self.table[factor.column] == factor.read(level)).fillna(False).to_numpy(dtype=np.bool_)
-        )
-        return found
 
-
-# ---- What a statistic computes
+# ---- Estimates
 
 
 class IntervalMethod(NamedTuple):
@@ -244,13 +244,13 @@ class Statistic(ABC):
     Attributes:
         key: The key of the check that holds the statistic.
         selection_keys: The keys of the check that hold selections, in the order of ``selections``.
-        has_to: Whether the check also has the key ``to``. A check with ``ratio`` always has.
+        has_to: Whether the check also has the key ``to``. A check with ``ratio`` always has it.
         is_around_one: Whether the statistic can be compared with 1.
         has_unit: Whether the statistic is in the unit of its first selection's quantity.
         is_of_set_up: Whether the statistic describes the set-up instead of a result.
         experiment: The name of the experiment.
-        where: The levels by factor at each combination of which the statistic is computed.
-        of: The name of the quantity where a selection names none.
+        where: Levels by factor. The statistic is computed at each combination of these levels.
+        of: The name of the quantity for selections that name none.
         selections: The selections of all means.
     """
 
@@ -270,12 +270,15 @@ class Statistic(ABC):
     def parse(cls, check: Mapping[str, Any]) -> Self:
         """Return the statistic of a check. Raises ClaimsError."""
         of = str(check.get("of", "bandwidth"))
-        _check_quantity(of)
+        with _errors_prefixed("of"):
+            quantities.get_quantity(of)
         where = check.get("where", {})
         own = cls._parse_own(check, of)
         for name in where:
             if name in _NO_FACTORS:
-                raise ClaimsError(f"where has levels by factor; '{name}' belongs beside it, or to a mean")
+                raise ClaimsError(
+                    f"'where' selects levels of factors; write '{name}' beside 'where', or in a selection"
+                )
         _check_levels("where", where)
         return cls(experiment=check["experiment"], where=where, of=of, **own)
 
@@ -421,7 +424,7 @@ class Ratio(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Growth(Statistic):
-    """The mean, or a ``ratio`` of means, at each level of a factor divided by its value at the previous level."""
+    """The mean (or a ``ratio`` of means) at each level of a factor, divided by the value at the previous level."""
 
     key = "growth"
     selection_keys = ("ratio", "to")
@@ -430,7 +433,7 @@ class Growth(Statistic):
 
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
-        with _mistakes_named(cls.key):
+        with _errors_prefixed(cls.key):
             factors.find_factor(check[cls.key])
         return {"factor": check[cls.key], **super()._parse_own(check, of)}
 
@@ -466,18 +469,17 @@ class FormulaValue(Statistic):
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
         given, text = check.get("with", {}), check[cls.key]
-        with _mistakes_named(cls.key):
+        with _errors_prefixed(cls.key):
             formula = Formula(text)
         known = {**given, **check.get("where", {})}
         for name in formula.names:
             if name not in known:
-                raise ClaimsError(
-                    f"{cls.key}: '{name}' is neither under with nor under where.{did_you_mean(name, list(known))}"
-                )
+                hint = did_you_mean(name, list(known))
+                raise ClaimsError(f"{cls.key}: '{name}' is named neither under 'with' nor under 'where'.{hint}")
             if name not in given and name in factors.FACTORS and factors.find_factor(name).is_text:
-                raise ClaimsError(f"{cls.key}: the levels of '{name}' are no numbers to compute with")
+                raise ClaimsError(f"{cls.key}: the levels of '{name}' are not numbers")
         if not set(formula.names) & set(given):
-            raise ClaimsError(f"{cls.key}: it needs a mean from what was measured; name one under with")
+            raise ClaimsError(f"{cls.key}: the formula uses no mean of measurements; name one under 'with'")
         means = {name: Selection.parse(f"with.{name}", one, of, single=True) for name, one in given.items()}
         return {"formula": formula, "text": text, "means": means, "selections": tuple(means.values())}
 
@@ -508,7 +510,7 @@ class FormulaValue(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMaximum(Statistic):
-    """The maximum of a column of the measurements. It is no estimate, so its interval has no width."""
+    """The maximum of a column of the measurements. It is not an estimate, so its interval has no width."""
 
     key = "column"
     is_of_set_up = True
@@ -546,15 +548,15 @@ class SettingOutcome(Statistic):
 
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], _of: str) -> dict[str, Any]:
-        with _mistakes_named(cls.key):
+        with _errors_prefixed(cls.key):
             factors.find_setting(check[cls.key])
         where = check.get("where", {})
         if isinstance(check["to"], Mapping) or set(where) - {"drive"} or ALL_LEVELS in where.values():
-            raise ClaimsError("an outcome's 'to' is a value, and its 'where' has drives alone, by name")
+            raise ClaimsError("with 'outcome', 'to' must be a value, and 'where' can only name drives")
         return {"setting": check[cls.key], "to": check["to"]}
 
     def on(self, _drive: str) -> Self | None:
-        """Return None: the outcome depends on the drive, so the claim says nothing about another drive."""
+        """Return None: the outcome depends on the drive, so the claim does not apply to another drive."""
         return None
 
     def _describe_own(self) -> str:
@@ -583,7 +585,7 @@ STATISTICS: dict[str, type[Statistic]] = {
 }
 
 
-# ---- Levels: checked, combined, put into words
+# ---- Checking, combining and describing levels
 
 
 def listed_levels(level: Any) -> list[Any]:
@@ -591,13 +593,9 @@ def listed_levels(level: Any) -> list[Any]:
     return list(level) if isinstance(level, list) else [level]
 
 
-def _is_one_level(level: Any) -> bool:
-    return not isinstance(level, list) and level != ALL_LEVELS
-
-
 @contextlib.contextmanager
-def _mistakes_named(key: str) -> Iterator[None]:
-    """Raise ClaimsError, with the key of the check, for a name or level that does not exist."""
+def _errors_prefixed(key: str) -> Iterator[None]:
+    """Raise ClaimsError, with the key of the check in the message, for a name or level that does not exist."""
     try:
         yield
     except (factors.FactorError, FormulaError, quantities.QuantityError, ValueError) as error:
@@ -605,19 +603,13 @@ def _mistakes_named(key: str) -> Iterator[None]:
 
 
 def _check_levels(key: str, levels: Levels) -> None:
-    """Raise ClaimsError unless each name is a factor and each level can be read; ``key`` is for the message."""
+    """Raise ClaimsError, with ``key`` in the message, unless all names are factors and all levels can be read."""
     for name, level in levels.items():
-        with _mistakes_named(key):
+        with _errors_prefixed(key):
             factor = factors.find_factor(name)
-        with _mistakes_named(f"{key}.{name}"):
+        with _errors_prefixed(f"{key}.{name}"):
             for each in listed_levels(level) if level != ALL_LEVELS else ():
                 factor.read(each)
-
-
-def _check_quantity(of: str) -> None:
-    """Raise ClaimsError unless there is a quantity of this name."""
-    with _mistakes_named("of"):
-        quantities.get_quantity(of)
 
 
 def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -633,7 +625,7 @@ def _level_label(factor: str, level: Any) -> str:
 
 
 def _label(levels: Levels) -> str:
-    """Return the label of the part of a check at some levels."""
+    """Return the label of the part of a check that is computed at some levels."""
     return ", ".join(_level_label(factor, level) for factor, level in levels.items())
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -20,8 +21,8 @@ from iopatterns.configuration import kinds
 from iopatterns.judging.check_statistics import CachedExecutions
 from iopatterns.judging.claims import ClaimChecks
 
-FITTED, BUILT_INTO_MODEL, INDEPENDENT = "fitted", "built in", "independent"
-# The class that is the best evidence comes first
+FITTED, BUILT_INTO_MODEL, INDEPENDENT = "fitted", "built into the model", "independent"
+# The best evidence first
 EVIDENCE_CLASSES = (INDEPENDENT, BUILT_INTO_MODEL, FITTED)
 # The first column of the executions that is a result
 _FIRST_RESULT = "bandwidth_bytes_per_s"
@@ -29,7 +30,7 @@ _FIRST_RESULT = "bandwidth_bytes_per_s"
 # size of its requests, their share of reads and the queue depth. So each rate follows from any other rate, and by
 # Little's law from a mean latency.
 _RATE = "rate"
-_OF_RATE = {measure.column for measure in quantities.QUANTITIES.values()} | {_FIRST_RESULT}
+_RATE_COLUMNS = {quantity.column for quantity in quantities.QUANTITIES.values()} | {_FIRST_RESULT}
 
 # A measured number: drive, cell, and the column, or `_RATE` for all columns that follow from each other
 Measurand = tuple[str, str, str]
@@ -65,21 +66,18 @@ class FitProvenance:
 
     @classmethod
     def load(cls, folder: Path | str, study: str) -> "FitProvenance":
-        """Return what the model files in ``folder`` say about a study. Files that are not models are ignored."""
+        """Return what the model files in ``folder`` state about a study. Files that are not models are ignored."""
         fitted: set[str] = set()
-        chosen = {}
+        chosen: dict[str, dict[str, tuple[str, ...]]] = {}
         for path in sorted(Path(folder).glob("*.yaml")):
             content = _content(path)
             fit = content.get("fit", {})
             if Path(fit.get("points", "")).parent.name == study:
                 fitted |= set(fit.get("fitted", ()))
-            of_model = {}
             for parameter, patterns in _chosen_for(content):
                 own = tuple(name for where, _, name in (each.partition("/") for each in patterns) if where == study)
                 if own:
-                    of_model[parameter] = own
-            if of_model:
-                chosen[path.stem] = of_model
+                    chosen.setdefault(path.stem, {})[parameter] = own
         return cls(frozenset(fitted), chosen)
 
     def parameters(self, model: str, statement: str) -> list[str]:
@@ -89,7 +87,7 @@ class FitProvenance:
 
 
 def check_chosen_for(folder: Path, sources: Path, study: str) -> None:
-    """Raise ClassesError if a model names a statement that a study does not make, or misspells a study.
+    """Raise EvidenceError if a model names a statement that a study does not make, or misspells a study.
 
     A model may name a study that the project does not have: models outlive the studies for which they were made.
 
@@ -99,24 +97,26 @@ def check_chosen_for(folder: Path, sources: Path, study: str) -> None:
         study: The study whose statements are checked.
     """
     known: set[str] = set()
-    for path in sorted(folder.glob("*.yaml")):
-        for parameter, patterns in _chosen_for(_content(path)):
-            for pattern in patterns:
-                where = f"{folder.name}/{path.name}: {parameter}: chosen_for: '{pattern}'"
-                its_study, _, name = pattern.partition("/")
-                if not (sources / its_study).is_dir():
-                    there = sorted(each.name for each in sources.iterdir() if each.is_dir())
-                    if near := did_you_mean(its_study, there):
-                        raise EvidenceError(f"{where}: there is no study '{its_study}' in data/published.{near}")
-                    continue
-                if its_study != study:
-                    continue
-                known = known or _statements(sources / study)
-                if not any(fnmatchcase(each, name) for each in known):
-                    raise EvidenceError(
-                        f"{where}: no claim or value of data/published/{study} has the id '{name}'."
-                        f"{did_you_mean(name, known)} Name one that it has, or delete this."
-                    )
+    named = [
+        (path, parameter, pattern)
+        for path in sorted(folder.glob("*.yaml"))
+        for parameter, patterns in _chosen_for(_content(path))
+        for pattern in patterns
+    ]
+    for path, parameter, pattern in named:
+        where = f"{folder.name}/{path.name}: {parameter}: chosen_for: '{pattern}'"
+        its_study, _, name = pattern.partition("/")
+        if not (sources / its_study).is_dir():
+            studies = sorted(each.name for each in sources.iterdir() if each.is_dir())
+            if near := did_you_mean(its_study, studies):
+                raise EvidenceError(f"{where}: there is no study '{its_study}' in data/published.{near}")
+        elif its_study == study:
+            known = known or _statements(sources / study)
+            if not any(fnmatchcase(each, name) for each in known):
+                raise EvidenceError(
+                    f"{where}: no claim or value of data/published/{study} has the id '{name}'."
+                    f"{did_you_mean(name, known)} Give an id of the study, or delete this entry."
+                )
 
 
 def _statements(folder: Path) -> set[str]:
@@ -154,46 +154,32 @@ def add_evidence_classes(values: pd.DataFrame, twins: Path | str, study: str, ex
         study: The name of the study.
         executions: One row per repetition, as `quantities.read_executions` returns it.
     """
-    provenance = FitProvenance.load(twins, study)
-    by_twin = values["drive_key"].map(quantities.drive_kinds(executions)).isin(kinds.SIMULATED_KINDS) & values[
-        "experiment"
-    ].ne("")
-    model_of = dict(zip(executions["drive"], executions["drive_model"], strict=True))
-    rows = values.to_dict("records")
-    chosen = [bool(provenance.parameters(model_of.get(row["drive_key"], ""), row["id"])) for row in rows]
-    selected = CachedExecutions(executions)
-    measured = [_measured_by(selected, row) for row in rows]
-    fitted = _together(each for each, row in zip(measured, rows, strict=True) if row["id"] in provenance.fitted)
-    made = _together(each for each, is_chosen in zip(measured, chosen, strict=True) if is_chosen)
-    found = []
-    for each, row, is_chosen in zip(measured, rows, chosen, strict=True):
-        if row["id"] in provenance.fitted or (each and each <= fitted):
-            found.append(FITTED)
-        elif is_chosen or (each and each <= fitted | made) or not row["value"]:
-            found.append(BUILT_INTO_MODEL)
-        else:
-            found.append(INDEPENDENT)
-    return values.assign(use=pd.Series(found, index=values.index, dtype="object").where(by_twin, ""))
+    classifier = Classifier(FitProvenance.load(twins, study), CachedExecutions(executions), values)
+    classes = [classifier.class_of_value(name).name for name in values["id"]]
+    return values.assign(use=pd.Series(classes, index=values.index, dtype="object"))
 
 
-def _measured_by(executions: CachedExecutions, row: Mapping[Any, Any]) -> frozenset[Measurand]:
-    """Return the measurands that a published value is compared with; none if nothing was measured."""
+def measured_rows(executions: CachedExecutions, row: Mapping[Any, Any]) -> pd.DataFrame | None:
+    """Return the repetitions that a published value is compared with; None if no experiment measures the value."""
     if not row["experiment"]:
+        return None
+    workload = {key: row[key] for key in ("rw", "bs") if row[key]}
+    levels = {"drive": row["drive_key"], **workload, **published.parse_conditions(row["conditions"])}
+    return executions.of_experiment(row["experiment"]).select(levels)
+
+
+def _measurands_of(executions: CachedExecutions, row: Mapping[Any, Any]) -> frozenset[Measurand]:
+    """Return the measurands that a published value is compared with; none if nothing was measured."""
+    rows = measured_rows(executions, row)
+    if rows is None:
         return frozenset()
-    said = {key: row[key] for key in ("rw", "bs") if row[key]}
-    levels = {"drive": row["drive_key"], **said, **published.parse_conditions(row["conditions"])}
-    rows = executions.of_experiment(row["experiment"]).select(levels)
     family = _family(quantities.get_quantity(row["quantity"]).column)
     return frozenset((drive, cell, family) for drive, cell in zip(rows["drive"], rows["cell"], strict=True))
 
 
-def _together(measured: Iterable[frozenset[Measurand]]) -> frozenset[Measurand]:
-    return frozenset(measurand for each in measured for measurand in each)
-
-
 def _family(column: str) -> str:
     """Return the column, or `_RATE` if the column follows from a rate."""
-    return _RATE if column in _OF_RATE or column.endswith("_mean_ms") else column
+    return _RATE if column in _RATE_COLUMNS or column.endswith("_mean_ms") else column
 
 
 class Classifier:
@@ -204,41 +190,37 @@ class Classifier:
         provenance: FitProvenance,
         executions: CachedExecutions,
         values: pd.DataFrame,
-        *,
-        listed: Sequence[tuple[Mapping[str, Any], ClaimChecks | None]],
-        models: Mapping[str, str],
-        flips: Mapping[str, Sequence[str]],
+        checks: Mapping[str, ClaimChecks] = MappingProxyType({}),
+        flips: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         """Derive what each claim and value is computed from.
 
         Args:
-            provenance: What the models were made from.
+            provenance: The statements that the models were made from.
             executions: The repetitions of all experiments.
-            values: The published values, as `add_evidence_classes` returns them.
-            listed: The claims with their checks.
-            models: The model of each measured twin, by drive.
-            flips: By the id of a claim, the mechanisms of models each of which makes it fall when switched off.
+            values: The published values, as `published.load_values` returns them.
+            checks: The checks of each claim, by the id of the claim.
+            flips: By the id of a claim, the mechanisms of models that reverse its outcome when switched off alone.
         """
-        self._provenance, self._models, self._flips = provenance, models, flips
+        self._provenance, self._checks, self._flips = provenance, checks, flips
         # one row per cell suffices: a measurand does not depend on the repetition
         cells = executions.table.groupby(["drive", "cell"], sort=False, as_index=False).first()
+        simulated = cells[cells["drive_kind"].isin(kinds.SIMULATED_KINDS)]
+        self._models = dict(zip(simulated["drive"], simulated["drive_model"], strict=True))
         marked, self._names = _marked(cells)
         self._marked = CachedExecutions(marked)
-        self._where = list(zip(cells["drive"], cells["cell"], strict=True))
+        self._drive_and_cell = list(zip(cells["drive"], cells["cell"], strict=True))
         self._rows = {row["id"]: row for row in values.to_dict("records")}
-        self._checks = {claim["id"]: check for claim, check in listed if check is not None}
-        self._of_values = {name: _measured_by(executions, row) for name, row in self._rows.items()}
-        self._compared = {name: self._of_check(check) for name, check in self._checks.items()}
+        self._of_values = {name: _measurands_of(executions, row) for name, row in self._rows.items()}
+        self._compared = {name: self._of_check(check) for name, check in checks.items()}
         self._fitted = {measurand for name in provenance.fitted for measurand in self.measurands_of_value(name)}
         # what parameters were chosen for: the compared groups of claims, and the measurands of values
         self._chosen: dict[ComparedGroups, tuple[str, list[str]]] = {}
-        self._made: set[Measurand] = set()
-        for name in (*self._checks, *self._rows):
+        self._made = set(self._fitted)
+        for name in (*checks, *self._rows):
             comparisons = self._comparisons(name)
-            because = self._direct(name, _drives(comparisons) | self._named_drives(name))
-            if because:
-                self._chosen |= dict.fromkeys(comparisons, (name, because))
-            if because and name in self._rows:
+            if parameters := self._chosen_parameters(name, _drives(comparisons) | self._named_drives(name)):
+                self._chosen |= dict.fromkeys(comparisons, (name, parameters))
                 self._made |= self.measurands_of_value(name)
 
     def measurands_of_value(self, name: str) -> frozenset[Measurand]:
@@ -249,12 +231,12 @@ class Classifier:
         """Return all measurands that a claim is computed from, by its id."""
         return _measurands(self._comparisons(name))
 
-    def of_claim(self, name: str, *, holds: bool, drive: str | None = None) -> EvidenceClass:
+    def class_of_claim(self, name: str, *, reproduced: bool, drive: str | None = None) -> EvidenceClass:
         """Return the class of a measured claim.
 
         Args:
             name: The id of the claim.
-            holds: Whether the claim holds.
+            reproduced: Whether the claim is reproduced.
             drive: The user's drive that the claim was applied to; None for the drives of the source.
         """
         check = self._checks[name] if drive is None else self._checks[name].on(drive)
@@ -264,63 +246,64 @@ class Classifier:
             return EvidenceClass()
         bounds = check.published_ids if check else []
         if bound := next((each for each in bounds if each in self._provenance.fitted), None):
-            return EvidenceClass(FITTED, f"A twin was fitted to {bound}, which it is held against.")
+            return EvidenceClass(FITTED, f"A model was fitted to {bound}, with which the claim is compared.")
         if comparisons and _measurands(comparisons) <= self._fitted:
-            return EvidenceClass(
-                FITTED, "Every figure that it compares is one that a twin was fitted to, or follows from it."
-            )
-        if said := self._direct(name, drives):
-            return EvidenceClass(BUILT_INTO_MODEL, _sentence(said, "for it"))
-        if bound := next((each for each in bounds if self._direct(each, drives)), None):
-            return EvidenceClass(
-                BUILT_INTO_MODEL, _sentence(self._direct(bound, drives), f"for {bound}, which it is held against")
-            )
+            return EvidenceClass(FITTED, "A model was fitted to every number that the claim compares.")
+        if parameters := self._chosen_parameters(name, drives):
+            return EvidenceClass(BUILT_INTO_MODEL, _reason(parameters, "for this claim"))
+        for bound in bounds:
+            if parameters := self._chosen_parameters(bound, drives):
+                return EvidenceClass(
+                    BUILT_INTO_MODEL, _reason(parameters, f"for {bound}, with which the claim is compared")
+                )
         if comparisons and all(self._is_made(each) for each in comparisons):
             chosen = [self._chosen[each] for each in comparisons if each in self._chosen]
             if not chosen:
                 return EvidenceClass(
-                    BUILT_INTO_MODEL, "It compares only what models were fitted to, or parameters chosen for."
+                    BUILT_INTO_MODEL,
+                    "The claim compares only numbers that models were fitted to, or parameters chosen for.",
                 )
             others = dict.fromkeys(other for other, _ in chosen)
-            said = list(dict.fromkeys(parameter for _, parameters in chosen for parameter in parameters))
-            return EvidenceClass(BUILT_INTO_MODEL, _sentence(said, f"for {', '.join(others)}, which compares the same"))
-        flips = self._flips.get(name, ()) if holds and drive is None else ()
+            parameters = list(dict.fromkeys(parameter for _, each in chosen for parameter in each))
+            return EvidenceClass(
+                BUILT_INTO_MODEL, _reason(parameters, f"for {', '.join(others)}, which compares the same numbers")
+            )
+        flips = self._flips.get(name, ()) if reproduced and drive is None else ()
         if flips:
-            return EvidenceClass(BUILT_INTO_MODEL, f"Switching off {' alone, or '.join(flips)} alone makes it fall.")
+            return EvidenceClass(
+                BUILT_INTO_MODEL, f"Without {', or without '.join(flips)}, the claim is not reproduced."
+            )
         fitted = sum(_measurands([each]) <= self._fitted for each in comparisons)
-        rest = f" Of the {len(comparisons)} comparisons in it {fitted} are of fitted figures alone." if fitted else ""
+        rest = f" {fitted} of its {len(comparisons)} comparisons are of fitted numbers only." if fitted else ""
         return EvidenceClass(
-            INDEPENDENT, f"No parameter was chosen for it, and no model fitted to all that it compares.{rest}"
+            INDEPENDENT,
+            f"No parameter was chosen for this claim, and not all numbers that it compares were fitted.{rest}",
         )
 
-    def of_value(self, name: str, through: EvidenceClass | None) -> EvidenceClass:
-        """Return the class of a measured value. Its name is the value's ``use``, see `add_evidence_classes`.
-
-        Args:
-            name: The id of the value.
-            through: The class of the claim that measures the value, if a claim does.
-        """
-        if through is not None:
-            return through
+    def class_of_value(self, name: str) -> EvidenceClass:
+        """Return the class of a published value that is compared with a measured mean, by its id."""
         row, measured = self._rows[name], self.measurands_of_value(name)
-        drive = {row["drive_key"]}
-        match row["use"]:
-            case "":
-                return EvidenceClass()
-            case "fitted":
-                listed = name in self._provenance.fitted
-                because = "A twin was fitted to it." if listed else "It follows from a fitted value."
-            case "built in":
-                others = (other for other in self._rows if self.measurands_of_value(other) & measured)
-                named = next((other for other in (name, *others) if self._direct(other, drive)), None)
-                what = "for it" if named == name else f"for {named}, from which it follows"
-                because = _sentence(self._direct(named, drive), what) if named else "Nothing of the kind was asked for."
-            case _:
-                because = "No model was fitted to it, and no parameter chosen for it."
-        return EvidenceClass(row["use"], because)
+        drive = row["drive_key"]
+        if not row["experiment"] or drive not in self._models:
+            return EvidenceClass()
+        if name in self._provenance.fitted:
+            return EvidenceClass(FITTED, "A model was fitted to this value.")
+        if measured and measured <= self._fitted:
+            return EvidenceClass(FITTED, "It follows from a fitted value.")
+        if parameters := self._chosen_parameters(name, {drive}):
+            return EvidenceClass(BUILT_INTO_MODEL, _reason(parameters, "for this value"))
+        if measured and measured <= self._made:
+            for other in self._rows:
+                parameters = self._chosen_parameters(other, {drive})
+                if parameters and self.measurands_of_value(other) & measured:
+                    return EvidenceClass(BUILT_INTO_MODEL, _reason(parameters, f"for {other}, from which it follows"))
+        if not row["value"]:
+            return EvidenceClass(BUILT_INTO_MODEL, "No request of this kind was made.")
+        return EvidenceClass(INDEPENDENT, "No model was fitted to this value, and no parameter chosen for it.")
 
     def _is_made(self, comparison: ComparedGroups) -> bool:
-        return comparison in self._chosen or _measurands([comparison]) <= self._fitted | self._made
+        """Return whether a comparison is of numbers that models were fitted to or parameters chosen for."""
+        return comparison in self._chosen or _measurands([comparison]) <= self._made
 
     def _comparisons(self, name: str) -> list[ComparedGroups]:
         """Return the groups that a claim or value compares, by its id."""
@@ -337,16 +320,15 @@ class Classifier:
         ]
 
     def _measurand(self, mark: int) -> Measurand:
+        """Return the measurand that a number of `_marked` stands for."""
         row, column = divmod(mark, len(self._names))
-        return (*self._where[row], _family(self._names[column]))
+        return (*self._drive_and_cell[row], _family(self._names[column]))
 
     def _named_drives(self, name: str) -> set[str]:
         """Return the drives that a claim names. A claim about the outcome of a setting has no measurands."""
-        if name not in self._checks:
-            return set()
-        return self._checks[name].drives
+        return self._checks[name].drives if name in self._checks else set()
 
-    def _direct(self, name: str, drives: Iterable[str]) -> list[str]:
+    def _chosen_parameters(self, name: str, drives: Iterable[str]) -> list[str]:
         """Return the parameters chosen for a statement in the models of some drives, as ``a.b of model``."""
         models = dict.fromkeys(self._models[drive] for drive in sorted(drives) if drive in self._models)
         return [f"{each} of {model}" for model in models for each in self._provenance.parameters(model, name)]
@@ -372,8 +354,8 @@ def _drives(comparisons: Iterable[ComparedGroups]) -> set[str]:
     return {drive for drive, _, _ in _measurands(comparisons)}
 
 
-def _sentence(parameters: Sequence[str], what: str) -> str:
-    """Return a sentence that says what parameters were chosen for."""
+def _reason(parameters: Sequence[str], purpose: str) -> str:
+    """Return a sentence that states which parameters were chosen, and for what."""
     if len(parameters) == 1:
-        return f"The parameter {parameters[0]} was chosen {what}."
-    return f"The parameters {', '.join(parameters[:-1])} and {parameters[-1]} were chosen {what}."
+        return f"The parameter {parameters[0]} was chosen {purpose}."
+    return f"The parameters {', '.join(parameters[:-1])} and {parameters[-1]} were chosen {purpose}."

@@ -1,4 +1,4 @@
-"""Measures a drive at some levels of some factors with no file to write: a study for it, in a folder of its own."""
+"""Measure a drive over a grid of factor levels in a generated study; the user writes no configuration file."""
 
 import hashlib
 import json
@@ -21,28 +21,34 @@ from iopatterns.measuring.cell import latency_log_path, measure_cells
 from iopatterns.raw import tuning_steps
 
 if TYPE_CHECKING:
-    from iopatterns.study import Study
+    import pandas as pd
 
 BENCH_FOLDER = "results/bench"
 BENCH_STUDY = "bench"
-# Asynchronous, so that iodepth is what is asked for, and past the page cache
+# An asynchronous engine, because a synchronous one ignores iodepth; direct I/O, because the page cache hides the drive
 _FIO = {"ioengine": "libaio", "direct": 1, "group_reporting": 1}
 _QUANTITIES = ("iops", "bandwidth", "latency", "clat p99")
-_OF_FIGURES = ("iops", "latency")
-_DIGITS = 8
-# Into so many intervals the curve over time divides an execution, none shorter than fio can log
-_INTERVALS, _LEAST_INTERVAL_MS = 25, 10
+_FIGURE_QUANTITIES = ("iops", "latency")
+_DIGITS = 8  # of the digest in the name of a folder
+# The curve over time has this many intervals per repetition; fio cannot log shorter intervals than the second number
+_INTERVALS, _MIN_INTERVAL_MS = 25, 10
 
 
 class BenchError(IoPatternsError):
-    """A factor or level that cannot be measured; the message names it."""
+    """A factor or level cannot be measured; the message names it."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """What is asked for: a drive, the levels of each factor as they were typed, and values other than config.yaml's."""
+    """A request of the user to measure a drive.
+
+    Attributes:
+        drive: The name of the drive.
+        levels: The levels of each factor, as typed.
+        values: Values that replace values of config.yaml, such as ``runtime``.
+    """
 
     drive: str
     levels: Mapping[str, Sequence[str]]
@@ -51,7 +57,15 @@ class BenchRequest:
 
 @dataclass(frozen=True)
 class Bench:
-    """A study made for one request, below ``folder``: its configuration, raw files and results."""
+    """A study that was generated for one request.
+
+    Attributes:
+        root: The folder of the project.
+        folder: The folder below results/bench with the study's configuration, raw files and results.
+        request: The request.
+        conf: The configuration of the study.
+        cells: The cells of the study: each is one configuration of drive, settings and workload.
+    """
 
     root: Path
     folder: Path
@@ -60,48 +74,46 @@ class Bench:
     cells: Sequence[grid.Cell]
 
     @classmethod
-    def lay_out(cls, root: Path, request: BenchRequest) -> "Bench":
-        """Write the configuration of a request below ``root``/results/bench, and expand it.
+    def create(cls, root: Path, request: BenchRequest) -> "Bench":
+        """Write the configuration of the study below results/bench, and return the study.
 
-        The same request has the same folder, so that what it measured is there when it is made again. Raises
-        BenchError, ConfigError or GridError.
+        Equal requests have the same folder. Repetitions that an earlier, equal request measured are reused.
+
+        Args:
+            root: The folder of the project.
+            request: The request.
+
+        Raises:
+            BenchError: A factor or level of the request is invalid.
+            ConfigError: The project's configuration is invalid.
         """
         main = {**yaml_schema.read_yaml(root, config.CONFIG_FILE), **request.values}
         main |= {"drives": [request.drive], "studies": [BENCH_STUDY], "independent_drives": []}
         vary = {name: [_level(name, text) for text in texts] for name, texts in request.levels.items()}
+        fio = {**_FIO, "log_hist_msec": _log_interval_ms(main["runtime"])}
+        experiment = {"runtime": main["runtime"], "vary": vary, "tables": [BENCH_STUDY], "figures": [BENCH_STUDY]}
         study = {
             "title": f"Measurements of {request.drive}",
             "drives": [request.drive],
             "repetitions": main["repetitions"],
-            "fio": {
-                name: level
-                for name, level in {**_FIO, "log_hist_msec": _log_interval_ms(main["runtime"])}.items()
-                if name not in vary
-            },
-            "experiments": {
-                BENCH_STUDY: {
-                    "runtime": main["runtime"],
-                    "vary": vary,
-                    "tables": [BENCH_STUDY],
-                    "figures": [BENCH_STUDY],
-                }
-            },
+            "fio": {name: level for name, level in fio.items() if name not in vary},
+            "experiments": {BENCH_STUDY: experiment},
         }
-        asked = hashlib.sha256(json.dumps([main, study], sort_keys=True).encode()).hexdigest()
-        folder = root / BENCH_FOLDER / f"{request.drive}-{asked[:_DIGITS]}"
+        digest = hashlib.sha256(json.dumps([main, study], sort_keys=True).encode()).hexdigest()
+        folder = root / BENCH_FOLDER / f"{request.drive}-{digest[:_DIGITS]}"
         known = drive_entries.read_drive_entries(root)
         entry = known.entries[request.drive]
-        of_user = {request.drive: entry} if request.drive in known.of_user else {}
-        if not of_user:
+        user_drives = {request.drive: entry} if request.drive in known.of_user else {}
+        if not user_drives:
             study["twins"] = {request.drive: {key: value for key, value in entry.items() if key != "kind"}}
         written = {
             config.CONFIG_FILE: main,
-            drive_entries.DRIVES_FILE: of_user,
+            drive_entries.DRIVES_FILE: user_drives,
             f"{config.STUDIES_FOLDER}/{BENCH_STUDY}.yaml": study,
         }
         for file, content in written.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            _write(folder / file, content)
+            files.write_text(folder / file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
         shutil.copytree(root / schemas.SCHEMAS_FOLDER, folder / schemas.SCHEMAS_FOLDER, dirs_exist_ok=True)
         try:
             conf = config.load_config(folder)
@@ -110,37 +122,36 @@ class Bench:
             raise BenchError(_as_typed(str(error))) from None
 
     def raw_files(self) -> list[Path]:
-        """Return the paths of all raw files, from where the command was started."""
+        """Return the paths of all raw files, relative to the folder of the project."""
         names = grid.repetition_names(self.conf.repetitions)
         raw = Path(os.path.relpath(self.folder / "raw", self.root))
         return [raw / cell.folder / f"{name}.json" for cell in self.cells for name in names]
 
     def measure(self) -> int:
-        """Measure what is not there yet, as a study's cells are measured; return how many executions that were."""
+        """Measure the repetitions that have no raw file yet; return their number."""
         raws = self.raw_files()
         missing = sum(not (self.root / raw).exists() for raw in raws)
         subprocess_env.make_environment_uniform()
         progress.begin_count(self.folder / "raw/.progress", missing)
         cells = f"{len(self.cells)} cell{'' if len(self.cells) == 1 else 's'}"
-        messages.say(f"{self.request.drive}: {cells}, {missing} of {len(raws)} executions to measure")
+        messages.say(f"{self.request.drive}: {cells}, {missing} of {len(raws)} repetitions to measure")
         return measure_cells(self.root, [cell.specification for cell in self.cells], raws) if missing else 0
 
-    def tell(self) -> str:
-        """Write the table and figures of what was measured, and return the table and what is where, for a terminal."""
+    def write_results(self) -> str:
+        """Write the table and figures; return the table and the places of all files as text for a terminal."""
         from iopatterns import study
         from iopatterns.analysis import collect, plots, report_tables, tables
 
         experiments = {cell.folder: [BENCH_STUDY] for cell in self.cells}
         raws = [self.root / raw for raw in self.raw_files()]
         place = self.folder / "measurements" / BENCH_STUDY
+        measurements, tuning = place.with_suffix(".parquet"), place.with_suffix(".tuning.json")
         table = collect.measurement_table(raws, experiments)
-        files.write_atomically(
-            place.with_suffix(".parquet"), lambda temporary: table.to_parquet(temporary, index=False)
-        )
-        tuning_steps.write_tuning_records(place.with_suffix(".tuning.json"), collect.tuning_records(raws, experiments))
+        files.write_atomically(measurements, lambda temporary: table.to_parquet(temporary, index=False))
+        tuning_steps.write_tuning_records(tuning, collect.tuning_records(raws, experiments))
         found = study.Study.load(
-            measurements=place.with_suffix(".parquet"),
-            tuning=place.with_suffix(".tuning.json"),
+            measurements=measurements,
+            tuning=tuning,
             published=self.folder / sources.PUBLISHED_FOLDER / BENCH_STUDY,
             twins=self.root / "data/twins",
             confidence=self.conf.confidence,
@@ -149,58 +160,53 @@ class Bench:
         by = found.factors(BENCH_STUDY)
         shown = report_tables.level_table(found.comparison(BENCH_STUDY, by, _QUANTITIES), by, _QUANTITIES)
         tables.write_table(shown, self.folder / "tables" / BENCH_STUDY)
-        self._draw_details(found, by)
-        for name in _OF_FIGURES:
-            x, panels = plots.panels_by_level(
-                found.summary(BENCH_STUDY, by, name), by, name, found.published(BENCH_STUDY, of=name)
-            )
-            plots.save_figure(
-                plots.curves_figure(panels, x, columns=2), self.folder / "figures" / name.replace(" ", "-")
-            )
-        depths = found.summary(BENCH_STUDY, by, "iops")
+        figures, summaries = self.folder / "figures", {}
+        for name in _FIGURE_QUANTITIES:
+            summaries[name] = found.summary(BENCH_STUDY, by, name)
+            x, panels = plots.panels_by_level(summaries[name], by, name, found.published(BENCH_STUDY, of=name))
+            plots.save_figure(plots.curves_figure(panels, x, columns=2), figures / name)
         if {"iodepth", "numjobs"} <= set(by):
-            plots.save_figure(
-                plots.heat_map(depths, "iodepth", "numjobs", "iops"), self.folder / "figures/iodepth-numjobs"
-            )
+            heat_map = plots.heat_map(summaries["iops"], "iodepth", "numjobs", "iops")
+            plots.save_figure(heat_map, figures / "iodepth-numjobs")
+        rows = found.rows(BENCH_STUDY)
+        if not rows.empty:
+            self._draw_details(rows, summaries, by)
         refused = "\n".join(f"not measured: {found.why_not(BENCH_STUDY, each['drive'])}" for each in found.left_out())
-        return "\n".join(filter(None, (tables.to_text(shown), refused, "", self._where())))
+        return "\n".join(filter(None, (tables.to_text(shown), refused, "", self._next_steps())))
 
-    def _draw_details(self, found: "Study", by: Sequence[str]) -> None:
-        """Draw what the raw files have beside the means: bars of all cells, latencies, and rates over time."""
+    def _draw_details(self, rows: "pd.DataFrame", summaries: "Mapping[str, pd.DataFrame]", by: Sequence[str]) -> None:
+        """Draw bars of all cells, histograms of latencies, and rates over time.
+
+        Args:
+            rows: One row per repetition, as `quantities.read_executions` returns it.
+            summaries: The summary of each quantity, see `Study.summary`.
+            by: The columns of the varied factors.
+        """
         from iopatterns.analysis import execution_figures, plots
 
-        rows = found.rows(BENCH_STUDY)
-        if rows.empty:
-            return
-        raw = self.folder / "raw"
-        keys = rows[["drive", "study", "cell", "execution"]].to_dict("records")
-        sources = [raw / "/".join(str(each[k]) for k in ("drive", "study", "cell")) / _file(each) for each in keys]
         figures = self.folder / "figures"
-        summaries = {name: found.summary(BENCH_STUDY, by, name) for name in _OF_FIGURES}
+        raws = [
+            self.folder / "raw" / row["drive"] / row["study"] / row["cell"] / f"{int(row['execution']):02}.json"
+            for row in rows.to_dict("records")
+        ]
         plots.save_figure(execution_figures.quantity_bars(summaries, by), figures / "bars")
-        latencies = execution_figures.completion_latencies(sources)
-        plots.save_figure(
-            execution_figures.latency_histograms(rows.assign(source=list(map(str, sources))), latencies, by),
-            figures / "histogram",
-        )
-        logs = [latency_log_path(source) for source in sources]
-        there = [log for log in logs if log.exists()]
-        rates = execution_figures.rates_over_time(there)
+        latencies = execution_figures.completion_latencies(raws)
+        histograms = execution_figures.latency_histograms(rows.assign(source=list(map(str, raws))), latencies, by)
+        plots.save_figure(histograms, figures / "histogram")
+        logs = [latency_log_path(raw) for raw in raws]
+        rates = execution_figures.rates_over_time([log for log in logs if log.exists()])
         if not rates.empty:
             curves = execution_figures.rate_curves(rows.assign(source=list(map(str, logs))), rates, by)
             plots.save_figure(curves, figures / "over-time")
 
-    def _where(self) -> str:
-        place = os.path.relpath(self.folder, self.root)
-        drive = self.request.drive
-        overrides = [
-            f"studies=[{BENCH_STUDY}]",
-            f"drives=[{drive}]",
-            *(f"{k}={v}" for k, v in self.request.values.items()),
-        ]
+    def _next_steps(self) -> str:
+        """Return the places of the results, and the commands that turn them into a study of the report."""
+        place, drive = os.path.relpath(self.folder, self.root), self.request.drive
+        values = [f"{key}={value}" for key, value in self.request.values.items()]
+        overrides = [f"studies=[{BENCH_STUDY}]", f"drives=[{drive}]", *values]
         return (
-            f"{place}: tables, figures, raw (raw files and sidecars, kept: the same command measures nothing twice)\n"
-            f"To keep it as a study of the report, under any name in place of {BENCH_STUDY}:\n"
+            f"{place}: tables, figures and raw files (the same command reuses them)\n"
+            f"To keep the results as a study of the report, replace {BENCH_STUDY} by a name of your choice:\n"
             f"  cp {place}/{config.STUDIES_FOLDER}/{BENCH_STUDY}.yaml {config.STUDIES_FOLDER}/\n"
             f"  mkdir -p data/raw/{drive} && cp -r {place}/raw/{drive}/{BENCH_STUDY} data/raw/{drive}/\n"
             f"  iopatterns study new {BENCH_STUDY}\n"
@@ -208,18 +214,12 @@ class Bench:
         )
 
 
-def _file(row: Mapping[Any, Any]) -> str:
-    """Return the name of the raw file of an execution."""
-    return f"{int(row['execution']):02}.json"
-
-
-def _write(path: Path, content: Any) -> None:
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    files.write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
 def _level(name: str, text: str) -> int | str:
-    """Return a level as a study's file has it. Raises BenchError for one that is no number where one is needed."""
+    """Return a typed level as it is written in a study file.
+
+    Raises:
+        BenchError: There is no factor of this name, or the factor needs a number.
+    """
     try:
         factor = factors.find_factor(name)
     except factors.FactorError as error:
@@ -233,15 +233,15 @@ def _level(name: str, text: str) -> int | str:
 
 
 def _log_interval_ms(runtime: Any) -> int:
-    """Return how often the latencies of an execution are logged; a runtime that is none is told when it is read."""
+    """Return the interval in ms at which fio logs latencies. An invalid runtime is reported when it is used."""
     try:
-        return max(_LEAST_INTERVAL_MS, units.parse_duration_us(runtime) // 1000 // _INTERVALS)
+        return max(_MIN_INTERVAL_MS, units.parse_duration_us(runtime) // 1000 // _INTERVALS)
     except ValueError:
-        return _LEAST_INTERVAL_MS
+        return _MIN_INTERVAL_MS
 
 
 def _as_typed(message: str) -> str:
-    """Return a message on the study's file in the words of the command line."""
+    """Return an error message about the study file without the file and keys, which the user did not write."""
     begin = rf"{config.STUDIES_FOLDER}/{BENCH_STUDY}\.yaml(:\d+)?: "
     lines = [re.sub(f"^{begin}", "", line).removeprefix(f"experiments.{BENCH_STUDY}") for line in message.splitlines()]
     return "\n".join(line.removeprefix(".vary.").lstrip(": ") for line in lines)

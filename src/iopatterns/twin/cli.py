@@ -23,5 +23,8 @@ def twin_command() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. Exit status 2: wrong usage or model; 1: other failure."""
+    """Run the command line and exit.
+
+    The exit status is 2 for wrong usage or an invalid model, and 1 for other failures.
+    """
     command_line.run_program(twin_command, "twin", arguments)

@@ -1,4 +1,8 @@
-"""Records the traces that a study replays: its workloads in a real kernel on a twin (`snakemake --cores 1 capture`)."""
+"""Record the traces that studies replay (`snakemake --cores 1 capture`).
+
+The workloads of a study run in a real Linux kernel, in a guest system whose disk is a simulated drive (twin). The trace
+has the requests to this drive.
+"""
 
 import hashlib
 import json
@@ -25,7 +29,7 @@ RECORDED_TRACES = "results/traces"
 PROVENANCE_FILE = "provenance.json"
 _FILE = "recordings.yaml"
 _KERNEL = ".linux/linux"
-# Kernel and drive are as old as the machine's calendar has it (src/twin/linux/machine/main.cc)
+# The guest's time of day when virtual time begins (src/twin/linux/machine/main.cc)
 _TIME_OF_DAY_NS = 1_767_225_600 * 10**9
 _MARK = re.compile(r"^phase (\S+) (\d+)$", re.MULTILINE)
 _WALL_LIMIT_S = 3600
@@ -33,16 +37,25 @@ _COPIED = ("*.fio", "*.sh")
 
 
 class CaptureError(IoPatternsError):
-    """A trace could not be recorded; the message says which, and holds the guest's own words."""
+    """A trace could not be recorded; the message has the output of the guest."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class TraceRecording:
-    """What is recorded under a ``name`` on a simulated drive.
+    """The recording of a trace on a simulated drive.
 
-    That is shell lines by phase, at one level, or processes of a trace that are replayed.
+    It runs shell commands in phases, or replays processes.
+
+    Attributes:
+        study: The name of the study.
+        name: The name of the recording, and of the file of its trace.
+        drive: The name of the simulated drive.
+        options: Options of `linux.LinuxOptions`.
+        phases: A shell command for each phase, by the name of the phase; empty for a replay.
+        level: The value of the varied environment variable, by its name; empty if nothing is varied.
+        replay: The processes to replay; None for shell commands.
     """
 
     study: str
@@ -54,7 +67,10 @@ class TraceRecording:
     replay: process_replays.ProcessReplay | None = None
 
     def script(self) -> str:
-        """Return what the guest's shell is given: each phase, told by the guest's clock before it begins."""
+        """Return the shell script that runs in the guest.
+
+        It prints the guest's time at the start of each phase.
+        """
         if self.replay is not None:
             return self.replay.script()
         lines = [f"export JOBS={linux.GUEST_FOLDER}", *(f"export {name}={level}" for name, level in self.level.items())]
@@ -69,7 +85,11 @@ class TraceRecording:
 
 
 def load_recordings(root: Path, study: str | None = None) -> list[TraceRecording]:
-    """Return the recordings of a study, or of all that have any. Raises ConfigError."""
+    """Return the recordings of a study, or of all studies if `study` is None.
+
+    Raises:
+        ConfigError: A file of recordings cannot be read.
+    """
     found = sorted((root / WORKLOADS_FOLDER).glob(f"*/{_FILE}"))
     return [each for path in found if study in {None, path.parent.name} for each in _of_study(root, path.parent.name)]
 
@@ -79,7 +99,7 @@ def _of_study(root: Path, study: str) -> Iterator[TraceRecording]:
     for group, body in content["recordings"].items():
         options = {**content["options"], **body.get("options", {})}
         for drive in body.get("drives", [body.get("drive")]):
-            # of one drive alone, its name says nothing
+            # a recording on several drives has the drive in its name
             ending = f"-{drive}" if "drives" in body else ""
             if "processes" in body:
                 for name, replay in _replays(group, body["processes"]):
@@ -94,7 +114,7 @@ def _of_study(root: Path, study: str) -> Iterator[TraceRecording]:
 
 
 def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, process_replays.ProcessReplay]]:
-    """Yield what is replayed of each workload, with the name of its recording."""
+    """Yield the replay of each workload with the name of its recording."""
     for workload in processes["of"]:
         if "one_by_one" in processes:
             replay = process_replays.ProcessReplay.one_by_one(workload, processes["one_by_one"])
@@ -104,15 +124,16 @@ def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, pr
 
 
 def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.PlannedRecording]:
-    """Return the recordings of some studies that are yet to be made, by the paths of the shipped traces of that name.
+    """Return the recordings of some studies, by the shipped trace they replace.
 
-    Raises CaptureError where there is no kernel to make them in.
+    Raises:
+        CaptureError: The kernel for recording has not been built.
     """
     kernel = root / _KERNEL
     if not kernel.is_file():
         raise CaptureError(
-            f"{config.CONFIG_FILE}: live: there is no kernel to record in ({_KERNEL}). Build it with `./reproduce.sh"
-            " linux`, or set live to false: then the traces that are shipped are replayed."
+            f"{config.CONFIG_FILE}: live: recording requires a kernel in {_KERNEL}. Build it with `./reproduce.sh"
+            " linux`, or set live to false to replay the shipped traces."
         )
     kernel_sha256 = files.sha256(kernel)
     drives = drive_entries.read_drive_entries(root).entries
@@ -127,35 +148,48 @@ def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.P
         for each in of_study:
             entry = drives[each.drive]
             twin = [models.load_model(entry["model"]).digest, entry.get("set", {})] if kinds.is_simulated(entry) else []
-            of = [each.name, each.options, each.script(), sums, *twin, *machine]
-            made_of = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
-            made = config.PlannedRecording(f"{RECORDED_TRACES}/{study}/{each.name}.parquet", made_of)
-            found[f"{SHIPPED_TRACES}/{study}/{each.name}.parquet"] = made
+            inputs = [each.name, each.options, each.script(), sums, *twin, *machine]
+            digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+            recording = config.PlannedRecording(f"{RECORDED_TRACES}/{study}/{each.name}.parquet", digest)
+            found[f"{SHIPPED_TRACES}/{study}/{each.name}.parquet"] = recording
     return found
 
 
 def recording_digest(conf: config.Config, study: str, name: str) -> str:
-    """Return the SHA-256 of all that a recording of this run is made of; nothing where none is asked for."""
+    """Return the SHA-256 of everything that a recording depends on.
+
+    The result is empty if this run does not record the trace.
+    """
     found = conf.recordings.get(f"{SHIPPED_TRACES}/{study}/{name}.parquet")
     return found.made_of if found else ""
 
 
 def workload_files(root: Path, study: str) -> list[str]:
-    """Return the files that say what is recorded for a study."""
+    """Return the paths of the files that describe the recordings of a study."""
     folder = f"{WORKLOADS_FOLDER}/{study}"
     return sorted(f"{folder}/{path.name}" for path in (root / folder).iterdir() if path.suffix != ".md")
 
 
 def record_trace(root: Path, study: str, name: str, output: Path) -> None:
-    """Record a trace to ``output``, Parquet of our own form with the phases in its metadata. Raises CaptureError."""
+    """Record a trace in the project's Parquet form, with phases in its metadata.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
+        name: The name of the recording.
+        output: The Parquet file to write.
+
+    Raises:
+        CaptureError: The drive is not simulated, or the script failed in the guest.
+    """
     recording = next(each for each in load_recordings(root, study) if each.name == name)
     entry = drive_entries.read_drive_entries(root).entries[recording.drive]
     if not kinds.is_simulated(entry):
-        raise CaptureError(f"{study}/{name}: {recording.drive} is no twin")
+        raise CaptureError(f"{study}/{name}: {recording.drive} is not a simulated drive")
     with tempfile.TemporaryDirectory(prefix="capture-") as temporary:
         folder, trace = Path(temporary) / "jobs", Path(temporary) / "trace.csv"
         folder.mkdir(mode=0o777)
-        folder.chmod(0o777)  # whoever runs this, the guest's user is to write what fio says
+        folder.chmod(0o777)  # the guest's user writes fio's output here, whichever user runs this
         Path(temporary).chmod(0o755)
         for pattern in _COPIED:
             for path in (root / WORKLOADS_FOLDER / study).glob(pattern):
@@ -177,18 +211,21 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
         )
         if done.returncode:
             said = (folder / "said").read_text(errors="replace") if (folder / "said").exists() else ""
-            words = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
-            raise CaptureError(f"{study}/{name}: not recorded, exit status {done.returncode}: {words[-2000:]}")
+            texts = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
+            raise CaptureError(f"{study}/{name}: not recorded, exit status {done.returncode}: {texts[-2000:]}")
         marks = {phase: int(at) - _TIME_OF_DAY_NS for phase, at in _MARK.findall(done.stdout.decode())}
         write_shipped_trace(trace, output, marks)
 
 
 def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
-    """Write a trace of `twin linux` as it is shipped; ``marks``: where each phase begins on the guest's clock.
+    """Convert a trace of `twin linux` into the form in which traces are shipped.
 
-    ``trace`` is CSV, which has the guest's time; as Parquet it would have that from its first request.
+    Args:
+        trace: The trace as CSV, which has the guest's time. As Parquet, it would have the time since its first request.
+        output: The Parquet file to write.
+        marks: The guest's time in nanoseconds at the start of each phase.
     """
-    import pandas as pd  # the plan of a run, which names the recordings, can do without
+    import pandas as pd  # not needed to plan a run
 
     start_ns = int(pd.read_csv(trace, usecols=["time_ns"], nrows=1)["time_ns"].iloc[0])
     phases = {name: max(0, at - start_ns) for name, at in marks.items()}
@@ -197,9 +234,12 @@ def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> 
 
 
 def recording_provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
-    """Return how the traces of a study came about: kernel, programs, what was run, and their SHA-256 sums."""
+    """Return the provenance of a study's traces.
+
+    It has kernel and programs, and the script, processes, phases, number of requests and SHA-256 of each trace.
+    """
     built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
-    traced = {path.stem: path for path in made}
+    recorded = {path.stem: path for path in made}
     found = load_recordings(root, study)
     return {
         "kernel": dict(line.rsplit(" ", 1) if "sha256" in line else line.split(" ", 1) for line in built),
@@ -209,19 +249,19 @@ def recording_provenance(root: Path, study: str, made: Iterable[Path]) -> dict[s
                 "drive": each.drive,
                 "options": dict(each.options),
                 "script": each.script().splitlines(),
-                **({} if each.replay is None else {"processes": each.replay.told()}),
-                "requests": sum(len(piece) for piece in traces.read_pieces(traced[each.name])),
-                "phases_ns": parquet.read_phases(traced[each.name]),
-                "sha256": files.sha256(traced[each.name]),
+                **({} if each.replay is None else {"processes": each.replay.description()}),
+                "requests": sum(len(piece) for piece in traces.read_pieces(recorded[each.name])),
+                "phases_ns": parquet.read_phases(recorded[each.name]),
+                "sha256": files.sha256(recorded[each.name]),
             }
             for each in found
         },
     }
 
 
-def _programs(of: Iterable[TraceRecording]) -> dict[str, str]:
-    """Return the versions of the programs that some recordings rest on."""
-    file_systems = {each.options["file_system"] for each in of} - {linux.NO_FILE_SYSTEM}
+def _programs(recordings: Iterable[TraceRecording]) -> dict[str, str]:
+    """Return the versions of the programs that some recordings run."""
+    file_systems = {each.options["file_system"] for each in recordings} - {linux.NO_FILE_SYSTEM}
     makers = {linux.MKFS_PROGRAMS[file_system][0][0] for file_system in file_systems}
     return {"fio": _version("fio", "--version"), **{name: _version(name, "-V") for name in sorted(makers)}}
 
@@ -237,21 +277,23 @@ def _version(program: str, option: str) -> str:
 
 
 def compare_with_shipped(root: Path, made: Mapping[str, Any], study: str) -> tuple[bool, str]:
-    """Return whether what was recorded is what is shipped, and a line that says so."""
+    """Return whether recorded traces are the shipped ones, and a line about it.
+
+    Args:
+        root: The project's folder.
+        made: The provenance of the recorded traces.
+        study: The name of the study.
+    """
     path = root / SHIPPED_TRACES / study / PROVENANCE_FILE
     if not path.exists():
-        return (
-            False,
-            f"{study}: no traces are shipped. Copy {RECORDED_TRACES}/{study} to {SHIPPED_TRACES}/{study} to ship these.",
-        )
+        copy = f"copy {RECORDED_TRACES}/{study} to {SHIPPED_TRACES}/{study}"
+        return False, f"{study}: no traces are shipped. To ship the recorded traces, {copy}."
     shipped = json.loads(path.read_text(encoding="utf-8"))
     known, found = shipped["traces"], made["traces"]
     different = [name for name in sorted({*known, *found}) if known.get(name) != found.get(name)]
     if not different:
         return True, f"{study}: {len(found)} traces, identical to those in {SHIPPED_TRACES}/{study}"
     others = [key for key in ("kernel", "programs") if shipped[key] != made[key]]
-    why = f" ({' and '.join(others)} are others than those in {path.relative_to(root)})" if others else ""
-    return (
-        False,
-        f"{study}: {len(different)} of {len(found)} traces differ from those shipped{why}: {', '.join(different)}",
-    )
+    why = f" ({' and '.join(others)} differ from {path.relative_to(root)})" if others else ""
+    count = f"{len(different)} of {len(found)} traces"
+    return False, f"{study}: {count} differ from the shipped traces{why}: {', '.join(different)}"

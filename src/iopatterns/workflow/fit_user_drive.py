@@ -1,7 +1,8 @@
-"""A twin of a reader's own drive (`snakemake --cores 1 twin_of_<drive>`): measured, fitted, tried on points held out.
+"""Fit a simulated drive (twin) to a user's drive: `snakemake twin_of_DRIVE`.
 
-The drive is only read. What is fitted follows from its reads alone; all else stays as the model has it from which the
-fit began, and is assumed.
+The drive is only read, at the points of `FIT_LEVELS`. A third of the points is held out: the parameters of a model are
+fitted to the other points, and the error of the model on the held-out points is reported. Parameters that are not
+fitted keep the values of the model, and are assumed.
 """
 
 import functools
@@ -33,15 +34,15 @@ TARGET_PREFIX = "twin_of_"
 MODEL_FILE, FINDINGS_FILE, REPORT_FILE = "model.yaml", "found.json", "report.pdf"
 NOTEBOOK_FILE, _SECTION = "notebook.ipynb", "report.typ"
 _TEMPLATES = {"twin_of.ipynb": NOTEBOOK_FILE, "twin_of.typ": _SECTION}
-# Sizes from the least to what a drive splits, depths from one request to what SATA queues. Of each combination the
-# executions are few, for a point's own noise is small beside what a model leaves.
+# Block sizes up to the size at which a drive splits requests, and depths up to the length of SATA's queue. A few
+# repetitions suffice, because the noise of a point is small in comparison with the error of a model.
 FIT_LEVELS = {"rw": ("randread", "read"), "bs": ("4k", "16k", "64k", "128k"), "iodepth": ("1", "4", "32")}
 _REPETITIONS = 3
 _OF_CONFIGURATION = ("repetitions", "runtime", "file_size")
-# A point whose places in the lists above add up to this, modulo three, is held out: a third of them, and of each size,
-# depth and pattern some
+# A point is held out if its positions in the lists above add up to _HELD_OUT modulo _PARTS. This is a third of the
+# points, with some of each pattern, block size and depth.
 _PARTS, _HELD_OUT = 3, 2
-# For how long each point is simulated while the fit looks for values: the more, the slower
+# Simulated seconds of each point during the fit; the duration of the fit is proportional
 _SECONDS = 0.1
 _SOLID = (
     "controller.read_command_time",
@@ -52,65 +53,81 @@ _SOLID = (
     "host.wakeup_time",
 )
 _DISK = ("disk.command_time", "link.rate", "host.wakeup_time")
-# From which models a fit begins, and what of each may move. The one that comes nearest to the fitted points is taken.
+# The models that a fit starts from, for rotational drives (True) and others, each with the parameters to fit. The fit
+# with the smallest error on the fitted points is used.
 START_MODELS: Mapping[bool, Mapping[str, Sequence[str]]] = {
     False: {"ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
-    # virtual disks say that they turn, whatever they lie on
+    # virtual disks report that they are rotational, whatever the host's disk is
     True: {"hard-disk": _DISK, "ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
 }
 
 
 class DriveFitError(IoPatternsError):
-    """No twin can be made of a drive; the message says why, and what to do."""
+    """No simulated drive can be fitted to a drive; the message has cause and remedy."""
 
     exit_status = 2
 
 
 def fittable_drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
-    """Return the drives of which a twin can be made: all that are not archives.
+    """Return the names of the drives that are not archives and can be fitted.
 
-    ``words`` are those of the command line: raises OwnTwinError for a target among them that names another drive.
+    Args:
+        root: The project's folder.
+        words: The words of the command line, by default of this process.
+
+    Raises:
+        DriveFitError: A target among the words names a drive that does not exist or is an archive.
     """
     entries = drive_entries.read_drive_entries(root, complete=False).entries
     for word in sys.argv[1:] if words is None else words:
-        found = re.fullmatch(rf"{TARGET_PREFIX}([^:]+)", word)
-        if found:
+        if found := re.fullmatch(rf"{TARGET_PREFIX}([^:]+)", word):
             _check(found[1], entries)
     return [name for name, entry in entries.items() if not kinds.is_archived(entry)]
 
 
 def _check(drive: str, entries: Mapping[str, "DriveEntry"]) -> None:
-    """Raise OwnTwinError where there is no such drive, or none that could be measured here."""
+    """Raise DriveFitError unless the drive exists and can be measured here."""
     if drive not in entries:
         near = yaml_schema.did_you_mean(drive, entries)
         raise DriveFitError(
-            f"{TARGET_PREFIX}{messages.printable(drive)}: neither {drive_entries.DRIVES_FILE} nor a study has a drive of that name."
-            f"{near} Describe yours in that file first."
+            f"{TARGET_PREFIX}{messages.printable(drive)}: neither {drive_entries.DRIVES_FILE} nor a study has a"
+            f" drive of this name.{near} Describe your drive in that file first."
         )
     if kinds.is_archived(entries[drive]):
         raise DriveFitError(
-            f"{TARGET_PREFIX}{drive}: '{drive}' was measured elsewhere, and holds the cells that were measured there alone."
-            " Make its twin on the machine that has the drive."
+            f"{TARGET_PREFIX}{drive}: '{drive}' is an archive, which only contains the cells that were measured"
+            " elsewhere. Fit the twin on the machine that has the drive."
         )
 
 
 def fit_folder(drive: str) -> Path:
-    """Return where everything on the twin of a drive is, below the project's folder."""
+    """Return the folder of a fit's results, relative to the project's folder."""
     return Path("results") / f"{TARGET_PREFIX}{drive}"
 
 
 def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
-    """Measure a drive, fit a twin, and write model, notebook and report; return what to say.
+    """Measure a drive, fit a model to it, and write model, notebook and report.
 
-    The fit sees two thirds of the points. What is measured already is not measured again. ``overrides`` may have
-    repetitions, runtime and file_size. Raises OwnTwinError, and whatever measuring raises.
+    Existing measurements are used again.
+
+    Args:
+        root: The project's folder.
+        drive: The name of the drive.
+        overrides: Values that replace keys of config/config.yaml. Only repetitions, runtime and file_size are used.
+
+    Returns:
+        A summary of the fit for the user.
+
+    Raises:
+        DriveFitError: The drive cannot be measured, or no model could be fitted.
+        IoPatternsError: Measuring failed.
     """
     from iopatterns.workflow import notebooks
     from iopatterns.workflow.report import compile_report
 
     _check(drive, drive_entries.read_drive_entries(root).entries)
     values = {"repetitions": _REPETITIONS, **{key: overrides[key] for key in _OF_CONFIGURATION if key in overrides}}
-    bench = Bench.lay_out(root, BenchRequest(drive, FIT_LEVELS, values))
+    bench = Bench.create(root, BenchRequest(drive, FIT_LEVELS, values))
     bench.measure()
     folder = root / fit_folder(drive)
     measured = _measured(bench)
@@ -121,17 +138,21 @@ def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
         shutil.copyfile(Path(__file__).with_name("templates") / template, folder / name)
     notebooks.execute_notebook(folder / NOTEBOOK_FILE, folder / NOTEBOOK_FILE, parameters)
     compile_report(folder / _SECTION, folder / REPORT_FILE, root, inputs={"results": f"/{here}"})
-    return _told(drive, json.loads((folder / FINDINGS_FILE).read_text(encoding="utf-8")))
+    return _summary(drive, json.loads((folder / FINDINGS_FILE).read_text(encoding="utf-8")))
 
 
 def is_held_out(rw: str, bs: str, iodepth: str) -> bool:
-    """Return whether the fit does not see a point of `FIT_LEVELS`, and has to predict it."""
+    """Return whether a point of `FIT_LEVELS` is held out, and is therefore predicted."""
     places = [FIT_LEVELS[name].index(level) for name, level in (("rw", rw), ("bs", bs), ("iodepth", iodepth))]
     return sum(places) % _PARTS == _HELD_OUT
 
 
 def _measured(bench: Bench) -> "pd.DataFrame":
-    """Return a row for each point of `FIT_LEVELS`, in their order: its id, its mean in IOPS, and whether it is held out."""
+    """Return the measured points of `FIT_LEVELS`, one row a point.
+
+    Columns: rw, bs_bytes, iodepth, executions, the mean and its confidence interval in IOPS (measured_iops, low_iops,
+    high_iops), id and held_out.
+    """
     from iopatterns.analysis import collect
     from iopatterns.analysis.statistics import summarise_groups
 
@@ -149,15 +170,21 @@ def _measured(bench: Bench) -> "pd.DataFrame":
 
 
 def _is_rotational(bench: Bench) -> bool:
-    """Return whether the drive says that it turns. Raises OwnTwinError where it was not measured."""
-    sidecar = read_metadata(bench.root / bench.raw_files()[0])
-    if not is_measured(sidecar):
+    """Return whether the drive reports that it is rotational.
+
+    Raises DriveFitError if nothing was measured.
+    """
+    metadata = read_metadata(bench.root / bench.raw_files()[0])
+    if not is_measured(metadata):
         raise DriveFitError(f"{bench.request.drive}: nothing was measured")
-    return bool(sidecar["drive"]["rotational"])
+    return bool(metadata["drive"]["rotational"])
 
 
 def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dict[str, FitResult]":
-    """Return the fits to the measured points by the model from which each began, the nearest first."""
+    """Return the fits sorted by their error on the fitted points.
+
+    The keys are the names of the models that the fits started from.
+    """
     from iopatterns.twin import fitting, models
 
     points = [
@@ -179,15 +206,15 @@ def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dic
             fits[name] = fitting.fit_model(
                 models.load_model(name), points, move, run=fitting.PointRun(runtime_s=_SECONDS)
             )
-        except ValueError as error:  # values that fit no drive of that model, which the search came upon
-            messages.say(f"{name} is left out: {error}")
+        except ValueError as error:  # the search reached values that are invalid for the model
+            messages.say(f"{name} is skipped: {error}")
     if not fits:
-        raise DriveFitError("no model could be fitted to what was measured")
+        raise DriveFitError("No model could be fitted to the measured points.")
     return dict(sorted(fits.items(), key=lambda fit: fit[1].mean_absolute_error(predicted=False)))
 
 
 def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: "pd.DataFrame") -> None:
-    """Write the points as a table for `twin fit`, the model unless it is too far from them, and what was found."""
+    """Write the table of points, the findings, and the model if it fits."""
     from iopatterns.twin import fitting, models
 
     start, fitted = next(iter(fits.items()))
@@ -232,54 +259,60 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
 
 
 def _rename(path: Path, drive: str, start: str) -> None:
-    """Give a fitted model the name of the drive, in place of those of the model from which it began."""
+    """Replace the name and description of a fitted model by new ones for the drive."""
     text = path.read_text(encoding="utf-8")
     text = text[text.index("name:") :]
     text = re.sub(r"^name: .*$", f"name: twin-of-{drive}", text, count=1, flags=re.MULTILINE)
-    about = f"fitted to reads of the drive {drive}; what is not fitted is that of {start}, and assumed"
+    about = f"fitted to reads of the drive {drive}; all other parameters are from {start}, and assumed"
     text = re.sub(r"^description: .*$", f'description: "{about}"', text, count=1, flags=re.MULTILINE)
     files.write_text(path, text)
 
 
-def _told(drive: str, found: Mapping[str, Any]) -> str:
+def _summary(drive: str, found: Mapping[str, Any]) -> str:
     here = fit_folder(drive)
-    told = (
-        f"{drive}: the twin, begun from {found['start']}, is {found['fitted_error_percent']:.1f} % off the fitted"
-        f" points in the mean, and {found['held_out_error_percent']:.1f} % off those held out (at most"
-        f" {found['held_out_largest_error_percent']:.1f} %).\n{here}/{REPORT_FILE}: the figures; {here}/{NOTEBOOK_FILE}: how"
-        " they came about"
-    )
+    lines = [
+        f"{drive}: the twin, fitted from {found['start']}, has a mean error of {found['fitted_error_percent']:.1f} % on"
+        f" the fitted points and {found['held_out_error_percent']:.1f} % on the held-out points (at most"
+        f" {found['held_out_largest_error_percent']:.1f} %).",
+        f"{here}/{REPORT_FILE}: tables and figures; {here}/{NOTEBOOK_FILE}: the analysis",
+    ]
     if found["fits"]:
-        return f"{told}\n{here}/{MODEL_FILE}: the twin, for such as: twin run {here}/{MODEL_FILE} -- fio …"
-    return (
-        f"{told}\nNo model is written: it is more than {found['most_error_percent']:g} % off the very points that it"
-        " was fitted to, so that these models have no twin of this drive."
-    )
+        lines.append(f"{here}/{MODEL_FILE}: the model. Use it with: twin run {here}/{MODEL_FILE} -- fio …")
+    else:
+        lines.append(
+            "No model was written, because the mean error on the fitted points is more than"
+            f" {found['most_error_percent']:g} %: none of the models describes this drive."
+        )
+    return "\n".join(lines)
 
 
-# ---- What the notebook shows
+# ---- Content of the notebook
 
 
 @dataclass(frozen=True)
 class FitFindings:
-    """What was found of a drive's twin, as `fit_drive` wrote it."""
+    """The findings of a fit, as written by `fit_drive`.
+
+    Attributes:
+        content: The content of `FINDINGS_FILE`.
+    """
 
     content: Mapping[str, Any]
 
     @classmethod
     def load(cls, path: Path) -> "FitFindings":
-        """Read the file `FINDINGS_FILE`."""
+        """Read a file `FINDINGS_FILE`."""
         return cls(json.loads(path.read_text(encoding="utf-8")))
 
     @functools.cached_property
     def points(self) -> "pd.DataFrame":
-        """The points, a row each, as `FINDINGS_FILE` has them; those that were fitted come first."""
+        """The points of `FINDINGS_FILE`, one row a point, fitted points first."""
         import pandas as pd
 
         return pd.DataFrame(self.content["points"]).sort_values("held_out", kind="stable").reset_index(drop=True)
 
     def points_table(self) -> "Table":
-        """Return the table of all points: measured, as the model has it, and the error."""
+        """Return the table of all points: measured rate, rate of the twin, and error."""
         from iopatterns.analysis.tables import (
             WORKLOAD_NAMES,
             Column,
@@ -304,21 +337,21 @@ class FitFindings:
         return Table(self.points.assign(use=uses), columns, "use")
 
     def parameters_table(self) -> "Table":
-        """Return the table of the parameters that were fitted, with where each began."""
+        """Return the table of the fitted parameters, with the values before the fit."""
         import pandas as pd
 
         from iopatterns.analysis.tables import Column, Table
 
         columns = (
             Column(("name",), "Parameter", align_right=False),
-            Column(("start",), "Began with"),
+            Column(("start",), "Start"),
             Column(("fitted",), "Fitted"),
             Column(("bound",), "Ended at", lambda text: text or "–", align_right=False),
         )
         return Table(pd.DataFrame(self.content["parameters"]), columns, "name")
 
     def figure(self) -> "Figure":
-        """Return the figure of rates over depths, a panel for each block size: the drive's, and the twin's."""
+        """Return the figure of rates over depth, with a panel for each block size."""
         from iopatterns.analysis.plots import curves_figure
 
         return curves_figure(list(self._panels()), "iodepth", columns=2)

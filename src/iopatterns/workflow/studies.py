@@ -1,4 +1,4 @@
-"""The studies of the project: what each is, and what is wrong with it."""
+"""Descriptions and checks of the studies of the project."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +11,10 @@ from iopatterns.configuration import config, grid, sources, study_files
 
 
 def study_problems(root: Path, study: str) -> list[str]:
-    """Return a line for each mistake in a study, configured or not; none where a run would take it."""
+    """Return a line for each mistake in a study; empty if there is none.
+
+    The study need not be configured.
+    """
     found: list[str] = []
     try:
         conf = _load(root, study)
@@ -28,7 +31,7 @@ def study_problems(root: Path, study: str) -> list[str]:
 
 
 def study_overview(root: Path, study: str) -> str:
-    """Return for people a study's title, extent and files."""
+    """Return a description of a study in several lines: title, extent and files."""
     lines = [f"{study}: {_title(root, study)}", f"  {', '.join(_extent(root, study))}"]
     files = study_files.files_of_study(root, study)
     lines += [f"  {place}{_count(root / place, files, root)}" for place in study_files.existing_places(root, study)]
@@ -36,18 +39,24 @@ def study_overview(root: Path, study: str) -> str:
 
 
 def study_extent(root: Path, study: str) -> str:
-    """Return how many cells, drives and repetitions a study has. Raises ConfigError."""
+    """Return how many cells, drives and repetitions a study has, as text.
+
+    Raises:
+        ConfigError: The study has a mistake.
+    """
     conf = _load(root, study)
     cells = list(grid.expand_grid(conf, study))
-    drives = len({cell.drive for cell in cells})
+    counts = [(len(cells), "cell"), (len({cell.drive for cell in cells}), "drive")]
     return (
-        f"{_number(len(cells), 'cell')} on {_number(drives, 'drive')},"
-        f" {_number(grid.repetitions(conf, study), 'repetition')} each"
+        f"{' on '.join(_number(*each) for each in counts)}, {_number(grid.repetitions(conf, study), 'repetition')} each"
     )
 
 
 def _load(root: Path, study: str) -> config.Config:
-    """Return the configuration with this study alone, on the drives that it names where it is not configured."""
+    """Return the configuration with only this study.
+
+    A study that is not configured gets the drives that it names.
+    """
     conf = config.load_config(root, {"studies": [study]})
     drives = list(dict.fromkeys(drive_names_in(study_grid(root, study))))
     if is_configured(root, study) or not drives:
@@ -61,9 +70,9 @@ def is_configured(root: Path, study: str) -> bool:
 
 
 def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
-    """Return the mapping in a YAML file; an empty mapping for an unusable file.
+    """Return the mapping in a YAML file of the project.
 
-    A file is unusable if it is missing, is not valid YAML, or holds no mapping. Other checks report the mistake.
+    The result is empty if the file is missing, is not valid YAML, or contains no mapping. Other checks report this.
     """
     try:
         content = read_yaml(root, file)
@@ -73,12 +82,15 @@ def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
 
 
 def study_grid(root: Path, study: str) -> dict[str, Any]:
-    """Return a study's grid as `yaml_mapping` does."""
+    """Return the content of config/studies/<study>.yaml, see `yaml_mapping`."""
     return yaml_mapping(root, study_files.GRID.format(study=study))
 
 
 def drive_names_in(content: Any) -> Iterator[str]:
-    """Yield each name under ``drive``, ``drives`` or ``others`` in a grid or recordings, at any depth."""
+    """Yield each drive name in a grid or in recordings.
+
+    Names are the values of ``drive``, ``drives`` and ``others`` at any depth.
+    """
     if isinstance(content, dict):
         for key, value in content.items():
             if key in {"drive", "drives", "others"}:
@@ -104,7 +116,10 @@ def _extent(root: Path, study: str) -> Iterator[str]:
 
 
 def _count(place: Path, files: Iterable[Path], root: Path) -> str:
-    """Return the number of a study's files in a folder, in parentheses; nothing for a file."""
+    """Return the number of a study's files in a folder, in parentheses.
+
+    The result is empty if the place is no folder.
+    """
     if place.is_symlink() or not place.is_dir():
         return ""
     return f" ({_number(sum((root / file).is_relative_to(place) for file in files), 'file')})"

@@ -1,4 +1,4 @@
-"""The models of simulated drives that rules read."""
+"""Model files of simulated drives (twins) that rules read."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from iopatterns.twin.state import model_file_path
 
 
 def model_names(conf: config.Config) -> dict[str, str]:
-    """Return the name of the model of each configured simulated drive, by the name of the drive."""
+    """Return the model of each configured simulated drive, by drive."""
     return {name: drive["model"] for name, drive in conf.drives.items() if kinds.is_simulated(drive)}
 
 
@@ -25,5 +25,5 @@ def fitted_models(root: Path) -> list[str]:
 
 
 def fitted_values_file(root: Path, model: str) -> str:
-    """Return the file of the published values to which a model has been fitted."""
+    """Return the path of the published values that a model was fitted to."""
     return str(yaml_schema.read_yaml(root, f"data/twins/{model}.yaml")["fit"]["points"])

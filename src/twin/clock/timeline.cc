@@ -1,16 +1,16 @@
-// Turns by virtual time.
+// Turns in the order of virtual time.
 #include "clock/timeline.h"
 
 #include <algorithm>
 #include <cstdlib>
 
 namespace twin {
-Timeline::Timeline(EventSource& source, void (*stuck)()) : source_(source), stuck_(stuck) {}
+
+Timeline::Timeline(EventSource& source, void (*on_deadlock)()) : source_(source), on_deadlock_(on_deadlock) {}
 
 VirtualThread& Timeline::start(Nanoseconds now) {
   VirtualThread& self = add();
   self.now_ = now;
-  self.due_ = kNever;
   self.turn_.start();
   running_.store(&self, std::memory_order_release);
   return self;
@@ -31,16 +31,19 @@ VirtualThread& Timeline::add() {
 
 void Timeline::begin(VirtualThread& self) { self.turn_.wait_for_first(); }
 
+void Timeline::erase(VirtualThread& thread) {
+  threads_.erase(std::find(threads_.begin(), threads_.end(), &thread));
+  size_.store(threads_.size(), std::memory_order_relaxed);
+}
+
 void Timeline::leave(VirtualThread& self) {
   self.left_ = true;
-  threads_.erase(std::find(threads_.begin(), threads_.end(), &self));
-  size_.store(threads_.size(), std::memory_order_relaxed);
+  erase(self);
   if (!threads_.empty()) hand_over(self);
 }
 
 void Timeline::remove(VirtualThread& never_begun) {
-  threads_.erase(std::find(threads_.begin(), threads_.end(), &never_begun));
-  size_.store(threads_.size(), std::memory_order_relaxed);
+  erase(never_begun);
   find_next_due(*running_.load(std::memory_order_relaxed));
 }
 
@@ -72,8 +75,8 @@ void Timeline::find_next_due(const VirtualThread& self) {
   next_due_ = due;
 }
 
-// Handles the events that are due and hands the turn to the thread that is due first. Returns when the turn of `self`
-// has come again, or at once if it has left.
+// Handles the events that are due, and hands the turn to the thread that is due first. Returns when it is the turn of
+// `self` again, or at once if `self` has left.
 void Timeline::hand_over(VirtualThread& self) {
   VirtualThread* next = nullptr;
   for (;;) {
@@ -84,8 +87,8 @@ void Timeline::hand_over(VirtualThread& self) {
     source_.advance(limit);  // a completion may wake a thread that is due earlier than `next`
   }
   if (next == nullptr) {
-    stuck_();
-    std::abort();  // stuck_() must not return
+    on_deadlock_();
+    std::abort();  // on_deadlock_() must not return
   }
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   next->now_ = std::max(next->now_, next->due_);

@@ -1,4 +1,4 @@
-// Switching stacks and thread pointers on x86-64; one futex for each thread elsewhere.
+// Switching of stacks and thread pointers on x86-64; one futex for each thread on other processors.
 #include "clock/turn.h"
 
 #include <linux/futex.h>
@@ -6,15 +6,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Code of a home that sleeps: ThreadSanitizer knows a thread by its thread pointer, and must not see that of one that
-// runs on the carrier used by its home as well.
+// For code that a sleeping home runs. ThreadSanitizer identifies a thread by its thread pointer, and must not see a
+// home use the thread pointer of its thread, which runs on the carrier.
 #define TWIN_NOT_SANITIZED __attribute__((no_sanitize("address", "thread", "undefined")))
 
 namespace twin {
 namespace {
 
-// Makes the system call itself, because the preload library may interpose syscall(), and the C library's would set the
-// error number of a thread that another kernel thread may be running.
+// Makes a system call without the C library. The preload library may interpose syscall(), and the C library's syscall()
+// would set the errno of a thread that another kernel thread may be running.
 TWIN_NOT_SANITIZED long system_call(long number, long a, long b, long c, long d) {
 #if defined(__x86_64__)
   long result;
@@ -53,8 +53,8 @@ unsigned long own_thread_pointer() {
   return base;
 }
 
-// Saves the registers that a function must keep on the stack, and its pointer to *from; goes on where another thread
-// did the same, or at the beginning of a function that takes the message. Returns the message, there.
+// Saves the registers that a function must preserve on the stack, and the stack pointer in *from. Continues on stack
+// `to`, where another thread has saved its registers or a function is to begin, and returns the message there.
 __attribute__((naked, noinline)) Turn* switch_stack(void** /* from, rdi */, void* /* to, rsi */,
                                                     unsigned long /* thread pointer, rdx */, Turn* /* message, rcx */) {
   asm(R"(
@@ -85,11 +85,11 @@ __attribute__((naked, noinline)) Turn* switch_stack(void** /* from, rdi */, void
   )");
 }
 
-// A stack from which switch_stack() goes on at the beginning of the function.
+// Prepares a stack on which switch_stack() continues at the beginning of a function. Returns its stack pointer.
 void* stack_that_begins(std::byte* bottom, std::size_t size, void (*function)(Turn*)) {
   auto* top = reinterpret_cast<void**>((reinterpret_cast<std::uintptr_t>(bottom) + size) / 16 * 16);
-  *--top = nullptr;  // where a function would return to, and what makes the stack aligned for it
-  *--top = reinterpret_cast<void*>(function);  // where switch_stack() returns to
+  *--top = nullptr;                            // return address of the function; also aligns the stack
+  *--top = reinterpret_cast<void*>(function);  // return address of switch_stack()
   for (int i = 0; i < 6; ++i) *--top = nullptr;
   --top;
   asm volatile("stmxcsr (%0)\n\tfnstcw 4(%0)" : : "r"(top) : "memory");
@@ -106,7 +106,7 @@ void* stack_that_begins(std::byte*, std::size_t, void (*)(Turn*)) { return nullp
 
 #endif
 
-constexpr std::size_t kMaskBytes = 8;  // of the kernel's signal mask
+constexpr std::size_t kMaskBytes = 8;  // size of the kernel's signal mask
 
 }  // namespace
 
@@ -114,7 +114,7 @@ void Turn::start() {
   home_ = gettid();
   runs_on_.store(home_, std::memory_order_relaxed);
   if (switches_stacks()) thread_pointer_ = own_thread_pointer();
-  parked_.store(1, std::memory_order_relaxed);  // its registers are saved whenever another one has the turn
+  parked_.store(1, std::memory_order_relaxed);  // its registers are saved whenever another thread has the turn
 }
 
 void Turn::wait_for_first() {
@@ -124,18 +124,18 @@ void Turn::wait_for_first() {
     take();
     return;
   }
-  // signals are the carrier's to handle
+  // the carrier handles all signals
   const std::uint64_t all = ~std::uint64_t{0};
   system_call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, reinterpret_cast<long>(&all),
               reinterpret_cast<long>(&signal_mask_), kMaskBytes);
   thread_pointer_ = own_thread_pointer();
   sleeping_stack_ = std::make_unique<std::byte[]>(kSleepingStackBytes);
-  given_.store(0, std::memory_order_release);  // precedes what the first to hand over to this one does
+  given_.store(0, std::memory_order_release);  // ordered before the first hand-over to this thread
   void* const begin = stack_that_begins(sleeping_stack_.get(), kSleepingStackBytes, &sleep_until_called);
   arrive(switch_stack(&stack_, begin, thread_pointer_, this));
 }
 
-// What a home runs on its small stack until it is called.
+// Runs at home, on the small stack, until the home is called.
 TWIN_NOT_SANITIZED void Turn::sleep_until_called(Turn* self) {
   set_and_wake(self->parked_);
   wait_until_set(self->called_);
@@ -144,21 +144,21 @@ TWIN_NOT_SANITIZED void Turn::sleep_until_called(Turn* self) {
   switch_stack(&left, self->stack_, self->thread_pointer_, nullptr);
 }
 
-// Called first on the stack of the one that now has the turn, or is at home; `left` has left on the carrier, and its
-// home can go on with it now that the carrier is off its stack.
+// Called first on the stack of a thread that gets the turn or comes home. `left` is the thread that has left on the
+// carrier, if any: its home can continue it now, because the carrier no longer uses its stack.
 void Turn::arrive(Turn* left) {
   if (left != nullptr) set_and_wake(left->called_);
-  given_.load(std::memory_order_acquire);  // follows what the one before it did
+  given_.load(std::memory_order_acquire);  // ordered after the actions of the previous thread
 }
 
-// Without switching: waits for the turn at home.
+// Waits for the turn at home, for processors that do not switch stacks.
 void Turn::take() {
   wait_until_set(given_);
-  parked_.load(std::memory_order_acquire);  // follows what the one before it did
+  parked_.load(std::memory_order_acquire);  // ordered after the actions of the previous thread
   given_.store(0, std::memory_order_relaxed);
 }
 
-// Waits until the home of `next` sleeps, and its registers can be taken.
+// Waits until the home of `next` sleeps and its registers are saved.
 void Turn::wait_until_parked(Turn& next) {
   wait_until_set(next.parked_);
   next.given_.load(std::memory_order_acquire);
@@ -185,7 +185,7 @@ void Turn::leave_to(Turn& next) {
   }
   wait_until_parked(next);
   next.given_.store(1, std::memory_order_release);
-  if (kernel_thread() == home_) {  // the carrier ends; the home of the next one takes its place
+  if (kernel_thread() == home_) {  // the carrier ends, and the home of `next` becomes the carrier
     next.runs_on_.store(next.home_, std::memory_order_relaxed);
     set_and_wake(next.called_);
     return;

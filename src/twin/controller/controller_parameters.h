@@ -1,4 +1,4 @@
-// The drive's controller: its processors, write buffer, read cache and read-ahead.
+// Parameters of an SSD's controller: its processors, write buffer, read cache and read-ahead.
 #pragma once
 
 #include "core/fields.h"
@@ -18,23 +18,23 @@ struct ControllerParameters {
 
   void visit(FieldVisitor& v) {
     v.number("read_command_time", read_command_time, Unit::kNanoseconds, 0, kSecond,
-             "how long a read command takes through the controller before its data are asked for");
+             "time of a read command in the controller before its data are requested");
     v.number("write_command_time", write_command_time, Unit::kNanoseconds, 0, kSecond,
-             "how long a write, flush or discard command takes through the controller");
+             "time of a write, flush or discard command in the controller");
     v.number(
         "read_interval", read_interval, Unit::kNanoseconds, 0, kSecond,
-        "the least time between two read commands: that of the controller's slowest stage, since many commands are "
-        "in it at once");
+        "minimum time between two read commands: that of the slowest stage of the controller, which processes several "
+        "commands at once");
     v.number("write_interval", write_interval, Unit::kNanoseconds, 0, kSecond,
-             "the same of a write, flush or discard command");
+             "minimum time between two write, flush or discard commands");
     v.number("discard_unit_time", discard_unit_time, Unit::kNanoseconds, 0, kMillisecond,
-             "clearing the map's entry of each mapping unit that is discarded");
+             "time to clear the map entry of each discarded mapping unit");
     v.number("read_memory_rate", read_memory_rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000,
-             "rate at which the data of one read command pass through the buffer memory, while they go over the link");
+             "rate at which the data of one read command pass through the buffer memory, in parallel with the link");
     v.number("write_memory_rate", write_memory_rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000,
              "rate at which the data of one write command pass from the link into the buffer memory");
     v.ratio("throttle", throttle, 0, 0.95,
-            "share of each 10 ms in which a drive that is too hot takes no command; 0: it is cool");
+            "share of each 10 ms in which a drive that is too hot accepts no command; 0: no throttling");
   }
 };
 
@@ -49,19 +49,23 @@ struct WriteBufferParameters {
   Nanoseconds destage_delay = 0;
 
   void visit(FieldVisitor& v) {
-    v.number("size", size, Unit::kBytes, 0, 1LL << 36, "memory for written data; 0: none, writes wait for the flash");
+    v.number("size", size, Unit::kBytes, 0, 1LL << 36,
+             "memory for written data; 0: no buffer, writes wait for the flash");
     v.toggle("enabled", enabled, "WCE: whether writes are acknowledged from the buffer");
     v.toggle("power_loss_protected", power_loss_protected,
-             "whether capacitors keep the buffer: then it acknowledges even with WCE off, and a flush costs nothing");
+             "whether capacitors preserve the buffer at power loss; if so, writes are acknowledged from it even with "
+             "WCE off, "
+             "and a flush takes no time");
     v.number("acknowledge_time", acknowledge_time, Unit::kNanoseconds, 0, kSecond,
-             "from the data's arrival in the buffer to the acknowledgement");
-    v.number("segments", segments, Unit::kCount, 1, 4096, "sequential write streams that the buffer keeps apart");
+             "time from the arrival of the data in the buffer to the acknowledgement");
+    v.number("segments", segments, Unit::kCount, 1, 4096,
+             "number of sequential write streams that the buffer distinguishes");
     v.number("new_segment_time", new_segment_time, Unit::kNanoseconds, 0, kSecond,
-             "opening a buffer segment for a write that continues no stream, once its data are in memory");
+             "time to open a buffer segment for a write that continues no stream, after its data have arrived");
     v.number("segment_search_time", segment_search_time, Unit::kNanoseconds, 0, kSecond,
-             "finding room for such a segment, which goes on while its data come over the link");
+             "time to find space for such a segment, in parallel with the transfer of its data");
     v.number("destage_delay", destage_delay, Unit::kNanoseconds, 0, 100 * kSecond,
-             "how long data too little to fill a flash page wait for more");
+             "time for which data that do not fill a flash page wait for more");
   }
 };
 
@@ -72,12 +76,11 @@ struct ReadCacheParameters {
   std::int64_t initial = 0;
 
   void visit(FieldVisitor& v) {
-    v.number("size", size, Unit::kBytes, 0, 1LL << 36, "memory that keeps data that were read, for reading them again");
-    v.toggle("enabled", enabled, "not RCD: whether data that were read serve later reads of the same blocks");
-    v.toggle("keeps_written", keeps_written,
-             "whether it keeps data that were written, too, as a host's file cache does");
+    v.number("size", size, Unit::kBytes, 0, 1LL << 36, "memory for data that were read, to serve repeated reads");
+    v.toggle("enabled", enabled, "not RCD: whether cached data serve later reads of the same blocks");
+    v.toggle("keeps_written", keeps_written, "whether the cache also keeps written data, as a host's file cache does");
     v.number("initial", initial, Unit::kBytes, 0, 1LL << 36,
-             "how much of the drive, from its beginning on, is in the cache when the measurement begins");
+             "amount of data, from the beginning of the drive, that is in the cache when the measurement begins");
   }
 };
 
@@ -90,20 +93,20 @@ struct ReadAheadParameters {
   std::int64_t max_outstanding = 1;
 
   void visit(FieldVisitor& v) {
-    v.toggle("enabled", enabled, "not DRA: whether sequential readers are read ahead for");
+    v.toggle("enabled", enabled, "not DRA: whether data are prefetched for sequential readers");
     v.number("streams", streams, Unit::kCount, 1, 64,
-             "sequential streams that are recognised at once; 1: interleaved readers reset each other");
+             "number of sequential streams that are recognized at once; 1: interleaved readers reset each other");
     v.number("trigger_commands", trigger_commands, Unit::kCount, 1, 64,
-             "contiguous commands that make a stream, after which reading ahead begins");
-    v.number("window", window, Unit::kBytes, 0, 1LL << 30, "how far ahead of the reader a stream is fetched");
+             "number of contiguous commands after which prefetching begins");
+    v.number("window", window, Unit::kBytes, 0, 1LL << 30, "amount of data that is prefetched ahead of a reader");
     v.number("refill", refill, Unit::kBytes, 0, 1LL << 30,
-             "how much of the window must be used up before more is fetched");
+             "amount of the window that must be used up before more is prefetched");
     v.number("max_outstanding", max_outstanding, Unit::kCount, 1, 65536,
-             "reading ahead gives way while more commands than this are in the drive");
+             "nothing is prefetched while the drive holds more commands than this");
   }
 };
 
-// All groups of a controller.
+// All parameter groups of a controller.
 struct SsdParameters {
   ControllerParameters controller;
   WriteBufferParameters write_buffer;

@@ -1,13 +1,15 @@
-// Sequential streams: their detection, their window, and the pieces that are being fetched.
+// Detection of sequential streams, and the pieces in their windows.
 #include "controller/read_ahead.h"
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace twin {
 namespace {
 
-// A token names stream, generation and piece, in 6, 22 and 32 bits; the highest four are the caller's.
+// A token consists of stream, generation and piece, in 6, 22 and 32 bits. The four highest bits are free for the
+// caller.
 constexpr std::uint64_t kGenerationMask = 0x3FFFFF;
 constexpr std::uint64_t kPieceMask = 0xFFFFFFFF;
 
@@ -27,11 +29,11 @@ ReadAhead::ReadAhead(const ReadAheadParameters& parameters, std::uint64_t unit_b
       counters_(counters) {
   if (parameters.window == 0) return;
   if (piece_bytes_ == 0 || piece_bytes_ % unit_bytes != 0) {
-    throw std::invalid_argument("read_ahead.refill: must be a multiple of the mapped unit, and more than 0");
+    throw std::invalid_argument("read_ahead.refill: must be a multiple of the mapping unit, and greater than 0");
   }
   if (window_bytes_ < piece_bytes_) throw std::invalid_argument("read_ahead.window: must not be less than refill");
   streams_.resize(static_cast<std::size_t>(parameters.streams));
-  // The ring has one piece more at each end than the window, since readers need not be aligned to pieces.
+  // The ring buffer has an extra piece at each end of the window, because readers need not be aligned to pieces.
   for (Stream& stream : streams_) stream.slots.resize(window_bytes_ / piece_bytes_ + 3);
 }
 
@@ -42,32 +44,29 @@ void ReadAhead::restart(Stream& stream, std::uint64_t next_bytes) {
   ++stream.generation;
   stream.next_bytes = next_bytes;
   stream.begin_bytes = stream.end_bytes = next_bytes;
-  stream.first_piece = stream.last_piece = 0;
-  stream.contiguous = 1;
+  stream.begin_piece = stream.end_piece = 0;
+  stream.sequential_commands = 1;
 }
 
 int ReadAhead::observe(const Request& request) {
   if (!enabled_) return kNoStream;
-  ++clock_;
+  ++use_clock_;
   const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
   std::size_t oldest = 0;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    if (stream.contiguous > 0 && stream.next_bytes == request.offset_bytes) {
-      ++stream.contiguous;
+    if (stream.sequential_commands > 0 && stream.next_bytes == request.offset_bytes) {
+      ++stream.sequential_commands;
       stream.next_bytes = end_bytes;
-      stream.used = clock_;
+      stream.last_use = use_clock_;
       return static_cast<int>(i);
     }
-    if (stream.used < streams_[oldest].used) oldest = i;
+    if (stream.last_use < streams_[oldest].last_use) oldest = i;
   }
   Stream& stream = streams_[oldest];
-  // a stream whose data some command waits for is not given to another reader before they have arrived
-  for (std::uint64_t piece = stream.first_piece; piece < stream.last_piece; ++piece) {
-    if (stream.slots[piece % stream.slots.size()].waiting != nullptr) return kNoStream;
-  }
+  if (has_waiters(stream)) return kNoStream;
   restart(stream, end_bytes);
-  stream.used = clock_;
+  stream.last_use = use_clock_;
   return static_cast<int>(oldest);
 }
 
@@ -81,14 +80,14 @@ std::uint64_t ReadAhead::piece_end(std::uint64_t begin_bytes) const {
   return std::min((begin_bytes / piece_bytes_ + 1) * piece_bytes_, capacity_bytes_);
 }
 
-bool ReadAhead::ready_or_wait(int stream, std::uint64_t end_bytes, Command& command) {
+bool ReadAhead::ready_or_enqueue(int stream, std::uint64_t end_bytes, Command& command) {
   Stream& s = streams_[static_cast<std::size_t>(stream)];
   std::uint64_t begin = s.begin_bytes;
-  for (std::uint64_t piece = s.first_piece; piece < s.last_piece && begin < end_bytes; ++piece) {
+  for (std::uint64_t piece = s.begin_piece; piece < s.end_piece && begin < end_bytes; ++piece) {
     Slot& slot = s.slots[piece % s.slots.size()];
-    if (!slot.there) {
-      command.next = slot.waiting;
-      slot.waiting = &command;
+    if (!slot.arrived) {
+      command.next = slot.waiters;
+      slot.waiters = &command;
       return false;
     }
     begin = piece_end(begin);
@@ -96,59 +95,59 @@ bool ReadAhead::ready_or_wait(int stream, std::uint64_t end_bytes, Command& comm
   return true;
 }
 
-void ReadAhead::consumed(int stream, std::uint64_t offset_bytes) {
+void ReadAhead::release_below(int stream, std::uint64_t offset_bytes) {
   Stream& s = streams_[static_cast<std::size_t>(stream)];
-  while (s.first_piece < s.last_piece) {
+  while (s.begin_piece < s.end_piece) {
     const std::uint64_t end = piece_end(s.begin_bytes);
-    const Slot& slot = s.slots[s.first_piece % s.slots.size()];
-    if (end > offset_bytes || !slot.there) break;
+    const Slot& slot = s.slots[s.begin_piece % s.slots.size()];
+    if (end > offset_bytes || !slot.arrived) break;
     s.begin_bytes = end;
-    ++s.first_piece;
+    ++s.begin_piece;
   }
 }
 
-bool ReadAhead::next_piece(int stream, Piece& piece) {
+std::optional<ReadAhead::Piece> ReadAhead::reserve_next_piece(int stream) {
   Stream& s = streams_[static_cast<std::size_t>(stream)];
-  if (s.contiguous < trigger_commands_ || s.last_piece - s.first_piece >= s.slots.size()) return false;
-  if (s.first_piece == s.last_piece) s.begin_bytes = s.end_bytes = s.next_bytes;
-  // a request longer than the window has passed what was fetched; once that is consumed, fetching starts beyond it
-  if (s.end_bytes < s.next_bytes) return false;
-  if (s.end_bytes >= capacity_bytes_) return false;
+  if (s.sequential_commands < trigger_commands_ || s.end_piece - s.begin_piece >= s.slots.size()) return std::nullopt;
+  if (s.begin_piece == s.end_piece) s.begin_bytes = s.end_bytes = s.next_bytes;
+  // A request longer than the window passes the prefetched data. Once they are released, prefetching starts after it.
+  if (s.end_bytes < s.next_bytes || s.end_bytes >= capacity_bytes_) return std::nullopt;
   const std::uint64_t end = piece_end(s.end_bytes);
-  // a piece is fetched when a whole one fits into the window; the first one may be cut by alignment
-  if (end > s.next_bytes + window_bytes_) return false;
-  piece = {s.end_bytes, end, make_token(static_cast<std::size_t>(stream), s.generation, s.last_piece)};
-  s.slots[s.last_piece % s.slots.size()] = Slot{};
-  ++s.last_piece;
+  // a piece is prefetched when it fits completely into the window; alignment may shorten the first one
+  if (end > s.next_bytes + window_bytes_) return std::nullopt;
+  const Piece piece{s.end_bytes, end, make_token(static_cast<std::size_t>(stream), s.generation, s.end_piece)};
+  s.slots[s.end_piece % s.slots.size()] = Slot{};
+  ++s.end_piece;
   s.end_bytes = end;
   counters_.prefetched_bytes += piece.end_bytes - piece.begin_bytes;
-  return true;
+  return piece;
 }
 
-Command* ReadAhead::arrived(std::uint64_t token) {
+Command* ReadAhead::complete_piece(std::uint64_t token) {
   Stream& s = streams_[static_cast<std::size_t>(token >> 54 & 0x3F)];
   if ((token >> 32 & kGenerationMask) != (s.generation & kGenerationMask)) return nullptr;
-  // pieces are numbered from 0 in each generation; one that has lost its high bits is the next of its kind
-  std::uint64_t piece = (s.first_piece & ~kPieceMask) | (token & kPieceMask);
-  if (piece < s.first_piece) piece += kPieceMask + 1;
+  // the token has only the low bits of the piece's number; the number is at least that of the first piece
+  std::uint64_t piece = (s.begin_piece & ~kPieceMask) | (token & kPieceMask);
+  if (piece < s.begin_piece) piece += kPieceMask + 1;
   Slot& slot = s.slots[piece % s.slots.size()];
-  slot.there = true;
-  Command* waiting = slot.waiting;
-  slot.waiting = nullptr;
-  return waiting;
+  slot.arrived = true;
+  return std::exchange(slot.waiters, nullptr);
 }
 
 void ReadAhead::invalidate(std::uint64_t offset_bytes, std::uint64_t size_bytes) {
   if (!enabled_) return;
   for (Stream& stream : streams_) {
     if (stream.begin_bytes >= offset_bytes + size_bytes || stream.end_bytes <= offset_bytes) continue;
-    bool awaited = false;
-    for (std::uint64_t piece = stream.first_piece; piece < stream.last_piece; ++piece) {
-      awaited |= stream.slots[piece % stream.slots.size()].waiting != nullptr;
-    }
-    // an outstanding read may get the old data or the new: either is right as long as the write is outstanding, too
-    if (!awaited) restart(stream, stream.next_bytes);
+    if (!has_waiters(stream)) restart(stream, stream.next_bytes);
   }
+}
+
+// Returns whether a command waits for a piece of the stream.
+bool ReadAhead::has_waiters(const Stream& stream) {
+  for (std::uint64_t piece = stream.begin_piece; piece < stream.end_piece; ++piece) {
+    if (stream.slots[piece % stream.slots.size()].waiters != nullptr) return true;
+  }
+  return false;
 }
 
 }  // namespace twin

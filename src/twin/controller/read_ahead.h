@@ -1,7 +1,8 @@
-// Recognises sequential streams of reads, decides what to fetch ahead of them, and knows what has arrived.
+// Read-ahead: detects sequential read streams and schedules what to prefetch for them.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "controller/controller_parameters.h"
@@ -10,60 +11,75 @@
 
 namespace twin {
 
-// Fetches are pieces of `refill` bytes, aligned to it, that follow each other without a gap. A stream forgets its data
-// once the reader has passed them, and all of them when it is given to another reader.
+// A stream follows one sequential reader. It prefetches pieces of `refill` bytes, aligned to `refill`, without gaps. A
+// piece is dropped once the reader has passed it. When all streams are in use, the least recently used one is assigned
+// to the new reader, and drops all its pieces.
+//
+// ReadAhead only does the bookkeeping. The caller reads the pieces from the flash and transfers the data to the host.
+// `stream` must not be kNoStream unless stated otherwise.
 class ReadAhead {
  public:
   struct Piece {
-    std::uint64_t begin_bytes = 0, end_bytes = 0;
-    std::uint64_t token = 0;  // for arrived()
+    std::uint64_t begin_bytes = 0, end_bytes = 0;  // [begin, end) on the drive
+    std::uint64_t token = 0;  // for complete_piece(); its upper four bits are 0, free for the caller
   };
 
-  // `enabled` and the sizes of `parameters` must be usable together: throws std::invalid_argument otherwise.
+  // Read-ahead is off if `parameters.enabled` is false or `parameters.window` is 0. Throws std::invalid_argument if the
+  // window is not 0 and `refill` is 0, not a multiple of `unit_bytes`, or greater than the window. `counters` must
+  // outlive this object.
   ReadAhead(const ReadAheadParameters& parameters, std::uint64_t unit_bytes, std::uint64_t capacity_bytes,
             Counters& counters);
 
-  // A read command has come: finds or makes its stream. Returns the stream, kNoStream when reading ahead is off.
+  // Returns the stream that a read command continues, or assigns one to it. Call once for each read command. Returns
+  // kNoStream if read-ahead is off, or if a command still waits for a piece of the stream that would be reassigned.
   int observe(const Request& request);
 
-  // How many bytes from `offset_bytes` on the stream has or has asked for.
+  // Returns how many contiguous bytes from `offset_bytes` on are prefetched or being prefetched; 0 for kNoStream.
   [[nodiscard]] std::uint64_t covered_bytes(int stream, std::uint64_t offset_bytes) const;
 
-  // Whether all that covered_bytes() promised below `end_bytes` has arrived. If not, the command waits: arrived() will
-  // hand it back.
-  bool ready_or_wait(int stream, std::uint64_t end_bytes, Command& command);
+  // Returns whether all data of the stream below `end_bytes` have been prefetched. If not, enqueues the command for the
+  // first missing piece. When complete_piece() returns the command, call this again: a later piece may be missing.
+  // `end_bytes` must be covered, see covered_bytes().
+  bool ready_or_enqueue(int stream, std::uint64_t end_bytes, Command& command);
 
-  // The reader has received everything below `offset_bytes`: its pieces make room for others.
-  void consumed(int stream, std::uint64_t offset_bytes);
+  // Drops the pieces that end at or below `offset_bytes`, up to the first that has not arrived. Call when the reader
+  // has received the data.
+  void release_below(int stream, std::uint64_t offset_bytes);
 
-  // The next piece to fetch for the stream; false when its window is full or it is no stream yet.
-  bool next_piece(int stream, Piece& piece);
+  // Chooses the next piece to prefetch and reserves memory for it. Returns nullopt if the stream has seen fewer than
+  // `trigger_commands` sequential commands, its window is full, its reader has passed the prefetched data, or the end
+  // of the drive is reached.
+  std::optional<Piece> reserve_next_piece(int stream);
 
-  // A piece is in memory. Returns the chain (Command::next) of the commands that waited for it.
-  Command* arrived(std::uint64_t token);
+  // Records that a piece is in memory. Returns the commands that waited for it, linked by Command::next; nullptr if
+  // there are none, or if the stream has dropped the piece meanwhile.
+  Command* complete_piece(std::uint64_t token);
 
-  // The host wrote or discarded these bytes: streams that hold them drop their data.
+  // Call when the host writes or discards a range. Each stream whose data overlap the range drops all its data and
+  // starts detection again. A stream with a waiting command keeps its data: a read that overlaps an outstanding write
+  // may return the old data or the new.
   void invalidate(std::uint64_t offset_bytes, std::uint64_t size_bytes);
 
   static constexpr int kNoStream = -1;
 
  private:
   struct Slot {
-    bool there = false;
-    Command* waiting = nullptr;
+    bool arrived = false;
+    Command* waiters = nullptr;  // linked by Command::next
   };
   struct Stream {
-    std::uint64_t next_bytes = 0;   // where its reader will go on
-    std::int64_t contiguous = 0;    // commands in a row
-    std::uint64_t begin_bytes = 0;  // data held or asked for: [begin, end)
+    std::uint64_t next_bytes = 0;          // offset at which the reader's next command is expected
+    std::int64_t sequential_commands = 0;  // 0: never assigned
+    std::uint64_t begin_bytes = 0;         // data prefetched or being prefetched: [begin, end)
     std::uint64_t end_bytes = 0;
-    std::uint64_t first_piece = 0;  // number of the piece at begin_bytes
-    std::uint64_t last_piece = 0;   // one past the number of the piece before end_bytes
-    std::uint64_t used = 0;         // when it was last used
-    std::uint32_t generation = 0;   // pieces of earlier readers are not taken for its own
-    std::vector<Slot> slots;        // ring, by number of the piece
+    std::uint64_t begin_piece = 0;  // the same data as piece numbers: [begin, end)
+    std::uint64_t end_piece = 0;
+    std::uint64_t last_use = 0;    // value of use_clock_
+    std::uint32_t generation = 0;  // incremented by restart(), so that tokens of dropped pieces are recognized
+    std::vector<Slot> slots;       // ring buffer, indexed by piece number modulo size
   };
 
+  [[nodiscard]] static bool has_waiters(const Stream& stream);
   void restart(Stream& stream, std::uint64_t next_bytes);
   [[nodiscard]] std::uint64_t piece_end(std::uint64_t begin_bytes) const;
 
@@ -72,7 +88,7 @@ class ReadAhead {
   std::uint64_t window_bytes_;
   std::uint64_t piece_bytes_;
   std::uint64_t capacity_bytes_;
-  std::uint64_t clock_ = 0;
+  std::uint64_t use_clock_ = 0;  // counts observed commands, for least-recently-used replacement
   std::vector<Stream> streams_;
   Counters& counters_;
 };

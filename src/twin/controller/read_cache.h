@@ -1,4 +1,4 @@
-// Data that were read and stay in the drive's memory: which units, least recently used first out.
+// The read cache: units that were read and stay in the drive's memory, replaced least recently used first.
 #pragma once
 
 #include <bit>
@@ -6,23 +6,21 @@
 #include <cstdint>
 
 #include "core/lazy_array.h"
+#include "core/random.h"
 
 namespace twin {
 
-// A set-associative cache, as a small processor can manage it: a unit may lie in any of the kWays ways of its set.
+// A set-associative cache, which a small processor can manage: a unit can be in any of the kWays ways of its set.
 class ReadCache {
  public:
-  ReadCache(std::uint64_t size_bytes, std::uint64_t unit_bytes, bool enabled) {
-    const std::uint64_t sets = enabled ? size_bytes / unit_bytes / kWays : 0;
-    if (sets == 0) return;
-    sets_ = std::bit_floor(sets);
-    tags_ = LazyArray<std::uint64_t>(sets_ * kWays);
-  }
+  // Nothing is cached if `enabled` is false or `size_bytes` is less than one set.
+  ReadCache(std::uint64_t size_bytes, std::uint64_t unit_bytes, bool enabled)
+      : sets_(enabled ? std::bit_floor(size_bytes / unit_bytes / kWays) : 0), tags_(sets_ * kWays) {}
 
-  // Whether anything can be kept.
+  // Returns whether anything can be cached.
   [[nodiscard]] bool enabled() const { return sets_ > 0; }
 
-  // Whether the unit is there; if so, it is now the most recently used of its set.
+  // Returns whether a unit is cached. If so, it becomes the most recently used unit of its set.
   bool hit(std::uint64_t unit) {
     if (sets_ == 0) return false;
     std::uint64_t* set = set_of(unit);
@@ -43,10 +41,10 @@ class ReadCache {
     to_front(set, way, unit);
   }
 
-  // The host wrote or discarded the units from `first` to before `end`: what was read is out of date.
-  void drop_all(std::uint64_t first, std::uint64_t end) {
+  // Removes all units from `first` to before `end`.
+  void remove_range(std::uint64_t first, std::uint64_t end) {
     if (end - first < tags_.size()) {
-      for (std::uint64_t unit = first; unit < end && sets_ != 0; ++unit) {
+      for (std::uint64_t unit = first; unit < end; ++unit) {
         std::uint64_t* set = set_of(unit);
         for (std::size_t way = 0; way < kWays; ++way) {
           if (set[way] == unit + 1) remove(set, way);
@@ -55,7 +53,7 @@ class ReadCache {
       return;
     }
     for (std::size_t index = 0; index < tags_.size(); ++index) {
-      const std::size_t way = kWays - 1 - index % kWays;  // backwards, since removing moves the later ones up
+      const std::size_t way = kWays - 1 - index % kWays;  // last way first, because removing moves later ways up
       std::uint64_t* set = &tags_[index / kWays * kWays];
       if (set[way] > first && set[way] <= end) remove(set, way);
     }
@@ -64,10 +62,7 @@ class ReadCache {
  private:
   static constexpr std::size_t kWays = 8;
 
-  std::uint64_t* set_of(std::uint64_t unit) {
-    const std::uint64_t mixed = (unit * 0x9E3779B97F4A7C15ULL) >> 24;
-    return &tags_[(mixed & (sets_ - 1)) * kWays];
-  }
+  std::uint64_t* set_of(std::uint64_t unit) { return &tags_[((unit * kGoldenRatio) >> 24 & (sets_ - 1)) * kWays]; }
 
   static void to_front(std::uint64_t* set, std::size_t way, std::uint64_t unit) {
     for (; way > 0; --way) set[way] = set[way - 1];
@@ -79,8 +74,8 @@ class ReadCache {
     set[kWays - 1] = 0;
   }
 
-  std::uint64_t sets_ = 0;
-  LazyArray<std::uint64_t> tags_;  // unit + 1, the most recently used of a set first
+  std::uint64_t sets_;
+  LazyArray<std::uint64_t> tags_;  // unit + 1; in each set the most recently used unit first
 };
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// How the SSD's controller executes each command.
+// Execution of commands by the controller of an SSD.
 #include "controller/ssd.h"
 
 #include <algorithm>
@@ -7,25 +7,25 @@
 namespace twin {
 namespace {
 
-// Events: what happens, and the index of the command that it concerns.
+// Kinds of events. An event consists of its kind and, for the first two kinds, the index of its command.
 enum : std::uint64_t { kDecoded, kAcknowledge, kDestage, kIdle };
 constexpr unsigned kWhatBits = 2;
 
-// The highest bits of a token, which the FTL hands back, say what the data are for.
+// The highest bits of a token of the FTL say what the flash operation is for, and what the lower bits are.
 enum : std::uint64_t {
-  kDemand = 0ULL << 60,    // a read command: the piece of its data
-  kPrefetch = 1ULL << 60,  // read-ahead: a token of ReadAhead below
-  kFill = 2ULL << 60,      // the rest of a unit of which a write has a part: index of the write's command
-  kThrough = 3ULL << 60,   // a write that waits for the flash: index of the command
-  kBatch = 4ULL << 60,     // a batch of the write buffer: its number
-  kWho = 15ULL << 60,
+  kReadPiece = 0ULL << 60,     // a read command; slot of the piece
+  kPrefetch = 1ULL << 60,      // read-ahead; token of ReadAhead
+  kRestOfUnit = 2ULL << 60,    // the rest of a unit that is partly written; index of the write command
+  kWriteThrough = 3ULL << 60,  // a write command that waits for the flash; index of the command
+  kBatch = 4ULL << 60,         // the write buffer; number of the batch
+  kPurpose = 15ULL << 60,      // mask
 };
 
-// A drive that is too hot stops taking commands for a part of each of these periods.
+// A drive that is too hot accepts no commands for a part of each period.
 constexpr Nanoseconds kThrottlePeriod = 10 * kMillisecond;
 
-// More units than this on their way from the flash are not shared between commands.
-constexpr std::size_t kMostFetching = 1 << 16;
+// Largest number of units for which commands can wait for each other's pieces.
+constexpr std::size_t kMaxSharedUnits = 1 << 16;
 
 }  // namespace
 
@@ -45,17 +45,14 @@ Ssd::Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const Ma
       keeps_written_(parameters.read_cache.keeps_written),
       read_ahead_(parameters.read_ahead, unit_bytes_, capacity_bytes, counters),
       buffer_(parameters.write_buffer, unit_bytes_, ftl_->program_units(), ftl_->parallel_programs()),
-      fetching_(kMostFetching),
+      piece_of_unit_(kMaxSharedUnits),
       write_back_(parameters.write_buffer.size > 0 &&
                   (parameters.write_buffer.enabled || parameters.write_buffer.power_loss_protected)) {
   batch_.reserve(ftl_->program_units());
-  flushes_.reserve(64);
   const auto initial_bytes = static_cast<std::uint64_t>(parameters.read_cache.initial);
   const std::uint64_t cached = read_cache_.enabled() ? std::min(initial_bytes, capacity_bytes) / unit_bytes_ : 0;
   for (std::uint64_t unit = 0; unit < cached; ++unit) read_cache_.insert(unit);
 }
-
-Ssd::~Ssd() = default;
 
 void Ssd::start(Nanoseconds now, Command& command) {
   ++commands_;
@@ -113,35 +110,35 @@ void Ssd::on_event(Nanoseconds now, std::uint64_t what) {
 
 void Ssd::begin_read(Nanoseconds now, Command& command) {
   const Request& request = command.request;
-  const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
   State& state = states_[command.index];
-  state.passing_until = now;
-  command.pending = 1;  // counts this function itself, until it has started all parts
+  state.in_memory_until = now;
+  command.pending = 1;  // stands for this function, until it has started all parts
   state.stream = read_ahead_.observe(request);
   state.covered_bytes = std::min(read_ahead_.covered_bytes(state.stream, request.offset_bytes), request.size_bytes);
+  const std::uint64_t covered_end = request.offset_bytes + state.covered_bytes;
   if (state.covered_bytes > 0) {
     if (state.covered_bytes == request.size_bytes) ++counters_.prefetch_hits;
-    ++command.pending;
-    if (read_ahead_.ready_or_wait(state.stream, request.offset_bytes + state.covered_bytes, command)) {
-      carry(now, command, state.covered_bytes);
-      --command.pending;
+    if (read_ahead_.ready_or_enqueue(state.stream, covered_end, command)) {
+      transfer_to_host(now, command, state.covered_bytes);
+    } else {
+      ++command.pending;
     }
   }
-  demand(now, command, request.offset_bytes + state.covered_bytes, end_bytes);
-  // the reader's own data go first
-  read_ahead(now, state.stream);
-  part_done(now, command);
+  read_range(now, command, covered_end, request.offset_bytes + request.size_bytes);
+  prefetch(now, state.stream);  // after the command's own data
+  complete_part(now, command);
 }
 
-// Asks the FTL for those parts of [begin, end) that are not in memory, in pieces of a flash page. Each piece goes over
-// the link as it arrives.
-void Ssd::demand(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes) {
+// Serves the range [begin_bytes, end_bytes) of a read. Data in memory go to the host; other data are read from flash in
+// pieces of at most a flash page, and go to the host as they arrive.
+void Ssd::read_range(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes) {
   if (begin_bytes >= end_bytes) return;
-  constexpr std::uint32_t kInMemory = kNobody;
-  constexpr std::uint32_t kInFlash = kNobody - 1;
+  // where a unit is: in memory, in flash, or else the slot of the piece with which it is being read
+  constexpr std::uint32_t kInMemory = 0xFFFFFFFF;
+  constexpr std::uint32_t kInFlash = 0xFFFFFFFE;
   const auto where = [this](std::uint64_t unit) {
-    if (buffer_.holds(unit) || read_cache_.hit(unit)) return kInMemory;
-    const std::uint32_t* piece = fetching_.empty() ? nullptr : fetching_.find(unit);
+    if (buffer_.contains(unit) || read_cache_.hit(unit)) return kInMemory;
+    const std::uint32_t* piece = piece_of_unit_.empty() ? nullptr : piece_of_unit_.find(unit);
     return piece == nullptr ? kInFlash : *piece;
   };
   const std::uint64_t end = end_unit(end_bytes);
@@ -149,137 +146,121 @@ void Ssd::demand(Nanoseconds now, Command& command, std::uint64_t begin_bytes, s
   std::uint64_t unit = first_unit(begin_bytes);
   while (unit < end) {
     const std::uint64_t piece_end = std::min(end, (unit / piece_units_ + 1) * piece_units_);
-    // a run of units up to piece_end that are all in memory, all in the flash, or all on their way in one piece
+    // a run of units before piece_end that are all in the same place
     const std::uint32_t here = where(unit);
     std::uint64_t run_end = unit + 1;
     while (run_end < piece_end && where(run_end) == here) ++run_end;
     const std::uint64_t size_bytes =
         std::min(end_bytes, run_end * unit_bytes_) - std::max(begin_bytes, unit * unit_bytes_);
+    all_in_memory &= here == kInMemory;
     if (here == kInMemory) {
-      carry(now, command, size_bytes);
+      transfer_to_host(now, command, size_bytes);
+    } else if (here == kInFlash) {
+      read_piece(now, command, unit, run_end, size_bytes);
     } else {
-      all_in_memory = false;
-      if (here == kInFlash) {
-        demand_piece(now, command, unit, run_end, size_bytes);
-      } else {
-        wait_for(here, command, size_bytes);
-      }
+      ++command.pending;
+      pieces_[here].waiters.push_back({&command, size_bytes});
     }
     unit = run_end;
   }
   if (all_in_memory) ++counters_.buffer_read_hits;
 }
 
-void Ssd::demand_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t last,
-                       std::uint64_t size_bytes) {
-  const std::uint32_t piece = pieces_.take({&command, first, last});
-  if (ftl_->read(now, first, static_cast<std::uint32_t>(last - first), size_bytes, kDemand | piece)) {
+void Ssd::read_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t end,
+                     std::uint64_t size_bytes) {
+  const std::uint32_t piece = pieces_.take({&command, first, end, {}});
+  if (ftl_->read(now, first, static_cast<std::uint32_t>(end - first), size_bytes, kReadPiece | piece)) {
     ++command.pending;
     if (!read_cache_.enabled()) return;
-    for (std::uint64_t unit = first; unit < last && !fetching_.full(); ++unit) fetching_.insert(unit, piece);
+    for (std::uint64_t unit = first; unit < end && !piece_of_unit_.full(); ++unit) piece_of_unit_.insert(unit, piece);
     return;
   }
   pieces_.release(piece);
-  for (std::uint64_t unit = first; unit < last; ++unit) read_cache_.insert(unit);
-  carry(now, command, size_bytes);
+  for (std::uint64_t unit = first; unit < end; ++unit) read_cache_.insert(unit);
+  transfer_to_host(now, command, size_bytes);
 }
 
-// Another command has asked the flash for these data: they go to both.
-void Ssd::wait_for(std::uint32_t piece, Command& command, std::uint64_t size_bytes) {
-  ++command.pending;
-  const std::uint32_t number = waiting_.take({&command, size_bytes});
-  Piece& coming = pieces_[piece];
-  (coming.waiting == kNobody ? coming.waiting : waiting_[coming.waiting_last].next) = number;
-  coming.waiting_last = number;
-}
-
-void Ssd::demand_done(Nanoseconds now, std::uint32_t number) {
-  const Piece piece = pieces_[number];
+void Ssd::complete_piece(Nanoseconds now, std::uint32_t number) {
+  const Piece piece = std::move(pieces_[number]);
   pieces_.release(number);
-  for (std::uint64_t unit = piece.first; unit < piece.last && !fetching_.empty(); ++unit) {
-    const std::uint32_t* bringing = fetching_.find(unit);
-    if (bringing == nullptr || *bringing != number) continue;  // written in the meantime
-    fetching_.erase(unit);
+  for (std::uint64_t unit = piece.first; unit < piece.end && !piece_of_unit_.empty(); ++unit) {
+    const std::uint32_t* reader = piece_of_unit_.find(unit);
+    if (reader == nullptr || *reader != number) continue;  // written in the meantime
+    piece_of_unit_.erase(unit);
     read_cache_.insert(unit);
   }
-  part_done(now, *piece.command);
-  for (std::uint32_t each = piece.waiting; each != kNobody;) {
-    const Waiting waiting = waiting_[each];
-    waiting_.release(each);
-    carry(now, *waiting.command, waiting.size_bytes);
-    part_done(now, *waiting.command);
-    each = waiting.next;
+  complete_part(now, *piece.command);
+  for (const PieceWaiter& waiter : piece.waiters) {
+    transfer_to_host(now, *waiter.command, waiter.size_bytes);
+    complete_part(now, *waiter.command);
   }
 }
 
-// The host wrote or discarded the units from `first` to before `end`: what of them is in memory or on its way there is
-// out of date.
-void Ssd::forget_fetched(std::uint64_t first, std::uint64_t end) {
-  read_cache_.drop_all(first, end);
-  if (fetching_.empty()) return;
+// Removes units, from `first` to before `end`, that the host writes or discards from the read cache and from the pieces
+// that other commands can wait for.
+void Ssd::remove_read_units(std::uint64_t first, std::uint64_t end) {
+  read_cache_.remove_range(first, end);
+  if (piece_of_unit_.empty()) return;
   for (std::uint64_t unit = first; unit < end; ++unit) {
-    if (fetching_.find(unit) != nullptr) fetching_.erase(unit);
+    if (piece_of_unit_.find(unit) != nullptr) piece_of_unit_.erase(unit);
   }
 }
 
-// Takes data that are in memory over to the host. They pass through the buffer memory and over the link at once; other
-// commands' data pass through the memory at the same time, and over the link by turns.
-void Ssd::carry(Nanoseconds now, Command& command, std::uint64_t size_bytes) {
-  Nanoseconds& passing = states_[command.index].passing_until;
-  passing = std::max(passing, now) + transfer_ns(size_bytes, controller_.read_memory_rate);
-  link_.carry_to_host(now, command, size_bytes);
+// Transfers data in memory to the host. They pass through the buffer memory and over the link at the same time. The
+// data of several commands pass through the memory in parallel, and over the link one after another.
+void Ssd::transfer_to_host(Nanoseconds now, Command& command, std::uint64_t size_bytes) {
+  Nanoseconds& until = states_[command.index].in_memory_until;
+  until = std::max(until, now) + transfer_ns(size_bytes, controller_.read_memory_rate);
+  link_.transfer_to_host(now, command, size_bytes);
 }
 
-void Ssd::part_done(Nanoseconds now, Command& command) {
+// Counts down the pending parts of a read, and completes the read after the last one.
+void Ssd::complete_part(Nanoseconds now, Command& command) {
   if (--command.pending > 0) return;
-  const int stream = states_[command.index].stream;
-  if (stream != ReadAhead::kNoStream) {
-    read_ahead_.consumed(stream, command.request.offset_bytes + command.request.size_bytes);
-    read_ahead(now, stream);
+  const State& state = states_[command.index];
+  if (state.stream != ReadAhead::kNoStream) {
+    read_ahead_.release_below(state.stream, command.request.offset_bytes + command.request.size_bytes);
+    prefetch(now, state.stream);
   }
-  const Nanoseconds passing = states_[command.index].passing_until;
-  if (passing > now) return events_.schedule(passing, *this, command.index << kWhatBits | kAcknowledge);
-  respond(now, command);
+  if (state.in_memory_until <= now) return respond(now, command);
+  events_.schedule(state.in_memory_until, *this, command.index << kWhatBits | kAcknowledge);
 }
 
-void Ssd::read_ahead(Nanoseconds now, int stream) {
+void Ssd::prefetch(Nanoseconds now, int stream) {
   if (stream == ReadAhead::kNoStream || commands_ > max_outstanding_) return;
-  ReadAhead::Piece piece;
-  while (read_ahead_.next_piece(stream, piece)) {
-    const std::uint64_t first = first_unit(piece.begin_bytes);
-    const std::uint64_t end = end_unit(piece.end_bytes);
-    const std::uint64_t token = kPrefetch | piece.token;
-    if (!ftl_->read(now, first, static_cast<std::uint32_t>(end - first), piece.end_bytes - piece.begin_bytes, token)) {
-      piece_arrived(now, piece.token);
+  while (const auto piece = read_ahead_.reserve_next_piece(stream)) {
+    const std::uint64_t first = first_unit(piece->begin_bytes);
+    const auto count = static_cast<std::uint32_t>(end_unit(piece->end_bytes) - first);
+    if (!ftl_->read(now, first, count, piece->end_bytes - piece->begin_bytes, kPrefetch | piece->token)) {
+      complete_prefetch(now, piece->token);
     }
   }
 }
 
-void Ssd::piece_arrived(Nanoseconds now, std::uint64_t token) {
-  Command* command = read_ahead_.arrived(token);
-  while (command != nullptr) {
+void Ssd::complete_prefetch(Nanoseconds now, std::uint64_t token) {
+  for (Command* command = read_ahead_.complete_piece(token); command != nullptr;) {
     Command* next = command->next;
     const State& state = states_[command->index];
-    if (read_ahead_.ready_or_wait(state.stream, command->request.offset_bytes + state.covered_bytes, *command)) {
-      carry(now, *command, state.covered_bytes);
-      part_done(now, *command);
+    if (read_ahead_.ready_or_enqueue(state.stream, command->request.offset_bytes + state.covered_bytes, *command)) {
+      transfer_to_host(now, *command, state.covered_bytes);
+      complete_part(now, *command);
     }
     command = next;
   }
 }
 
 void Ssd::read_progress(Nanoseconds now, std::uint64_t token, std::uint64_t size_bytes) {
-  if ((token & kWho) == kDemand) carry(now, *pieces_[token & ~kWho].command, size_bytes);
+  if ((token & kPurpose) == kReadPiece) transfer_to_host(now, *pieces_[token & ~kPurpose].command, size_bytes);
 }
 
 void Ssd::read_done(Nanoseconds now, std::uint64_t token) {
-  switch (token & kWho) {
-    case kDemand:
-      return demand_done(now, static_cast<std::uint32_t>(token & ~kWho));
+  switch (token & kPurpose) {
+    case kReadPiece:
+      return complete_piece(now, static_cast<std::uint32_t>(token & ~kPurpose));
     case kPrefetch:
-      return piece_arrived(now, token & ~kWho);
-    case kFill:
-      return filled(now, *states_[token & ~kWho].command);
+      return complete_prefetch(now, token & ~kPurpose);
+    case kRestOfUnit:
+      return complete_rest_of_unit(now, *states_[token & ~kPurpose].command);
     default:
       return;
   }
@@ -291,44 +272,41 @@ void Ssd::begin_write(Nanoseconds now, Command& command) {
   const Request& request = command.request;
   read_ahead_.invalidate(request.offset_bytes, request.size_bytes);
   const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
-  forget_fetched(first_unit(request.offset_bytes), end_unit(end_bytes));
+  remove_read_units(first_unit(request.offset_bytes), end_unit(end_bytes));
   for (std::uint64_t unit = first_unit(request.offset_bytes); keeps_written_ && unit < end_unit(end_bytes); ++unit) {
     read_cache_.insert(unit);
   }
-  // units of which the command has only a part need the rest from flash
-  command.pending = 1;  // counts this function itself, until it has started the reads of what is missing
-  if (request.offset_bytes % unit_bytes_ != 0) fill(now, command, first_unit(request.offset_bytes));
+  // if the command writes only a part of a unit, the rest of the unit is read from flash
+  command.pending = 1;  // stands for this function, until it has started these reads
+  if (request.offset_bytes % unit_bytes_ != 0) read_rest_of_unit(now, command, first_unit(request.offset_bytes));
   if (end_bytes % unit_bytes_ != 0 &&
       (request.offset_bytes % unit_bytes_ == 0 || first_unit(request.offset_bytes) != first_unit(end_bytes))) {
-    fill(now, command, first_unit(end_bytes));
+    read_rest_of_unit(now, command, first_unit(end_bytes));
   }
   command.cursor_bytes = request.offset_bytes;
-  if (!write_back_) return filled(now, command);
-  if (waiting_first_ == nullptr && accept(now, command)) return;
+  if (!write_back_) return complete_rest_of_unit(now, command);
+  if (blocked_writes_.empty() && buffer_write(now, command)) return;
   ++counters_.buffer_full_waits;
-  command.next = nullptr;
-  (waiting_first_ == nullptr ? waiting_first_ : waiting_last_->next) = &command;
-  waiting_last_ = &command;
+  blocked_writes_.push_back(&command);
 }
 
-void Ssd::fill(Nanoseconds now, Command& command, std::uint64_t unit) {
-  if (buffer_.holds(unit)) return;
-  if (ftl_->read(now, unit, 1, unit_bytes_, kFill | command.index)) ++command.pending;
+void Ssd::read_rest_of_unit(Nanoseconds now, Command& command, std::uint64_t unit) {
+  if (buffer_.contains(unit)) return;
+  if (ftl_->read(now, unit, 1, unit_bytes_, kRestOfUnit | command.index)) ++command.pending;
 }
 
-// The rest of a unit of which a write has only a part is in memory. A buffered write has not waited for it; a write
-// that goes to flash has.
-void Ssd::filled(Nanoseconds now, Command& command) {
+// Handles the arrival of the rest of a unit that a command writes partly. Only a write without buffer waits for it.
+void Ssd::complete_rest_of_unit(Nanoseconds now, Command& command) {
   if (write_back_ || --command.pending > 0) return;
   write_through(now, command);
 }
 
-// Takes as much of the write into the buffer as there is room for; false when some of it has to wait.
-bool Ssd::accept(Nanoseconds now, Command& command) {
+// Adds units of a write to the buffer until it is full. Returns whether the complete write is in the buffer.
+bool Ssd::buffer_write(Nanoseconds now, Command& command) {
   const Request& request = command.request;
   const std::uint64_t end = end_unit(request.offset_bytes + request.size_bytes);
   std::uint64_t unit = first_unit(command.cursor_bytes);
-  while (unit < end && buffer_.take(unit)) ++unit;
+  while (unit < end && buffer_.add(unit)) ++unit;
   if (unit < end) {
     command.cursor_bytes = unit * unit_bytes_;
     destage(now, true);
@@ -337,17 +315,16 @@ bool Ssd::accept(Nanoseconds now, Command& command) {
   Nanoseconds done =
       now + transfer_ns(request.size_bytes, controller_.write_memory_rate) + buffer_parameters_.acknowledge_time;
   if (!buffer_.continues_stream(request.offset_bytes, request.size_bytes)) {
-    // the search began when the command arrived, and went on while its data came over the link
-    const Nanoseconds hidden = link_.data_ns(request.size_bytes);
-    done +=
-        buffer_parameters_.new_segment_time + std::max<Nanoseconds>(buffer_parameters_.segment_search_time - hidden, 0);
+    // the search runs in parallel with the transfer of the data
+    const Nanoseconds search = buffer_parameters_.segment_search_time - link_.data_ns(request.size_bytes);
+    done += buffer_parameters_.new_segment_time + std::max<Nanoseconds>(search, 0);
   }
   events_.schedule(done, *this, command.index << kWhatBits | kAcknowledge);
   destage(now, false);
   return true;
 }
 
-// Without a write buffer that may acknowledge, a command completes when its units are in flash.
+// Writes a command's units to flash. The command is complete when they are programmed.
 void Ssd::write_through(Nanoseconds now, Command& command) {
   const Request& request = command.request;
   const std::uint64_t end = end_unit(request.offset_bytes + request.size_bytes);
@@ -356,16 +333,16 @@ void Ssd::write_through(Nanoseconds now, Command& command) {
     batch_.clear();
     while (unit < end && batch_.size() < ftl_->program_units()) batch_.push_back(unit++);
     ++command.pending;
-    ftl_->write(now, batch_.data(), static_cast<std::uint32_t>(batch_.size()), kThrough | command.index);
+    ftl_->write(now, batch_.data(), static_cast<std::uint32_t>(batch_.size()), kWriteThrough | command.index);
   }
   if (--command.pending == 0) respond(now, command);
 }
 
-// Sends waiting units to flash, by full batches, or whatever there is if `partial`.
+// Writes waiting units to flash in full batches; with `partial`, also the rest.
 void Ssd::destage(Nanoseconds now, bool partial) {
-  while (buffer_.batch_free() && buffer_.waiting_units() >= (partial ? 1 : ftl_->program_units())) {
+  while (buffer_.can_begin_batch() && buffer_.waiting_units() >= (partial ? 1 : ftl_->program_units())) {
     const std::uint32_t batch = buffer_.begin_batch(batch_);
-    if (batch_.empty()) {  // all that waited has been discarded
+    if (batch_.empty()) {  // all waiting units have been discarded
       buffer_.end_batch(batch);
       return;
     }
@@ -377,37 +354,33 @@ void Ssd::destage(Nanoseconds now, bool partial) {
   }
 }
 
-void Ssd::write_done(Nanoseconds now, std::uint64_t token, std::uint32_t) {
-  if ((token & kWho) == kThrough) {
-    Command& command = *states_[token & ~kWho].command;
+void Ssd::write_done(Nanoseconds now, std::uint64_t token) {
+  if ((token & kPurpose) == kWriteThrough) {
+    Command& command = *states_[token & ~kPurpose].command;
     if (--command.pending == 0) respond(now, command);
     return;
   }
-  buffer_.end_batch(static_cast<std::uint32_t>(token & ~kWho));
-  while (waiting_first_ != nullptr) {
-    Command* next = waiting_first_->next;
-    if (!accept(now, *waiting_first_)) break;
-    waiting_first_ = next;
-  }
-  destage(now, waiting_first_ != nullptr || !flushes_.empty());
-  end_flushes(now);
+  buffer_.end_batch(static_cast<std::uint32_t>(token & ~kPurpose));
+  while (!blocked_writes_.empty() && buffer_write(now, *blocked_writes_.front())) blocked_writes_.pop_front();
+  destage(now, !blocked_writes_.empty() || !flushes_.empty());
+  complete_flushes(now);
 }
 
 // ---- flush, discard, response
 
 void Ssd::begin_flush(Nanoseconds now, Command& command) {
   if (!write_back_ || buffer_parameters_.power_loss_protected) return respond(now, command);
-  states_[command.index].flush_target = buffer_.taken();
+  states_[command.index].flush_target = buffer_.units_added();
   flushes_.push_back(&command);
   destage(now, true);
-  end_flushes(now);
+  complete_flushes(now);
 }
 
-// A flush ends once as many units have left the buffer as had entered it when the flush arrived.
-void Ssd::end_flushes(Nanoseconds now) {
-  while (!flushes_.empty() && states_[flushes_.front()->index].flush_target <= buffer_.left()) {
+// Completes flushes whose units have left the buffer: those that were in it when the flush arrived.
+void Ssd::complete_flushes(Nanoseconds now) {
+  while (!flushes_.empty() && states_[flushes_.front()->index].flush_target <= buffer_.units_removed()) {
     Command& command = *flushes_.front();
-    flushes_.erase(flushes_.begin());
+    flushes_.pop_front();
     respond(now, command);
   }
 }
@@ -415,14 +388,14 @@ void Ssd::end_flushes(Nanoseconds now) {
 void Ssd::begin_discard(Nanoseconds now, Command& command) {
   const Request& request = command.request;
   read_ahead_.invalidate(request.offset_bytes, request.size_bytes);
-  // only whole units can be forgotten
+  // only complete units can be discarded
   const std::uint64_t first = end_unit(request.offset_bytes);
   const std::uint64_t end = first_unit(request.offset_bytes + request.size_bytes);
   if (first < end) {
-    forget_fetched(first, end);
-    buffer_.forget_all(first, end);
+    remove_read_units(first, end);
+    buffer_.drop_range(first, end);
     ftl_->discard(now, first, end - first);
-    // no other command passes through the controller meanwhile
+    // the controller accepts no other command meanwhile
     const Nanoseconds done = now + static_cast<Nanoseconds>(end - first) * controller_.discard_unit_time;
     accepts_from_ = std::max(accepts_from_, done);
     if (done > now) return events_.schedule(done, *this, command.index << kWhatBits | kAcknowledge);

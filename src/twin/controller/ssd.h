@@ -1,11 +1,12 @@
-// The controller of an SSD: decodes commands, keeps the write buffer, the read cache and read-ahead, and sends to the
-// FTL what needs the flash.
+// The controller of an SSD: decodes commands, manages the write buffer, the read cache and read-ahead, and passes to
+// the FTL what needs the flash.
 //
-// RCD, DRA and WCE (ReadCacheParameters, ReadAheadParameters, WriteBufferParameters) are independent: with read-ahead
-// off, nothing else serves a sequential reader faster than a random one.
+// RCD, DRA and WCE (ReadCacheParameters, ReadAheadParameters, WriteBufferParameters) are independent. With read-ahead
+// off, a sequential reader is not served faster than a random one.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -25,71 +26,64 @@ namespace twin {
 
 class Ssd final : public Device, private EventHandler, private FtlClient {
  public:
-  // Makes the FTL of the drive, whose client is the controller.
+  // Creates the FTL of the drive, whose client is the controller.
   using MakeFtl = std::function<std::unique_ptr<Ftl>(FtlClient&)>;
 
-  // Link, queue and counters must outlive the drive. Throws std::invalid_argument for parameters that do not go
-  // together.
+  // Link, queue and counters must outlive the drive. Throws std::invalid_argument, naming the parameter, for parameters
+  // that contradict each other.
   Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const MakeFtl& make_ftl, Link& link,
       EventQueue& events, Counters& counters);
-  ~Ssd() override;
 
   void start(Nanoseconds now, Command& command) override;
 
   [[nodiscard]] const Ftl& ftl() const { return *ftl_; }
 
  private:
-  // What the controller remembers of a command beside what is in it; kept by Command::index.
+  // What the controller stores about a command, by Command::index.
   struct State {
     Command* command = nullptr;
     int stream = ReadAhead::kNoStream;
-    std::uint64_t covered_bytes = 0;  // of a read: what read-ahead has or has asked for
-    Nanoseconds passing_until = 0;    // of a read: when its data so far have passed through the buffer memory
-    std::uint64_t flush_target = 0;   // of a flush: how many units must have left the buffer
+    std::uint64_t covered_bytes = 0;  // of a read: data prefetched or being prefetched
+    Nanoseconds in_memory_until = 0;  // of a read: when its data so far have passed through the buffer memory
+    std::uint64_t flush_target = 0;   // of a flush: WriteBuffer::units_removed() at which it is complete
   };
 
-  static constexpr std::uint32_t kNobody = 0xFFFFFFFF;
-
-  // Units on their way from the flash for a read command.
-  struct Piece {
-    Command* command = nullptr;
-    std::uint64_t first = 0, last = 0;  // the units from `first` to before `last`
-    std::uint32_t waiting = kNobody;    // the first of those who wait for them as well
-    std::uint32_t waiting_last = kNobody;
-  };
-
-  // A command that wants data which another one has asked the flash for.
-  struct Waiting {
+  // A command that needs data for which another command already reads the flash.
+  struct PieceWaiter {
     Command* command = nullptr;
     std::uint64_t size_bytes = 0;
-    std::uint32_t next = kNobody;
+  };
+
+  // Units, from `first` to before `end`, that are being read from flash for a read command.
+  struct Piece {
+    Command* command = nullptr;
+    std::uint64_t first = 0, end = 0;
+    std::vector<PieceWaiter> waiters;
   };
 
   void on_event(Nanoseconds now, std::uint64_t what) override;
   void read_progress(Nanoseconds now, std::uint64_t token, std::uint64_t size_bytes) override;
   void read_done(Nanoseconds now, std::uint64_t token) override;
-  void write_done(Nanoseconds now, std::uint64_t token, std::uint32_t count) override;
+  void write_done(Nanoseconds now, std::uint64_t token) override;
 
   void begin_read(Nanoseconds now, Command& command);
-  void demand(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes);
-  void demand_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t last,
-                    std::uint64_t size_bytes);
-  void wait_for(std::uint32_t piece, Command& command, std::uint64_t size_bytes);
-  void demand_done(Nanoseconds now, std::uint32_t piece);
-  void forget_fetched(std::uint64_t first, std::uint64_t end);
-  void carry(Nanoseconds now, Command& command, std::uint64_t size_bytes);
-  void part_done(Nanoseconds now, Command& command);
-  void read_ahead(Nanoseconds now, int stream);
-  void piece_arrived(Nanoseconds now, std::uint64_t token);
+  void read_range(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes);
+  void read_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t end, std::uint64_t size_bytes);
+  void complete_piece(Nanoseconds now, std::uint32_t piece);
+  void remove_read_units(std::uint64_t first, std::uint64_t end);
+  void transfer_to_host(Nanoseconds now, Command& command, std::uint64_t size_bytes);
+  void complete_part(Nanoseconds now, Command& command);
+  void prefetch(Nanoseconds now, int stream);
+  void complete_prefetch(Nanoseconds now, std::uint64_t token);
 
   void begin_write(Nanoseconds now, Command& command);
-  void fill(Nanoseconds now, Command& command, std::uint64_t unit);
-  void filled(Nanoseconds now, Command& command);
-  bool accept(Nanoseconds now, Command& command);
+  void read_rest_of_unit(Nanoseconds now, Command& command, std::uint64_t unit);
+  void complete_rest_of_unit(Nanoseconds now, Command& command);
+  bool buffer_write(Nanoseconds now, Command& command);
   void write_through(Nanoseconds now, Command& command);
   void destage(Nanoseconds now, bool partial);
   void begin_flush(Nanoseconds now, Command& command);
-  void end_flushes(Nanoseconds now);
+  void complete_flushes(Nanoseconds now);
   void begin_discard(Nanoseconds now, Command& command);
   void respond(Nanoseconds now, Command& command);
 
@@ -107,24 +101,22 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   std::unique_ptr<Ftl> ftl_;
   Nanoseconds background_idle_;
   std::uint64_t unit_bytes_;
-  std::uint64_t piece_units_;  // units of one demand piece: those of a flash page
+  std::uint64_t piece_units_;  // largest number of units in a piece: the units of a flash page
   ReadCache read_cache_;
   bool keeps_written_;
   ReadAhead read_ahead_;
   WriteBuffer buffer_;
-  UnitTable fetching_;  // which piece brings a unit; kept where there is a read cache to bring it to
+  UnitTable piece_of_unit_;  // pieces that are being read, if there is a read cache
   SlotPool<Piece> pieces_;
-  SlotPool<Waiting> waiting_;
   bool write_back_;
-  Nanoseconds accepts_from_ = 0;  // the next command
+  Nanoseconds accepts_from_ = 0;  // when the next command is accepted
   std::vector<State> states_;
-  std::vector<std::uint64_t> batch_;  // units on their way to the FTL
-  Command* waiting_first_ = nullptr;  // writes that found the buffer full, in the order of arrival
-  Command* waiting_last_ = nullptr;
-  std::vector<Command*> flushes_;
-  std::int64_t commands_ = 0;  // in the drive
-  bool destage_timer_ = false;
-  bool idle_timer_ = false;
+  std::vector<std::uint64_t> batch_;     // units on their way to the FTL
+  std::deque<Command*> blocked_writes_;  // writes that found the buffer full, in order of arrival
+  std::deque<Command*> flushes_;         // in order of arrival
+  std::int64_t commands_ = 0;            // commands in the drive
+  bool destage_timer_ = false;           // whether a kDestage event is scheduled
+  bool idle_timer_ = false;              // whether a kIdle event is scheduled
   Nanoseconds last_activity_ = 0;
 };
 

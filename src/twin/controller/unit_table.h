@@ -1,4 +1,4 @@
-// A set of logical units with a small number each: which units lie in a buffer, and in what state.
+// A table from logical units to small numbers, for example from the units in a buffer to their states.
 #pragma once
 
 #include <bit>
@@ -6,11 +6,12 @@
 #include <cstdint>
 
 #include "core/lazy_array.h"
+#include "core/random.h"
 
 namespace twin {
 
-// A hash table with open addressing and linear probing. It holds at most `capacity` units, takes memory as it fills,
-// and never grows beyond that.
+// A hash table with open addressing and linear probing. It holds at most `capacity` units. Memory is allocated as the
+// table fills.
 class UnitTable {
  public:
   explicit UnitTable(std::size_t capacity) : mask_(std::bit_ceil(2 * capacity + 2) - 1), slots_(mask_ + 1) {}
@@ -18,7 +19,7 @@ class UnitTable {
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] bool full() const { return 2 * size_ >= mask_; }
 
-  // The number kept for `unit`, nullptr when it is not in the table. Valid until the next insert() or erase().
+  // Returns the number of a unit; nullptr if the unit is not in the table. Valid until the next insert() or erase().
   [[nodiscard]] std::uint32_t* find(std::uint64_t unit) {
     for (std::size_t index = home(unit);; index = (index + 1) & mask_) {
       Slot& slot = slots_[index];
@@ -39,8 +40,8 @@ class UnitTable {
   void erase(std::uint64_t unit) {
     std::size_t hole = home(unit);
     while (slots_[hole].key != unit + 1) hole = (hole + 1) & mask_;
-    // Entries behind the hole move into it unless that would put them before their home slot: no probe may end at a
-    // free slot before it has reached its entry.
+    // An entry after the hole moves into it, unless that would put the entry before its home slot. Otherwise a search
+    // for the entry would end at the free slot.
     for (std::size_t index = (hole + 1) & mask_; slots_[index].key != 0; index = (index + 1) & mask_) {
       const std::size_t distance = (index - home(slots_[index].key - 1)) & mask_;
       if (distance >= ((index - hole) & mask_)) {
@@ -54,12 +55,12 @@ class UnitTable {
 
  private:
   struct Slot {
-    std::uint64_t key;  // unit + 1; 0 is free
+    std::uint64_t key;  // unit + 1; 0: the slot is free
     std::uint32_t value;
   };
 
   [[nodiscard]] std::size_t home(std::uint64_t unit) const {
-    return static_cast<std::size_t>((unit * 0x9E3779B97F4A7C15ULL) >> 20) & mask_;
+    return static_cast<std::size_t>((unit * kGoldenRatio) >> 20) & mask_;
   }
 
   std::size_t mask_;

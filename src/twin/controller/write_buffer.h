@@ -1,7 +1,8 @@
-// Written data between host and flash: which units, in which order they go to flash, and which streams they belong to.
+// The write buffer: which units it contains, in which order they go to flash, and which sequential streams wrote them.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "controller/controller_parameters.h"
@@ -10,64 +11,65 @@
 
 namespace twin {
 
-// A unit written again before it has left is kept once. Units leave in the order in which they came.
+// Units go to flash in batches, in order of arrival. A unit that is written again while it waits is stored only once.
 class WriteBuffer {
  public:
-  // `batch_units` and `batches`: how many units a write to flash holds, and how many such writes may be outstanding.
+  // `batch_units` is the number of units in a write to flash, `batches` the number of such writes that may be
+  // outstanding.
   WriteBuffer(const WriteBufferParameters& parameters, std::uint64_t unit_bytes, std::uint32_t batch_units,
               std::uint32_t batches);
 
-  // Whether the unit's newest data are here, waiting or being programmed.
-  [[nodiscard]] bool holds(std::uint64_t unit) { return !table_.empty() && table_.find(unit) != nullptr; }
+  // Returns whether the newest data of a unit are in the buffer, waiting or being programmed.
+  [[nodiscard]] bool contains(std::uint64_t unit) { return !table_.empty() && table_.find(unit) != nullptr; }
 
-  // Takes a unit's data; false when there is no room.
-  bool take(std::uint64_t unit);
+  // Adds the data of a unit. Returns false if there is no space.
+  bool add(std::uint64_t unit);
 
-  // Gives up the data of the units from `first` to before `end` that wait here: they need not go to flash any more.
-  void forget_all(std::uint64_t first, std::uint64_t end);
+  // Drops the waiting data of the units from `first` to before `end`. They do not go to flash.
+  void drop_range(std::uint64_t first, std::uint64_t end);
 
-  // Whether a write at `offset_bytes` goes on where one of the buffer's streams has stopped; the stream moves on.
+  // Returns whether a write continues one of the sequential streams that the buffer follows. If not, a new stream
+  // replaces the least recently used one.
   bool continues_stream(std::uint64_t offset_bytes, std::uint64_t size_bytes);
 
   [[nodiscard]] std::uint64_t waiting_units() const { return waiting_; }
-  [[nodiscard]] bool batch_free() const { return batches_.in_use() < most_batches_; }
+  [[nodiscard]] bool can_begin_batch() const { return batches_.in_use() < max_batches_; }
 
-  // Takes up to a batch of waiting units out, in order; returns its number, and the units. There must be a free batch
-  // and a waiting unit.
+  // Takes up to `batch_units` waiting units out, in order, and stores them in `units`. Returns the number of the batch.
+  // can_begin_batch() must be true, and at least one unit must wait.
   std::uint32_t begin_batch(std::vector<std::uint64_t>& units);
 
-  // The units of the batch are in flash.
+  // Removes the units of a batch, which are in flash.
   void end_batch(std::uint32_t batch);
 
-  // Units taken, and units that have left, since the beginning: for flushes.
-  [[nodiscard]] std::uint64_t taken() const { return taken_; }
-  [[nodiscard]] std::uint64_t left() const { return left_; }
+  // The numbers of units added and removed since the drive was created, for flushes.
+  [[nodiscard]] std::uint64_t units_added() const { return added_; }
+  [[nodiscard]] std::uint64_t units_removed() const { return removed_; }
 
  private:
-  void forget(std::uint64_t unit);
+  void drop(std::uint64_t unit);
 
-  // States of a unit in the table: bits.
+  // State of a unit in the table, as bits.
   static constexpr std::uint32_t kWaiting = 1;
-  static constexpr std::uint32_t kForgotten = 2;  // its entry in the queue is to be skipped
-  static constexpr std::uint32_t kInFlight = 4;   // counted from here on: how many batches hold it
+  static constexpr std::uint32_t kDropped = 2;   // its entry in the queue is to be skipped
+  static constexpr std::uint32_t kInFlight = 4;  // this bit and the higher ones count the batches with this unit
 
   struct Stream {
     std::uint64_t next_bytes = ~0ULL;
-    std::uint64_t used = 0;
+    std::uint64_t last_use = 0;
   };
 
   std::uint64_t capacity_;
   std::uint64_t occupied_ = 0;
   std::uint64_t waiting_ = 0;
-  std::uint64_t taken_ = 0, left_ = 0;
+  std::uint64_t added_ = 0, removed_ = 0;
   UnitTable table_;
-  std::vector<std::uint64_t> queue_;  // ring of units in the order of arrival
-  std::uint64_t queue_first_ = 0, queue_last_ = 0;
+  std::deque<std::uint64_t> queue_;  // units in order of arrival
   SlotPool<std::vector<std::uint64_t>> batches_;
   std::uint32_t batch_units_;
-  std::uint32_t most_batches_;
+  std::uint32_t max_batches_;
   std::vector<Stream> streams_;
-  std::uint64_t clock_ = 0;
+  std::uint64_t use_clock_ = 0;  // counts writes, for least-recently-used replacement
 };
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// What a drive counts while it works, and the recorder that receives series of values over time.
+// The counters of a drive, and the interface of recorders, which receive time series.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 namespace twin {
 
 // clang-format off
-// Declares each counter once, as COUNT(name) or as TIME(name). Files and snapshots have the counters in this order. A
-// unit is what the FTL maps: 4 KiB on most drives.
+// Declares each counter once, as COUNT(name) or TIME(name). Files and snapshots list the counters in this order. A unit
+// is what one entry of the FTL's map stands for, 4 KiB on most drives.
 #define TWIN_COUNTERS(COUNT, TIME)                                                             \
   /* host */                                                                                   \
   COUNT(read_commands) COUNT(write_commands) COUNT(flush_commands) COUNT(discard_commands)     \
@@ -31,17 +31,17 @@ namespace twin {
   COUNT(units_discarded)                                                                       \
   COUNT(switch_merges) COUNT(partial_merges) COUNT(full_merges)                                \
   COUNT(gc_runs_foreground) COUNT(gc_runs_background) TIME(gc_ns)                              \
-  COUNT(wear_moves) /* blocks collected because others were erased much more often */          \
+  COUNT(wear_moves) /* blocks collected because other blocks were erased much more often */    \
   /* flash */                                                                                  \
   COUNT(page_reads) COUNT(page_programs) COUNT(block_erases)                                   \
   COUNT(read_retries) /* page reads that had to be repeated */                                 \
-  COUNT(suspensions)  /* of programs and erases, for reads of the host */                      \
+  COUNT(suspensions)  /* of programs and erases, by reads for the host */                      \
   /* disk */                                                                                   \
   COUNT(seeks) TIME(seek_ns) TIME(rotation_ns)
 
 // clang-format on
 
-// Totals since the drive was made.
+// Totals since the drive was created.
 struct Counters {
 #define TWIN_COUNT(name) std::uint64_t name = 0;
 #define TWIN_TIME(name) Nanoseconds name = 0;
@@ -58,13 +58,12 @@ void visit_counters(const Counters& counters, Visit&& visit) {
 #undef TWIN_VISIT
 }
 
-// The series of a recorder. `index` numbers the values that a series has at one moment (counters, blocks); otherwise it
-// is 0.
+// The time series that a recorder receives. `index` is 0 unless stated otherwise.
 enum class Series : std::uint16_t {
-  kQueueDepth,  // after each issue and each completion
+  kQueueDepth,  // after each command that is sent or completed
   kCounter,     // at each snapshot; index: the counter's position in TWIN_COUNTERS
-  kEraseCount,  // index: block
-  kValidRatio,  // index: block; used blocks alone
+  kEraseCount,  // at each snapshot; index: block
+  kValidRatio,  // at each snapshot, for blocks that are not free; index: block
 };
 
 class Recorder {

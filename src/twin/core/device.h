@@ -1,5 +1,4 @@
-// The interfaces on either side of the link: the host's way to the drive, the drive itself, and the host that gets its
-// commands back. The layers know these and not each other.
+// The interfaces between host, link and drive. The three layers know these interfaces, not each other.
 #pragma once
 
 #include <cstdint>
@@ -9,35 +8,35 @@
 
 namespace twin {
 
-// What the host sends commands through.
+// The host's end of the link: sends commands to the drive.
 class CommandPort {
  public:
-  // Whether the drive holds fewer commands than it has queue slots.
-  [[nodiscard]] virtual bool has_slot() const = 0;
-  // How many commands the drive holds.
+  // Returns whether one of the drive's queue slots is free.
+  [[nodiscard]] virtual bool has_free_slot() const = 0;
+  // Returns the number of commands that the drive holds.
   [[nodiscard]] virtual std::uint32_t outstanding() const = 0;
-  // Whether the drive takes a command of this operation beside others. One that it does not take so needs the drive for
-  // itself: it must hold no other command, and is sent none until that one is complete.
-  [[nodiscard]] virtual bool queues(Operation operation) const = 0;
-  // Takes a command, with the data of a write, to the drive. There must be a free slot.
+  // Returns whether commands of this operation can be queued. A command that cannot be queued may be sent only while
+  // the drive holds no other command, and no other command may be sent before it is complete.
+  [[nodiscard]] virtual bool can_queue(Operation operation) const = 0;
+  // Sends a command, with the data of a write, to the drive. A slot must be free.
   virtual void send(Nanoseconds now, Command& command) = 0;
 
  protected:
   ~CommandPort() = default;
 };
 
-// An SSD or a hard disk. Commands arrive here once the link has carried them (for a write: with their data), and go
-// back through Link::respond(). The device never holds more of them than the link has queue slots.
+// An SSD or a hard disk. A command starts when the link has transferred it, with the data of a write. The device
+// answers it with Link::respond(). It never holds more commands than the link has queue slots.
 class Device {
  public:
   virtual ~Device() = default;
   virtual void start(Nanoseconds now, Command& command) = 0;
 };
 
-// The host's end of the link.
+// The host as the link sees it.
 class Initiator {
  public:
-  // The command is complete; device and link no longer refer to it.
+  // Called when a command is complete. Device and link no longer refer to the command.
   virtual void completed(Nanoseconds now, Command& command) = 0;
 
  protected:

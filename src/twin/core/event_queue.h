@@ -1,7 +1,6 @@
 // The event queue: the only place in the model where the order of events is decided.
 //
-// Events of the same time happen in the order in which they were scheduled, so a run depends
-// on its input alone.
+// Events of the same time happen in the order in which they were scheduled, so a run depends on its input alone.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +11,7 @@
 
 namespace twin {
 
-// Schedules events and is called when their time has come. `what` says which of its events it is; only the handler
-// itself interprets it.
+// Schedules events and is called when their time has come. `what` identifies the event; only the handler interprets it.
 class EventHandler {
  public:
   virtual void on_event(Nanoseconds now, std::uint64_t what) = 0;
@@ -26,13 +24,13 @@ class EventQueue {
  public:
   EventQueue() { heap_.reserve(4096); }
 
-  // The handler must outlive the event. `when` must not lie before the event that is being handled.
+  // The handler must outlive the event. `when` must not be earlier than the event that is being handled.
   void schedule(Nanoseconds when, EventHandler& handler, std::uint64_t what);
 
-  // The time of the earliest event, kNever without one.
+  // Returns the time of the earliest event; kNever if there is none.
   [[nodiscard]] Nanoseconds next() const { return heap_.empty() ? kNever : heap_.front().when; }
 
-  // Takes the earliest event out and lets its handler run. There must be one.
+  // Removes the earliest event and runs its handler. The queue must not be empty.
   void run_next();
 
  private:
@@ -47,7 +45,7 @@ class EventQueue {
     }
   };
 
-  std::vector<Event> heap_;  // a binary heap, the earliest first
+  std::vector<Event> heap_;  // binary heap, earliest event first
   std::uint64_t scheduled_ = 0;
 };
 

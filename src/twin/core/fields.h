@@ -1,5 +1,5 @@
-// How a layer declares its parameters: once, with name, unit, range and meaning. Everything that reads, checks,
-// describes or fits a model file goes through these declarations.
+// How a layer declares its parameters: once, with name, unit, range and description. Whatever reads, checks, describes
+// or fits a model file uses these declarations.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace twin {
 
 enum class Unit : std::uint8_t { kCount, kNanoseconds, kBytes, kBytesPerSecond };
 
-// Visits each parameter of a layer. `text` is one sentence on what the parameter is; `name` has no unit in it, since
+// Visits each parameter of a layer. `text` describes the parameter in one phrase. `name` contains no unit, because
 // model files write the unit with the value (`read_time: 72 us`).
 class FieldVisitor {
  public:
@@ -20,7 +20,7 @@ class FieldVisitor {
   virtual void ratio(const char* name, double& value, double minimum, double maximum, const char* text) = 0;
   virtual void toggle(const char* name, bool& value, const char* text) = 0;
 
-  // `choices` are the names of the enumerators, which are numbered from 0 on, in their order.
+  // `choices` names the enumerators of Enum, whose values must be 0, 1, 2, ... in this order.
   template <class Enum>
   void choice(const char* name, Enum& value, std::initializer_list<const char*> choices, const char* text) {
     static_assert(std::is_enum_v<Enum>);
@@ -28,8 +28,8 @@ class FieldVisitor {
   }
 
  protected:
-  // Returns the index in `choices` of the chosen name; `now` is the index of the present value.
-  virtual std::size_t choose(const char* name, std::size_t now, std::initializer_list<const char*> choices,
+  // Returns the index in `choices` of the value to set. `current` is the index of the current value.
+  virtual std::size_t choose(const char* name, std::size_t current, std::initializer_list<const char*> choices,
                              const char* text) = 0;
   ~FieldVisitor() = default;
 };

@@ -1,16 +1,16 @@
-// An array of zeros as large as a drive, of which only the parts that are written take memory.
+// An array as large as a drive that takes memory only where it is written.
 #pragma once
 
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <memory>
 #include <new>
 #include <type_traits>
-#include <utility>
 
 namespace twin {
 
-// Elements start as zero bytes. The kernel backs a page of it on the first write to that page.
+// All elements start as zero bytes. The kernel allocates a page of memory at the first write to it.
 template <class T>
 class LazyArray {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -19,30 +19,23 @@ class LazyArray {
   LazyArray() = default;
   explicit LazyArray(std::size_t size) : size_(size) {
     if (size == 0) return;
-    void* memory =
-        mmap(nullptr, size * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const std::size_t bytes = size * sizeof(T);
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
-    data_ = static_cast<T*>(memory);
+    data_ = std::unique_ptr<T[], Unmap>(static_cast<T*>(memory), Unmap{bytes});
   }
-  ~LazyArray() {
-    if (data_ != nullptr) munmap(data_, size_ * sizeof(T));
-  }
-  LazyArray(LazyArray&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  LazyArray& operator=(LazyArray&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  LazyArray(const LazyArray&) = delete;
-  LazyArray& operator=(const LazyArray&) = delete;
 
   T& operator[](std::size_t index) { return data_[index]; }
   const T& operator[](std::size_t index) const { return data_[index]; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
-  T* data_ = nullptr;
+  struct Unmap {
+    std::size_t bytes = 0;
+    void operator()(T* memory) const { munmap(memory, bytes); }
+  };
+
+  std::unique_ptr<T[], Unmap> data_;
   std::size_t size_ = 0;
 };
 

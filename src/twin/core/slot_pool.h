@@ -1,55 +1,43 @@
-// A pool of objects that are reused: requests, commands and operations that come and go by the million.
+// A pool of reusable objects, for requests, commands and operations, of which a run creates millions.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <deque>
 #include <utility>
 #include <vector>
 
 namespace twin {
 
-// Each object has a number, its slot, which is small and goes into an event or a token. An object stays where it is in
-// memory as long as the pool lives, so references to it stay valid while other slots are taken. The slot released last
-// is taken first. Memory grows to the largest number of slots that were in use at once, and is never given back.
+// Each object has a small number, its slot, which fits into an event or a token. Objects never move while the pool
+// lives, so references to them stay valid. The slot released last is taken first. The pool grows to the largest number
+// of slots in use at once, and never shrinks.
 template <class T>
 class SlotPool {
  public:
-  // Takes a free slot, puts `value` into it, and returns its number.
+  // Stores `value` in a free slot, and returns the number of the slot.
   std::uint32_t take(T value) {
-    const std::uint32_t slot = take_as_left();
-    (*this)[slot] = std::move(value);
-    return slot;
-  }
-
-  // The same, but the object is as its last user left it: for objects that own memory worth keeping.
-  std::uint32_t take_as_left() {
-    if (free_.empty()) grow();
+    if (free_.empty()) {
+      objects_.push_back(std::move(value));
+      return static_cast<std::uint32_t>(objects_.size() - 1);
+    }
     const std::uint32_t slot = free_.back();
     free_.pop_back();
+    objects_[slot] = std::move(value);
     return slot;
   }
 
-  // The slot may be taken again. Its object keeps its value until then.
+  // Makes the slot free. Its object keeps its value until the slot is taken again.
   void release(std::uint32_t slot) { free_.push_back(slot); }
 
-  T& operator[](std::size_t slot) { return chunks_[slot / kChunk][slot % kChunk]; }
-  const T& operator[](std::size_t slot) const { return chunks_[slot / kChunk][slot % kChunk]; }
+  T& operator[](std::size_t slot) { return objects_[slot]; }
+  const T& operator[](std::size_t slot) const { return objects_[slot]; }
 
-  // How many slots are taken.
-  [[nodiscard]] std::size_t in_use() const { return chunks_.size() * kChunk - free_.size(); }
+  // Returns the number of slots that are taken.
+  [[nodiscard]] std::size_t in_use() const { return objects_.size() - free_.size(); }
 
  private:
-  static constexpr std::size_t kChunk = 64;
-
-  void grow() {
-    const std::size_t first = chunks_.size() * kChunk;
-    chunks_.push_back(std::make_unique<T[]>(kChunk));
-    // the slot with the least number is taken first
-    for (std::size_t slot = first + kChunk; slot > first; --slot) free_.push_back(static_cast<std::uint32_t>(slot - 1));
-  }
-
-  std::vector<std::unique_ptr<T[]>> chunks_;
+  std::deque<T> objects_;  // a deque does not move its elements when it grows
   std::vector<std::uint32_t> free_;
 };
 

@@ -1,4 +1,5 @@
-// Units of the model: integer nanoseconds and bytes. Time never runs on floating point, so that every machine agrees.
+// Units of the model: integer nanoseconds and bytes. Time is never a floating-point number, so results are the same on
+// every machine.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,13 @@ inline constexpr Nanoseconds kMicrosecond = 1'000;
 inline constexpr Nanoseconds kMillisecond = 1'000'000;
 inline constexpr Nanoseconds kSecond = 1'000'000'000;
 
-// The smallest piece of data that a host can address.
+// The smallest amount of data that a host can address.
 inline constexpr std::uint64_t kSectorBytes = 512;
 
-// How long `size_bytes` take at `bytes_per_second`, rounded up to the next nanosecond.
+// Returns the time for `size_bytes` at `bytes_per_second`, rounded up to the next nanosecond. `size_bytes` must be less
+// than 2^34, so that its product with 10^9 fits into 64 bits.
 constexpr Nanoseconds transfer_ns(std::uint64_t size_bytes, std::int64_t bytes_per_second) {
   const auto rate = static_cast<std::uint64_t>(bytes_per_second);
-  // 2^34 bytes times 10^9 fits into 64 bits; no request is as large
   return static_cast<Nanoseconds>((size_bytes * 1'000'000'000ULL + rate - 1) / rate);
 }
 

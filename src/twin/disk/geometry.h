@@ -1,4 +1,4 @@
-// Where the sectors of a hard disk lie, and how long it takes to reach them: zones, tracks, seeks, rotation.
+// The positions of a hard disk's sectors, and the times to reach them: zones, tracks, seeks, rotation.
 #pragma once
 
 #include <cstdint>
@@ -9,32 +9,35 @@
 
 namespace twin {
 
-// The physical address of a sector: cylinder, head, sector.
+// The physical address of a sector.
 struct ChsAddress {
   std::int64_t cylinder = 0;
   std::int64_t head = 0;
-  std::int64_t sector = 0;         // of its track
-  std::int64_t track_sectors = 1;  // of that track
+  std::int64_t sector = 0;         // in its track
+  std::int64_t track_sectors = 1;  // number of sectors in the track
 };
 
-// Sectors are numbered along tracks, the tracks of a cylinder one after another, cylinders from the outside in. Each
-// track begins later than the one before by the time of the switch between them (skew), so that reading on loses no
-// revolution: a track takes one revolution and one switch, and the rate of a zone follows from that.
+// Sectors are numbered along the tracks: one track of a cylinder after another, and the cylinders from the outside in.
+// Each track begins later than the previous one by the time of the switch between the two (skew), so sequential reading
+// loses no revolution. A track takes one revolution and one switch; the rate of a zone follows from that.
 class DiskGeometry {
  public:
-  // Throws std::invalid_argument, naming the parameter, when the tracks do not hold the capacity.
+  // Throws std::invalid_argument, naming the parameter, if the tracks are too small for the capacity or the seek times
+  // contradict each other.
   DiskGeometry(const DiskParameters& parameters, std::int64_t capacity_bytes);
 
   [[nodiscard]] ChsAddress locate(std::uint64_t lba) const;
 
-  // Time to another cylinder, 0 for the same: a + b * sqrt(distance) + c * distance (C. Ruemmler and J. Wilkes, An
-  // introduction to disk drive modeling, IEEE Computer 27(3), 1994), through the three seek times of the parameters.
+  // Returns the seek time between two cylinders, 0 if they are equal: a + b * sqrt(distance) + c * distance (C.
+  // Ruemmler and J. Wilkes, An introduction to disk drive modeling, IEEE Computer 27(3), 1994), where a, b and c follow
+  // from the three seek times in the parameters.
   [[nodiscard]] Nanoseconds seek_ns(std::int64_t from_cylinder, std::int64_t to_cylinder) const;
 
-  // How long after `when` the sector at `chs` comes under its head.
+  // Returns the time from `when` until the sector at `chs` is under its head.
   [[nodiscard]] Nanoseconds rotation_ns(const ChsAddress& chs, Nanoseconds when) const;
 
-  // Time to read or write `sectors` from `lba` on, once that sector is under the head, track switches included.
+  // Returns the time to read or write `sectors` from `lba` on, beginning when that sector is under the head. Includes
+  // track switches.
   [[nodiscard]] Nanoseconds transfer_ns(std::uint64_t lba, std::uint64_t sectors) const;
 
   [[nodiscard]] Nanoseconds revolution_ns() const { return revolution_ns_; }
@@ -46,7 +49,7 @@ class DiskGeometry {
     std::int64_t track_sectors;
   };
 
-  [[nodiscard]] Nanoseconds begin_of_track(const ChsAddress& chs) const;
+  [[nodiscard]] Nanoseconds track_begin_ns(const ChsAddress& chs) const;
 
   std::int64_t heads_;
   Nanoseconds revolution_ns_;

@@ -1,4 +1,4 @@
-// Serves commands from the track buffer, the write cache or the platters, in the order that the arm chooses.
+// Execution of commands from the track buffer, the write cache or the platters, and scheduling of the arm.
 #include "disk/hard_disk.h"
 
 #include <algorithm>
@@ -7,15 +7,16 @@
 namespace twin {
 namespace {
 
-enum : std::uint64_t { kDecoded, kAnswer, kArmFree };
+// Kinds of events. An event consists of its kind and, for the first two kinds, the index of its command.
+enum : std::uint64_t { kDecoded, kRespond, kArmFree };
 constexpr unsigned kWhatBits = 2;
 
-// A queued command that has waited this long goes first, however far it is.
+// A queued access that has waited this long goes first, wherever it is.
 constexpr Nanoseconds kAgeLimit = 500 * kMillisecond;
-// The track buffer has at most kSegments segments; at most kCompared accesses are compared to find the nearest.
+// The track buffer has at most kSegments segments. At most kCompared accesses are compared to find the nearest.
 constexpr std::size_t kSegments = 16;
 constexpr std::size_t kCompared = 256;
-// Contiguous dirty data are written back by one access, up to this size.
+// Largest access by which contiguous dirty data are written back.
 constexpr std::uint64_t kLargestWriteBackSectors = 2048;
 
 std::uint64_t first_sector(const Request& request) { return request.offset_bytes / kSectorBytes; }
@@ -41,8 +42,8 @@ void HardDisk::start(Nanoseconds now, Command& command) {
 void HardDisk::on_event(Nanoseconds now, std::uint64_t what) {
   switch (what & ((1U << kWhatBits) - 1)) {
     case kDecoded:
-      return decoded(now, *commands_[what >> kWhatBits]);
-    case kAnswer:
+      return execute(now, *commands_[what >> kWhatBits]);
+    case kRespond:
       return link_.respond(now, *commands_[what >> kWhatBits]);
     case kArmFree:
       return finish_access(now);
@@ -51,25 +52,26 @@ void HardDisk::on_event(Nanoseconds now, std::uint64_t what) {
   }
 }
 
-void HardDisk::decoded(Nanoseconds now, Command& command) {
+void HardDisk::execute(Nanoseconds now, Command& command) {
   const Request& request = command.request;
   switch (request.operation) {
     case Operation::kRead:
       if (serve_from_buffer(now, command)) return;
-      waiting_.push_back({&command, first_sector(request), sector_count(request), now, false});
-      return move_arm(now);
+      queue_.push_back({&command, first_sector(request), sector_count(request), now, false});
+      return start_access(now);
     case Operation::kWrite:
-      return take_write(now, command);
+      return begin_write(now, command);
     case Operation::kFlush:
       flushes_.push_back(&command);
-      end_flushes(now);
-      return move_arm(now);
+      complete_flushes(now);
+      return start_access(now);
     case Operation::kDiscard:
       return link_.respond(now, command);  // a hard disk has nothing to deallocate
   }
 }
 
-// Serves a read whose data are in the track buffer, or will be there soon because the disk is reading on.
+// Serves a read whose data are in the write cache or the track buffer, or will be there soon because the disk is
+// reading on. Returns false for any other read.
 bool HardDisk::serve_from_buffer(Nanoseconds now, Command& command) {
   const std::uint64_t begin = first_sector(command.request);
   const std::uint64_t end = begin + sector_count(command.request);
@@ -83,7 +85,7 @@ bool HardDisk::serve_from_buffer(Nanoseconds now, Command& command) {
   for (std::size_t i = segments_.size(); i > 0; --i) {
     Segment& segment = segments_[i - 1];
     const bool grows = reading_on_ && i == segments_.size();
-    // With the read cache off, the part of a segment that the host has already received serves no further command.
+    // with the read cache off, data that the host has already received serve no further command
     if (!parameters_.read_cache && !(grows && begin == command_end_)) continue;
     if (begin >= segment.begin && end <= segment.end) {
       ++counters_.buffer_read_hits;
@@ -91,34 +93,34 @@ bool HardDisk::serve_from_buffer(Nanoseconds now, Command& command) {
       return true;
     }
     if (!grows || busy_ || begin < segment.begin || begin > read_on_end(now)) continue;
-    // the head has passed these sectors, or is about to reach them
+    // the head has passed these sectors or will reach them next
     ++counters_.prefetch_hits;
-    const Nanoseconds there = read_on_since_ + geometry_.transfer_ns(segment.end, end - segment.end);
+    const Nanoseconds arrived = read_on_since_ + geometry_.transfer_ns(segment.end, end - segment.end);
     segment.end = command_end_ = end;
-    read_on_since_ = there;
-    events_.schedule(std::max(now, there), *this, command.index << kWhatBits | kAnswer);
+    read_on_since_ = arrived;
+    events_.schedule(std::max(now, arrived), *this, command.index << kWhatBits | kRespond);
     return true;
   }
   return false;
 }
 
-void HardDisk::take_write(Nanoseconds now, Command& command) {
+void HardDisk::begin_write(Nanoseconds now, Command& command) {
   const std::uint64_t begin = first_sector(command.request);
   const std::uint64_t sectors = sector_count(command.request);
-  // the track buffer's copies of these sectors are out of date
+  // copies of these sectors in the track buffer are out of date
   std::erase_if(segments_, [&](const Segment& each) {
     return begin < each.end + kLargestWriteBackSectors && begin + sectors > each.begin;
   });
   if (segments_.empty()) reading_on_ = false;
   if (!parameters_.write_cache_enabled || parameters_.write_cache == 0) {
-    waiting_.push_back({&command, begin, sectors, now, true});
-    return move_arm(now);
+    queue_.push_back({&command, begin, sectors, now, true});
+    return start_access(now);
   }
   const std::uint64_t room = static_cast<std::uint64_t>(parameters_.write_cache) / kSectorBytes;
   if (dirty_sectors_ + sectors > room && dirty_sectors_ > 0) {
     ++counters_.buffer_full_waits;
-    blocked_.push_back(&command);
-    return move_arm(now);
+    blocked_writes_.push_back(&command);
+    return start_access(now);
   }
   dirty_sectors_ += sectors;
   Access* last = dirty_.empty() ? nullptr : &dirty_.back();
@@ -128,46 +130,44 @@ void HardDisk::take_write(Nanoseconds now, Command& command) {
     dirty_.push_back({nullptr, begin, sectors, now, true});
   }
   link_.respond(now, command);
-  move_arm(now);
+  start_access(now);
 }
 
-Nanoseconds HardDisk::positioning_ns(const Access& access, Nanoseconds now) const {
-  const ChsAddress chs = geometry_.locate(access.lba);
-  Nanoseconds seek = geometry_.seek_ns(cylinder_, chs.cylinder);
-  if (access.write) seek += parameters_.write_settle;
-  return seek + geometry_.rotation_ns(chs, now + seek);
+HardDisk::Positioning HardDisk::positioning(const Access& access, Nanoseconds now) const {
+  const ChsAddress target = geometry_.locate(access.lba);
+  const Nanoseconds settle = access.write ? parameters_.write_settle : 0;
+  const Nanoseconds seek = geometry_.seek_ns(cylinder_, target.cylinder) + settle;
+  return {target.cylinder, seek, geometry_.rotation_ns(target, now + seek)};
 }
 
+// Returns the index of the access to do next.
 std::size_t HardDisk::nearest(const std::vector<Access>& accesses, Nanoseconds now) const {
-  if (!parameters_.reorders || now - accesses.front().since_ns > kAgeLimit) return 0;
+  if (!parameters_.reorders || now - accesses.front().queued_ns > kAgeLimit) return 0;
   std::size_t best = 0;
   Nanoseconds best_ns = kNever;
   for (std::size_t i = 0; i < std::min(accesses.size(), kCompared); ++i) {
-    const Nanoseconds time = positioning_ns(accesses[i], now);
-    if (time < best_ns) {
+    const auto [cylinder, seek, rotation] = positioning(accesses[i], now);
+    if (seek + rotation < best_ns) {
       best = i;
-      best_ns = time;
+      best_ns = seek + rotation;
     }
   }
   return best;
 }
 
-// Starts the next access if the arm is free. Commands come first. Dirty data are written back when no command waits,
-// when a write waits for room in the cache, or when a flush waits for the cache to be empty.
-void HardDisk::move_arm(Nanoseconds now) {
+// Starts the next access if the arm is free. Queued commands come first. Dirty data are written back if no command is
+// queued, if a write waits for space in the cache, or if a flush waits for the cache to be empty.
+void HardDisk::start_access(Nanoseconds now) {
   if (busy_) return;
   std::vector<Access>& from =
-      (!blocked_.empty() || !flushes_.empty() || waiting_.empty()) && !dirty_.empty() ? dirty_ : waiting_;
+      (!blocked_writes_.empty() || !flushes_.empty() || queue_.empty()) && !dirty_.empty() ? dirty_ : queue_;
   if (from.empty()) return;
   const std::size_t index = nearest(from, now);
   current_ = from[index];
   from.erase(from.begin() + static_cast<std::ptrdiff_t>(index));
   stop_reading_on(now);
-  const ChsAddress target = geometry_.locate(current_.lba);
-  const Nanoseconds seek =
-      geometry_.seek_ns(cylinder_, target.cylinder) + (current_.write ? parameters_.write_settle : 0);
-  const Nanoseconds rotation = geometry_.rotation_ns(target, now + seek);
-  counters_.seeks += target.cylinder != cylinder_;
+  const auto [cylinder, seek, rotation] = positioning(current_, now);
+  counters_.seeks += cylinder != cylinder_;
   counters_.seek_ns += seek;
   counters_.rotation_ns += rotation;
   busy_ = true;
@@ -190,26 +190,26 @@ void HardDisk::finish_access(Nanoseconds now) {
   } else {
     dirty_sectors_ -= current_.sectors;
     std::vector<Command*> blocked;
-    blocked.swap(blocked_);
-    for (Command* each : blocked) take_write(now, *each);
-    end_flushes(now);
+    blocked.swap(blocked_writes_);
+    for (Command* each : blocked) begin_write(now, *each);
+    complete_flushes(now);
   }
-  move_arm(now);
+  start_access(now);
 }
 
-void HardDisk::end_flushes(Nanoseconds now) {
+void HardDisk::complete_flushes(Nanoseconds now) {
   if (dirty_sectors_ > 0) return;
   for (Command* each : flushes_) link_.respond(now, *each);
   flushes_.clear();
 }
 
-// The sector up to which the disk has read on by now. It reads on as far as the buffer has room; the model charges
-// nothing for stopping when the buffer is full and going on when the reader has made room.
+// Returns the sector up to which the disk has read on by now. It reads on while the buffer has space. The model assumes
+// that stopping at a full buffer, and continuing when the reader has freed space, takes no time.
 std::uint64_t HardDisk::read_on_end(Nanoseconds now) const {
   const Segment& segment = segments_.back();
   const std::uint64_t room = static_cast<std::uint64_t>(parameters_.track_buffer) / kSectorBytes / kSegments;
   const std::uint64_t limit = std::min(segment.end + room, capacity_sectors_);
-  // Bisection: the time to reach a sector grows with its number.
+  // bisection: the time to reach a sector grows with its number
   std::uint64_t low = segment.end;
   std::uint64_t high = limit;
   while (low < high) {

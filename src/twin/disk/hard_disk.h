@@ -1,4 +1,4 @@
-// A hard disk: one arm that serves a queue, a track buffer with read-ahead, and a write cache.
+// A hard disk: an arm that serves a queue, a track buffer with read-ahead, and a write cache.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,41 @@ namespace twin {
 
 class HardDisk final : public Device, private EventHandler {
  public:
-  // Link, queue and counters must outlive the disk. Throws std::invalid_argument as DiskGeometry does.
+  // Link, queue and counters must outlive the disk. Throws std::invalid_argument like DiskGeometry.
   HardDisk(const DiskParameters& parameters, std::int64_t capacity_bytes, Link& link, EventQueue& events,
            Counters& counters);
 
   void start(Nanoseconds now, Command& command) override;
 
  private:
-  // What the arm may do next: a command's own access, or writing back from the cache (command is nullptr).
+  // A task of the arm: the access of a command, or writing back from the cache (`command` is nullptr).
   struct Access {
     Command* command = nullptr;
     std::uint64_t lba = 0;
     std::uint64_t sectors = 0;
-    Nanoseconds since_ns = 0;
+    Nanoseconds queued_ns = 0;
     bool write = false;
   };
 
-  // Sectors in the track buffer: [begin, end). While the disk reads on, `end` grows at the media rate.
+  // The way to an access: its cylinder, and the times until its first sector is under the head.
+  struct Positioning {
+    std::int64_t cylinder;
+    Nanoseconds seek, rotation;
+  };
+
+  // Sectors in the track buffer: [begin, end). While the disk reads on, the newest segment grows at the media rate.
   struct Segment {
     std::uint64_t begin = 0, end = 0;
   };
 
   void on_event(Nanoseconds now, std::uint64_t what) override;
-  void decoded(Nanoseconds now, Command& command);
+  void execute(Nanoseconds now, Command& command);
   bool serve_from_buffer(Nanoseconds now, Command& command);
-  void take_write(Nanoseconds now, Command& command);
-  void move_arm(Nanoseconds now);
+  void begin_write(Nanoseconds now, Command& command);
+  void start_access(Nanoseconds now);
   void finish_access(Nanoseconds now);
-  void end_flushes(Nanoseconds now);
-  [[nodiscard]] Nanoseconds positioning_ns(const Access& access, Nanoseconds now) const;
+  void complete_flushes(Nanoseconds now);
+  [[nodiscard]] Positioning positioning(const Access& access, Nanoseconds now) const;
   [[nodiscard]] std::size_t nearest(const std::vector<Access>& accesses, Nanoseconds now) const;
   [[nodiscard]] std::uint64_t read_on_end(Nanoseconds now) const;
   void stop_reading_on(Nanoseconds now);
@@ -55,18 +61,18 @@ class HardDisk final : public Device, private EventHandler {
   EventQueue& events_;
   Counters& counters_;
   std::vector<Command*> commands_;  // by index
-  std::vector<Access> waiting_;     // reads, and writes that must not wait in the cache
+  std::vector<Access> queue_;       // reads, and writes that are not cached
   std::vector<Access> dirty_;       // written data in the cache
   std::uint64_t dirty_sectors_ = 0;
-  std::vector<Command*> blocked_;  // writes that found the cache full
+  std::vector<Command*> blocked_writes_;  // writes that found the cache full
   std::vector<Command*> flushes_;
   Access current_;
   bool busy_ = false;
   std::int64_t cylinder_ = 0;
-  std::vector<Segment> segments_;  // the newest last
-  bool reading_on_ = false;        // whether the newest segment has been growing, since read_on_since_
+  std::vector<Segment> segments_;  // newest segment last
+  bool reading_on_ = false;        // whether the newest segment has been growing since read_on_since_
   Nanoseconds read_on_since_ = 0;
-  std::uint64_t command_end_ = 0;  // where the last read ended
+  std::uint64_t command_end_ = 0;  // end of the last read command
 };
 
 }  // namespace twin

@@ -1,17 +1,23 @@
 // A simulated drive as its users see it: requests in, completions out, in the order of simulated time.
 //
-// The preload library, the trace replay and the tests all use this class. It is not thread safe: the caller must make
-// sure that one thread at a time calls it, and that times never go back.
+// The preload library, the trace replay and the tests use this class. It is not thread safe: the caller must ensure
+// that only one thread at a time calls it, and that times never decrease.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 
 #include "core/counters.h"
+#include "core/device.h"
+#include "core/event_queue.h"
 #include "core/request.h"
 #include "core/units.h"
 #include "drive/parameters.h"
+#include "ftl/ftl.h"
+#include "host/block_layer.h"
+#include "link/link.h"
 
 namespace twin {
 
@@ -20,44 +26,56 @@ struct Completion {
   Nanoseconds when_ns;
 };
 
-class Drive {
+class Drive final : private CompletionSink {
  public:
-  // Throws std::invalid_argument, with the parameter's name in the message, for parameters that make no drive.
-  // What is left to chance in a drive (which pages need read retries) follows from `seed`.
+  // `seed` decides the random behaviour of the drive, such as which page reads need retries. Throws
+  // std::invalid_argument, naming the parameter, for parameters that contradict each other.
   explicit Drive(const Parameters& parameters, std::uint64_t seed = 0);
-  ~Drive();
   Drive(const Drive&) = delete;
   Drive& operator=(const Drive&) = delete;
 
-  [[nodiscard]] std::uint64_t size_bytes() const;
+  [[nodiscard]] std::uint64_t size_bytes() const { return static_cast<std::uint64_t>(parameters_.capacity.size); }
 
-  // What the thread that makes requests pays the host: for each before it reaches the block layer, once each time it
-  // waits for a completion that is not there yet, and for each request that it takes back.
+  // Processor time of the host's thread: for each request before it reaches the block layer, for each wait for a
+  // completion, and for each request that it reaps.
   [[nodiscard]] Nanoseconds submit_cost_ns(const Request& request) const;
-  [[nodiscard]] Nanoseconds wakeup_cost_ns() const;
-  [[nodiscard]] Nanoseconds reap_cost_ns() const;
+  [[nodiscard]] Nanoseconds wakeup_cost_ns() const { return parameters_.host.wakeup_time; }
+  [[nodiscard]] Nanoseconds reap_cost_ns() const { return parameters_.host.reap_time; }
 
-  // Whether a thread that submits an asynchronous request waits until the request is complete.
-  [[nodiscard]] bool blocking_submit() const;
+  // Returns whether submitting an asynchronous request waits until the request is complete.
+  [[nodiscard]] bool blocking_submit() const { return parameters_.host.blocking_submit; }
 
-  // Hands a request to the block layer. `now` must not lie before the time of any earlier call of submit() or run().
+  // Submits a request to the block layer. `now` must not be earlier than in any previous call of submit() or run().
   void submit(Nanoseconds now, const Request& request, std::uint64_t ticket);
 
-  // The time of the drive's next event, kNever when there is none.
+  // Returns the time of the drive's next event; kNever if there is none.
   [[nodiscard]] Nanoseconds next_event_ns() const;
 
   // Handles all events up to and including `until`, but stops at the first completion and returns it.
   std::optional<Completion> run(Nanoseconds until);
 
-  [[nodiscard]] const Counters& counters() const;
+  [[nodiscard]] const Counters& counters() const { return counters_; }
 
-  // From now on tells `recorder` the queue depth at each change, and counters, erase counts and valid ratios every
-  // `interval_ns` of simulated time and every `interval_bytes` written (0: never). The recorder must outlive the drive.
+  // Records from now on the queue depth at each change, and counters, erase counts and valid ratios every `interval_ns`
+  // of simulated time and every `interval_bytes` written (0: never). The recorder must outlive the drive.
   void record_to(Recorder& recorder, Nanoseconds interval_ns, std::uint64_t interval_bytes);
 
  private:
-  class Implementation;
-  std::unique_ptr<Implementation> implementation_;
+  void completed(Nanoseconds now, std::uint64_t ticket) override { completions_.push_back({ticket, now}); }
+  void record_before(Nanoseconds next);
+  void record_state(Nanoseconds now);
+
+  const Parameters parameters_;
+  EventQueue events_;
+  Counters counters_;
+  Link link_;
+  BlockLayer block_layer_;
+  std::unique_ptr<Device> device_;
+  const Ftl* ftl_ = nullptr;            // of an SSD
+  std::deque<Completion> completions_;  // that run() has not returned
+  Recorder* recorder_ = nullptr;
+  Nanoseconds interval_ns_ = 0, next_snapshot_ = kNever;
+  std::uint64_t interval_bytes_ = 0, next_bytes_ = 0, written_bytes_ = 0;
 };
 
 }  // namespace twin

@@ -1,4 +1,5 @@
-// Buffers records and writes them without stdio: the recorder runs inside programs that use stdio in their own way.
+// Buffering and writing of records. Stdio is not used, because the recorder runs inside programs that use it
+// themselves.
 #include "drive/file_recorder.h"
 
 #include <fcntl.h>
@@ -12,13 +13,13 @@
 namespace twin {
 namespace {
 
-constexpr std::size_t kRecordsAtOnce = 16384;
+constexpr std::size_t kBufferedRecords = 16384;
 
 }  // namespace
 
 FileRecorder::FileRecorder(const char* path) : descriptor_(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) throw std::runtime_error(std::string(path) + ": " + std::strerror(errno));
-  records_.reserve(kRecordsAtOnce);
+  records_.reserve(kBufferedRecords);
 }
 
 FileRecorder::~FileRecorder() {
@@ -28,7 +29,7 @@ FileRecorder::~FileRecorder() {
 
 void FileRecorder::record(Nanoseconds now, Series series, std::uint32_t index, double value) {
   records_.push_back({now, static_cast<std::uint16_t>(series), 0, index, value});
-  if (records_.size() == kRecordsAtOnce) flush();
+  if (records_.size() == kBufferedRecords) flush();
 }
 
 bool FileRecorder::flush() {

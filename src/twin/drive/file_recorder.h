@@ -1,4 +1,4 @@
-// A recorder that writes its series to a file, in records of 24 bytes that Python turns into a table.
+// A recorder that writes time series to a file, in records of 24 bytes that Python converts to a table.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace twin {
 
-// Each record: time_ns (int64), series (uint16), two bytes of zero, index (uint32), value (double), as the machine
-// stores them. Throws std::runtime_error when the file cannot be opened; later failures show in flush().
+// A record consists of time_ns (int64), series (uint16), two zero bytes, index (uint32) and value (double), in the byte
+// order of the machine.
 class FileRecorder final : public Recorder {
  public:
+  // Throws std::runtime_error if the file cannot be opened. flush() reports later errors.
   explicit FileRecorder(const char* path);
   ~FileRecorder();
   FileRecorder(const FileRecorder&) = delete;
@@ -19,7 +20,7 @@ class FileRecorder final : public Recorder {
 
   void record(Nanoseconds now, Series series, std::uint32_t index, double value) override;
 
-  // Writes what is still in memory; false when anything could not be written.
+  // Writes the records that are in memory. Returns false if any record so far could not be written.
   bool flush();
 
  private:

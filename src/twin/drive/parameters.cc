@@ -1,74 +1,64 @@
-// Reads the text form of a drive's parameters.
+// Reading the text form of a drive's parameters.
 #include "drive/parameters.h"
 
-#include <charconv>
-#include <map>
-#include <stdexcept>
-#include <string>
+#include <algorithm>
+#include <iterator>
+#include <set>
 
 namespace twin {
 namespace {
-
-using Values = std::map<std::string, std::string, std::less<>>;
 
 [[noreturn]] void fail(const std::string& key, const std::string& why) {
   throw std::invalid_argument(key + ": " + why);
 }
 
-// Sets the fields of one group from the values, each of which must be there.
+// Removes a value and returns it.
+std::string take(Values& values, const std::string& key) {
+  const auto value = values.extract(key);
+  if (value.empty()) fail(key, "is missing");
+  return value.mapped();
+}
+
+// Sets the fields of a group from its values, and removes these values. Each field must have a value.
 class Setter final : public FieldVisitor {
  public:
   Setter(std::string group, Values& values) : group_(std::move(group)), values_(values) {}
 
   void number(const char* name, std::int64_t& value, Unit, std::int64_t minimum, std::int64_t maximum,
               const char*) override {
-    const std::string text = take(name);
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc() || stop != end) fail(key(name), "'" + text + "' is no whole number");
-    if (value < minimum || value > maximum) {
-      fail(key(name), text + " is not between " + std::to_string(minimum) + " and " + std::to_string(maximum));
-    }
+    set_in_range(name, value, minimum, maximum);
   }
 
   void ratio(const char* name, double& value, double minimum, double maximum, const char*) override {
-    const std::string text = take(name);
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc() || stop != end) fail(key(name), "'" + text + "' is no number");
-    if (!(value >= minimum && value <= maximum)) {
-      fail(key(name), text + " is not between " + std::to_string(minimum) + " and " + std::to_string(maximum));
-    }
+    set_in_range(name, value, minimum, maximum);
   }
 
   void toggle(const char* name, bool& value, const char*) override {
-    const std::string text = take(name);
-    if (text != "0" && text != "1") fail(key(name), "'" + text + "' is neither 0 nor 1");
+    const std::string text = take(values_, key(name));
+    if (text != "0" && text != "1") fail(key(name), "'" + text + "' is not valid; valid are 0 and 1");
     value = text == "1";
   }
 
  private:
   std::size_t choose(const char* name, std::size_t, std::initializer_list<const char*> choices, const char*) override {
-    const std::string text = take(name);
+    const std::string text = take(values_, key(name));
+    const auto found = std::find(choices.begin(), choices.end(), text);
+    if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
     std::string valid;
-    std::size_t index = 0;
-    for (const char* each : choices) {
-      if (text == each) return index;
-      valid += std::string(index == 0 ? "" : ", ") + each;
-      ++index;
+    for (const char* each : choices) valid += std::string(valid.empty() ? "" : ", ") + each;
+    fail(key(name), "'" + text + "' is not valid; valid are " + valid);
+  }
+
+  template <class Number>
+  void set_in_range(const char* name, Number& value, Number minimum, Number maximum) {
+    const std::string text = take(values_, key(name));
+    value = parse_number<Number>(key(name), text);
+    if (!(value >= minimum && value <= maximum)) {
+      fail(key(name), text + " is not between " + std::to_string(minimum) + " and " + std::to_string(maximum));
     }
-    fail(key(name), "'" + text + "' is none of " + valid);
   }
 
   [[nodiscard]] std::string key(const char* name) const { return group_ + "." + name; }
-
-  std::string take(const char* name) {
-    const auto found = values_.find(key(name));
-    if (found == values_.end()) fail(key(name), "is missing");
-    std::string value = std::move(found->second);
-    values_.erase(found);
-    return value;
-  }
 
   std::string group_;
   Values& values_;
@@ -79,7 +69,9 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-Values read_lines(std::string_view text) {
+}  // namespace
+
+Values read_values(std::string_view text) {
   Values values;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
@@ -93,35 +85,25 @@ Values read_lines(std::string_view text) {
   return values;
 }
 
-}  // namespace
-
 Parameters parse_parameters(std::string_view text) {
-  Values values = read_lines(text);
+  Values values = read_values(text);
   Parameters parameters;
-  const auto kind = values.find("kind");
-  if (kind == values.end()) fail("kind", "is missing");
-  if (kind->second != "ssd" && kind->second != "hard_disk")
-    fail("kind", "'" + kind->second + "' is none of ssd, hard_disk");
-  parameters.kind = kind->second == "ssd" ? DriveKind::kSsd : DriveKind::kHardDisk;
-  values.erase(kind);
-  std::map<std::string, bool, std::less<>> known;
-  parameters.groups([&](const char* name, auto& group, bool) {
-    known[name] = true;
-    // asked again for each group: which mapping groups are needed is known once `ftl` has been read
-    bool needed = false;
-    parameters.groups([&](const char* other, auto&, bool is_needed) {
-      if (std::string_view(name) == other) needed = is_needed;
-    });
+  const std::string kind = take(values, "kind");
+  if (kind != "ssd" && kind != "hard_disk") fail("kind", "'" + kind + "' is not valid; valid are ssd, hard_disk");
+  parameters.kind = kind == "ssd" ? DriveKind::kSsd : DriveKind::kHardDisk;
+  std::set<std::string, std::less<>> groups;
+  parameters.groups([&](const char* name, auto& group, bool needed) {
+    groups.insert(name);
     if (!needed) return;
     Setter setter(name, values);
     group.visit(setter);
   });
-  // Native command queuing of SATA has reads and writes alone. Linux gives such a drive a flush or a trim once it holds
-  // no other command, and nothing meanwhile (ata_std_qc_defer in drivers/ata/libata-core.c).
+  // Native command queuing of SATA supports only reads and writes. Linux sends a flush or a trim to such a drive when
+  // it holds no other command, and no further command meanwhile (ata_std_qc_defer in drivers/ata/libata-core.c).
   const auto transport = values.find("identity.transport");
-  parameters.link.queues_data_alone = transport != values.end() && transport->second == "sata";
+  parameters.link.queues_only_data = transport != values.end() && transport->second == "sata";
   for (const auto& [key, value] : values) {
-    if (known.contains(key.substr(0, key.find('.')))) fail(key, "is no parameter of this kind of drive");
+    if (groups.contains(key.substr(0, key.find('.')))) fail(key, "is not a parameter of this kind of drive");
   }
   return parameters;
 }

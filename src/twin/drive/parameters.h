@@ -1,10 +1,15 @@
-// All parameters of a drive, and their text form: a line `group.name value` each, numbers in nanoseconds, bytes, bytes
-// per second or counts. Python makes that text of a model file in data/twins/.
+// All parameters of a drive, and their text form. Python generates the text from a model file in data/twins/. Each line
+// is `group.name value`; numbers are nanoseconds, bytes, bytes per second or counts.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "controller/controller_parameters.h"
 #include "core/fields.h"
@@ -22,7 +27,7 @@ struct CapacityParameters {
   std::int64_t size = 0;
 
   void visit(FieldVisitor& v) {
-    v.number("size", size, Unit::kBytes, 1 << 20, 1LL << 50, "what the host sees as the drive's size");
+    v.number("size", size, Unit::kBytes, 1 << 20, 1LL << 50, "size of the drive as the host sees it");
   }
 };
 
@@ -42,17 +47,16 @@ struct Parameters {
   LogMappingParameters log_mapping;
   DiskParameters disk;
 
-  // Whether the drive's write cache is on: the kernel sends no flush to a drive whose cache it knows to be off.
+  // Returns whether the drive's write cache is on. The kernel sends no flush to a drive whose write cache is off.
   [[nodiscard]] bool caches_writes() const {
     return kind == DriveKind::kSsd ? write_buffer.enabled : disk.write_cache_enabled;
   }
 
-  // Calls visit(name, group, needed) for each group in the order of the way of a request. `needed` says whether a drive
-  // of this kind, with this mapping, has the group.
+  // Calls visit(name, group, needed) for each group, in the order in which a request reaches the layers. `needed` is
+  // true if a drive of this kind, with this mapping, has the group. `visit` may set `ftl.mapping`.
   template <class Visit>
   void groups(Visit&& visit) {
     const bool ssd = kind == DriveKind::kSsd;
-    const bool page_mapped = ftl.mapping == Mapping::kPage;
     visit("capacity", capacity, true);
     visit("host", host, true);
     visit("link", link, true);
@@ -63,15 +67,35 @@ struct Parameters {
     visit("flash", flash, ssd);
     visit("ageing", ageing, ssd);
     visit("ftl", ftl, ssd);
-    visit("page_mapping", page_mapping, ssd && page_mapped);
-    visit("log_mapping", log_mapping, ssd && !page_mapped);
+    visit("page_mapping", page_mapping, ssd && ftl.mapping == Mapping::kPage);
+    visit("log_mapping", log_mapping, ssd && ftl.mapping == Mapping::kLogBlock);
     visit("disk", disk, !ssd);
   }
 };
 
-// Reads the text form. Lines that begin with `#` and lines whose group is not one of the above (`identity`,
-// `mode_page`) are left to others, but for `identity.transport`, which decides what the drive queues. Throws
-// std::invalid_argument naming the line's key for an unknown key, a value out of range, or a key that is missing.
+// The values of a text form by their keys, such as `flash.page`.
+using Values = std::map<std::string, std::string, std::less<>>;
+
+// Reads the lines of a text form. Empty lines and lines that begin with `#` are skipped. Throws std::invalid_argument,
+// naming the key, for a key without a value.
+Values read_values(std::string_view text);
+
+// Parses `text`, the value of `key`. `base` is for integers only, 10 by default. Throws std::invalid_argument, naming
+// the key, if the text is not a number of this type.
+template <class Number, class... Base>
+Number parse_number(std::string_view key, std::string_view text, Base... base) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value, base...);
+  if (error != std::errc() || stop != end) {
+    throw std::invalid_argument(std::string(key) + ": '" + std::string(text) + "' is not a valid number");
+  }
+  return value;
+}
+
+// Reads the parameters of a drive from their text form. Groups other than those of Parameters (`identity`, `mode_page`)
+// are ignored, except `identity.transport`, which decides which commands the drive can queue. Throws
+// std::invalid_argument, naming the key, for a key that is unknown or missing, and for a value out of range.
 Parameters parse_parameters(std::string_view text);
 
 }  // namespace twin

@@ -1,7 +1,8 @@
-// Replays a trace in an open or a closed loop.
+// Replay of a trace in an open or a closed loop.
 #include "drive/replay.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace twin {
 
@@ -9,15 +10,15 @@ Replay::Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth)
     : drive_(drive), depth_(drive.blocking_submit() ? std::min(depth, 1U) : depth), threads_(threads) {}
 
 void Replay::submit(Nanoseconds issue_ns, Nanoseconds now, const Request& request) {
-  const std::uint32_t slot = outstanding_.take({request, fed_++, issue_ns});
-  submitted_ns_ = now;
+  const std::uint32_t slot = outstanding_.take({request, submitted_++, issue_ns});
+  last_submit_ns_ = now;
   drive_.submit(now, request, slot);
 }
 
-// What becomes of a request that the drive has completed.
+// Handles a completion of the drive.
 void Replay::complete(const Completion& completion, std::vector<Replayed>& done) {
   if (depth_ == 0) {
-    take(completion, completion.when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), done);
+    finish_request(completion, completion.when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), done);
     return;
   }
   Thread& thread = threads_[outstanding_[completion.ticket].request.job];
@@ -28,23 +29,24 @@ void Replay::complete(const Completion& completion, std::vector<Replayed>& done)
   }
 }
 
-// The thread takes a request back; it has waited for it unless it was busy until after its completion.
+// Reaps a request. If the thread was free before the completion, it has waited.
 void Replay::reap(Thread& thread, const Completion& completion, std::vector<Replayed>& done) {
   if (thread.clock < completion.when_ns) thread.clock = completion.when_ns + drive_.wakeup_cost_ns();
   thread.clock += drive_.reap_cost_ns();
   --thread.outstanding;
-  take(completion, thread.clock, done);
+  finish_request(completion, thread.clock, done);
 }
 
-void Replay::take(const Completion& completion, Nanoseconds back, std::vector<Replayed>& done) {
+void Replay::finish_request(const Completion& completion, Nanoseconds returned, std::vector<Replayed>& done) {
   const Outstanding& slot = outstanding_[completion.ticket];
-  end_ns_ = std::max(end_ns_, back);
-  done.push_back({slot.index, slot.issue_ns, back - slot.issue_ns});
+  end_ns_ = std::max(end_ns_, returned);
+  done.push_back({slot.number, slot.issue_ns, returned - slot.issue_ns});
   outstanding_.release(static_cast<std::uint32_t>(completion.ticket));
 }
 
-// The thread that submits next: of those with less than `depth` outstanding requests, the one with the earliest clock.
-Replay::Thread* Replay::ready() {
+// Returns the thread that submits next: the one that is free first among those with less than `depth` outstanding
+// requests; nullptr if there is none.
+Replay::Thread* Replay::next_to_submit() {
   Thread* least = nullptr;
   for (Thread& thread : threads_) {
     if (thread.outstanding < depth_ && (least == nullptr || thread.clock < least->clock)) least = &thread;
@@ -58,26 +60,21 @@ void Replay::feed(const TracePiece& piece, std::vector<Replayed>& done) {
     const Nanoseconds cost = drive_.submit_cost_ns(request);
     if (depth_ == 0) {
       const Nanoseconds arrival = piece.arrival_ns[i];
-      // CPU costs differ with size, but a small request that arrives behind a larger one is still submitted after it.
-      const Nanoseconds now = std::max(submitted_ns_, arrival + cost);
+      // a small request costs less CPU time than a large one, but is never submitted before an earlier request
+      const Nanoseconds now = std::max(last_submit_ns_, arrival + cost);
       while (const auto completion = drive_.run(now)) complete(*completion, done);
       submit(arrival, now, request);
       continue;
     }
-    // a completion before the submission may free a thread that comes first
+    // a completion before the submission may free another thread earlier
     for (;;) {
-      Thread* thread = ready();
-      if (thread == nullptr) {
-        if (const auto completion = drive_.run(kNever)) complete(*completion, done);
+      Thread* thread = next_to_submit();
+      const Nanoseconds now = thread == nullptr ? kNever : std::max(last_submit_ns_, thread->clock + cost);
+      if (const auto completion = drive_.run(now)) {
+        complete(*completion, done);
         continue;
       }
-      const Nanoseconds now = std::max(submitted_ns_, thread->clock + cost);
-      if (drive_.next_event_ns() <= now) {
-        if (const auto completion = drive_.run(now)) {
-          complete(*completion, done);
-          continue;
-        }
-      }
+      assert(thread != nullptr && "a drive with outstanding requests completes one");
       request.job = static_cast<std::uint32_t>(thread - threads_.data());
       const Nanoseconds issue = thread->clock;
       thread->clock = now;

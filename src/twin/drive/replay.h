@@ -1,5 +1,5 @@
-// Replays a trace on a drive, without fio: for long traces and for fitting. Takes the trace piece by piece, so that its
-// length costs no memory.
+// Replay of a trace on a drive without fio, for long traces and for fitting. The trace is passed in pieces, so its
+// length needs no memory.
 #pragma once
 
 #include <cstddef>
@@ -13,66 +13,69 @@
 
 namespace twin {
 
-// A piece of a trace by columns, `count` requests long; the arrays are the caller's.
+// A piece of a trace: columns with `count` elements, owned by the caller.
 struct TracePiece {
-  const std::int64_t* arrival_ns = nullptr;  // open loop alone: never decreasing
+  const std::int64_t* arrival_ns = nullptr;  // open loop only; must not decrease
   const std::uint8_t* operation = nullptr;   // values of Operation
   const std::uint64_t* offset_bytes = nullptr;
   const std::uint64_t* size_bytes = nullptr;
   std::size_t count = 0;
 };
 
-// A completed request. `request` is its number in the whole trace, counted from 0.
+// A completed request.
 struct Replayed {
-  std::uint64_t request;
-  Nanoseconds issue_ns;    // when it arrived (open loop) or a thread turned to it (closed loop)
-  Nanoseconds latency_ns;  // from then to its return to the caller, CPU costs included
+  std::uint64_t request;   // its number in the trace, from 0
+  Nanoseconds issue_ns;    // when it arrived (open loop), or when a thread began to submit it (closed loop)
+  Nanoseconds latency_ns;  // from issue_ns to its return to the caller, including CPU costs
 };
 
 class Replay {
  public:
-  // Closed loop: `threads` threads do what fio does with libaio. Each submits requests until `depth` are outstanding;
-  // it then takes one back, for which it waits if none is complete, and submits the next. Each request goes to the
-  // thread that is free first. Where submitting blocks, a thread never has more than one outstanding, and a request is
-  // taken back as soon as it is complete. Open loop (`depth` 0): each request is submitted when it arrives, whatever
-  // has completed by then, and waited for by a thread of its own. The drive must outlive the replay, and be used by
-  // nothing else.
+  // Closed loop (`depth` > 0): `threads` threads do what fio does with libaio. A thread submits requests until `depth`
+  // are outstanding; then it reaps one, waiting if none is complete, and submits the next. Each request goes to the
+  // thread that is free first. If submitting blocks, a thread has at most one outstanding request, and reaps it as soon
+  // as it is complete.
+  //
+  // Open loop (`depth` 0): each request is submitted at its arrival time, whatever has completed by then, and its own
+  // thread waits for it.
+  //
+  // The drive must outlive the replay, and must not be used otherwise.
   Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth);
 
-  // Submits the requests of the piece; appends to `done` those that have completed by then, of this or earlier pieces.
+  // Submits the requests of a piece. Appends to `done` the requests of this and earlier pieces that are complete by
+  // then.
   void feed(const TracePiece& piece, std::vector<Replayed>& done);
 
-  // Waits for the outstanding requests.
+  // Waits for the outstanding requests, and appends them to `done`.
   void finish(std::vector<Replayed>& done);
 
-  // When the last request so far was over.
+  // Returns the time at which the last completed request returned to the caller.
   [[nodiscard]] Nanoseconds end_ns() const { return end_ns_; }
 
  private:
   struct Thread {
-    Nanoseconds clock = 0;             // until when it is busy
-    std::uint32_t outstanding = 0;     // requests that it has not taken back
-    std::deque<Completion> completed;  // those of them that are complete, while it has others to submit
+    Nanoseconds clock = 0;             // when it is free
+    std::uint32_t outstanding = 0;     // requests that it has not reaped
+    std::deque<Completion> completed;  // complete ones among them
   };
-  // An outstanding request.
   struct Outstanding {
     Request request;
-    std::uint64_t index = 0;
+    std::uint64_t number = 0;  // in the trace
     Nanoseconds issue_ns = 0;
   };
 
   void submit(Nanoseconds issue_ns, Nanoseconds now, const Request& request);
   void complete(const Completion& completion, std::vector<Replayed>& done);
   void reap(Thread& thread, const Completion& completion, std::vector<Replayed>& done);
-  void take(const Completion& completion, Nanoseconds back, std::vector<Replayed>& done);
-  [[nodiscard]] Thread* ready();
+  void finish_request(const Completion& completion, Nanoseconds returned, std::vector<Replayed>& done);
+  [[nodiscard]] Thread* next_to_submit();
 
   Drive& drive_;
   std::uint32_t depth_;
   std::vector<Thread> threads_;
-  SlotPool<Outstanding> outstanding_;  // a request's ticket is its slot
-  std::uint64_t fed_ = 0;
-  Nanoseconds submitted_ns_ = 0;
+  SlotPool<Outstanding> outstanding_;  // the slot is the request's ticket
+  std::uint64_t submitted_ = 0;        // number of requests
+  Nanoseconds last_submit_ns_ = 0;
   Nanoseconds end_ns_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Each die and each channel is a server with a first-come, first-served queue.
+// Dies and channels as servers with first-come, first-served queues.
 #include "flash/flash.h"
 
 #include <algorithm>
@@ -9,10 +9,8 @@
 namespace twin {
 namespace {
 
-std::size_t bits_of(CellType cell) { return static_cast<std::size_t>(cell) + 1; }
-
-// Times of the pages of a cell, the lower page first, evenly spread about the mean.
-std::vector<Nanoseconds> times(Nanoseconds mean, double spread, std::size_t pages) {
+// Returns the times of the pages of a cell, lower page first, evenly spread around the mean.
+std::vector<Nanoseconds> page_times(Nanoseconds mean, double spread, std::size_t pages) {
   std::vector<Nanoseconds> all;
   for (std::size_t page = 0; page < pages; ++page) {
     const double offset = pages == 1 ? 0 : 2 * static_cast<double>(page) / static_cast<double>(pages - 1) - 1;
@@ -21,11 +19,12 @@ std::vector<Nanoseconds> times(Nanoseconds mean, double spread, std::size_t page
   return all;
 }
 
-// `fresh` when no cycles are used, `fresh * when_worn` when all rated ones are, in proportion between and beyond.
+// Returns a time changed by wear: `fresh` for wear 0, `fresh * when_worn` for wear 1, linear between and beyond.
 Nanoseconds aged(Nanoseconds fresh, double when_worn, double wear) {
   return std::llround(static_cast<double>(fresh) * std::max(0.0, 1 + (when_worn - 1) * wear));
 }
 
+// Returns the number below which 64 random bits lie with probability `share`.
 std::uint64_t threshold(double share) {
   return share >= 1 ? ~0ULL : static_cast<std::uint64_t>(std::ldexp(std::max(share, 0.0), 64));
 }
@@ -39,10 +38,10 @@ Flash::Flash(const FlashParameters& parameters, const AgeingParameters& ageing, 
       dies_(static_cast<std::size_t>(parameters.channels * parameters.dies_per_channel)),
       channel_free_(static_cast<std::size_t>(parameters.channels), 0) {
   const double wear = static_cast<double>(ageing.cycles) / static_cast<double>(ageing.rated_cycles);
-  const std::size_t pages = bits_of(parameters.cell);
-  read_time_ = times(parameters.read_time, parameters.read_time_spread, pages);
-  program_time_ =
-      times(aged(parameters.program_time, ageing.program_time_when_worn, wear), parameters.program_time_spread, pages);
+  const std::size_t pages = static_cast<std::size_t>(parameters.cell) + 1;  // of a cell: one for each bit
+  read_time_ = page_times(parameters.read_time, parameters.read_time_spread, pages);
+  program_time_ = page_times(aged(parameters.program_time, ageing.program_time_when_worn, wear),
+                             parameters.program_time_spread, pages);
   erase_time_ = aged(parameters.erase_time, ageing.erase_time_when_worn, wear);
   retry_threshold_ = threshold(parameters.read_retry_rate + ageing.retry_rate_when_worn * wear * wear);
   const auto interval = static_cast<std::uint64_t>(parameters.housekeeping_interval);
@@ -56,30 +55,30 @@ Nanoseconds Flash::array_read(Nanoseconds now, FlashPage page, ReadFor who) {
   const Nanoseconds time = read_time(page.row);
   Die& die = dies_[page.die];
   const Nanoseconds in_turn = std::max({now, die.reads_until, die.work_until});
-  if (who == ReadFor::kDrive) return die.work_until = begin(in_turn, die) + time;
+  if (who == ReadFor::kDrive) return die.work_until = after_housekeeping(in_turn, die) + time;
   if (parameters_.suspend_time == 0 || die.work_until <= std::max(now, die.reads_until)) {
-    return die.reads_until = begin(in_turn, die) + time;
+    return die.reads_until = after_housekeeping(in_turn, die) + time;
   }
-  const bool goes_on = now <= die.reads_until && die.interruptible_from > die.reads_until &&
-                       die.reads_until - die.interrupted_since < parameters_.suspend_interval;
+  const bool still_suspended = now <= die.reads_until && die.suspendable_from > die.reads_until &&
+                               die.reads_until - die.suspended_since < parameters_.suspend_interval;
   Nanoseconds start = die.reads_until;
   Nanoseconds pause = time;
-  if (!goes_on) {
-    start = std::max(now + parameters_.suspend_time, die.interruptible_from);
-    if (start >= die.work_until) return die.reads_until = begin(in_turn, die) + time;
-    die.interrupted_since = start;
+  if (!still_suspended) {
+    start = std::max(now + parameters_.suspend_time, die.suspendable_from);
+    if (start >= die.work_until) return die.reads_until = after_housekeeping(in_turn, die) + time;
+    die.suspended_since = start;
     pause += parameters_.suspend_time;
     ++counters_.suspensions;
   }
   die.reads_until = start + time;
-  die.interruptible_from = die.reads_until + parameters_.suspend_interval;
+  die.suspendable_from = die.reads_until + parameters_.suspend_interval;
   die.work_until += pause;
   die.postponed += pause;
   return die.reads_until;
 }
 
-Nanoseconds Flash::data_out(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes) {
-  Nanoseconds& free = channel_free_[channel_of(die)];
+Nanoseconds Flash::transfer(Nanoseconds now, std::uint32_t die, std::uint64_t size_bytes) {
+  Nanoseconds& free = channel_free_[die % channel_free_.size()];
   return free = std::max(free, now) + transfer_ns(size_bytes, parameters_.channel_rate);
 }
 
@@ -90,21 +89,20 @@ std::uint64_t Flash::in_codewords(std::uint64_t size_bytes) const {
 
 Nanoseconds Flash::program(Nanoseconds now, FlashPage page, std::uint64_t size_bytes) {
   ++counters_.page_programs;
-  Nanoseconds& channel = channel_free_[channel_of(page.die)];
-  channel = std::max(channel, now) + transfer_ns(size_bytes, parameters_.channel_rate);
+  const Nanoseconds in_register = transfer(now, page.die, size_bytes);
   Die& die = dies_[page.die];
-  const Nanoseconds start = begin(std::max({channel, die.work_until, die.reads_until}), die);
+  const Nanoseconds start = after_housekeeping(std::max({in_register, die.work_until, die.reads_until}), die);
   return die.work_until = start + program_time_[page.row % program_time_.size()];
 }
 
 Nanoseconds Flash::erase(Nanoseconds now, std::uint32_t die_number) {
   ++counters_.block_erases;
   Die& die = dies_[die_number];
-  return die.work_until = begin(std::max({now, die.work_until, die.reads_until}), die) + erase_time_;
+  return die.work_until = after_housekeeping(std::max({now, die.work_until, die.reads_until}), die) + erase_time_;
 }
 
-// When a die that could begin at `ready` does: after its housekeeping, if that is due just then.
-Nanoseconds Flash::begin(Nanoseconds ready, const Die& die) const {
+// Returns when an operation that could begin at `ready` begins: later if the die does its housekeeping at that time.
+Nanoseconds Flash::after_housekeeping(Nanoseconds ready, const Die& die) const {
   if (parameters_.housekeeping_interval == 0 || ready < die.housekeeping) return ready;
   const Nanoseconds since = (ready - die.housekeeping) % parameters_.housekeeping_interval;
   if (since >= parameters_.housekeeping_time) return ready;
@@ -113,7 +111,7 @@ Nanoseconds Flash::begin(Nanoseconds ready, const Die& die) const {
   return ready + std::min(let_in, parameters_.housekeeping_time) - since;
 }
 
-// How long it takes to read a page of the row, with retries if it needs them.
+// Returns the time to read a page of the row, including retries if it needs them.
 Nanoseconds Flash::read_time(std::uint32_t row) {
   const Nanoseconds once = read_time_[row % read_time_.size()];
   if (retry_threshold_ == 0 || draw() >= retry_threshold_) return once;
@@ -121,10 +119,7 @@ Nanoseconds Flash::read_time(std::uint32_t row) {
   return once * (1 + parameters_.read_retries);
 }
 
-// The next number of splitmix64.
-std::uint64_t Flash::draw() {
-  random_ += 0x9E3779B97F4A7C15ULL;
-  return mix(random_);
-}
+// Returns the next number of splitmix64.
+std::uint64_t Flash::draw() { return mix(random_ += kGoldenRatio); }
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// Lists of full blocks by die and valid units, queues of free blocks by die.
+// Lists of full blocks by die and number of valid units, and queues of free blocks by die.
 #include "ftl/block_pool.h"
 
 #include <algorithm>
@@ -6,22 +6,26 @@
 namespace twin {
 namespace {
 
-// After how many victims of a die its erase counts are compared, and so the least victims between two that are taken
-// for their wear: static data move now and then, and hardly add to write amplification.
+// Number of victims of a die between two comparisons of erase counts. Because it limits how often static data are
+// moved, wear levelling hardly increases write amplification.
 constexpr std::uint32_t kVictimsBetweenWearMoves = 32;
 
 }  // namespace
 
-BlockPool::BlockPool(const BlockShape& shape, const InitialLayout& initial, GcPolicy policy, std::uint32_t wear_spread)
-    : shape_(shape), policy_(policy), wear_spread_(wear_spread), blocks_(shape.blocks), dies_(shape.dies) {
+BlockPool::BlockPool(const BlockShape& shape, const InitialLayout& initial, GcPolicy policy, std::uint32_t wear_spread,
+                     Counters& counters)
+    : shape_(shape),
+      policy_(policy),
+      wear_spread_(wear_spread),
+      counters_(counters),
+      blocks_(shape.blocks),
+      dies_(shape.dies) {
   for (Die& die : dies_) die.full.resize(shape.block_units() + 1UL);
-  // backwards, for the block written last has the lowest number
-  for (std::uint32_t block = shape.blocks; block-- > 0;) {
-    if (block >= initial.used_blocks()) continue;
+  // from the last block to the first, because the block written last has the lowest number
+  for (std::uint32_t block = initial.used_blocks(); block-- > 0;) {
     blocks_[block].valid = initial.valid_units(block);
-    blocks_[block].initial = true;
     link(block);
-    blocks_[block].changed = -static_cast<std::int64_t>(block) * shape.block_units();
+    blocks_[block].last_change = -static_cast<std::int64_t>(block) * shape.block_units();
   }
   for (std::uint32_t block = initial.used_blocks(); block < shape.blocks; ++block) {
     dies_[shape_.die_of(block)].free.push_back(block);
@@ -57,7 +61,7 @@ std::uint32_t BlockPool::take_victim(std::uint32_t least_garbage) {
   if (wear_spread_ > 0 && ++dies_[best].victims >= kVictimsBetweenWearMoves) {
     dies_[best].victims = 0;
     block = least_worn(best);
-    if (block != kNoBlock) ++wear_moves_;
+    if (block != kNoBlock) ++counters_.wear_moves;
   }
   if (block == kNoBlock) block = choose(dies_[best]);
   unlink(block);
@@ -65,20 +69,20 @@ std::uint32_t BlockPool::take_victim(std::uint32_t least_garbage) {
   return block;
 }
 
-// The full block of the die that the policy collects; there is one with garbage in it.
+// Returns the full block of the die that the policy collects. The die must have a full block with garbage.
 std::uint32_t BlockPool::choose(Die& die) const {
   const std::uint32_t fewest = fewest_valid(die);
   if (policy_ == GcPolicy::kGreedy || fewest == 0) return die.full[fewest].first;
-  // age * (1 - u) / 2u, u being the share of valid units (M. Rosenblum and J. Ousterhout, The design and implementation
-  // of a log-structured file system, ACM TOCS 1992; for flash A. Kawaguchi et al., USENIX 1995). In each list the first
-  // block is the oldest.
+  // Benefit over cost is age * (1 - u) / 2u, where u is the share of valid units (M. Rosenblum and J. Ousterhout, The
+  // design and implementation of a log-structured file system, ACM TOCS 1992; for flash A. Kawaguchi et al., USENIX
+  // 1995). The first block of each list is the oldest.
   std::uint32_t best = kNoBlock;
   double most = -1;
   const std::uint32_t units = shape_.block_units();
   for (std::uint32_t valid = fewest; valid < units; ++valid) {
     const std::uint32_t block = die.full[valid].first;
     if (block == kNoBlock) continue;
-    const double age = static_cast<double>(changes_ - blocks_[block].changed);
+    const double age = static_cast<double>(invalidations_ - blocks_[block].last_change);
     const double benefit = age * (units - valid) / (2.0 * valid);
     if (benefit > most) {
       most = benefit;
@@ -88,8 +92,8 @@ std::uint32_t BlockPool::choose(Die& die) const {
   return best;
 }
 
-// The full block of the die that was erased least, where its erases are wear_spread fewer than those of the block that
-// was erased most; else kNoBlock.
+// Returns the full block of the die with the lowest erase count, if it is at least wear_spread below the highest erase
+// count of the die; otherwise kNoBlock.
 std::uint32_t BlockPool::least_worn(std::uint32_t die) const {
   std::uint32_t least = kNoBlock;
   std::uint32_t most_erases = 0;
@@ -103,7 +107,6 @@ std::uint32_t BlockPool::least_worn(std::uint32_t die) const {
 
 void BlockPool::erased(std::uint32_t block) {
   blocks_[block].valid = 0;
-  blocks_[block].initial = false;
   blocks_[block].state = State::kFree;
   ++blocks_[block].erases;
   dies_[shape_.die_of(block)].free.push_back(block);
@@ -111,7 +114,7 @@ void BlockPool::erased(std::uint32_t block) {
 }
 
 void BlockPool::remove_valid(std::uint32_t block) {
-  ++changes_;
+  ++invalidations_;
   if (blocks_[block].state != State::kFull) {
     --blocks_[block].valid;
     return;
@@ -125,7 +128,7 @@ void BlockPool::link(std::uint32_t block) {
   Block& each = blocks_[block];
   Die& die = dies_[shape_.die_of(block)];
   each.state = State::kFull;
-  each.changed = changes_;
+  each.last_change = invalidations_;
   List& list = die.full[each.valid];
   each.previous = list.last;
   each.next = kNoBlock;

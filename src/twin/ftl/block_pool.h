@@ -1,34 +1,37 @@
-// The blocks of a drive: which are free, which are full, how many units of each are valid, how often each was erased.
+// The blocks of a drive: which are free or full, the valid units in each, and how often each was erased.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <vector>
 
+#include "core/counters.h"
 #include "ftl/layout.h"
 
 namespace twin {
 
-// Full blocks are kept in lists by die and by the number of their valid units, so that a block with few is found
-// without searching. In a list the blocks stand in the order in which they changed last.
+// Full blocks are kept in lists by die and number of valid units, so a block with few valid units is found without
+// searching. Each list is in the order in which its blocks changed last.
 class BlockPool {
  public:
-  BlockPool(const BlockShape& shape, const InitialLayout& initial, GcPolicy policy, std::uint32_t wear_spread);
+  // `counters` must outlive the pool.
+  BlockPool(const BlockShape& shape, const InitialLayout& initial, GcPolicy policy, std::uint32_t wear_spread,
+            Counters& counters);
 
   [[nodiscard]] std::uint32_t free_blocks() const { return free_count_; }
 
-  // Takes a free block of the die, or of another where that has none; kNoBlock when there is none at all.
+  // Takes a free block of the die, or of another die if that has none. Returns kNoBlock if no die has one.
   std::uint32_t take(std::uint32_t die);
 
-  // The block is full: from now on it may be collected.
+  // Marks a block as full. From now on it can be collected.
   void close(std::uint32_t block) { link(block); }
 
-  // Takes out the block that is to be collected next. It is of the die that has the fewest free blocks among those
-  // where a block has `least_garbage` units that are not valid, and there the one that the policy chooses; kNoBlock
-  // where no die has such a block. It belongs to the caller until erased().
+  // Takes the block to collect next. It comes from the die with the fewest free blocks among the dies that have a full
+  // block with at least `least_garbage` invalid units; the policy chooses it among the full blocks of that die. Returns
+  // kNoBlock if no die has such a block. The block belongs to the caller until erased().
   std::uint32_t take_victim(std::uint32_t least_garbage);
 
-  // Its valid units have been moved and it has been erased: it is free.
+  // Marks a block as erased and free. Its valid units must have been moved.
   void erased(std::uint32_t block);
 
   void add_valid(std::uint32_t block) { ++blocks_[block].valid; }
@@ -37,10 +40,6 @@ class BlockPool {
   [[nodiscard]] std::uint32_t valid(std::uint32_t block) const { return blocks_[block].valid; }
   [[nodiscard]] std::uint32_t erase_count(std::uint32_t block) const { return blocks_[block].erases; }
   [[nodiscard]] bool is_free(std::uint32_t block) const { return blocks_[block].state == State::kFree; }
-  // Whether the block still holds what it held when the drive was made.
-  [[nodiscard]] bool is_initial(std::uint32_t block) const { return blocks_[block].initial; }
-  // How many victims were taken for their wear and not for their garbage.
-  [[nodiscard]] std::uint64_t wear_moves() const { return wear_moves_; }
 
   static constexpr std::uint32_t kNoBlock = 0xFFFFFFFF;
 
@@ -48,12 +47,11 @@ class BlockPool {
   enum class State : std::uint8_t { kFree, kOpen, kFull };
 
   struct Block {
-    std::int64_t changed = 0;  // when a unit of it was invalidated last, counted in such events
+    std::int64_t last_change = 0;  // when a unit in it was invalidated last, measured in invalidations
     std::uint32_t valid = 0;
     std::uint32_t erases = 0;
-    std::uint32_t previous = kNoBlock, next = kNoBlock;  // among the full ones of the die with as many valid units
+    std::uint32_t previous = kNoBlock, next = kNoBlock;  // neighbours in the list of full blocks
     State state = State::kFree;
-    bool initial = false;
   };
 
   struct List {
@@ -62,9 +60,9 @@ class BlockPool {
 
   struct Die {
     std::vector<List> full;          // by number of valid units
-    std::uint32_t fewest = 0;        // no list before this one has a block
-    std::deque<std::uint32_t> free;  // the one freed first is taken first
-    std::uint32_t victims = 0;       // since the erase counts were compared last
+    std::uint32_t fewest = 0;        // all lists before this one are empty
+    std::deque<std::uint32_t> free;  // in order of erasure; the block erased first is taken first
+    std::uint32_t victims = 0;       // victims since erase counts were last compared
   };
 
   void link(std::uint32_t block);
@@ -76,12 +74,12 @@ class BlockPool {
   BlockShape shape_;
   GcPolicy policy_;
   std::uint32_t wear_spread_;
+  Counters& counters_;
   std::vector<Block> blocks_;
   std::vector<Die> dies_;
-  std::uint32_t last_die_ = 0;  // of the last victim
+  std::uint32_t last_die_ = 0;  // die of the last victim
   std::uint32_t free_count_ = 0;
-  std::int64_t changes_ = 0;
-  std::uint64_t wear_moves_ = 0;
+  std::int64_t invalidations_ = 0;
 };
 
 }  // namespace twin

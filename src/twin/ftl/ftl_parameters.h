@@ -1,4 +1,4 @@
-// The flash translation layer: mapping, spare space, garbage collection.
+// Parameters of the flash translation layer: mapping, spare space, garbage collection.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,15 @@ struct FtlParameters {
 
   void visit(FieldVisitor& v) {
     v.choice("mapping", mapping, {"page", "log_block"},
-             "a map of pages, or a map of blocks with a few page-mapped log blocks (drives of 2008)");
+             "page: maps each page; log_block: maps blocks, with a few page-mapped log blocks (drives of 2008)");
     v.choice("initial_state", initial_state, {"fresh", "sequential", "random"},
-             "never written, filled once in order, or overwritten at random until garbage collection is steady");
-    v.ratio("over_provisioning", over_provisioning, 0.01, 31, "flash beyond the capacity, as a share of the capacity");
+             "fresh: never written; sequential: filled once in order; random: overwritten at random until garbage "
+             "collection is steady");
+    v.ratio("over_provisioning", over_provisioning, 0.01, 31, "spare flash as a share of the capacity");
   }
 };
 
-// Page mapping: any unit can lie anywhere.
+// Page mapping: any unit can be stored on any page.
 struct PageMappingParameters {
   std::int64_t unit = 4096;
   double map_cache_coverage = 1;
@@ -41,31 +42,34 @@ struct PageMappingParameters {
   std::int64_t wear_spread = 0;
 
   void visit(FieldVisitor& v) {
-    v.number("unit", unit, Unit::kBytes, 512, 65536, "what one entry of the map stands for");
+    v.number("unit", unit, Unit::kBytes, 512, 65536, "mapping unit: amount of data for which the map has an entry");
     v.ratio("map_cache_coverage", map_cache_coverage, 0.0001, 1,
-            "share of the map that fits into memory; the rest is fetched from flash on demand");
-    v.number("map_entry", map_entry, Unit::kBytes, 1, 64, "size of an entry of the map");
-    v.number("map_page_entries", map_page_entries, Unit::kCount, 16, 65536, "entries in a page of the map in flash");
+            "share of the map that fits into memory; the rest is read from flash on demand");
+    v.number("map_entry", map_entry, Unit::kBytes, 1, 64, "size of a map entry");
+    v.number("map_page_entries", map_page_entries, Unit::kCount, 16, 65536, "map entries in a flash page");
     v.toggle("map_batch_fetch", map_batch_fetch,
-             "whether fetching a page of the map brings in all its entries or the one that is wanted");
-    v.choice("gc_policy", gc_policy, {"greedy", "cost_benefit"},
-             "which block is collected: that with the fewest valid units, or also by how long it has not changed");
+             "whether reading a page of the map loads all its entries or only the one that is needed");
+    v.choice(
+        "gc_policy", gc_policy, {"greedy", "cost_benefit"},
+        "block that is collected: greedy: the one with the fewest valid units; cost_benefit: weighs valid units and "
+        "time since the last change");
     v.number("gc_reserve", gc_reserve, Unit::kCount, 3, 1024,
-             "erased blocks that garbage collection keeps for each die, those being filled included; the rest of the "
+             "erased blocks that garbage collection keeps for each die, including blocks being filled; the rest of the "
              "spare space holds data");
     v.toggle("gc_whole_blocks", gc_whole_blocks,
-             "whether garbage is collected by whole blocks, each within its die, which is busy as long, or row by row "
-             "to all dies in turn");
+             "whether garbage collection moves a complete block within its die, which is busy for that time, or moves "
+             "row by row to all dies in turn");
     v.number("background_gc_idle", background_gc_idle, Unit::kNanoseconds, 0, 3600 * kSecond,
-             "idle time after which garbage is collected in the background; 0: never");
+             "idle time after which background garbage collection starts; 0: never");
     v.number("background_gc_reserve", background_gc_reserve, Unit::kCount, 3, 65536,
-             "erased blocks for each die at which collecting in the background ends");
+             "erased blocks for each die at which background garbage collection ends");
     v.number("wear_spread", wear_spread, Unit::kCount, 0, 1'000'000,
-             "how many erases blocks of a die may differ by before static data are moved to even them out; 0: any");
+             "difference between the erase counts of a die's blocks from which on static data are moved to level them; "
+             "0: never");
   }
 };
 
-// Hybrid mapping: data blocks mapped as a whole, overwrites go to log blocks, merges bring them together.
+// Hybrid mapping: data blocks are mapped as a whole, overwrites go to log blocks, and merges combine the two.
 struct LogMappingParameters {
   std::int64_t log_blocks = 1;
   std::int64_t blocks_per_log = 1;
@@ -74,12 +78,12 @@ struct LogMappingParameters {
   Nanoseconds background_merge_idle = 0;
 
   void visit(FieldVisitor& v) {
-    v.number("log_blocks", log_blocks, Unit::kCount, 1, 65536, "log blocks of the whole drive");
+    v.number("log_blocks", log_blocks, Unit::kCount, 1, 65536, "log blocks of the drive");
     v.number("blocks_per_log", blocks_per_log, Unit::kCount, 1, 65536,
-             "data blocks that may share a log block (1: each its own; many: fully associative)");
+             "data blocks that can share a log block (1: each has its own; many: fully associative)");
     v.number("group", group, Unit::kCount, 1, 4096, "flash blocks on different dies that are mapped and erased as one");
     v.number("spare_logs", spare_logs, Unit::kCount, 0, 65535,
-             "log blocks kept free by merging ahead, so that a write need not wait for its merge; 0: none");
+             "log blocks that are kept free by merging early, so that a write need not wait for a merge; 0: none");
     v.number("background_merge_idle", background_merge_idle, Unit::kNanoseconds, 0, 3600 * kSecond,
              "idle time after which log blocks are merged in the background; 0: never");
   }

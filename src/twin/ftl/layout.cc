@@ -1,4 +1,4 @@
-// Sequential and random placement, computed on demand.
+// Sequential and random initial placement.
 #include "ftl/layout.h"
 
 #include <algorithm>
@@ -10,11 +10,12 @@
 namespace twin {
 namespace {
 
+// Returns how far the order of the dies in a row is rotated.
 std::uint32_t rotation(const BlockShape& shape, std::uint64_t row) {
   return static_cast<std::uint32_t>(mix(row + 1) % shape.dies);
 }
 
-// The t for which (1 - exp(-t)) / t is the utilization.
+// Returns the t for which (1 - exp(-t)) / t equals the utilization.
 double decay_for(double utilization) {
   double low = 1e-9;
   double high = 1e6;
@@ -55,25 +56,17 @@ InitialLayout::InitialLayout(InitialState state, const BlockShape& shape, std::u
   }
 }
 
-std::uint32_t InitialLayout::programmed_units(std::uint32_t block) const {
-  if (block >= used_blocks_) return 0;
-  return state_ == InitialState::kRandom ? shape_.block_units() : valid_units(block);
-}
-
 std::uint32_t InitialLayout::valid_units(std::uint32_t block) const {
   if (block >= used_blocks_) return 0;
   if (state_ == InitialState::kRandom) return first_rank_[block + 1UL] - first_rank_[block];
   const std::uint64_t stripe = block / shape_.dies;
   const std::uint64_t stripe_units = static_cast<std::uint64_t>(shape_.block_units()) * shape_.dies;
   if ((stripe + 1) * stripe_units <= units_) return shape_.block_units();
-  // the last stripe, which the data do not fill: row by row, until they end
-  const std::uint64_t turn_units = shape_.row_units;
-  std::uint64_t valid = 0;
-  for (std::uint64_t row = stripe * shape_.rows; row * shape_.dies * turn_units < units_; ++row) {
-    const std::uint64_t turn = row * shape_.dies + turn_of_die(shape_, row, shape_.die_of(block));
-    if (turn * turn_units < units_) valid += std::min(turn_units, units_ - turn * turn_units);
-  }
-  return static_cast<std::uint32_t>(valid);
+  // the data end in the last stripe
+  std::uint32_t valid = 0;
+  const std::uint32_t first_page = block * shape_.block_units();
+  for (std::uint32_t i = 0; i < shape_.block_units(); ++i) valid += unit_at(first_page + i) != kNoUnit;
+  return valid;
 }
 
 std::uint32_t InitialLayout::physical_page_of(std::uint32_t unit) const {
@@ -107,9 +100,9 @@ std::uint32_t InitialLayout::unit_at(std::uint32_t page) const {
   return permute(first_rank_[block] + within, true);
 }
 
-// A fixed permutation of the units: a Feistel network on the next larger even number of bits, walked until it stays
-// within the units.
-std::uint32_t InitialLayout::permute(std::uint32_t unit, bool backwards) const {
+// Returns the image of a unit under a fixed permutation of the units, or under its inverse. The permutation is a
+// Feistel network on the next larger even number of bits, repeated until the result is a unit.
+std::uint32_t InitialLayout::permute(std::uint32_t unit, bool inverse) const {
   constexpr int kRounds = 4;
   const std::uint32_t mask = (1U << half_bits_) - 1;
   std::uint64_t value = unit;
@@ -117,10 +110,10 @@ std::uint32_t InitialLayout::permute(std::uint32_t unit, bool backwards) const {
     auto left = static_cast<std::uint32_t>(value >> half_bits_) & mask;
     auto right = static_cast<std::uint32_t>(value) & mask;
     for (int i = 0; i < kRounds; ++i) {
-      const int round = backwards ? kRounds - 1 - i : i;
-      const std::uint32_t known = backwards ? left : right;
+      const int round = inverse ? kRounds - 1 - i : i;
+      const std::uint32_t known = inverse ? left : right;
       const auto noise = static_cast<std::uint32_t>(mix(static_cast<std::uint64_t>(round + 1) << 32 | known)) & mask;
-      if (backwards) {
+      if (inverse) {
         left = right ^ noise;
         right = known;
       } else {

@@ -1,4 +1,4 @@
-// Hybrid mapping: choosing log blocks, merging them, reading.
+// Hybrid mapping: reading, choosing log blocks, and merging them.
 #include "ftl/log_block_ftl.h"
 
 #include <algorithm>
@@ -7,30 +7,28 @@
 #include <string>
 #include <utility>
 
+#include "core/random.h"
+
 namespace twin {
 namespace {
 
-// Events: what has happened, and the slot of the program that it concerns.
+// Kinds of events. An event consists of its kind and the slot of the write.
 enum : std::uint64_t { kProgrammed, kBackground };
 constexpr unsigned kWhatBits = 1;
 
 constexpr std::uint32_t kStreamLog = 0;
 
-std::uint64_t mix(std::uint64_t x) {  // splitmix64
-  x += 0x9E3779B97F4A7C15ULL;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31);
-}
+// Returns the first number of splitmix64 for a seed.
+std::uint64_t splitmix(std::uint64_t seed) { return mix(seed + kGoldenRatio); }
 
 LogBlockFtl::Shape shape_of(std::int64_t capacity_bytes, const FlashParameters& flash, const FtlParameters& ftl,
                             const LogMappingParameters& log) {
   if (capacity_bytes % flash.page != 0) {
     throw std::invalid_argument("capacity.size: must be a multiple of flash.page");
   }
-  // a merge reserves its operations at once, and nothing may move them afterwards
+  // a merge reserves its flash operations at once; a suspension would move them afterwards
   if (flash.suspend_time > 0) {
-    throw std::invalid_argument("flash.suspend_time: must be 0 where ftl.mapping is log_block");
+    throw std::invalid_argument("flash.suspend_time: must be 0 if ftl.mapping is log_block");
   }
   const std::int64_t dies = flash.channels * flash.dies_per_channel;
   if (dies % log.group != 0) {
@@ -38,12 +36,12 @@ LogBlockFtl::Shape shape_of(std::int64_t capacity_bytes, const FlashParameters& 
   }
   if (log.blocks_per_log > 1 && log.log_blocks < 2) {
     throw std::invalid_argument(
-        "log_mapping.log_blocks: must be at least 2 where data blocks share log blocks, since "
-        "one is for sequential streams");
+        "log_mapping.log_blocks: must be at least 2 if blocks_per_log is greater than 1, because one log block is "
+        "reserved for sequential streams");
   }
   const std::int64_t shared = log.log_blocks - (log.blocks_per_log > 1 ? 1 : 0);
   if (log.spare_logs >= shared) {
-    throw std::invalid_argument("log_mapping.spare_logs: must be less than the log blocks that take overwrites, " +
+    throw std::invalid_argument("log_mapping.spare_logs: must be less than the number of log blocks for overwrites, " +
                                 std::to_string(shared));
   }
   LogBlockFtl::Shape shape;
@@ -54,7 +52,7 @@ LogBlockFtl::Shape shape_of(std::int64_t capacity_bytes, const FlashParameters& 
   const auto whole_units = static_cast<std::uint64_t>(capacity_bytes / flash.page);
   const auto units = static_cast<double>(whole_units);
   const double raw_units = units * (1 + ftl.over_provisioning);
-  if (raw_units > 4e9) throw std::invalid_argument("capacity.size: more units than can be mapped");
+  if (raw_units > 4e9) throw std::invalid_argument("capacity.size: too large for flash.page: the map holds 4e9 pages");
   shape.data_blocks = static_cast<std::uint32_t>((whole_units + shape.block_units - 1) / shape.block_units);
   // each die has the same number of blocks
   const std::uint32_t sets = shape.dies / shape.group;
@@ -62,10 +60,9 @@ LogBlockFtl::Shape shape_of(std::int64_t capacity_bytes, const FlashParameters& 
   // a full merge needs a free block before it frees one
   const std::int64_t needed = shape.data_blocks + log.log_blocks + 1;
   if (shape.blocks < needed) {
-    throw std::invalid_argument("ftl.over_provisioning: leaves " + std::to_string(shape.blocks) +
-                                " mapping blocks, but the capacity, log_mapping.log_blocks and a block to merge into "
-                                "need " +
-                                std::to_string(needed));
+    throw std::invalid_argument("ftl.over_provisioning: gives " + std::to_string(shape.blocks) +
+                                " mapping blocks, but " + std::to_string(needed) +
+                                " are needed for the capacity, log_mapping.log_blocks and a block to merge into");
   }
   return shape;
 }
@@ -99,10 +96,8 @@ void LogBlockFtl::fill_initially(InitialState state) {
   std::uint32_t used = 0;
   if (state != InitialState::kFresh) {
     for (; used < shape_.data_blocks; ++used) {
-      Block& block = blocks_[used];
-      block.use = Use::kData;
-      block.serves = used;
-      block.filled = block.valid = units_of(used);
+      assign(used, Use::kData, used);
+      blocks_[used].filled = blocks_[used].valid = units_of(used);
       data_[used].block = used;
     }
   }
@@ -110,22 +105,22 @@ void LogBlockFtl::fill_initially(InitialState state) {
   if (state == InitialState::kRandom) fill_logs();
 }
 
-// Fills the log blocks with pages as random overwrites would have left them there.
+// Fills the log blocks with pages as random overwrites leave them.
 void LogBlockFtl::fill_logs() {
   const auto logs =
       std::min(static_cast<std::uint32_t>(logs_.size()) - spare_logs_, first_shared() + shape_.data_blocks);
   for (std::uint32_t number = first_shared(); number < logs; ++number) {
     std::uint32_t block = kNone;
     for (std::uint32_t page = 0; page < shape_.block_units; ++page) {
-      const std::uint64_t noise = mix(static_cast<std::uint64_t>(number) << 32 | page);
-      // logs that are not shared serve a data block each, evenly spread
+      const std::uint64_t noise = splitmix(static_cast<std::uint64_t>(number) << 32 | page);
+      // logs that are not shared serve one data block each, evenly spread over the drive
       const std::uint64_t chosen = blocks_per_log_ == 1
                                        ? static_cast<std::uint64_t>(number) * shape_.data_blocks / logs
-                                       : mix(number + noise % blocks_per_log_ * logs_.size()) % shape_.data_blocks;
+                                       : splitmix(number + noise % blocks_per_log_ * logs_.size()) % shape_.data_blocks;
       const auto data_block = static_cast<std::uint32_t>(chosen);
       const auto offset = static_cast<std::uint32_t>((noise >> 20) % units_of(data_block));
       if (block == kNone) block = open_log(number, data_block, 0);
-      put(data_block * shape_.block_units + offset, block);
+      map_to_next_page(data_block * shape_.block_units + offset, block);
       data_[data_block].log = number;
     }
     logs_[number].sharers = blocks_per_log_;
@@ -159,12 +154,12 @@ void LogBlockFtl::set_invalid(std::uint32_t unit, bool invalid) {
   const std::uint64_t bit = 1ULL << (unit % 64);
   if (invalid) {
     invalid_[unit / 64] |= bit;
-  } else if (is_invalid(unit)) {  // clearing what is clear would take memory
+  } else if (is_invalid(unit)) {  // writing to a bit that is clear would allocate memory
     invalid_[unit / 64] &= ~bit;
   }
 }
 
-// The newest copy of the unit is invalid from now on.
+// Makes the newest copy of a unit invalid.
 void LogBlockFtl::unmap(std::uint32_t unit) {
   const std::uint32_t page = physical_page_of(unit);
   if (page == kNoUnit) return;
@@ -182,7 +177,7 @@ bool LogBlockFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count,
                        std::uint64_t token) {
   touched_ = true;
   const std::uint32_t operation = reader_.begin(token);
-  // only pages that follow each other in a row are read together
+  // only consecutive pages of a row are read together
   reader_.read_units(
       now, operation, static_cast<std::uint32_t>(unit), count, size_bytes, unit_bytes_,
       [this](std::uint32_t each) { return physical_page_of(each); },
@@ -196,11 +191,9 @@ bool LogBlockFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count,
 void LogBlockFtl::on_event(Nanoseconds now, std::uint64_t what) {
   const auto number = static_cast<std::uint32_t>(what >> kWhatBits);
   switch (what & ((1U << kWhatBits) - 1)) {
-    case kProgrammed: {
-      const Program program = programs_[number];
-      programs_.release(number);
-      return client_.write_done(now, program.token, program.count);
-    }
+    case kProgrammed:
+      writes_.release(number);
+      return client_.write_done(now, writes_[number]);
     case kBackground: {
       background_ = false;
       const std::uint32_t log = touched_ ? kNone : oldest_log(false);
@@ -224,8 +217,7 @@ void LogBlockFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32
   merge_ahead(now);
   counters_.units_host += count;
   counters_.units_programmed += count;
-  const std::uint32_t number = programs_.take({token, count});
-  events_.schedule(written_until_, *this, static_cast<std::uint64_t>(number) << kWhatBits | kProgrammed);
+  events_.schedule(written_until_, *this, static_cast<std::uint64_t>(writes_.take(token)) << kWhatBits | kProgrammed);
 }
 
 void LogBlockFtl::append(Nanoseconds now, std::uint32_t unit) {
@@ -238,15 +230,15 @@ void LogBlockFtl::append(Nanoseconds now, std::uint32_t unit) {
     run_ = {page, 0, ready};
   }
   ++run_.count;
-  put(unit, block);
+  map_to_next_page(unit, block);
   if (blocks_[block].use != Use::kLog) return;
   const std::uint32_t number = blocks_[block].serves;
-  // a complete log block gains nothing by waiting, so it is merged at once
+  // a complete log block is merged at once, because waiting gains nothing
   if (is_prefix(logs_[number]) && blocks_[block].filled == units_of(logs_[number].first)) merge(now, number);
 }
 
-// Maps the unit to the next page of the block.
-void LogBlockFtl::put(std::uint32_t unit, std::uint32_t number) {
+// Maps a unit to the next page of a block.
+void LogBlockFtl::map_to_next_page(std::uint32_t unit, std::uint32_t number) {
   unmap(unit);
   Block& block = blocks_[number];
   const std::uint32_t within = block.filled++;
@@ -271,7 +263,8 @@ void LogBlockFtl::program_run() {
   run_.count = 0;
 }
 
-// The block that takes the unit next, and when it is ready for that. Merges where there is no other way.
+// Returns the block for the next write of a unit, and sets `ready` to when the block is ready for it. Merges log blocks
+// if there is no other way.
 std::uint32_t LogBlockFtl::block_for(Nanoseconds now, std::uint32_t unit, Nanoseconds& ready) {
   const std::uint32_t data_block = unit / shape_.block_units;
   const std::uint32_t offset = unit % shape_.block_units;
@@ -294,8 +287,7 @@ std::uint32_t LogBlockFtl::block_for(Nanoseconds now, std::uint32_t unit, Nanose
   for (;;) {
     if (data.block == kNone && offset == 0) {
       data.block = take_free();
-      blocks_[data.block].use = Use::kData;
-      blocks_[data.block].serves = data_block;
+      assign(data.block, Use::kData, data_block);
     }
     if (data.block != kNone && blocks_[data.block].filled == offset) return data.block;
     if (blocks_per_log_ > 1) {
@@ -329,7 +321,7 @@ std::uint32_t LogBlockFtl::block_for(Nanoseconds now, std::uint32_t unit, Nanose
   }
 }
 
-// The log that is free, or will be free first; kNone when there is none.
+// Returns the log that is free, or will be free first; kNone if all logs are in use.
 std::uint32_t LogBlockFtl::unused_log() const {
   std::uint32_t first = kNone;
   for (std::uint32_t number = first_shared(); number < logs_.size(); ++number) {
@@ -341,8 +333,7 @@ std::uint32_t LogBlockFtl::unused_log() const {
 
 std::uint32_t LogBlockFtl::open_log(std::uint32_t number, std::uint32_t data_block, Nanoseconds ready) {
   const std::uint32_t block = take_free();
-  blocks_[block].use = Use::kLog;
-  blocks_[block].serves = number;
+  assign(block, Use::kLog, number);
   logs_[number] = {block, data_block, 1, true, ++turn_, turn_, ready};
   return block;
 }
@@ -370,7 +361,7 @@ void LogBlockFtl::discard(Nanoseconds, std::uint64_t unit, std::uint64_t count) 
   for (std::uint64_t each = unit; each < unit + count; ++each) {
     unmap(static_cast<std::uint32_t>(each));
     const std::uint32_t block = data_[each / shape_.block_units].block;
-    // it is erased when its data block is written again, so that discarding a drive does not keep its dies busy
+    // erased only when the data block is written again, so that discarding a whole drive does not occupy its dies
     if (block != kNone && blocks_[block].valid == 0) blocks_[block].discarded = true;
   }
   counters_.units_discarded += count;
@@ -378,18 +369,19 @@ void LogBlockFtl::discard(Nanoseconds, std::uint64_t unit, std::uint64_t count) 
 
 // ---- merging
 
-// Whether the log holds the beginning of one data block, and none of its pages has been overwritten since.
+// Returns whether a log contains the beginning of one data block in order, and none of its pages was overwritten.
 bool LogBlockFtl::is_prefix(const Log& log) const {
   return log.in_order && log.sharers == 1 && blocks_[log.block].valid == blocks_[log.block].filled;
 }
 
-// The log that makes room next, kNone without any. One that may still become complete is left out unless `growing_too`.
-std::uint32_t LogBlockFtl::oldest_log(bool growing_too) const {
+// Returns the log to merge next; kNone if there is none. A log that can still become complete is left out unless
+// `include_growing` is true.
+std::uint32_t LogBlockFtl::oldest_log(bool include_growing) const {
   std::uint32_t oldest = kNone;
   std::uint64_t oldest_turn = 0;
-  for (std::uint32_t number = growing_too ? first_shared() : 0; number < logs_.size(); ++number) {
+  for (std::uint32_t number = include_growing ? first_shared() : 0; number < logs_.size(); ++number) {
     const Log& log = logs_[number];
-    if (log.block == kNone || (!growing_too && is_prefix(log))) continue;
+    if (log.block == kNone || (!include_growing && is_prefix(log))) continue;
     const std::uint64_t turn = blocks_per_log_ == 1 ? log.written : log.opened;
     if (oldest != kNone && turn >= oldest_turn) continue;
     oldest = number;
@@ -398,8 +390,8 @@ std::uint32_t LogBlockFtl::oldest_log(bool growing_too) const {
   return oldest;
 }
 
-// Merges until the number of free logs is that of the spare ones. The map may use such a log at once; writes to it wait
-// until the flash operations of its merge are done.
+// Merges logs until spare_logs_ logs are free. The map can use a free log at once; writes to it wait until the flash
+// operations of the merge are complete.
 void LogBlockFtl::merge_ahead(Nanoseconds now) {
   if (spare_logs_ == 0) return;
   const auto spare = [](const Log& log) { return log.block == kNone; };
@@ -410,9 +402,9 @@ void LogBlockFtl::merge_ahead(Nanoseconds now) {
   }
 }
 
-// Merges the log and frees it; returns when that is done.
+// Merges a log and frees it. Returns when the merge is complete.
 Nanoseconds LogBlockFtl::merge(Nanoseconds now, std::uint32_t number) {
-  program_run();  // what it holds comes before what the merge does
+  program_run();  // its pages are programmed before those of the merge
   Nanoseconds done = now;
   if (is_prefix(logs_[number])) {
     done = take_over(now, number);
@@ -423,7 +415,7 @@ Nanoseconds LogBlockFtl::merge(Nanoseconds now, std::uint32_t number) {
       if (unit == kNoUnit) continue;
       const std::uint32_t data_block = unit / shape_.block_units;
       done = std::max(done, full_merge(now, data_block));
-      // the stream's pages have moved, too
+      // the full merge has also copied the pages in the stream's log
       const Log& stream = logs_[kStreamLog];
       if (blocks_per_log_ > 1 && number != kStreamLog && stream.block != kNone && stream.first == data_block) {
         const std::uint32_t stream_block = stream.block;
@@ -438,7 +430,7 @@ Nanoseconds LogBlockFtl::merge(Nanoseconds now, std::uint32_t number) {
   return done;
 }
 
-// Switch or partial merge.
+// Does a switch merge or a partial merge: the log block becomes the data block. Returns when it is complete.
 Nanoseconds LogBlockFtl::take_over(Nanoseconds now, std::uint32_t number) {
   const std::uint32_t data_block = logs_[number].first;
   const std::uint32_t block = logs_[number].block;
@@ -450,23 +442,25 @@ Nanoseconds LogBlockFtl::take_over(Nanoseconds now, std::uint32_t number) {
     set_invalid(unit, false);
   }
   close_log(number);
-  blocks_[block].use = Use::kData;
-  blocks_[block].serves = data_block;
-  const std::uint32_t old = std::exchange(data_[data_block].block, block);
-  return old == kNone ? done : erase(done, old);
+  return replace_data_block(done, data_block, block);
 }
 
+// Does a full merge of one data block. Returns when it is complete.
 Nanoseconds LogBlockFtl::full_merge(Nanoseconds now, std::uint32_t data_block) {
   ++counters_.full_merges;
   const std::uint32_t target = take_free();
-  const Nanoseconds done = copy(now, data_block, 0, target);
-  blocks_[target].use = Use::kData;
-  blocks_[target].serves = data_block;
-  const std::uint32_t old = std::exchange(data_[data_block].block, target);
-  return old == kNone ? done : erase(done, old);
+  return replace_data_block(copy(now, data_block, 0, target), data_block, target);
 }
 
-// Copies the newest pages of the data block, from offset `from` on, to their offsets in `target`.
+// Makes a block the data block, and erases the old one. Returns when the old one is erased.
+Nanoseconds LogBlockFtl::replace_data_block(Nanoseconds now, std::uint32_t data_block, std::uint32_t block) {
+  assign(block, Use::kData, data_block);
+  const std::uint32_t old = std::exchange(data_[data_block].block, block);
+  return old == kNone ? now : erase(now, old);
+}
+
+// Copies the newest pages of a data block, from offset `from` on, to the same offsets in `target`. Returns when they
+// are programmed.
 Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::uint32_t from, std::uint32_t target) {
   const std::uint32_t first_unit = data_block * shape_.block_units;
   std::uint32_t end = units_of(data_block);
@@ -474,8 +468,8 @@ Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::ui
   Nanoseconds done = now;
   for (std::uint32_t offset = from; offset < end;) {
     const std::uint32_t begin = offset;
-    Nanoseconds there = now;
-    std::uint32_t source = kNoUnit;  // the row in a die's register
+    Nanoseconds arrived = now;
+    std::uint32_t source = kNoUnit;  // row in the register of its die
     do {
       const std::uint32_t unit = first_unit + offset;
       const std::uint32_t page = physical_page_of(unit);
@@ -489,7 +483,7 @@ Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::ui
           source = page / shape_.row_units;
           in_register = flash_.array_read(now, shape_.flash_page_of(page), ReadFor::kDrive);
         }
-        there = std::max(there, flash_.data_out(in_register, die, unit_bytes_));
+        arrived = std::max(arrived, flash_.transfer(in_register, die, unit_bytes_));
         ++counters_.units_moved;
         unmap(unit);
         set_invalid(unit, false);
@@ -499,7 +493,7 @@ Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::ui
       ++offset;
     } while (offset < end && offset % shape_.row_units != 0);
     const FlashPage page = shape_.flash_page_of(target * shape_.block_units + begin);
-    done = std::max(done, flash_.program(there, page, (offset - begin) * unit_bytes_));
+    done = std::max(done, flash_.program(arrived, page, (offset - begin) * unit_bytes_));
   }
   blocks_[target].filled = std::max(end, from);
   blocks_[target].programmed = std::max(blocks_[target].programmed, done);

@@ -1,4 +1,4 @@
-// The rows form a list in the order of their last use, from the coldest to the hottest.
+// The rows as a list in order of their last use, from the coldest to the hottest.
 #include "ftl/mapping_cache.h"
 
 #include <algorithm>
@@ -17,67 +17,65 @@ MappingCache::Lookup MappingCache::look_up(std::uint32_t unit, bool change) {
   if (covers_all()) return result;
   if (row_of_[unit] == 0) {
     result.hit = false;
-    if (free_.empty()) result.pages_written += make_room();
-    fill(free_.back(), unit, true);
+    if (free_.empty()) result.pages_written += evict();
+    load(unit, true);
     if (batch_fetch_) {
-      // Brings in as many neighbours as fit beside the wanted entry, those that follow it first. Colder rows make room.
+      // Loads as many neighbours as fit beside the entry, those that follow it first. Colder rows make room.
       const std::uint32_t begin = page_of(unit) * page_entries_;
       const std::uint32_t end = std::min(begin + page_entries_, units_);
-      std::uint32_t room = static_cast<std::uint32_t>(rows_.size()) - 1;
-      wanted_.clear();
-      for (std::uint32_t i = 1; i < end - begin && room > 0; ++i) {
+      missing_.clear();
+      for (std::uint32_t i = 1; i < end - begin && missing_.size() + 1 < rows_.size(); ++i) {
         const std::uint32_t neighbour = begin + (unit - begin + i) % (end - begin);
-        if (row_of_[neighbour] != 0) continue;
-        wanted_.push_back(neighbour);
-        --room;
+        if (row_of_[neighbour] == 0) missing_.push_back(neighbour);
       }
-      while (free_.size() < wanted_.size()) result.pages_written += make_room();
-      // the last one in is the coldest
-      for (const std::uint32_t neighbour : wanted_) fill(free_.back(), neighbour, false);
+      while (free_.size() < missing_.size()) result.pages_written += evict();
+      for (const std::uint32_t neighbour : missing_) load(neighbour, false);  // the last one is the coldest
     }
   }
   const std::uint32_t row = row_of_[unit] - 1;
   if (hottest_ != row) {
-    remove(row);
-    insert(row, true);
+    unlink(row);
+    link(row, true);
   }
   rows_[row].dirty |= change;
   return result;
 }
 
-// Frees the coldest row; returns how many pages of the map had to be written for that.
-std::uint32_t MappingCache::make_room() {
+// Evicts the coldest row. Returns the number of pages of the map that had to be written: 0 or 1.
+std::uint32_t MappingCache::evict() {
   const std::uint32_t row = coldest_;
   const std::uint32_t unit = rows_[row].unit;
-  std::uint32_t written = 0;
-  if (rows_[row].dirty) {
-    written = 1;
+  const bool dirty = rows_[row].dirty;
+  if (dirty) {
     const std::uint32_t begin = page_of(unit) * page_entries_;
     for (std::uint32_t each = begin; each < std::min(begin + page_entries_, units_); ++each) {
       if (row_of_[each] != 0) rows_[row_of_[each] - 1].dirty = false;
     }
   }
-  remove(row);
+  unlink(row);
   row_of_[unit] = 0;
   free_.push_back(row);
-  return written;
+  return dirty ? 1 : 0;
 }
 
-void MappingCache::fill(std::uint32_t row, std::uint32_t unit, bool hot) {
+// Loads the entry of a unit into a free row.
+void MappingCache::load(std::uint32_t unit, bool hot) {
+  const std::uint32_t row = free_.back();
   free_.pop_back();
   rows_[row].unit = unit;
   rows_[row].dirty = false;
   row_of_[unit] = row + 1;
-  insert(row, hot);
+  link(row, hot);
 }
 
-void MappingCache::remove(std::uint32_t row) {
+void MappingCache::unlink(std::uint32_t row) {
   const Row& each = rows_[row];
   (each.colder == kNone ? coldest_ : rows_[each.colder].hotter) = each.hotter;
   (each.hotter == kNone ? hottest_ : rows_[each.hotter].colder) = each.colder;
 }
 
-void MappingCache::insert(std::uint32_t row, bool hot) {
+// Inserts a row at the hot or at the cold end.
+void MappingCache::link(std::uint32_t row, bool hot) {
   Row& each = rows_[row];
   each.colder = hot ? hottest_ : kNone;
   each.hotter = hot ? kNone : coldest_;

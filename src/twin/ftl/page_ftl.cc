@@ -1,4 +1,4 @@
-// Page mapping: lookups, programs, garbage collection.
+// Page mapping: lookups, programs and garbage collection.
 #include "ftl/page_ftl.h"
 
 #include <algorithm>
@@ -9,20 +9,22 @@
 namespace twin {
 namespace {
 
-// Events: what has happened, and the slot of the map read or program that it concerns.
+// Kinds of events. An event consists of its kind and the slot of the map read or program.
 enum : std::uint64_t { kMapRead, kProgrammed, kBackground };
 constexpr unsigned kWhatBits = 2;
 
-// The debt of foreground garbage collection is kept in 1/1024 units.
+// The debt of foreground garbage collection is counted in 1/1024 units.
 constexpr std::int64_t kDebtParts = 1024;
 
-// Entries of the logical-to-physical map. Zero, which a LazyArray starts with, means that the unit lies where it lay
-// when the drive was made.
-constexpr std::uint32_t kInitially = 0;
+// Entries of the logical-to-physical map. A LazyArray starts with zeros, so 0 stands for the initial page.
+constexpr std::uint32_t kInitial = 0;
 constexpr std::uint32_t kUnmapped = 1;
 constexpr std::uint32_t kFirstPage = 2;  // plus the physical page
 
-std::uint32_t whole(double value) { return static_cast<std::uint32_t>(value); }
+// Returns the number of map entries that fit into memory; 0 if all do.
+std::uint32_t cached_entries(double coverage, std::uint32_t units) {
+  return coverage < 1 ? std::max(1U, static_cast<std::uint32_t>(coverage * units)) : 0;
+}
 
 BlockShape shape_of(std::int64_t capacity_bytes, const FlashParameters& flash, const FtlParameters& ftl,
                     const PageMappingParameters& mapping) {
@@ -37,19 +39,22 @@ BlockShape shape_of(std::int64_t capacity_bytes, const FlashParameters& flash, c
   shape.row_units = static_cast<std::uint32_t>(flash.planes * (flash.page / unit));
   const double units = static_cast<double>(capacity_bytes) / static_cast<double>(unit);
   const double blocks = units * (1 + ftl.over_provisioning) / shape.block_units();
-  if (blocks * shape.block_units() > 4e9) throw std::invalid_argument("capacity.size: more units than can be mapped");
+  if (blocks * shape.block_units() > 4e9)
+    throw std::invalid_argument("capacity.size: too large for page_mapping.unit: the map holds 4e9 units");
   // each die has the same number of blocks
   shape.blocks = (static_cast<std::uint32_t>(blocks) + shape.dies - 1) / shape.dies * shape.dies;
   const auto reserve = static_cast<std::uint32_t>(mapping.gc_reserve);
   const std::uint32_t needed = static_cast<std::uint32_t>(units / shape.block_units()) + (reserve + 1) * shape.dies;
   if (shape.blocks < needed) {
-    throw std::invalid_argument("ftl.over_provisioning: leaves " + std::to_string(shape.blocks) + " blocks, but with " +
-                                std::to_string(reserve) + " erased ones for each die (page_mapping.gc_reserve) at " +
-                                "least " + std::to_string(needed) + " are needed");
+    throw std::invalid_argument("ftl.over_provisioning: gives " + std::to_string(shape.blocks) +
+                                " blocks, but at least " + std::to_string(needed) +
+                                " are needed for the capacity and " + std::to_string(reserve) +
+                                " erased blocks for each die (page_mapping.gc_reserve)");
   }
   return shape;
 }
 
+// Returns the number of units in `blocks_per_die` blocks of each die.
 std::uint64_t reserve_units(std::int64_t blocks_per_die, const BlockShape& shape) {
   return static_cast<std::uint64_t>(blocks_per_die) * shape.dies * shape.block_units();
 }
@@ -65,26 +70,25 @@ PageFtl::PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, cons
       unit_bytes_(static_cast<std::uint32_t>(mapping.unit)),
       units_(static_cast<std::uint32_t>(capacity_bytes / mapping.unit)),
       shape_(shape_of(capacity_bytes, flash, ftl, mapping)),
+      row_bytes_(static_cast<std::uint64_t>(shape_.row_units) * unit_bytes_),
       planes_(static_cast<std::uint32_t>(flash.planes)),
       background_idle_(mapping.background_gc_idle),
       start_collecting_(reserve_units(mapping.gc_reserve, shape_)),
       stop_collecting_(reserve_units(mapping.background_gc_reserve, shape_)),
       collect_whole_blocks_(mapping.gc_whole_blocks),
       initial_(ftl.initial_state, shape_, units_, static_cast<std::uint32_t>(mapping.gc_reserve) * shape_.dies),
-      pool_(shape_, initial_, mapping.gc_policy, static_cast<std::uint32_t>(mapping.wear_spread)),
+      pool_(shape_, initial_, mapping.gc_policy, static_cast<std::uint32_t>(mapping.wear_spread), counters),
       flash_(flash, ageing, seed, counters),
       reader_(events, flash_, client),
-      cache_(mapping.map_cache_coverage < 1 ? std::max(1U, whole(mapping.map_cache_coverage * units_)) : 0, units_,
+      cache_(cached_entries(mapping.map_cache_coverage, units_), units_,
              static_cast<std::uint32_t>(mapping.map_page_entries), mapping.map_batch_fetch),
       l2p_(units_),
       p2l_(static_cast<std::size_t>(shape_.blocks) * shape_.block_units()),
-      invalid_(static_cast<std::size_t>(shape_.blocks) * shape_.block_units() / 64 + 1) {
+      invalid_(static_cast<std::size_t>(shape_.blocks) * shape_.block_units() / 64 + 1),
+      host_frontier_(shape_.dies),
+      gc_frontier_(shape_.dies) {
   if (mapping.background_gc_reserve < mapping.gc_reserve) {
     throw std::invalid_argument("page_mapping.background_gc_reserve: must not be less than gc_reserve");
-  }
-  for (Frontier* frontier : {&host_frontier_, &gc_frontier_}) {
-    frontier->block.assign(shape_.dies, BlockPool::kNoBlock);
-    frontier->row.assign(shape_.dies, 0);
   }
   moving_.reserve(shape_.row_units);
 }
@@ -92,7 +96,7 @@ PageFtl::PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, cons
 std::uint32_t PageFtl::physical_page_of(std::uint32_t unit) const {
   const std::uint32_t entry = l2p_[unit];
   if (entry >= kFirstPage) return entry - kFirstPage;
-  return entry == kInitially ? initial_.physical_page_of(unit) : kNoUnit;
+  return entry == kInitial ? initial_.physical_page_of(unit) : kNoUnit;
 }
 
 // ---- reading
@@ -105,7 +109,7 @@ bool PageFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std
   if (!cache_.covers_all()) {
     look_up(now, unit, count, false, counters_.map_read_hits, counters_.map_read_misses);
     if (!map_pages_.empty()) {
-      // the data can be read once all entries of the map are in memory
+      // the data are read when all map entries are in memory
       events_.schedule(read_map_pages(now), *this,
                        static_cast<std::uint64_t>(map_reads_.take(data)) << kWhatBits | kMapRead);
       return true;
@@ -115,7 +119,7 @@ bool PageFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std
   return reader_.end_of_call(operation);
 }
 
-// Units that lie in the same row of a die are read together.
+// Starts the page reads of a read operation. Units in the same row of a die are read together.
 void PageFtl::read_data(Nanoseconds now, const MapRead& data) {
   reader_.read_units(
       now, data.operation, data.unit, data.count, data.size_bytes, unit_bytes_,
@@ -138,22 +142,21 @@ void PageFtl::on_event(Nanoseconds now, std::uint64_t what) {
     case kProgrammed: {
       Program& running = programs_[number];
       const Nanoseconds postponed = flash_.postponed_ns(running.die);
-      if (postponed > running.postponed) {  // reads have interrupted it
+      if (postponed > running.postponed) {  // reads have suspended it
         events_.schedule(now + postponed - running.postponed, *this, what);
         running.postponed = postponed;
         return;
       }
-      const Program program = running;
       programs_.release(number);
-      return client_.write_done(now, program.token, program.count);
+      return client_.write_done(now, running.token);
     }
     case kBackground: {
       background_ = false;
       if (touched_ || erased_units() >= stop_collecting_) return;
-      // What is reclaimed here counts as erased units, which put foreground collection off. As a credit on its debt,
-      // too, it would put that off until nothing is left.
+      // Units reclaimed here delay foreground collection because they are erased units. They must not reduce its debt
+      // as well, or no erased unit would be left when it starts.
       const std::int64_t debt = debt_;
-      // a block with less garbage than a row has gains nothing
+      // collecting a block with less than a row of garbage gains nothing
       const bool collected = collect_row(now, shape_.row_units);
       debt_ = debt;
       if (!collected) return;
@@ -168,7 +171,7 @@ void PageFtl::on_event(Nanoseconds now, std::uint64_t what) {
 
 // ---- the map
 
-// Looks `count` entries up in the cache; leaves the pages of the map that have to be read in map_pages_.
+// Looks up `count` map entries in the cache, and stores the pages of the map that have to be read in map_pages_.
 void PageFtl::look_up(Nanoseconds now, std::uint64_t unit, std::uint64_t count, bool change, std::uint64_t& hits,
                       std::uint64_t& misses) {
   map_pages_.clear();
@@ -189,21 +192,22 @@ void PageFtl::look_up(Nanoseconds now, std::uint64_t unit, std::uint64_t count, 
   ++(map_pages_.empty() ? counters_.map_request_hits : counters_.map_request_misses);
 }
 
-// Reads the pages of the map that a lookup found missing; returns when they are in memory.
+// Reads the pages of the map in map_pages_. Returns when they are in memory.
 Nanoseconds PageFtl::read_map_pages(Nanoseconds now) {
   Nanoseconds in_memory = now;
   for (const std::uint32_t page : map_pages_) {
     const FlashPage at{page % shape_.dies, page / shape_.dies};
-    in_memory = std::max(in_memory, flash_.data_out(flash_.array_read(now, at, ReadFor::kHost), at.die, unit_bytes_));
+    in_memory = std::max(in_memory, flash_.transfer(flash_.array_read(now, at, ReadFor::kHost), at.die, unit_bytes_));
   }
   return in_memory;
 }
 
 bool PageFtl::is_valid(std::uint32_t page) const {
   if ((invalid_[page / 64] >> (page % 64) & 1) != 0) return false;
-  // a block that has not been erased since the drive was made may have held invalid pages from the beginning
+  // pages of a block that has not been erased since the drive was created may have been invalid initially
   const std::uint32_t block = page / shape_.block_units();
-  return !pool_.is_initial(block) || initial_.unit_at(page) != kNoUnit;
+  const bool initial = block < initial_.used_blocks() && pool_.erase_count(block) == 0;
+  return !initial || initial_.unit_at(page) != kNoUnit;
 }
 
 std::uint32_t PageFtl::unit_at(std::uint32_t page) const {
@@ -228,25 +232,22 @@ void PageFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32_t c
       read_map_pages(now);
     }
   }
-  const std::uint32_t first_page = open_row(host_frontier_, next_die(host_frontier_));
-  moving_.clear();
-  for (std::uint32_t i = 0; i < count; ++i) moving_.push_back(static_cast<std::uint32_t>(units[i]));
-  map_row(moving_.data(), count, first_page);
+  moving_.assign(units, units + count);
   counters_.units_host += count;
-  const FlashPage at = flash_page_of(first_page);
-  const std::uint32_t number = programs_.take({token, count, at.die, flash_.postponed_ns(at.die)});
-  const Nanoseconds done = flash_.program(now, at, static_cast<std::uint64_t>(shape_.row_units) * unit_bytes_);
-  events_.schedule(done, *this, static_cast<std::uint64_t>(number) << kWhatBits | kProgrammed);
+  const FlashPage at = map_row(host_frontier_, next_die(host_frontier_));
+  const std::uint32_t number = programs_.take({token, at.die, flash_.postponed_ns(at.die)});
+  events_.schedule(flash_.program(now, at, row_bytes_), *this,
+                   static_cast<std::uint64_t>(number) << kWhatBits | kProgrammed);
   collect(now);
 }
 
-// The die whose turn it is.
+// Returns the die of the next program.
 std::uint32_t PageFtl::next_die(const Frontier& frontier) const {
   return die_in_turn(shape_, frontier.programs / shape_.dies,
                      static_cast<std::uint32_t>(frontier.programs % shape_.dies));
 }
 
-// Returns the first page of the row that the frontier programs next on the die.
+// Takes the next row of a frontier on a die, and returns its first page.
 std::uint32_t PageFtl::open_row(Frontier& frontier, std::uint32_t die) {
   ++frontier.programs;
   std::uint32_t& block = frontier.block[die];
@@ -262,22 +263,24 @@ std::uint32_t PageFtl::open_row(Frontier& frontier, std::uint32_t die) {
   return first_page;
 }
 
-// Maps the units to the physical pages from `first_page` on; what is left of the row is padding.
-void PageFtl::map_row(const std::uint32_t* units, std::uint32_t count, std::uint32_t first_page) {
+// Maps the units in moving_ to the next row of a frontier on a die, and returns the flash page of the row. The rest of
+// the row is padding.
+FlashPage PageFtl::map_row(Frontier& frontier, std::uint32_t die) {
+  const std::uint32_t first_page = open_row(frontier, die);
   const std::uint32_t block = first_page / shape_.block_units();
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint32_t page = first_page + i;
-    unmap(units[i]);  // one after another, since one write may hold a unit twice
-    l2p_[units[i]] = page + kFirstPage;
-    p2l_[page] = units[i] + 1;
+  std::uint32_t page = first_page;
+  for (const std::uint32_t unit : moving_) {
+    unmap(unit);  // in this loop, because a write may contain a unit twice
+    l2p_[unit] = page + kFirstPage;
+    p2l_[page] = unit + 1;
     pool_.add_valid(block);
+    ++page;
   }
-  for (std::uint32_t page = first_page + count; page < first_page + shape_.row_units; ++page) {
-    invalid_[page / 64] |= 1ULL << (page % 64);
-  }
+  for (; page < first_page + shape_.row_units; ++page) invalid_[page / 64] |= 1ULL << (page % 64);
   counters_.units_programmed += shape_.row_units;
-  counters_.units_padding += shape_.row_units - count;
+  counters_.units_padding += shape_.row_units - moving_.size();
   if (first_page % shape_.block_units() == shape_.block_units() - shape_.row_units) pool_.close(block);
+  return flash_page_of(first_page);
 }
 
 void PageFtl::discard(Nanoseconds now, std::uint64_t unit, std::uint64_t count) {
@@ -295,16 +298,16 @@ void PageFtl::discard(Nanoseconds now, std::uint64_t unit, std::uint64_t count) 
 
 // ---- collecting
 
-// Units that can be programmed before anything has to be erased.
+// Returns the number of units that can be programmed before a block has to be erased.
 std::uint64_t PageFtl::erased_units() const {
   return static_cast<std::uint64_t>(pool_.free_blocks()) * shape_.block_units() +
          (host_frontier_.erased_rows + gc_frontier_.erased_rows) * shape_.row_units;
 }
 
-// Foreground garbage collection, after each row that the host has programmed. Below the reserve it reclaims as many
-// units as the row consumed, and more the farther below, so that erased space stays about the same and no write waits
-// for much more than others. Where whole blocks are collected, one write waits for a block and those that follow it
-// need not.
+// Runs foreground garbage collection after each row that the host has programmed. Below the reserve it reclaims as many
+// units as the row has consumed, and more the farther below. Thus erased space stays nearly constant, and no write
+// waits much longer than others. If whole blocks are collected, one write waits for a block, and the writes after it do
+// not.
 void PageFtl::collect(Nanoseconds now) {
   const std::uint64_t erased = erased_units();
   if (erased >= start_collecting_) {
@@ -312,10 +315,10 @@ void PageFtl::collect(Nanoseconds now) {
     return;
   }
   ++counters_.gc_runs_foreground;
-  const std::uint64_t short_of = start_collecting_ - erased;
-  const std::uint64_t of_all_dies = static_cast<std::uint64_t>(shape_.dies) * shape_.block_units();
+  const std::uint64_t missing = start_collecting_ - erased;
+  const std::int64_t row_debt = kDebtParts * shape_.row_units;
   debt_ +=
-      kDebtParts * shape_.row_units + static_cast<std::int64_t>(kDebtParts * shape_.row_units * short_of / of_all_dies);
+      row_debt + static_cast<std::int64_t>(static_cast<std::uint64_t>(row_debt) * missing / reserve_units(1, shape_));
   while (debt_ > 0) {
     do {
       if (!collect_row(now, 1)) {
@@ -326,9 +329,9 @@ void PageFtl::collect(Nanoseconds now) {
   }
 }
 
-// Moves a row of valid units out of the victim, and erases it when it has none left. A row that the victim does not
-// fill takes units of the next one, unless blocks are collected one by one. False when there is no block to collect:
-// none has `least_garbage` units of it.
+// Moves a row of valid units out of the victim, and erases the victim when no valid unit is left. If the victim does
+// not fill the row, units of the next victim are added, unless whole blocks are collected. Returns false if no block
+// has `least_garbage` invalid units.
 bool PageFtl::collect_row(Nanoseconds now, std::uint32_t least_garbage) {
   moving_.clear();
   emptied_.clear();
@@ -342,17 +345,14 @@ bool PageFtl::collect_row(Nanoseconds now, std::uint32_t least_garbage) {
       victim_ = BlockPool::kNoBlock;
     }
     const std::size_t gathered = moving_.size() - before;
-    if (gathered > 0) flash_.data_out(now, die, gathered * unit_bytes_);
+    if (gathered > 0) flash_.transfer(now, die, gathered * unit_bytes_);
     if (victim_ == BlockPool::kNoBlock && (collect_whole_blocks_ || moving_.empty())) break;
   }
   if (moving_.empty() && emptied_.empty()) return false;
   if (!moving_.empty()) {
-    const auto moved = static_cast<std::uint32_t>(moving_.size());
-    const std::uint32_t first_page = open_row(gc_frontier_, collect_whole_blocks_ ? die : next_die(gc_frontier_));
-    map_row(moving_.data(), moved, first_page);
-    counters_.units_moved += moved;
-    const std::uint64_t row_bytes = static_cast<std::uint64_t>(shape_.row_units) * unit_bytes_;
-    gc_until_ = flash_.program(now, flash_page_of(first_page), row_bytes);
+    const FlashPage target = map_row(gc_frontier_, collect_whole_blocks_ ? die : next_die(gc_frontier_));
+    counters_.units_moved += moving_.size();
+    gc_until_ = flash_.program(now, target, row_bytes_);
     counters_.gc_ns += gc_until_ - now;
   }
   for (const std::uint32_t block : emptied_) erase(now, block);
@@ -362,14 +362,13 @@ bool PageFtl::collect_row(Nanoseconds now, std::uint32_t least_garbage) {
 bool PageFtl::take_victim(std::uint32_t least_garbage) {
   victim_ = pool_.take_victim(least_garbage);
   if (victim_ == BlockPool::kNoBlock) return false;
-  counters_.wear_moves = pool_.wear_moves();
   victim_page_ = victim_ * shape_.block_units();
   victim_valid_ = pool_.valid(victim_);
   if (victim_valid_ == 0) debt_ -= kDebtParts * shape_.block_units();
   return true;
 }
 
-// Reads valid units of the victim to fill up the row that is to be moved; true when it has no others.
+// Reads valid units of the victim until the row to move is full. Returns whether the victim has no more valid units.
 bool PageFtl::gather(Nanoseconds now) {
   std::uint32_t left = pool_.valid(victim_);  // the host may have overwritten some since the last row
   std::uint32_t row_read = kNoUnit;
@@ -381,8 +380,8 @@ bool PageFtl::gather(Nanoseconds now) {
       row_read = victim_page_ / shape_.row_units;
       flash_.array_read(now, flash_page_of(victim_page_), ReadFor::kDrive);
     }
-    // a block with v of n units valid gives n - v free ones for v moved; one collected for its wear may give none, and
-    // must not be moved all at once for that
+    // A block with v of n units valid frees n - v units for v moved ones. A block collected for wear levelling may free
+    // none; the minimum keeps such a block from being moved all at once.
     const std::uint32_t freed = std::max(shape_.block_units() - victim_valid_, shape_.block_units() / 16);
     debt_ -= kDebtParts * freed / victim_valid_;
   }
@@ -405,7 +404,7 @@ void PageFtl::erase(Nanoseconds now, std::uint32_t block) {
 }
 
 void PageFtl::idle(Nanoseconds now, Nanoseconds) {
-  touched_ = false;  // a step that is still due goes on
+  touched_ = false;  // allows a step that is already scheduled
   if (background_ || erased_units() >= stop_collecting_) return;
   ++counters_.gc_runs_background;
   background_ = true;

@@ -1,9 +1,9 @@
-// Page mapping: a unit can lie on any physical page. Writes go to open blocks, one on each die in turn. The pages that
-// they overwrite become invalid; garbage collection moves what is still valid in a block, and erases the block.
+// Page mapping: a unit can be stored on any physical page. Writes go to open blocks, one on each die in turn. Pages
+// whose unit is overwritten become invalid. Garbage collection moves the valid units of a block and erases the block.
 //
-// Memory: 4 bytes for each unit (logical to physical), 4 bytes for each physical page (physical to logical) and a bit
-// for each physical page (invalid). All of it is taken only where something has been written since the drive was made.
-// A physical page here is the room of one mapping unit, which may be a part of a flash page.
+// A physical page is the space of one mapping unit, which may be a part of a flash page. Memory: 4 bytes for each unit
+// (logical to physical), 4 bytes for each physical page (physical to logical) and a bit for each physical page
+// (invalid), allocated only where something has been written since the drive was created.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace twin {
 
 class PageFtl final : public Ftl, private EventHandler {
  public:
-  // Throws std::invalid_argument for a geometry that cannot be mapped.
+  // Throws std::invalid_argument, naming the parameter, for a geometry that cannot be mapped.
   PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, const AgeingParameters& ageing, std::uint64_t seed,
           const FtlParameters& ftl, const PageMappingParameters& mapping, EventQueue& events, FtlClient& client,
           Counters& counters);
@@ -40,13 +40,14 @@ class PageFtl final : public Ftl, private EventHandler {
   [[nodiscard]] std::uint32_t parallel_programs() const override { return shape_.dies; }
   void record(Nanoseconds now, Recorder& recorder) const override;
 
-  // For tests: the physical page of a unit (block * block_units + page of the block), kNoUnit when it is not mapped.
+  // Returns the physical page of a unit (numbered as in BlockShape); kNoUnit if the unit is not mapped.
   [[nodiscard]] std::uint32_t physical_page_of(std::uint32_t unit) const;
+  // For tests.
   [[nodiscard]] const BlockPool& blocks() const { return pool_; }
   [[nodiscard]] const BlockShape& shape() const { return shape_; }
 
  private:
-  // A read that waits until the pages of the map that it needs are in memory.
+  // A read that waits for pages of the map.
   struct MapRead {
     std::uint32_t operation = 0;
     std::uint32_t unit = 0, count = 0;
@@ -56,17 +57,18 @@ class PageFtl final : public Ftl, private EventHandler {
   // A write() whose units are being programmed.
   struct Program {
     std::uint64_t token = 0;
-    std::uint32_t count = 0;
     std::uint32_t die = 0;
-    Nanoseconds postponed = 0;  // by reads of the host, when the program's end was computed last
+    Nanoseconds postponed = 0;  // Flash::postponed_ns() when the program's end was last computed
   };
 
-  // Blocks being filled, one a die; programs go to the dies in turn.
+  // The blocks that are being filled, one on each die. Programs go to the dies in turn.
   struct Frontier {
+    explicit Frontier(std::uint32_t dies) : block(dies, BlockPool::kNoBlock), row(dies) {}
+
     std::vector<std::uint32_t> block;  // by die
-    std::vector<std::uint32_t> row;    // the next one of it
+    std::vector<std::uint32_t> row;    // by die: next row of its block
     std::uint64_t programs = 0;
-    std::uint64_t erased_rows = 0;  // of all these blocks
+    std::uint64_t erased_rows = 0;  // erased rows in all these blocks
   };
 
   void on_event(Nanoseconds now, std::uint64_t what) override;
@@ -80,7 +82,7 @@ class PageFtl final : public Ftl, private EventHandler {
   }
   [[nodiscard]] std::uint32_t next_die(const Frontier& frontier) const;
   std::uint32_t open_row(Frontier& frontier, std::uint32_t die);
-  void map_row(const std::uint32_t* units, std::uint32_t count, std::uint32_t first_page);
+  FlashPage map_row(Frontier& frontier, std::uint32_t die);
 
   void look_up(Nanoseconds now, std::uint64_t unit, std::uint64_t count, bool change, std::uint64_t& hits,
                std::uint64_t& misses);
@@ -98,34 +100,35 @@ class PageFtl final : public Ftl, private EventHandler {
   std::uint32_t unit_bytes_;
   std::uint32_t units_;
   BlockShape shape_;
+  std::uint64_t row_bytes_;
   std::uint32_t planes_;
   Nanoseconds background_idle_;
-  std::uint64_t start_collecting_;  // when fewer units are erased than this
-  std::uint64_t stop_collecting_;   // in the background: when as many are erased
+  std::uint64_t start_collecting_;  // foreground collection runs while fewer units are erased
+  std::uint64_t stop_collecting_;   // background collection runs while fewer units are erased
   bool collect_whole_blocks_;
   InitialLayout initial_;
   BlockPool pool_;
   Flash flash_;
   PageReader reader_;
   MappingCache cache_;
-  LazyArray<std::uint32_t> l2p_;      // logical to physical, by unit: page + 2; 0: as in the beginning; 1: not mapped
-  LazyArray<std::uint32_t> p2l_;      // physical to logical, by page: unit + 1; 0: as in the beginning
-  LazyArray<std::uint64_t> invalid_;  // a bit for each physical page: overwritten, discarded or moved away
+  LazyArray<std::uint32_t> l2p_;      // logical to physical, by unit: page + 2; 0: initial page; 1: not mapped
+  LazyArray<std::uint32_t> p2l_;      // physical to logical, by page: unit + 1; 0: initial unit
+  LazyArray<std::uint64_t> invalid_;  // one bit for each physical page: overwritten, discarded or moved
   Frontier host_frontier_, gc_frontier_;
 
-  std::uint32_t victim_ = BlockPool::kNoBlock;
-  std::uint32_t victim_page_ = 0;       // the next of its pages to be looked at
-  std::uint32_t victim_valid_ = 0;      // its valid units when it was chosen
-  std::int64_t debt_ = 0;               // units that foreground GC has still to reclaim, in 1/1024 units
+  std::uint32_t victim_ = BlockPool::kNoBlock;  // block being collected
+  std::uint32_t victim_page_ = 0;               // next of its pages to look at
+  std::uint32_t victim_valid_ = 0;              // its valid units when it was chosen
+  std::int64_t debt_ = 0;               // units that foreground collection still has to reclaim, in 1/1024 units
   std::vector<std::uint32_t> moving_;   // units on their way to another block
-  std::vector<std::uint32_t> emptied_;  // blocks to be erased then
-  bool background_ = false;
-  bool touched_ = false;  // by the host, since the last step in the background
+  std::vector<std::uint32_t> emptied_;  // blocks to erase after these units have been moved
+  bool background_ = false;             // whether a step of background collection is scheduled
+  bool touched_ = false;                // whether the host has used the drive since the last such step
   Nanoseconds gc_until_ = 0;
 
   SlotPool<MapRead> map_reads_;
   SlotPool<Program> programs_;
-  std::vector<std::uint32_t> map_pages_;  // those that a lookup has to read
+  std::vector<std::uint32_t> map_pages_;  // pages of the map that a lookup has to read
 };
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// Page reads, each an array read and the transfers of its data, event by event.
+// The events of page reads: the end of the array read, and the end of each transfer.
 #include "ftl/page_reader.h"
 
 #include <utility>
@@ -6,7 +6,7 @@
 namespace twin {
 namespace {
 
-// Events: what has happened, and the number of the page read that it concerns.
+// Kinds of events. An event consists of its kind and the number of the page read.
 enum : std::uint64_t { kInRegister, kPieceArrived };
 constexpr unsigned kWhatBits = 1;
 
@@ -20,15 +20,15 @@ std::uint64_t event(std::uint64_t what, std::uint32_t page_read) {
 
 void PageReader::read_page(Nanoseconds now, std::uint32_t operation, FlashPage page, std::uint64_t size_bytes) {
   ++operations_[operation].pending;
-  const std::uint64_t besides_bytes = flash_.in_codewords(size_bytes) - size_bytes;
-  const std::uint32_t page_read = page_reads_.take({operation, page.die, size_bytes, besides_bytes});
+  const std::uint64_t extra_bytes = flash_.in_codewords(size_bytes) - size_bytes;
+  const std::uint32_t page_read = page_reads_.take({operation, page.die, size_bytes, extra_bytes});
   events_.schedule(flash_.array_read(now, page, ReadFor::kHost), *this, event(kInRegister, page_read));
 }
 
 void PageReader::transfer_piece(Nanoseconds now, std::uint32_t number) {
   PageRead& page_read = page_reads_[number];
-  const std::uint64_t piece = std::min(page_read.left_bytes, kPieceBytes) + std::exchange(page_read.besides_bytes, 0);
-  events_.schedule(flash_.data_out(now, page_read.die, piece), *this, event(kPieceArrived, number));
+  const std::uint64_t piece = std::min(page_read.left_bytes, kPieceBytes) + std::exchange(page_read.extra_bytes, 0);
+  events_.schedule(flash_.transfer(now, page_read.die, piece), *this, event(kPieceArrived, number));
 }
 
 void PageReader::on_event(Nanoseconds now, std::uint64_t what) {
@@ -47,7 +47,7 @@ void PageReader::on_event(Nanoseconds now, std::uint64_t what) {
 void PageReader::end(Nanoseconds now, std::uint32_t operation) {
   if (--operations_[operation].pending > 0) return;
   const std::uint64_t token = operations_[operation].token;
-  operations_.release(operation);  // the client may start further reads from within the call that tells it
+  operations_.release(operation);  // before the call, from within which the client may start further reads
   client_.read_done(now, token);
 }
 

@@ -12,23 +12,24 @@
 
 namespace twin {
 
-// A read operation is one call of Ftl::read(). It consists of page reads. Each page read is an array read followed by
-// the transfer of its data over the channel, in pieces of a few KiB, so that the first piece can leave the drive while
-// the others follow. The operation is complete when all its page reads are; the client is told of each piece and of the
-// end.
+// A read operation is one call of Ftl::read(), and consists of page reads. A page read is an array read followed by the
+// transfer of its data over the channel, in pieces of a few KiB. Thus the first piece can leave the drive while later
+// pieces are still being transferred. The client is called for each piece, and when all page reads of the operation are
+// complete.
 class PageReader final : private EventHandler {
  public:
-  // All must outlive the reader.
+  // All arguments must outlive the reader.
   PageReader(EventQueue& events, Flash& flash, FtlClient& client) : events_(events), flash_(flash), client_(client) {}
 
-  // Begins an operation whose page reads follow. It stays open until end() or end_of_call() is called.
+  // Begins an operation and returns its number. The operation stays open until end() or end_of_call() is called.
   std::uint32_t begin(std::uint64_t token) { return operations_.take({token, 1}); }
 
-  // Starts the page reads for `count` units from `first` on, of which the client wants `size_bytes` in all.
-  // `page_of(unit)` is the unit's physical page, kNoUnit where there is nothing to read; `flash_page_of(page)` the page
-  // of flash in which that lies.
-  // Neighbouring units are read together as long as `joins(page, run, next)` says that `next` belongs to the same page
-  // read as the `run` units from `page` on.
+  // Starts the page reads for `count` units from `first` on, of which the client needs `size_bytes` in total.
+  //
+  // `page_of(unit)` returns the unit's physical page, or kNoUnit if there is nothing to read. `flash_page_of(page)`
+  // returns the page of flash that contains the physical page. `joins(page, run, next)` returns whether physical page
+  // `next` belongs to the same page read as the `run` units from `page` on; neighbouring units are read together as
+  // long as it is true.
   template <class PageOf, class FlashPageOf, class Joins>
   void read_units(Nanoseconds now, std::uint32_t operation, std::uint32_t first, std::uint32_t count,
                   std::uint64_t size_bytes, std::uint64_t unit_bytes, PageOf page_of, FlashPageOf flash_page_of,
@@ -49,28 +50,28 @@ class PageReader final : private EventHandler {
     }
   }
 
-  // All page reads of the operation have been started, from within Ftl::read(). Returns false, and forgets the
-  // operation, if there was none: then no flash has to be read and the client is not called.
+  // Closes an operation from within Ftl::read(), when all its page reads have been started. Returns false if there were
+  // none; the client is never called then.
   bool end_of_call(std::uint32_t operation) {
     if (--operations_[operation].pending > 0) return true;
     operations_.release(operation);
     return false;
   }
 
-  // The same from within a later event: the client is told if nothing is left to wait for.
+  // Closes an operation from within an event. Calls read_done() of the client if no page read is outstanding.
   void end(Nanoseconds now, std::uint32_t operation);
 
  private:
   struct Operation {
     std::uint64_t token = 0;
-    std::uint32_t pending = 0;  // page reads that are not complete, and one while the operation is open
+    std::uint32_t pending = 0;  // outstanding page reads, plus one while the operation is open
   };
 
   struct PageRead {
     std::uint32_t operation = 0;
     std::uint32_t die = 0;
-    std::uint64_t left_bytes = 0;     // not yet transferred
-    std::uint64_t besides_bytes = 0;  // of the codewords, not asked for: a piece is there once its codeword is
+    std::uint64_t left_bytes = 0;   // requested data that have not been transferred
+    std::uint64_t extra_bytes = 0;  // the rest of the codewords, transferred with the first piece
   };
 
   void read_page(Nanoseconds now, std::uint32_t operation, FlashPage page, std::uint64_t size_bytes);

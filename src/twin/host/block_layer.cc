@@ -1,4 +1,4 @@
-// How the block layer splits, merges and dispatches requests.
+// Splitting, merging and dispatching of requests.
 #include "host/block_layer.h"
 
 #include <algorithm>
@@ -16,11 +16,11 @@ BlockLayer::BlockLayer(const HostParameters& parameters, EventQueue& events, Com
       lock_time_(parameters.lock_time),
       nr_requests_(static_cast<std::size_t>(parameters.nr_requests)),
       max_request_bytes_(static_cast<std::uint64_t>(parameters.max_request)) {
-  waiting_.reserve(nr_requests_);
+  queue_.reserve(nr_requests_);
 }
 
 void BlockLayer::submit(Nanoseconds now, const Request& request, std::uint64_t ticket) {
-  // a discard moves no data, and is not split
+  // a discard is not split, because it transfers no data
   const std::uint64_t limit = request.operation == Operation::kDiscard ? ~0ULL : max_request_bytes_;
   const std::uint64_t parts =
       std::max<std::uint64_t>(1, request.size_bytes / limit + (request.size_bytes % limit != 0));
@@ -33,9 +33,8 @@ void BlockLayer::submit(Nanoseconds now, const Request& request, std::uint64_t t
     command.request.offset_bytes += part * limit;
     command.request.size_bytes = std::min(limit, request.size_bytes - part * limit);
     command.ticket = origin;
-    command.submitted_ns = now;
     if (lock_time_ == 0) {
-      arrive(now, command);
+      send_or_enqueue(now, command);
       continue;
     }
     lock_free_ = std::max(lock_free_, now) + lock_time_;
@@ -43,12 +42,12 @@ void BlockLayer::submit(Nanoseconds now, const Request& request, std::uint64_t t
   }
 }
 
-// The lock of the block layer has been held for this command, which now goes on.
-void BlockLayer::on_event(Nanoseconds now, std::uint64_t what) { arrive(now, commands_[what]); }
+// Handles the end of a command's turn at the lock of the block layer.
+void BlockLayer::on_event(Nanoseconds now, std::uint64_t what) { send_or_enqueue(now, commands_[what]); }
 
-void BlockLayer::arrive(Nanoseconds now, Command& command) {
-  if (waiting_.empty() && may_send()) {
-    begin(now, command);
+void BlockLayer::send_or_enqueue(Nanoseconds now, Command& command) {
+  if (queue_.empty() && may_send()) {
+    send_or_hold(now, command);
   } else {
     enqueue(now, command);
   }
@@ -56,26 +55,26 @@ void BlockLayer::arrive(Nanoseconds now, Command& command) {
 
 void BlockLayer::enqueue(Nanoseconds now, Command& command) {
   if (scheduler_->merges() && merge(command)) return;
-  if (waiting_.size() < nr_requests_) {
-    waiting_.push_back({&command, now});
+  if (queue_.size() < nr_requests_) {
+    queue_.push_back({&command, now});
   } else {
-    congested_.push_back(&command);
+    backlog_.push_back(&command);
   }
 }
 
-// Merges the command into a waiting one if the two are neighbours on the drive, in either order.
+// Merges the command into a queued one if the two are adjacent on the drive, in either order.
 bool BlockLayer::merge(Command& command) {
   const Request& request = command.request;
   if (request.operation != Operation::kRead && request.operation != Operation::kWrite) return false;
-  for (const Waiting& each : waiting_) {
+  for (const QueuedRequest& each : queue_) {
     Request& other = each.command->request;
     if (other.operation != request.operation || other.size_bytes + request.size_bytes > max_request_bytes_) continue;
     const bool back = other.offset_bytes + other.size_bytes == request.offset_bytes;
     if (!back && request.offset_bytes + request.size_bytes != other.offset_bytes) continue;
     other.offset_bytes = std::min(other.offset_bytes, request.offset_bytes);
     other.size_bytes += request.size_bytes;
-    command.merged = each.command->merged;
-    each.command->merged = &command;
+    command.next_merged = each.command->next_merged;
+    each.command->next_merged = &command;
     ++counters_.merged_requests;
     return true;
   }
@@ -83,30 +82,30 @@ bool BlockLayer::merge(Command& command) {
 }
 
 void BlockLayer::dispatch(Nanoseconds now) {
-  while (!waiting_.empty() && may_send()) {
-    const std::size_t index = scheduler_->pick(now, waiting_);
-    Command& command = *waiting_[index].command;
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(index));
-    while (!congested_.empty() && waiting_.size() < nr_requests_) {
-      Command& next = *congested_.front();
-      congested_.pop_front();
-      enqueue(now, next);
+  while (!queue_.empty() && may_send()) {
+    const std::size_t index = scheduler_->pick(now, queue_);
+    Command& command = *queue_[index].command;
+    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(index));
+    while (!backlog_.empty() && queue_.size() < nr_requests_) {
+      enqueue(now, *backlog_.front());
+      backlog_.pop_front();
     }
-    begin(now, command);
+    send_or_hold(now, command);
   }
 }
 
-// While the drive holds a command that it does not queue, or while such a command waits, no further one is sent.
-bool BlockLayer::may_send() const { return drive_.has_slot() && held_ == nullptr && !alone_; }
+// Returns whether a command may be sent. While the drive holds a command that cannot be queued, or such a command waits
+// for the drive, no other may.
+bool BlockLayer::may_send() const { return drive_.has_free_slot() && held_ == nullptr && !drive_exclusive_; }
 
-// Sends a command, or keeps it until the drive holds no other.
-void BlockLayer::begin(Nanoseconds now, Command& command) {
-  if (drive_.queues(command.request.operation)) return send(now, command);
+// Sends a command. One that cannot be queued is held until the drive holds no other.
+void BlockLayer::send_or_hold(Nanoseconds now, Command& command) {
+  if (drive_.can_queue(command.request.operation)) return send(now, command);
   if (drive_.outstanding() > 0) {
     held_ = &command;
     return;
   }
-  alone_ = true;
+  drive_exclusive_ = true;
   send(now, command);
 }
 
@@ -136,18 +135,17 @@ void BlockLayer::send(Nanoseconds now, Command& command) {
 void BlockLayer::completed(Nanoseconds now, Command& command) {
   if (recorder_ != nullptr) recorder_->record(now, Series::kQueueDepth, 0, drive_.outstanding());
   for (Command* each = &command; each != nullptr;) {
-    Command* next = each->merged;
+    Command* next = each->next_merged;
     const auto origin = static_cast<std::uint32_t>(each->ticket);
     commands_.release(each->index);
     if (--origins_[origin].parts == 0) {
-      const std::uint64_t ticket = origins_[origin].ticket;
       origins_.release(origin);
-      sink_.completed(now, ticket);
+      sink_.completed(now, origins_[origin].ticket);
     }
     each = next;
   }
-  alone_ = false;
-  if (held_ != nullptr && drive_.outstanding() == 0) begin(now, *std::exchange(held_, nullptr));
+  drive_exclusive_ = false;
+  if (held_ != nullptr && drive_.outstanding() == 0) send_or_hold(now, *std::exchange(held_, nullptr));
   dispatch(now);
 }
 

@@ -1,4 +1,4 @@
-// The block layer: takes requests, splits and merges them, and queues them while the drive's own queue is full.
+// The block layer: splits and merges requests, and queues them while the drive's own queue is full.
 #pragma once
 
 #include <cstdint>
@@ -25,32 +25,32 @@ class CompletionSink {
 
 class BlockLayer final : public Initiator, private EventHandler {
  public:
-  // All must outlive the block layer.
+  // All arguments but `parameters` must outlive the block layer.
   BlockLayer(const HostParameters& parameters, EventQueue& events, CommandPort& drive, Counters& counters,
              CompletionSink& sink);
 
-  // Takes a request; the sink is told its ticket once, when all of it is complete.
+  // Accepts a request. The sink gets `ticket` once, when all parts of the request are complete.
   void submit(Nanoseconds now, const Request& request, std::uint64_t ticket);
 
   void completed(Nanoseconds now, Command& command) override;
 
-  // From now on reports to `recorder` how many commands the drive holds, after each that is sent or completed.
+  // Records from now on how many commands the drive holds, after each command that is sent or completed.
   void record_to(Recorder& recorder) { recorder_ = &recorder; }
 
  private:
-  // A request as it was submitted, and how many of the commands that it was split into are not complete.
+  // A request as submitted.
   struct Origin {
     std::uint64_t ticket = 0;
-    std::uint32_t parts = 0;
+    std::uint32_t parts = 0;  // commands of this request that are not complete
   };
 
   void on_event(Nanoseconds now, std::uint64_t what) override;
-  void arrive(Nanoseconds now, Command& command);
+  void send_or_enqueue(Nanoseconds now, Command& command);
   void enqueue(Nanoseconds now, Command& command);
   bool merge(Command& command);
   void dispatch(Nanoseconds now);
   [[nodiscard]] bool may_send() const;
-  void begin(Nanoseconds now, Command& command);
+  void send_or_hold(Nanoseconds now, Command& command);
   void send(Nanoseconds now, Command& command);
 
   EventQueue& events_;
@@ -60,15 +60,15 @@ class BlockLayer final : public Initiator, private EventHandler {
   Recorder* recorder_ = nullptr;
   std::unique_ptr<IoScheduler> scheduler_;
   Nanoseconds lock_time_;
-  Nanoseconds lock_free_ = 0;
+  Nanoseconds lock_free_ = 0;  // when the lock is free
   std::size_t nr_requests_;
   std::uint64_t max_request_bytes_;
-  std::vector<Waiting> waiting_;    // the scheduler's queue, in the order of arrival
-  std::deque<Command*> congested_;  // those beyond nr_requests; a real submitter would sleep
-  Command* held_ = nullptr;         // not queued by the drive: waits until the drive holds no other
-  bool alone_ = false;              // whether the drive holds a command that it does not queue
-  SlotPool<Command> commands_;      // a command's `index` is its slot
-  SlotPool<Origin> origins_;        // a command's `ticket` is the slot of its origin
+  std::vector<QueuedRequest> queue_;  // the scheduler's queue, in order of arrival
+  std::deque<Command*> backlog_;      // commands beyond nr_requests; a real submitter would sleep
+  Command* held_ = nullptr;           // command that cannot be queued; waits until the drive holds no other
+  bool drive_exclusive_ = false;      // whether the drive holds a command that cannot be queued
+  SlotPool<Command> commands_;        // the slot is the command's `index`
+  SlotPool<Origin> origins_;          // the slot is the command's `ticket`
 };
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// What the host adds: CPU time per request, and the block layer with its scheduler.
+// Parameters of the host: CPU time per request, and the block layer with its scheduler.
 #pragma once
 
 #include <cstdint>
@@ -24,27 +24,24 @@ struct HostParameters {
   void visit(FieldVisitor& v) {
     v.number("submit_time", submit_time, Unit::kNanoseconds, 0, kSecond,
              "CPU time of the submitting thread for each request, from the system call to the block layer");
-    v.number(
-        "wakeup_time", wakeup_time, Unit::kNanoseconds, 0, kSecond,
-        "time from the completion interrupt until the thread that waited runs again; paid once each time it waits");
+    v.number("wakeup_time", wakeup_time, Unit::kNanoseconds, 0, kSecond,
+             "time from the completion interrupt until the waiting thread runs again; paid once for each wait");
     v.number("reap_time", reap_time, Unit::kNanoseconds, 0, kSecond,
-             "CPU time to take back a completed request, paid for each, whether or not the thread had to wait");
+             "CPU time to reap a completed request; paid for each request, whether or not the thread had to wait");
     v.number("page_time", page_time, Unit::kNanoseconds, 0, kMillisecond,
              "CPU time to pin and map each 4 KiB page of a request's buffer");
-    v.number(
-        "lock_time", lock_time, Unit::kNanoseconds, 0, kMillisecond,
-        "how long a request holds the lock of the block layer's queue, which all processors share (SCSI disks in Linux "
-        "before 5.0); 0: each processor has a queue of its own");
+    v.number("lock_time", lock_time, Unit::kNanoseconds, 0, kMillisecond,
+             "time for which a request holds the queue lock of the block layer, which all processors share (SCSI disks "
+             "in Linux before 5.0); 0: each processor has its own queue");
     v.choice("scheduler", scheduler, {"none", "noop", "deadline", "cfq"},
-             "what orders and merges the requests that wait while the drive's queue is full");
+             "I/O scheduler: orders and merges the requests that wait while the drive's queue is full");
     v.number("nr_requests", nr_requests, Unit::kCount, 1, 65536,
-             "how many requests may wait in the block layer before submitters have to");
+             "number of requests that can be queued in the block layer before submitters have to wait");
     v.number("max_request", max_request, Unit::kBytes, 4096, 1 << 30,
-             "the largest request sent to the drive; larger ones are split, merging stops here");
-    v.toggle(
-        "blocking_submit", blocking_submit,
-        "whether submitting an asynchronous request waits until it is done, as on a file system without asynchronous "
-        "direct I/O");
+             "largest request sent to the drive; larger ones are split, and merging stops at this size");
+    v.toggle("blocking_submit", blocking_submit,
+             "whether submitting an asynchronous request waits for its completion, as on a file system without "
+             "asynchronous direct I/O");
   }
 };
 

@@ -1,4 +1,4 @@
-// The schedulers, which choose the waiting request of the block layer that is sent to the drive next.
+// I/O schedulers: they choose which queued request the block layer sends to the drive next.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,19 @@
 
 namespace twin {
 
-struct Waiting {
+struct QueuedRequest {
   Command* command;
-  Nanoseconds since_ns;
+  Nanoseconds queued_ns;
 };
 
 class IoScheduler {
  public:
   virtual ~IoScheduler() = default;
 
-  // Returns the index in `waiting` of the request to send next. `waiting` is in the order of arrival and not empty.
-  virtual std::size_t pick(Nanoseconds now, const std::vector<Waiting>& waiting) = 0;
+  // Returns the index in `queue` of the request to send next. `queue` is in order of arrival, and not empty.
+  virtual std::size_t pick(Nanoseconds now, const std::vector<QueuedRequest>& queue) = 0;
 
-  // Whether requests that continue each other on the drive are sent as one.
+  // Returns whether the block layer merges requests that are adjacent on the drive.
   [[nodiscard]] virtual bool merges() const { return true; }
 };
 

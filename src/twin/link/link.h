@@ -10,40 +10,41 @@
 
 namespace twin {
 
-// A command and its status each hold the link for half of command_time; data hold it for their size over the rate, and
-// for frame_time between any two of their frames. A command whose data go the other way than those of the one before
-// holds a half-duplex link for turnaround_time longer.
-// Calls come in the order of simulated time. It is therefore enough to know of each direction when it will be free.
+// A command and its status each occupy the link for half of command_time. Data occupy it for their size over the rate,
+// plus frame_time between two frames. On a half-duplex link, turnaround_time is added to a read or write command whose
+// data go in the other direction than the previous data.
+//
+// Calls come in the order of simulated time. Therefore the link only stores when each direction will be free.
 class Link final : public CommandPort, private EventHandler {
  public:
   Link(const LinkParameters& parameters, EventQueue& events);
 
-  // To be called before all other functions. Both must outlive the link's last event.
+  // Call before all other functions. Both must outlive the link's last event.
   void connect(Initiator& host, Device& device);
 
-  [[nodiscard]] bool has_slot() const override { return outstanding_ < slots_; }
+  [[nodiscard]] bool has_free_slot() const override { return outstanding_ < slots_; }
   [[nodiscard]] std::uint32_t outstanding() const override { return outstanding_; }
-  [[nodiscard]] bool queues(Operation operation) const override {
+  [[nodiscard]] bool can_queue(Operation operation) const override {
     return queues_all_ || operation == Operation::kRead || operation == Operation::kWrite;
   }
 
-  // How long data of a size hold the link, of a command that has carried so many bytes before.
-  [[nodiscard]] Nanoseconds data_ns(std::uint64_t size_bytes, std::uint64_t carried_bytes = 0) const {
+  // Returns how long `size_bytes` of data occupy the link, after `transferred_bytes` of the same command.
+  [[nodiscard]] Nanoseconds data_ns(std::uint64_t size_bytes, std::uint64_t transferred_bytes = 0) const {
     const Nanoseconds time = transfer_ns(size_bytes, rate_);
     if (frame_time_ == 0 || size_bytes == 0) return time;
-    const std::uint64_t before = carried_bytes == 0 ? 0 : (carried_bytes - 1) / frame_bytes_;
-    const std::uint64_t further = (carried_bytes + size_bytes - 1) / frame_bytes_ - before;
-    return time + static_cast<Nanoseconds>(further) * frame_time_;
+    const std::uint64_t gaps_before = transferred_bytes == 0 ? 0 : (transferred_bytes - 1) / frame_bytes_;
+    const std::uint64_t gaps_after = (transferred_bytes + size_bytes - 1) / frame_bytes_;
+    return time + static_cast<Nanoseconds>(gaps_after - gaps_before) * frame_time_;
   }
 
-  // Takes a command, and a write's data, to the device: Device::start() when they have arrived. There must be a slot.
+  // Transfers a command, with the data of a write, to the device, and then calls Device::start(). A slot must be free.
   void send(Nanoseconds now, Command& command) override;
 
-  // Carries a part of a read's data that is in the drive's memory at `ready`, ahead of the response. Calls must come
-  // with times that never go back.
-  void carry_to_host(Nanoseconds ready, Command& command, std::uint64_t size_bytes);
+  // Transfers a part of a read's data to the host before the response. The data are in the drive's memory at `ready`,
+  // which must not decrease from call to call.
+  void transfer_to_host(Nanoseconds ready, Command& command, std::uint64_t size_bytes);
 
-  // Carries what is left of a read's data, and the status: Initiator::completed() then. The slot is free from then on.
+  // Transfers the rest of a read's data and the status, and then calls Initiator::completed(). This frees the slot.
   void respond(Nanoseconds now, Command& command);
 
  private:
@@ -57,15 +58,15 @@ class Link final : public CommandPort, private EventHandler {
   std::int64_t rate_;
   Nanoseconds half_command_time_;
   std::uint64_t frame_bytes_;
-  Nanoseconds frame_time_;  // 0 where data go as a whole
+  Nanoseconds frame_time_;  // 0 if data are not divided into frames
   Nanoseconds turnaround_time_;
   std::uint32_t slots_;
   bool full_duplex_;
   bool queues_all_;
-  Nanoseconds free_[2] = {0, 0};        // when each direction is free
-  Operation last_ = Operation::kFlush;  // the last that carried data; a flush before there was any
+  Nanoseconds free_[2] = {0, 0};             // when each direction will be free
+  Operation last_data_ = Operation::kFlush;  // last read or write sent; kFlush before the first
   std::uint32_t outstanding_ = 0;
-  std::vector<Command*> commands_;  // by index
+  std::vector<Command*> commands_;  // by Command::index
 };
 
 }  // namespace twin

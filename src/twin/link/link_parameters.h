@@ -1,4 +1,4 @@
-// The way between host and drive.
+// Parameters of the link between host and drive.
 #pragma once
 
 #include "core/fields.h"
@@ -14,21 +14,22 @@ struct LinkParameters {
   std::int64_t frame = 0;
   Nanoseconds frame_time = 0;
   Nanoseconds turnaround_time = 0;
-  bool queues_data_alone = false;  // follows from the drive's transport: see parse_parameters()
+  bool queues_only_data = false;  // set by parse_parameters() according to the drive's transport
 
   void visit(FieldVisitor& v) {
     v.number("rate", rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000, "payload rate in one direction");
     v.number("command_time", command_time, Unit::kNanoseconds, 0, kSecond,
-             "time that a command and its status hold the link, beside the data");
+             "time for which a command and its status occupy the link, in addition to the data");
     v.number("queue_slots", queue_slots, Unit::kCount, 1, 65536,
-             "commands that the drive holds at once (SATA NCQ: 32)");
-    v.toggle("full_duplex", full_duplex, "whether data flow both ways at once (SAS, PCIe) or by turns (SATA)");
+             "number of commands that the drive holds at once (SATA NCQ: 32)");
+    v.toggle("full_duplex", full_duplex,
+             "whether data are transferred in both directions at once (SAS, PCIe) or in one at a time (SATA)");
     v.number("frame", frame, Unit::kBytes, 0, 1LL << 30,
-             "the most data that go over the link at once; 0: a command's data go as a whole");
+             "largest amount of data transferred in one piece; 0: all data of a command are one piece");
     v.number("frame_time", frame_time, Unit::kNanoseconds, 0, kSecond,
-             "how long the link waits before each further frame of a command's data, for room on the other side");
+             "time for which the link waits for buffer space before each further frame of a command's data");
     v.number("turnaround_time", turnaround_time, Unit::kNanoseconds, 0, kSecond,
-             "how long a half-duplex link takes to turn from reading to writing, and back");
+             "time of a half-duplex link to change from reading to writing or back");
   }
 };
 

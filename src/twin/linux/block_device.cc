@@ -297,11 +297,13 @@ std::uint8_t BlockDevice::begin(std::uint16_t head) {
   const auto data_end = segments_.end() - 1;
   std::uint32_t& answered = answered_bytes_[head] = 1;  // the status
   Request request;
-  std::uint8_t status = VIRTIO_BLK_S_OK;
-  bool to_drive = true;
   const std::uint64_t sectors = settings_.size_bytes / kSectorBytes;
   const auto within = [sectors](std::uint64_t first, std::uint64_t count) {
     return count > 0 && first <= sectors && count <= sectors - first;
+  };
+  const auto answer = [this, head](std::uint8_t status) {
+    requests_.answer(calendar_.now(), head);
+    return status;
   };
   switch (header.type) {
     case VIRTIO_BLK_T_IN:
@@ -310,8 +312,7 @@ std::uint8_t BlockDevice::begin(std::uint16_t head) {
       request.operation = reads ? Operation::kRead : Operation::kWrite;
       for (auto each = data; each != data_end; ++each) request.size_bytes += each->size_bytes;
       if (request.size_bytes % kSectorBytes != 0 || !within(header.sector, request.size_bytes / kSectorBytes)) {
-        status = VIRTIO_BLK_S_IOERR;
-        break;
+        return answer(VIRTIO_BLK_S_IOERR);
       }
       request.offset_bytes = header.sector * kSectorBytes;
       std::uint64_t offset = request.offset_bytes;
@@ -332,10 +333,7 @@ std::uint8_t BlockDevice::begin(std::uint16_t head) {
     case VIRTIO_BLK_T_DISCARD: {
       virtio_blk_discard_write_zeroes range{};
       if (data != data_end && data->size_bytes == sizeof range) std::memcpy(&range, data->bytes, sizeof range);
-      if (!settings_.discards || !within(range.sector, range.num_sectors)) {
-        status = VIRTIO_BLK_S_IOERR;
-        break;
-      }
+      if (!settings_.discards || !within(range.sector, range.num_sectors)) return answer(VIRTIO_BLK_S_IOERR);
       request.operation = Operation::kDiscard;
       request.offset_bytes = range.sector * kSectorBytes;
       request.size_bytes = std::uint64_t{range.num_sectors} * kSectorBytes;
@@ -343,22 +341,17 @@ std::uint8_t BlockDevice::begin(std::uint16_t head) {
       break;
     }
     case VIRTIO_BLK_T_GET_ID:
-      to_drive = false;
       for (auto each = data; each != data_end; ++each) {
         std::memset(each->bytes, 0, each->size_bytes);
         answered += each->size_bytes;
       }
       marked_();
-      break;
+      return answer(VIRTIO_BLK_S_OK);
     default:
-      status = VIRTIO_BLK_S_UNSUPP;
+      return answer(VIRTIO_BLK_S_UNSUPP);
   }
-  if (to_drive && status == VIRTIO_BLK_S_OK) {
-    requests_.submit(calendar_.now(), request, head);
-  } else {
-    requests_.answer(calendar_.now(), head);
-  }
-  return status;
+  requests_.submit(calendar_.now(), request, head);
+  return VIRTIO_BLK_S_OK;
 }
 
 void BlockDevice::complete(const std::vector<std::uint64_t>& tickets) {
@@ -373,10 +366,11 @@ void BlockDevice::complete(const std::vector<std::uint64_t>& tickets) {
 
 // Interrupts the guest. Serves the guest's time messages until the guest confirms the interrupt.
 void BlockDevice::interrupt() {
-  struct {
+  struct Pair {
     Message::Head head;
-    std::uint32_t ring[2];
-  } call{{kBackendCall, calendar_.is_virtual() ? kVersion | kNeedsReply : kVersion, 8}, {0, 0}};
+    std::uint32_t values[2];
+  };
+  const Pair call{{kBackendCall, calendar_.is_virtual() ? kVersion | kNeedsReply : kVersion, 8}, {0, 0}};
   send_all(interrupts_, &call, sizeof call);
   // in real time the guest may be waiting for the reply to a kick
   if (!calendar_.is_virtual()) return;
@@ -387,12 +381,9 @@ void BlockDevice::interrupt() {
       calendar_.serve();
       continue;
     }
-    struct {
-      Message::Head head;
-      std::uint32_t value[2];
-    } confirmation;
+    Pair confirmation;
     receive(interrupts_, &confirmation, sizeof confirmation);
-    if (confirmation.value[0] != 0) throw std::runtime_error("the guest refuses an interrupt");
+    if (confirmation.values[0] != 0) throw std::runtime_error("the guest refuses an interrupt");
     return calendar_.see_request();
   }
 }

@@ -25,11 +25,6 @@ enum Operation : std::uint32_t {
 
 }  // namespace
 
-void Calendar::answer(const Message& message, Nanoseconds time) {
-  const Message ack{kAck, message.sequence, static_cast<std::uint64_t>(time)};
-  send_all(socket_, &ack, sizeof ack);
-}
-
 Nanoseconds Calendar::share(std::uint64_t address) {
   if (!memory_) return 0;
   auto* const page = static_cast<Page*>(memory_(address, sizeof(Page)));
@@ -53,46 +48,42 @@ void Calendar::serve() {
   Message message{};
   receive(socket_, &message, sizeof message);
   const auto time = static_cast<Nanoseconds>(message.time);
+  Nanoseconds reply = 0;
   switch (message.operation) {
     case kAck:
       if (acknowledged_ == sent_ || message.sequence != acknowledged_ + 1) {
         throw std::runtime_error("the guest acknowledges a message that was not sent");
       }
       ++acknowledged_;
-      break;
+      return;
     case kStart:
-      answer(message, 0);
       break;
     case kRequest:
       guest_next_ = time;
-      answer(message, 0);
       break;
     case kWait:
       waits_ = true;
-      if (page_ == nullptr) {
-        answer(message, 0);
-      } else {
-        look();
-        see_request();
-      }
-      break;
+      if (page_ == nullptr) break;
+      look();
+      return see_request();
     case kGet:
-      answer(message, now_);
+      reply = now_;
       break;
     case kUpdate:
       if (time < now_) throw std::runtime_error("the guest's clock goes back");
       now_ = time;
-      answer(message, 0);
       break;
     case kGetTimeOfDay:
-      answer(message, time_of_day_ns_ + now_);
+      reply = time_of_day_ns_ + now_;
       break;
     case kClockPage:
-      answer(message, share(message.time));
+      reply = share(message.time);
       break;
     default:
       throw std::runtime_error("the guest sends the unknown time travel message " + std::to_string(message.operation));
   }
+  const Message ack{kAck, message.sequence, static_cast<std::uint64_t>(reply)};
+  send_all(socket_, &ack, sizeof ack);
 }
 
 void Calendar::advance_to(Nanoseconds when) {

@@ -72,7 +72,6 @@ class Calendar {
     std::uint64_t now, free_until, request;
   };
 
-  void answer(const Message& message, Nanoseconds time);
   Nanoseconds share(std::uint64_t address);
 
   int socket_;

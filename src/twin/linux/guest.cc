@@ -50,6 +50,15 @@ void remove(const std::string& folder) {
   std::filesystem::remove_all(folder, ignored);
 }
 
+// Returns the words as execve() expects them. `words` must outlive the result.
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  result.reserve(words.size() + 1);
+  for (std::string& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
 // Runs the keeper; never returns. The other end of `life` is closed when the process that serves the guest has ended.
 [[noreturn]] void keep_watch(int life, const std::string& folder) {
   setsid();
@@ -219,15 +228,7 @@ pid_t start_guest(const Plan& plan, const Workplace& workplace) {
       "LD_PRELOAD=./library.so",
       "TWIN_SEED=" + std::to_string(plan.seed),
   };
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (std::string& each : words) arguments.push_back(each.data());
-  arguments.push_back(nullptr);
-  std::vector<char*> variables;
-  variables.reserve(environment.size() + 1);
-  for (std::string& each : environment) variables.push_back(each.data());
-  variables.push_back(nullptr);
-  fexecve(kernel, arguments.data(), variables.data());
+  fexecve(kernel, pointers(words).data(), pointers(environment).data());
   give_up("the kernel cannot be run");
 }
 

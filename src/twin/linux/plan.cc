@@ -1,25 +1,17 @@
 // Parses the records of a plan.
 #include "linux/plan.h"
 
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <stdexcept>
 #include <string_view>
 
 namespace twin {
 
-Plan Plan::read(int descriptor) {
-  std::string text;
-  char piece[65536];
-  for (;;) {
-    const ssize_t got = ::read(descriptor, piece, sizeof piece);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    text.append(piece, static_cast<std::size_t>(got));
-  }
+Plan Plan::read(std::istream& stream) {
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
   Plan plan;
   const std::map<std::string_view, std::string*> texts = {
       {"kernel", &plan.kernel},     {"init", &plan.init},   {"library", &plan.library},

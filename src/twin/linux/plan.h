@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <string>
 
 namespace twin {
@@ -28,8 +29,8 @@ struct Plan {
   std::int64_t user = 0, group = 0;  // the user and group of the guest's processes on the host
   std::string guest;                 // the records for the guest's first process, without their prefix `guest.`
 
-  // Reads a plan until the end of the file. Throws std::runtime_error for an unknown or incomplete record.
-  static Plan read(int descriptor);
+  // Reads a plan until the end of the stream. Throws std::runtime_error for an unknown or incomplete record.
+  static Plan read(std::istream& stream);
 };
 
 }  // namespace twin

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <deque>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +20,6 @@ class TraceWriter {
  public:
   // Creates the file. Throws std::runtime_error.
   explicit TraceWriter(std::string path);
-  ~TraceWriter();
-  TraceWriter(const TraceWriter&) = delete;
-  TraceWriter& operator=(const TraceWriter&) = delete;
 
   // Adds a request and returns its row number.
   std::uint64_t queued(Nanoseconds now, const Request& request);
@@ -40,7 +39,7 @@ class TraceWriter {
   void write(const Row& row);
 
   std::string path_;
-  std::FILE* file_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
   std::deque<Row> rows_;       // from the first outstanding request on
   std::uint64_t written_ = 0;  // the number of rows in the file
 };
@@ -79,8 +78,7 @@ class Requests {
   struct Active {
     Request request;
     std::uint64_t ticket = 0;
-    std::uint64_t row = 0;
-    bool traced = false;
+    std::optional<std::uint64_t> row;  // in the trace
   };
 
   // Calls a member function for each request whose delay is over: dispatch() or deliver().

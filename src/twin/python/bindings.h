@@ -1,4 +1,4 @@
-// What each file of this folder adds to the module.
+// The functions by which the files of this folder add to the Python module.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,4 +1,4 @@
-// What parameters there are, and whether a set of them makes a drive.
+// The declared parameters, and the check of a drive's parameters, for Python.
 #include "drive/parameters.h"
 
 #include <nanobind/nanobind.h>
@@ -18,52 +18,40 @@ namespace nb = nanobind;
 namespace twin {
 namespace {
 
-const char* name_of(Unit unit) {
-  switch (unit) {
-    case Unit::kCount:
-      return "count";
-    case Unit::kNanoseconds:
-      return "ns";
-    case Unit::kBytes:
-      return "bytes";
-    case Unit::kBytesPerSecond:
-      return "bytes/s";
-  }
-  return "";
-}
+constexpr const char* kUnitNames[] = {"count", "ns", "bytes", "bytes/s"};  // by Unit
 
-// Makes a dictionary of each field it visits.
+// Appends a dictionary for each visited field to a list.
 class Describer final : public FieldVisitor {
  public:
   Describer(const char* group, nb::list& fields) : group_(group), fields_(fields) {}
 
   void number(const char* name, std::int64_t&, Unit unit, std::int64_t minimum, std::int64_t maximum,
               const char* text) override {
-    nb::dict field = make(name, "number", text);
-    field["unit"] = name_of(unit);
+    nb::dict field = add(name, "number", text);
+    field["unit"] = kUnitNames[static_cast<std::size_t>(unit)];
     field["minimum"] = minimum;
     field["maximum"] = maximum;
   }
 
   void ratio(const char* name, double&, double minimum, double maximum, const char* text) override {
-    nb::dict field = make(name, "ratio", text);
+    nb::dict field = add(name, "ratio", text);
     field["minimum"] = minimum;
     field["maximum"] = maximum;
   }
 
-  void toggle(const char* name, bool&, const char* text) override { make(name, "toggle", text); }
+  void toggle(const char* name, bool&, const char* text) override { add(name, "toggle", text); }
 
  private:
-  std::size_t choose(const char* name, std::size_t now, std::initializer_list<const char*> choices,
+  std::size_t choose(const char* name, std::size_t current, std::initializer_list<const char*> choices,
                      const char* text) override {
-    nb::dict field = make(name, "choice", text);
+    nb::dict field = add(name, "choice", text);
     nb::list names;
     for (const char* each : choices) names.append(each);
     field["choices"] = names;
-    return now;
+    return current;
   }
 
-  nb::dict make(const char* name, const char* kind, const char* text) {
+  nb::dict add(const char* name, const char* kind, const char* text) {
     nb::dict field;
     field["group"] = group_;
     field["name"] = name;
@@ -87,7 +75,7 @@ nb::list parameters() {
   return fields;
 }
 
-// The groups that a drive of this kind, with this mapping, has.
+// Returns the names of the groups that a drive of this kind, with this mapping, has.
 nb::list groups(const std::string& kind, const std::string& mapping) {
   Parameters drive;
   drive.kind = kind == "ssd" ? DriveKind::kSsd : DriveKind::kHardDisk;
@@ -99,7 +87,8 @@ nb::list groups(const std::string& kind, const std::string& mapping) {
   return names;
 }
 
-// Raises ValueError, naming the parameter, unless the text makes a drive that also speaks SCSI.
+// Throws std::invalid_argument (in Python ValueError), naming the parameter, unless the text describes a drive and its
+// SCSI target.
 void check(const std::string& text, const std::string& folder) {
   const Drive drive(parse_parameters(text));
   const ScsiTarget target(text, folder);
@@ -108,14 +97,19 @@ void check(const std::string& text, const std::string& folder) {
 }  // namespace
 
 void bind_parameters(nb::module_& module) {
-  module.def("parameters", &parameters, "Each parameter: group, name, kind, text, and unit, range or choices.");
-  module.def("groups", &groups, nb::arg("kind"), nb::arg("mapping"), "The groups that such a drive has.");
-  module.def("check", &check, nb::arg("text"), nb::arg("folder"), "Raise ValueError unless the text makes a drive.");
-  module.def("counter_names", [] {
-    nb::list names;
-    visit_counters(Counters{}, [&](const char* name, std::uint64_t) { names.append(name); });
-    return names;
-  });
+  module.def("parameters", &parameters, "Return all parameters: group, name, kind, text, and unit, range or choices.");
+  module.def("groups", &groups, nb::arg("kind"), nb::arg("mapping"),
+             "Return the groups of parameters that such a drive has.");
+  module.def("check", &check, nb::arg("text"), nb::arg("folder"),
+             "Raise ValueError, naming the parameter, unless the text describes a drive.");
+  module.def(
+      "counter_names",
+      [] {
+        nb::list names;
+        visit_counters(Counters{}, [&](const char* name, std::uint64_t) { names.append(name); });
+        return names;
+      },
+      "Return the names of all counters, in the order in which files list them.");
   module.def(
       "caching_fields",
       [] {
@@ -125,7 +119,7 @@ void bind_parameters(nb::module_& module) {
         }
         return widths;
       },
-      "The fields of the caching mode page, and their widths in bits.");
+      "Return the fields of the caching mode page with their widths in bits.");
 }
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// Python's way to replay traces and to read a drive's counters.
+// The replay of traces, and the counters of a drive, for Python.
 #include "drive/replay.h"
 
 #include <nanobind/nanobind.h>
@@ -24,7 +24,7 @@ namespace {
 template <class T>
 using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// One column of the completed requests, as an array of numpy's own.
+// Returns one column of the completed requests as a numpy array that owns its memory.
 template <class T, class Get>
 nb::object column(const std::vector<Replayed>& done, Get get) {
   auto* values = new T[done.size()];
@@ -57,7 +57,7 @@ class Session {
     const std::size_t count = operation.shape(0);
     if (offset_bytes.shape(0) != count || size_bytes.shape(0) != count ||
         arrival_ns.shape(0) != (open_loop_ ? count : 0)) {
-      throw std::invalid_argument("the columns of a trace must be of the same length");
+      throw std::invalid_argument("all columns of a trace must have the same length");
     }
     const TracePiece piece{arrival_ns.data(), operation.data(), offset_bytes.data(), size_bytes.data(), count};
     check(piece);
@@ -77,7 +77,8 @@ class Session {
       nb::gil_scoped_release released;
       replay_.finish(done);
     }
-    if (recorder_ && !recorder_->flush()) throw std::runtime_error("the counters could not be written in full");
+    if (recorder_ && !recorder_->flush())
+      throw std::runtime_error("the time series could not be written completely: the disk may be full");
     return columns(done);
   }
 
@@ -91,24 +92,26 @@ class Session {
   [[nodiscard]] std::uint64_t size_bytes() const { return drive_.size_bytes(); }
 
  private:
-  // Throws std::invalid_argument naming the request that the drive cannot serve.
+  // Throws std::invalid_argument, naming the request, if the drive cannot serve one of the requests.
   void check(const TracePiece& piece) {
     const std::uint64_t drive_bytes = drive_.size_bytes();
     for (std::size_t i = 0; i < piece.count; ++i) {
       const std::uint64_t offset = piece.offset_bytes[i];
       const std::uint64_t size = piece.size_bytes[i];
       if (piece.operation[i] > static_cast<std::uint8_t>(Operation::kDiscard)) {
-        throw std::invalid_argument(request(i) + "no such operation");
+        throw std::invalid_argument(request(i) + "operation " + std::to_string(piece.operation[i]) +
+                                    " is not valid; valid are 0 to 3");
       }
       const bool flush = piece.operation[i] == static_cast<std::uint8_t>(Operation::kFlush);
       if (!flush && (size == 0 || offset % kSectorBytes != 0 || size % kSectorBytes != 0 || offset > drive_bytes ||
                      size > drive_bytes - offset)) {
         throw std::invalid_argument(request(i) + std::to_string(size) + " bytes at " + std::to_string(offset) +
-                                    " are no whole sectors of a drive of " + std::to_string(drive_bytes) + " bytes");
+                                    " are not complete sectors within the drive of " + std::to_string(drive_bytes) +
+                                    " bytes");
       }
       if (open_loop_) {
         if (piece.arrival_ns[i] < last_arrival_) {
-          throw std::invalid_argument(request(i) + "arrives before the one in front of it");
+          throw std::invalid_argument(request(i) + "arrives before the previous request");
         }
         last_arrival_ = piece.arrival_ns[i];
       }
@@ -128,17 +131,18 @@ class Session {
 }  // namespace
 
 void bind_replay(nb::module_& module) {
-  nb::class_<Session>(module, "Replay", "A drive, and a trace replayed on it piece by piece.")
+  nb::class_<Session>(module, "Replay", "A drive, and the replay of a trace on it, piece by piece.")
       .def(nb::init<const std::string&, std::uint32_t, std::uint32_t, std::uint64_t>(), nb::arg("parameters"),
            nb::arg("threads"), nb::arg("depth"), nb::arg("seed") = 0,
-           "depth 0: open loop, by the trace's own times; seed: of what is left to chance in the drive")
-      .def("record", &Session::record, nb::arg("path"), nb::arg("interval_ns"), nb::arg("interval_bytes"))
+           "Create a drive. depth 0: open loop, by the trace's arrival times. seed: of the drive's random behaviour.")
+      .def("record", &Session::record, nb::arg("path"), nb::arg("interval_ns"), nb::arg("interval_bytes"),
+           "Record time series to a file, with snapshots every interval_ns and interval_bytes (0: never).")
       .def("feed", &Session::feed, nb::arg("arrival_ns"), nb::arg("operation"), nb::arg("offset_bytes"),
-           nb::arg("size_bytes"), "Return (request, issue_ns, latency_ns) of the requests that are over.")
-      .def("finish", &Session::finish, "Wait for the requests in flight; return what feed() returns.")
-      .def("counters", &Session::counters)
-      .def_prop_ro("end_ns", &Session::end_ns)
-      .def_prop_ro("size_bytes", &Session::size_bytes);
+           nb::arg("size_bytes"), "Submit requests; return (request, issue_ns, latency_ns) of those that are complete.")
+      .def("finish", &Session::finish, "Wait for the outstanding requests; return (request, issue_ns, latency_ns).")
+      .def("counters", &Session::counters, "Return the counters of the drive by their names.")
+      .def_prop_ro("end_ns", &Session::end_ns, "Time at which the last request was complete.")
+      .def_prop_ro("size_bytes", &Session::size_bytes, "Size of the drive.");
 }
 
 }  // namespace twin

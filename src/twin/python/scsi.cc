@@ -1,4 +1,4 @@
-// SCSI commands from Python, for tests.
+// SCSI commands for Python, which only tests use.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -27,9 +27,10 @@ nb::tuple execute(ScsiTarget& target, const nb::bytes& cdb, const nb::bytes& out
 }  // namespace
 
 void bind_scsi(nb::module_& module) {
-  nb::class_<ScsiTarget>(module, "ScsiTarget", "A drive as SCSI sees it; its settings lie in a folder.")
+  nb::class_<ScsiTarget>(module, "ScsiTarget", "The SCSI target of a drive, which keeps its settings in a folder.")
       .def(nb::init<std::string_view, std::string>(), nb::arg("text"), nb::arg("folder"))
-      .def("execute", &execute, nb::arg("cdb"), nb::arg("out"), nb::arg("in_bytes"), "Return (status, sense, data).");
+      .def("execute", &execute, nb::arg("cdb"), nb::arg("out"), nb::arg("in_bytes"),
+           "Execute a command; return (status, sense, data).");
 }
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// What the settings of the caching page do to the drive.
+// The effect of the caching page's settings on the parameters of a drive.
 #pragma once
 
 #include "drive/parameters.h"
@@ -6,10 +6,12 @@
 
 namespace twin {
 
-// RCD, WCE and DRA switch read cache, write cache and read-ahead; MAPF limits how far is read ahead, in sectors, where
-// it is neither 0 nor FFFFh. The other fields change nothing in this model, FSW included. A switch that is as it left
-// the factory leaves the parameter as it is, so that `--set read_ahead.enabled=off` holds. A drive that does not speak
-// SCSI is left as its model says.
+// Changes parameters according to the caching page. RCD, WCE and DRA switch read cache, write cache and read-ahead.
+// MAPF limits the read-ahead window, in sectors, unless it is 0 or FFFFh. All other fields, such as FSW, have no
+// effect.
+//
+// A switch that has its factory setting leaves the parameter unchanged, so `--set read_ahead.enabled=off` is effective.
+// Nothing is changed for a drive that does not speak SCSI.
 inline void apply_mode_pages(const ScsiTarget& target, Parameters& parameters) {
   if (!target.speaks_scsi()) return;
   if (target.is_changed("RCD")) {

@@ -25,11 +25,6 @@ void set(CachingPage& page, const CachingField& field, std::uint32_t value) {
   page[field.byte] = static_cast<std::uint8_t>((page[field.byte] & ~mask) | ((value << field.bit) & mask));
 }
 
-CachingPage empty_caching_page() {
-  CachingPage page{};
-  page[0] = 0x08;
-  page[1] = kCachingPageBytes - 2;
-  return page;
-}
+CachingPage empty_caching_page() { return {0x08, kCachingPageBytes - 2}; }
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// The caching mode page (08h, SBC-3 6.5.5): its fields, and what the drive makes of a change of each.
+// The caching mode page (08h, SBC-3 6.5.5): its fields, and how a drive reacts when a field is changed.
 #pragma once
 
 #include <array>
@@ -9,17 +9,17 @@
 namespace twin {
 
 enum class Behaviour : std::uint8_t {
-  kFixed,       // the mask of changeable values has 0: a MODE SELECT that changes it is rejected
-  kChangeable,  // it changes, and the drive acts by it
-  kRefused,     // the mask has 1, but a MODE SELECT that changes it is rejected
-  kIgnored,     // the mask has 1, MODE SELECT ends well, and nothing has changed
+  kFixed,       // marked as not changeable; a MODE SELECT that changes it is rejected
+  kChangeable,  // marked as changeable; MODE SELECT changes it, and the drive behaves accordingly
+  kRefused,     // marked as changeable, but a MODE SELECT that changes it is rejected
+  kIgnored,     // marked as changeable; MODE SELECT succeeds, but changes nothing
 };
 
 struct CachingField {
-  std::string_view name;  // as sdparm has it
-  std::uint8_t byte;      // of the page, its highest one
-  std::uint8_t bit;       // the lowest, for fields within a byte
-  std::uint8_t width;     // in bits: up to 8 within a byte, or 16
+  std::string_view name;  // sdparm's acronym
+  std::uint8_t byte;      // position of its most significant byte in the page
+  std::uint8_t bit;       // position of its least significant bit, for fields within a byte
+  std::uint8_t width;     // in bits: 16, or up to 8 within a byte
 };
 
 inline constexpr std::size_t kCachingPageBytes = 20;
@@ -33,13 +33,13 @@ inline constexpr std::array kCachingFields = std::to_array<CachingField>({
     {"CSS", 14, 0, 16},
 });
 
-// The field of that name; nullptr without one.
+// Returns the field with a name; nullptr if there is none.
 const CachingField* find_caching_field(std::string_view name);
 
 std::uint32_t get(const CachingPage& page, const CachingField& field);
 void set(CachingPage& page, const CachingField& field, std::uint32_t value);
 
-// The page's code and length, all fields 0.
+// Returns a page with its code and length, and 0 in all fields.
 CachingPage empty_caching_page();
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// The commands, after SPC-4 and SBC-3.
+// Execution of SCSI commands, according to SPC-4 and SBC-3.
 #include "scsi/scsi_target.h"
 
 #include <algorithm>
@@ -9,8 +9,6 @@
 
 namespace twin {
 namespace {
-
-constexpr std::uint64_t kSector = 512;
 
 // Sense keys and additional sense codes (SPC-4, annex D).
 constexpr std::uint8_t kIllegalRequest = 0x05;
@@ -36,11 +34,11 @@ enum : std::uint8_t {
   kReportLuns = 0xA0,
 };
 
-// READ, WRITE, VERIFY, UNMAP … of all lengths.
+// Operation codes of READ, WRITE, VERIFY, UNMAP and similar commands, in all lengths.
 constexpr std::uint8_t kDataCommands[] = {0x08, 0x0A, 0x28, 0x2A, 0x2E, 0x2F, 0x41, 0x42,
                                           0x88, 0x8A, 0x8E, 0x8F, 0x93, 0xA8, 0xAA, 0xAE};
 
-// Pages of which nothing can be changed: read-write error recovery, control, informational exceptions.
+// Pages that cannot be changed: read-write error recovery, control, informational exceptions.
 constexpr std::uint8_t kErrorRecoveryPage[] = {0x01, 0x0A, 0xC0, 0x01, 0, 0, 0, 0, 0x05, 0, 0xFF, 0xFF};
 constexpr std::uint8_t kControlPage[] = {0x0A, 0x0A, 0x02, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0};
 constexpr std::uint8_t kExceptionsPage[] = {0x1C, 0x0A, 0x00, 0x06, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -63,19 +61,10 @@ std::uint64_t big_endian(const Integer* bytes, std::size_t count) {
   return value;
 }
 
-// The length of a command by its operation code's group (SPC-4 4.2.5.1).
+// Returns the length of a command, which follows from the group of its operation code (SPC-4 4.2.5.1).
 std::size_t cdb_length(std::uint8_t code) {
   constexpr std::size_t kByGroup[] = {6, 10, 10, 10, 16, 12, 6, 6};
   return kByGroup[code >> 5];
-}
-
-std::uint64_t parse_number(std::string_view key, std::string_view text, int base = 10) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw std::invalid_argument(std::string(key) + ": '" + std::string(text) + "' is no whole number");
-  }
-  return value;
 }
 
 Behaviour parse_behaviour(std::string_view key, std::string_view text) {
@@ -84,25 +73,26 @@ Behaviour parse_behaviour(std::string_view key, std::string_view text) {
   if (text == "refused") return Behaviour::kRefused;
   if (text == "ignored") return Behaviour::kIgnored;
   throw std::invalid_argument(std::string(key) + ": '" + std::string(text) +
-                              "' is none of changeable, fixed, refused, ignored");
+                              "' is not valid; valid are changeable, fixed, refused, ignored");
 }
 
 }  // namespace
 
+// Data on their way to the caller.
 struct ScsiTarget::Reply {
   std::vector<std::uint8_t> bytes;
 
   void add(std::uint64_t value, std::size_t count) {
     for (std::size_t i = count; i > 0; --i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * (i - 1))));
   }
-  // Text of a fixed width, filled with spaces.
+  // Adds text of a fixed width, padded with spaces.
   void add_text(const std::string& text, std::size_t width) {
     for (std::size_t i = 0; i < width; ++i) bytes.push_back(i < text.size() ? static_cast<std::uint8_t>(text[i]) : ' ');
   }
   void add_bytes(const std::uint8_t* data, std::size_t count) { bytes.insert(bytes.end(), data, data + count); }
   void pad_to(std::size_t size) { bytes.resize(std::max(bytes.size(), size)); }
 
-  // What fits into the allocation length that the command gives, and into the caller's room.
+  // Copies as much as fits into the caller's space and the command's allocation length. Returns the size.
   std::size_t copy_to(std::uint8_t* in, std::size_t in_bytes, std::uint64_t allocation) const {
     const std::size_t size = std::min({bytes.size(), in_bytes, static_cast<std::size_t>(allocation)});
     if (size > 0) std::memcpy(in, bytes.data(), size);
@@ -110,31 +100,48 @@ struct ScsiTarget::Reply {
   }
 };
 
-ScsiTarget::ScsiTarget(std::string_view text, std::string folder) : store_(std::move(folder)) {
-  std::map<std::string, std::string, std::less<>> mode_page;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    const std::size_t dot = line.find('.');
-    const std::size_t space = line.find(' ');
-    if (dot == std::string_view::npos || space == std::string_view::npos || dot > space) continue;
-    const std::string_view group = line.substr(0, dot);
-    const std::string key(line.substr(dot + 1, space - dot - 1));
-    const std::string value(line.substr(space + 1));
-    if (group == "identity") identity_[key] = value;
-    if (group == "mode_page") mode_page[key] = value;
-    if (group == "capacity" && key == "size") sectors_ = parse_number("capacity.size", value) / kSector;
-  }
-  if (sectors_ == 0) throw std::invalid_argument("capacity.size: is missing");
-  transport_ = identity("transport");
-  rotation_ = static_cast<std::uint32_t>(parse_number("identity.rotation_rpm", identity("rotation_rpm")));
-  read_mode_pages(mode_page);
+ScsiTarget::ScsiTarget(std::string_view text, std::string folder)
+    : values_(read_values(text)),
+      transport_(value("identity.transport")),
+      sectors_(parse_number<std::uint64_t>("capacity.size", value("capacity.size")) / kSectorBytes),
+      rotation_(parse_number<std::uint32_t>("identity.rotation_rpm", value("identity.rotation_rpm"))),
+      store_(std::move(folder)) {
+  read_mode_pages();
   load_settings();
 }
 
-// The settings in the folder, which another program may have changed. They may also be older than the model: what this
-// drive cannot change is as it left the factory, or no command could ever put it right.
+const std::string& ScsiTarget::value(const std::string& key) const {
+  const auto found = values_.find(key);
+  if (found == values_.end()) throw std::invalid_argument(key + ": is missing");
+  return found->second;
+}
+
+void ScsiTarget::read_mode_pages() {
+  constexpr std::string_view kPrefix = "mode_page.";
+  for (const auto& [key, text] : values_) {
+    if (!key.starts_with(kPrefix)) continue;
+    if (key == "mode_page.savable") {
+      savable_ = parse_number<int>(key, text) != 0;
+      continue;
+    }
+    const CachingField* field = find_caching_field(key.substr(kPrefix.size()));
+    if (field == nullptr) throw std::invalid_argument(key + ": is not a field of the caching page");
+    const std::size_t space = text.find(' ');
+    if (space == std::string::npos) throw std::invalid_argument(key + ": needs a value and a behaviour");
+    const auto number = parse_number<std::uint32_t>(key, text.substr(0, space));
+    if (number >> field->width != 0) {
+      throw std::invalid_argument(key + ": " + std::to_string(number) + " is too large for " +
+                                  std::to_string(field->width) + " bits");
+    }
+    const Behaviour behaviour = parse_behaviour(key, text.substr(space + 1));
+    behaviours_[static_cast<std::size_t>(field - kCachingFields.data())] = behaviour;
+    set(factory_, *field, number);
+    if (behaviour != Behaviour::kFixed) set(changeable_, *field, ~0U);
+  }
+}
+
+// Loads the settings in the folder, which another program may have changed. They may also be older than the model; then
+// a field that the model does not allow to change gets its factory setting, because no command could ever correct it.
 void ScsiTarget::load_settings() {
   StoredSettings found{factory_, factory_};
   store_.load(found);
@@ -144,32 +151,6 @@ void ScsiTarget::load_settings() {
     if (behaviour_of(field) != Behaviour::kChangeable) continue;
     set(settings_.current, field, get(found.current, field));
     set(settings_.saved, field, get(found.saved, field));
-  }
-}
-
-std::string ScsiTarget::identity(const char* key) const {
-  const auto found = identity_.find(key);
-  if (found == identity_.end()) throw std::invalid_argument(std::string("identity.") + key + ": is missing");
-  return found->second;
-}
-
-void ScsiTarget::read_mode_pages(const std::map<std::string, std::string, std::less<>>& values) {
-  for (const auto& [name, text] : values) {
-    const std::string key = "mode_page." + name;
-    if (name == "savable") {
-      savable_ = parse_number(key, text) != 0;
-      continue;
-    }
-    const CachingField* field = find_caching_field(name);
-    if (field == nullptr) throw std::invalid_argument(key + ": is no field of the caching page");
-    const std::size_t space = text.find(' ');
-    if (space == std::string::npos) throw std::invalid_argument(key + ": needs a value and a behaviour");
-    const std::uint64_t value = parse_number(key, text.substr(0, space));
-    if (value >> field->width != 0) throw std::invalid_argument(key + ": " + text.substr(0, space) + " is too large");
-    const Behaviour behaviour = parse_behaviour(key, text.substr(space + 1));
-    behaviours_[static_cast<std::size_t>(field - kCachingFields.data())] = behaviour;
-    set(factory_, *field, static_cast<std::uint32_t>(value));
-    if (behaviour != Behaviour::kFixed) set(changeable_, *field, ~0U);
   }
 }
 
@@ -193,9 +174,9 @@ ScsiResult ScsiTarget::execute(const std::uint8_t* cdb, std::size_t cdb_bytes, c
     case kSynchronizeCache10:
     case kSynchronizeCache16:
       break;
-    case kRequestSense:  // no sense data are pending: every fault is reported with its command
+    case kRequestSense:  // no sense data are ever pending, because every error is returned with its command
       if ((cdb[1] & 0x01) != 0) {
-        reply.add(0x72, 1);  // asked for as descriptors, of which there are none
+        reply.add(0x72, 1);  // descriptor format, without descriptors
         reply.pad_to(8);
       } else {
         reply.add(0x70, 1);
@@ -250,25 +231,25 @@ ScsiResult ScsiTarget::inquiry(const std::uint8_t* cdb, Reply& reply) const {
     reply.add(0x00000602, 4);  // a disk, SPC-4, response data format 2
     reply.add(31, 1);          // bytes that follow
     reply.add(0x000002, 3);    // command queuing
-    reply.add_text(identity("vendor"), 8);
-    reply.add_text(identity("product"), 16);
-    reply.add_text(identity("revision"), 4);
+    reply.add_text(value("identity.vendor"), 8);
+    reply.add_text(value("identity.product"), 16);
+    reply.add_text(value("identity.revision"), 4);
     return {};
   }
   reply.add(0, 1);
   reply.add(page, 1);
-  reply.add(0, 2);  // the length, known at the end
+  reply.add(0, 2);  // length, set below
   switch (page) {
     case 0x00:
       for (const std::uint64_t supported : {0x00, 0x80, 0x83, 0xB0, 0xB1}) reply.add(supported, 1);
       if (rotation_ == 1) reply.add(0xB2, 1);
       break;
     case 0x80:
-      reply.add_text(identity("serial"), identity("serial").size());
+      reply.add_text(value("identity.serial"), value("identity.serial").size());
       break;
     case 0x83:
-      reply.add(0x01030008, 4);  // of the logical unit: NAA, eight bytes
-      reply.add(parse_number("identity.naa", identity("naa"), 16), 8);
+      reply.add(0x01030008, 4);  // designator of the logical unit: NAA, eight bytes
+      reply.add(parse_number<std::uint64_t>("identity.naa", value("identity.naa"), 16), 8);
       break;
     case 0xB0:
       reply.pad_to(64);
@@ -281,7 +262,7 @@ ScsiResult ScsiTarget::inquiry(const std::uint8_t* cdb, Reply& reply) const {
     case 0xB1:
       reply.add(rotation_, 2);
       reply.add(0, 1);
-      reply.add(parse_number("identity.form_factor", identity("form_factor")), 1);
+      reply.add(parse_number<std::uint64_t>("identity.form_factor", value("identity.form_factor")), 1);
       reply.pad_to(64);
       break;
     case 0xB2:
@@ -307,13 +288,13 @@ ScsiResult ScsiTarget::mode_sense(const std::uint8_t* cdb, bool ten, Reply& repl
   if (subpage != 0 && !(page == 0x3F && subpage == 0xFF)) return check_condition(kInvalidFieldInCdb);
 
   const std::size_t descriptor_bytes = no_descriptor ? 0 : 8;
-  reply.add(0, ten ? 2 : 1);  // the length, known at the end
-  reply.add(0x0010, 2);       // medium type; DPO and FUA are there
+  reply.add(0, ten ? 2 : 1);  // length, set below
+  reply.add(0x0010, 2);       // medium type; DPO and FUA are supported
   if (ten) reply.add(0, 2);
   reply.add(descriptor_bytes, ten ? 2 : 1);
   if (!no_descriptor) {
     reply.add(std::min<std::uint64_t>(sectors_, 0xFFFFFFFF), 4);
-    reply.add(kSector, 4);
+    reply.add(kSectorBytes, 4);
   }
   const std::size_t before = reply.bytes.size();
   const auto add_fixed = [&](const auto& bytes) {
@@ -355,11 +336,11 @@ ScsiResult ScsiTarget::mode_select(const std::uint8_t* cdb, bool ten, const std:
   const std::uint64_t descriptors = ten ? big_endian(list + 6, 2) : list[3];
   if (descriptors != 0 && descriptors != 8) return check_condition(kInvalidFieldInParameterList);
   if (header + descriptors > length) return check_condition(kParameterListLengthError);
-  if (descriptors == 8 && big_endian(list + header + 5, 3) != kSector) {
+  if (descriptors == 8 && big_endian(list + header + 5, 3) != kSectorBytes) {
     return check_condition(kInvalidFieldInParameterList);
   }
 
-  // all pages are looked at before anything changes, and no other program changes the settings meanwhile
+  // all pages are checked before any setting is changed; the lock keeps other programs from changing settings meanwhile
   const SettingsStore::Lock lock = store_.lock();
   load_settings();
   StoredSettings changed = settings_;
@@ -375,7 +356,7 @@ ScsiResult ScsiTarget::mode_select(const std::uint8_t* cdb, bool ten, const std:
   return {};
 }
 
-// Puts what a page asks for into `caching`; a page of which nothing can be changed must be as it is.
+// Applies the values of a page to `caching`. A page that cannot be changed must have its current values.
 ScsiResult ScsiTarget::select_page(const std::uint8_t* page, std::size_t page_bytes, CachingPage& caching) const {
   const auto is_fixed = [&](const auto& bytes) {
     return (page[0] & 0x7F) == bytes[0] && page_bytes == sizeof bytes &&
@@ -383,37 +364,37 @@ ScsiResult ScsiTarget::select_page(const std::uint8_t* page, std::size_t page_by
   };
   if (is_fixed(kErrorRecoveryPage) || is_fixed(kControlPage) || is_fixed(kExceptionsPage)) return {};
   if ((page[0] & 0x7F) != 0x08 || page_bytes != kCachingPageBytes) return check_condition(kInvalidFieldInParameterList);
-  CachingPage asked;
-  std::copy_n(page, page_bytes, asked.begin());
-  asked[0] &= 0x3F;
+  CachingPage requested;
+  std::copy_n(page, page_bytes, requested.begin());
+  requested[0] &= 0x3F;
   for (const CachingField& field : kCachingFields) {
-    if (get(asked, field) == get(caching, field)) continue;
+    if (get(requested, field) == get(caching, field)) continue;
     switch (behaviour_of(field)) {
       case Behaviour::kFixed:
       case Behaviour::kRefused:
         return check_condition(kInvalidFieldInParameterList);
       case Behaviour::kIgnored:
-        set(asked, field, get(caching, field));
+        set(requested, field, get(caching, field));
         break;
       case Behaviour::kChangeable:
         break;
     }
   }
-  // what is left over are reserved bits
-  CachingPage rest = asked;
+  // all bits outside the fields are reserved
+  CachingPage rest = requested;
   for (const CachingField& field : kCachingFields) set(rest, field, 0);
   if (rest != empty_caching_page()) return check_condition(kInvalidFieldInParameterList);
-  caching = asked;
+  caching = requested;
   return {};
 }
 
 ScsiResult ScsiTarget::read_capacity(const std::uint8_t*, bool sixteen, Reply& reply) const {
   const std::uint64_t last = sectors_ - 1;
   reply.add(sixteen ? last : std::min<std::uint64_t>(last, 0xFFFFFFFF), sixteen ? 8 : 4);
-  reply.add(kSector, 4);
+  reply.add(kSectorBytes, 4);
   if (sixteen) {
-    reply.add(0x0003, 2);                       // eight sectors to a physical block
-    reply.add(rotation_ == 1 ? 0x8000 : 0, 2);  // whether logical block provisioning is managed
+    reply.add(0x0003, 2);                       // eight sectors in a physical block
+    reply.add(rotation_ == 1 ? 0x8000 : 0, 2);  // whether logical blocks can be deallocated (LBPME)
     reply.pad_to(32);
   }
   return {};

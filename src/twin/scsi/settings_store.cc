@@ -1,4 +1,4 @@
-// Two lines: `current` and `saved`, each the page in hexadecimal.
+// The file has two lines, `current` and `saved`, each with a page in hexadecimal.
 #include "scsi/settings_store.h"
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ bool from_hex(const std::string& text, CachingPage& page) {
 SettingsStore::Lock::~Lock() { close(descriptor_); }
 
 SettingsStore::Lock SettingsStore::lock() const {
-  // the folder itself is locked, so that no file of its own is left behind
+  // locks the folder itself, so that no lock file is left behind
   const int descriptor = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) throw std::runtime_error(folder_ + ": " + std::strerror(errno));
   while (flock(descriptor, LOCK_EX) != 0) {
@@ -60,7 +60,7 @@ void SettingsStore::load(StoredSettings& settings) const {
   if (!file || name[0] != "current" || name[1] != "saved" || !from_hex(page[0], found.current) ||
       !from_hex(page[1], found.saved)) {
     throw std::runtime_error(path_ +
-                             ": no settings of a simulated drive; delete it, and the drive is as it left the factory");
+                             ": not a settings file of a simulated drive; delete it to restore the factory settings");
   }
   settings = found;
 }

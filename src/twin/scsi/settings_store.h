@@ -1,4 +1,4 @@
-// Where a drive keeps its mode page between the programs that talk to it: a small file in its state directory.
+// The file in which a simulated drive keeps its caching mode page between programs, in its state directory.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct StoredSettings {
 
 class SettingsStore {
  public:
-  // Keeps other programs from changing the settings as long as it lives.
+  // Prevents other programs from changing the settings while it exists.
   class Lock {
    public:
     explicit Lock(int descriptor) : descriptor_(descriptor) {}
@@ -28,14 +28,15 @@ class SettingsStore {
 
   explicit SettingsStore(std::string folder) : folder_(std::move(folder)), path_(folder_ + "/mode-pages") {}
 
-  // Waits until no other program changes the settings. Throws std::runtime_error when there is no such folder.
+  // Locks the settings; waits while another program has them locked. Throws std::runtime_error if the folder is
+  // missing.
   [[nodiscard]] Lock lock() const;
 
-  // Reads the file into `settings`, which it leaves alone when there is none. Throws std::runtime_error for a file that
-  // is no such file.
+  // Reads the file into `settings`. Leaves them unchanged if there is no file. Throws std::runtime_error if the file is
+  // invalid.
   void load(StoredSettings& settings) const;
 
-  // Writes the file anew, whole or not at all. Throws std::runtime_error when it cannot.
+  // Replaces the file atomically. Throws std::runtime_error if it cannot be written.
   void store(const StoredSettings& settings) const;
 
  private:

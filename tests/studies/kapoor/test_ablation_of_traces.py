@@ -13,7 +13,7 @@ from support import FIXTURE_STUDY, ROOT, Project, copy_project, copy_recorded_re
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, drive_entries, grid, kinds
+from iopatterns.configuration import config, drive_entries, grid
 from iopatterns.judging import scorecard
 from iopatterns.workflow import ablation, ablation_runs
 
@@ -105,7 +105,7 @@ def declared(project: Project) -> list[ablation.Mechanism]:
         ),
         (
             {"says": "It reads ahead", "traces": {}},
-            f"mechanisms.{NAME}.traces: must not be empty. Expected: traces that studies replay, each with the one,",
+            f"mechanisms.{NAME}.traces: must not be empty. Expected: replayed traces, each with the trace that",
         ),
         (
             {"says": "It reads ahead", "traces": {RECORDED: 1}},
@@ -122,8 +122,8 @@ def test_an_invalid_mechanism_is_refused(project: Project, mechanism: dict[str, 
 
 def test_a_mechanism_may_be_declared_as_assumed(project: Project) -> None:
     with declaring(project, {NAME: {**MECHANISM, "assumed": True}}):
-        assert [each.by for each in declared(project)] == ["assumed"]
-    assert [each.by for each in declared(project)] == ["traces"]
+        assert [each.kind for each in declared(project)] == ["assumed"]
+    assert [each.kind for each in declared(project)] == ["traces"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_mechanisms_of_unconfigured_studies_are_not_read(project: Project) -> No
 def test_a_trace_is_replaced_only_in_the_cells_that_replay_it(project: Project) -> None:
     conf = config.load_config(project.root)
     (mechanism,) = declared(project)
-    off = mechanism.without(conf)
+    off = mechanism.switched_off_in(conf)
     assert list(off.drives) == [DRIVE]
     before, after = (
         {cell.specification["fio"]["numjobs"]: cell for cell in grid.expand_grid(each, "kapoor") if cell.drive == DRIVE}
@@ -187,7 +187,7 @@ def test_a_trace_is_replaced_only_in_the_cells_that_replay_it(project: Project) 
 def test_a_trace_recorded_on_another_drive_is_replayed_on_that_drive(project: Project) -> None:
     with declaring(project, {NAME: {**MECHANISM, "drive": "s3500"}}):
         (mechanism,) = declared(project)
-        off = mechanism.without(config.load_config(project.root))
+        off = mechanism.switched_off_in(config.load_config(project.root))
         assert dict(off.drives) == {DRIVE: drive_entries.read_drive_entries(project.root).resolved("s3500")}
         assert WITHOUT in {cell.specification["replay"]["trace"] for cell in grid.expand_grid(off, "kapoor")}
 
@@ -195,7 +195,7 @@ def test_a_trace_recorded_on_another_drive_is_replayed_on_that_drive(project: Pr
 def test_a_mechanism_without_replayed_traces_has_no_drives(project: Project) -> None:
     (mechanism,) = declared(project)
     conf = config.load_config(project.root, {"drives": [DRIVE, "c400"], "studies": [FIXTURE_STUDY]})
-    assert not mechanism.without(conf).drives
+    assert not mechanism.switched_off_in(conf).drives
 
 
 @pytest.fixture(scope="module")
@@ -300,16 +300,13 @@ def test_mechanisms_of_the_kernel_do_not_make_a_claim_built_in(tmp_path: Path) -
     claim = next(
         each["id"] for each in claims if each["class"] == "independent" and each["status"] in {"reproduced", "within"}
     )
-    models = {
-        name: drive["model"] for name, drive in config.load_config(ROOT).drives.items() if kinds.is_simulated(drive)
-    }
 
     def class_of(by: str) -> str:
         record = {"mechanisms": [{"name": NAME, "says": "", "by": by}], "flips": {claim: [NAME]}, "stale": []}
-        judged = scorecard.judge_study(root, "kapoor", models=models, ablation=record)
+        judged = scorecard.judge_study(root, "kapoor", ablation=record)
         return next(str(each["class"]) for each in judged["claims"] if each["id"] == claim)
 
     assert class_of("traces") == "independent"
     assert class_of("source") == "independent"
-    assert class_of("set") == "built in"
-    assert class_of("assumed") == "built in"
+    assert class_of("set") == "built into the model"
+    assert class_of("assumed") == "built into the model"

@@ -90,12 +90,12 @@ def test_a_cell_only_depends_on_the_replayed_process(trace: Path) -> None:
 
 def test_a_trace_that_changed_after_planning_is_refused(trace: Path) -> None:
     (cell,) = cells_of({"mine": {"path": str(trace)}})
-    log = measuring._own_log(ROOT, cell.specification)
+    log = measuring._user_log(ROOT, cell.specification)
     assert log is not None
     assert log.end_bytes == 32768
     trace.write_text(STRACE.replace("write(4", "read(4").replace("O_WRONLY", "O_RDONLY"))
     with pytest.raises(measuring.MeasureError, match=r"my\.strace: has changed since the run was planned\. Run again"):
-        measuring._own_log(ROOT, cell.specification)
+        measuring._user_log(ROOT, cell.specification)
 
 
 def test_a_study_can_use_some_or_all_traces(project: Project, trace: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_study_can_use_some_or_all_traces(project: Project, trace: Path) -> No
 
     assert names(["b"]) == {"b"}
     assert names("traces") == {"a", "b"}
-    with pytest.raises(yaml_schema.ConfigError, match=r"experiments\.mine: no trace 'c' stands under traces in config"):
+    with pytest.raises(yaml_schema.ConfigError, match=r"experiments\.mine: no trace 'c' is under traces in config"):
         names(["c"])
 
 
@@ -122,9 +122,9 @@ def test_a_study_can_use_some_or_all_traces(project: Project, trace: Path) -> No
     ("text", "expected"),
     [
         (None, "no such file"),
-        ("nothing of the kind\n", "no trace of calls. Give "),
-        (STRACE + "8 1.0006 write(4, 5\n", "my.strace, line 7: no result behind the call of 'write'"),
-        ('7 1.0 openat(AT_FDCWD, "/f", O_RDONLY) = 3 <0.1>\n', "no call in it reads or writes a file"),
+        ("nothing of the kind\n", "not a trace of system calls. Give "),
+        (STRACE + "8 1.0006 write(4, 5\n", "my.strace, line 7: no result after the call of 'write'"),
+        ('7 1.0 openat(AT_FDCWD, "/f", O_RDONLY) = 3 <0.1>\n', "no call reads or writes a file"),
     ],
 )
 def test_a_trace_that_cannot_be_replayed_is_named(tmp_path: Path, text: str | None, expected: str) -> None:
@@ -140,8 +140,8 @@ def test_a_trace_that_cannot_be_replayed_is_named(tmp_path: Path, text: str | No
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        ({"only": "/elsewhere/*"}, "no call in it reads or writes a file that fits '/elsewhere/*'"),
-        ({"process": 9}, "its process 9 reads and writes nothing. Others do: 7, 8."),
+        ({"only": "/elsewhere/*"}, "no call reads or writes a file that matches '/elsewhere/*'"),
+        ({"process": 9}, "process 9 reads and writes nothing. Processes that do: 7, 8."),
         ({"process": -1}, "process: -1 is not valid"),
         ({"process": "first"}, "process: 'first' is not valid"),
         ({"onlyy": "*"}, "unknown key 'onlyy'. Did you mean 'only'?"),
@@ -159,14 +159,14 @@ def test_an_invalid_name_is_refused(trace: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["Sandia-cth", "lanl-64kb", "web-server"])
 def test_the_name_of_a_stand_in_is_refused(trace: Path, name: str) -> None:
     assert f"traces.{name}: " in (message := refused({name: {"path": str(trace)}}))
-    assert "is the name of a stand-in. Take another name" in message
+    assert "is the name of a stand-in. Use another name" in message
 
 
 def test_a_trace_that_does_not_fit_into_the_file_is_refused(trace: Path) -> None:
     trace.write_text(STRACE.replace("30000", "90000000"))
     message = refused({"mine": {"path": str(trace)}}, file_size="64 MiB")
-    assert "experiments.own: the trace mine goes up to byte 90001408" in message
-    assert "Take a larger file" in message
+    assert "experiments.own: the trace mine extends to byte 90001408" in message
+    assert "Use a larger file" in message
 
 
 def test_an_entry_must_have_a_path(trace: Path) -> None:

@@ -44,7 +44,7 @@ def test_numbers_equal_the_measurement(built: Path) -> None:
 
 def test_errors_are_summarised_by_evidence_class(built: Path) -> None:
     errors = json.loads((built / "results/scorecard.json").read_text())["studies"]["saif2020"]["by_class"]["values"]
-    assert errors["fitted"]["values"] + errors["built in"]["values"] + errors["independent"]["values"] == 27
+    assert errors["fitted"]["values"] + errors["built into the model"]["values"] + errors["independent"]["values"] == 27
     assert errors["fitted"]["mean_absolute_percent"] <= 5
     assert errors["independent"]["mean_absolute_percent"] <= 20
 

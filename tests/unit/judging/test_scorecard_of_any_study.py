@@ -1,4 +1,4 @@
-"""Facts about the scorecard of a made-up study: any quantity, any unit, and zeros."""
+"""Judge a made-up study with several quantities and units, and with zeros."""
 
 import json
 import shutil
@@ -67,7 +67,7 @@ OWN_CLAIMS: dict[str, Any] = {
 
 
 def own_study(root: Path, claims_: dict[str, Any] = OWN_CLAIMS, values: str = OWN_VALUES) -> Path:
-    """Lay out a study of one's own: reads, a mix and writes that stand still, two executions each."""
+    """Write the files of a study: reads, a mix and writes with zero rate, two repetitions each."""
     folder = root / "data/published" / OWN
     folder.mkdir(parents=True)
     (root / "data/twins").mkdir()
@@ -119,7 +119,7 @@ def own_card(tmp_path_factory: pytest.TempPathFactory) -> Scorecard:
         ("never-checked", None, None, UNTESTABLE),
     ],
 )
-def test_a_published_value_is_met_in_its_own_quantity_and_unit(
+def test_a_published_value_is_judged_in_its_quantity_and_unit(
     own_card: Scorecard, value: str, measured: float | None, error_percent: float | None, status: str
 ) -> None:
     row = by_id(own_card["values"])[value]
@@ -162,24 +162,25 @@ def test_a_value_published_at_a_level_of_any_setting_is_judged(
         ("cost", "See the claim cost-of-a-mix."),
         ("mean-latency", "See the claim latency-of-a-mix."),
         ("at-another-depth", "Its drive or experiment was not measured."),
-        ("never-checked", "It describes the source's set-up, or what it tells of drives in general."),
+        ("never-checked", "It describes the set-up of the source, or drives in general."),
     ],
 )
-def test_it_is_said_where_a_value_was_judged(own_card: Scorecard, value: str, because: str) -> None:
+def test_the_reason_names_the_claim_that_measured_a_value(own_card: Scorecard, value: str, because: str) -> None:
     assert by_id(own_card["values"])[value]["because"] == because
 
 
-def test_a_claim_about_a_mean_tells_it_in_the_quantity_s_unit(own_card: Scorecard) -> None:
-    claim = by_id(own_card["claims"])["latency-of-a-mix"]
-    assert (claim["found"], claim["expected"]) == ("6.400 ms", "= 6.4 ms")
+@pytest.mark.parametrize(
+    ("claim", "found", "expected"),
+    [("latency-of-a-mix", "6.400 ms", "= 6.4 ms"), ("cost-of-a-mix", "2.000", "= 2")],
+)
+def test_a_mean_has_the_unit_of_its_quantity_and_arithmetic_has_none(
+    own_card: Scorecard, claim: str, found: str, expected: str
+) -> None:
+    verdict = by_id(own_card["claims"])[claim]
+    assert (verdict["found"], verdict["expected"]) == (found, expected)
 
 
-def test_a_claim_of_arithmetic_has_no_unit(own_card: Scorecard) -> None:
-    claim = by_id(own_card["claims"])["cost-of-a-mix"]
-    assert (claim["found"], claim["expected"]) == ("2.000", "= 2")
-
-
-def test_a_scorecard_with_zeros_is_json_that_others_can_read(own_card: Scorecard, tmp_path: Path) -> None:
+def test_a_scorecard_with_zeros_is_valid_json(own_card: Scorecard, tmp_path: Path) -> None:
     scorecard.write_scorecard(tmp_path, {OWN: own_card})
     text = (tmp_path / f"results/{scorecard.SCORECARD_FILE}").read_text(encoding="utf-8")
     assert json.loads(text, parse_constant=pytest.fail)["studies"] == {OWN: own_card}
@@ -189,7 +190,7 @@ def one_claim(**check: Any) -> dict[str, Any]:
     return {"claims": [OWN_CLAIMS["claims"][0] | {"check": {"of": "iops", "experiment": "e", **check}}]}
 
 
-def test_a_claim_that_misses_a_published_zero_is_off_without_bound(tmp_path: Path) -> None:
+def test_the_error_of_a_missed_zero_is_not_a_number(tmp_path: Path) -> None:
     content = one_claim(mean={"rw": "read"}, equals="no-reads")
     card_ = scorecard.judge_study(own_study(tmp_path, content), OWN)
     scorecard.write_scorecard(tmp_path, {OWN: card_})

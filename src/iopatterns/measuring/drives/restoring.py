@@ -2,16 +2,14 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from iopatterns.base import messages, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.lock import DiskBusyError, locked
-from iopatterns.measuring.tuning import disk as disk_settings
-from iopatterns.measuring.tuning import journal
-from iopatterns.measuring.tuning import queue as queue_settings
+from iopatterns.measuring.tuning import disk_settings, journal
 from iopatterns.measuring.tuning.journal import Disk, Journal, Owner
 from iopatterns.raw import tuning_steps
 
@@ -58,9 +56,7 @@ def _restore_despite_stop_signal(own_journal: Journal) -> None:
 
 
 @contextlib.contextmanager
-def locked_disks(
-    disks: Sequence[Disk], owner: Owner, *, exclusive: bool, on_wait: Callable[[str], object]
-) -> Iterator[Journal]:
+def locked_disks(disks: Sequence[Disk], owner: Owner, *, exclusive: bool, subject: str) -> Iterator[Journal]:
     """Lock the disks under a file; yield a journal for the settings of the first.
 
     Settings that interrupted runs left changed on any of the disks are restored first. The settings recorded in the
@@ -73,7 +69,7 @@ def locked_disks(
         owner: The drive and the checkout that the changes are made for.
         exclusive: Whether to lock out all other measurements, as required for changing settings. Measurements that
             change no settings share the lock of a disk, unless settings of the disk are still to be restored.
-        on_wait: Called with the holder of a lock, such as ``process 123``, before this function waits for the lock.
+        subject: The subject of the message that is printed before waiting for a lock, see `lock.locked`.
 
     Raises:
         DriveError: A disk is gone, or root left its settings changed.
@@ -82,14 +78,14 @@ def locked_disks(
     with contextlib.ExitStack() as locks:
         # one order for all processes, so that no two wait for each other
         for disk in sorted(disks, key=lambda each: each.device_number):
-            _add_lock(locks, disk, on_wait, shared=not exclusive)
+            _add_lock(locks, disk, subject, shared=not exclusive)
         for disk in disks[1:]:
             _restore_leftovers(disk)
         with restored_on_exit(disks[0], owner) as own_journal:
             yield own_journal
 
 
-def _add_lock(locks: contextlib.ExitStack, disk: Disk, on_wait: Callable[[str], object], *, shared: bool) -> None:
+def _add_lock(locks: contextlib.ExitStack, disk: Disk, subject: str, *, shared: bool) -> None:
     """Add the lock of `disk` to `locks`, unless this process may not open the disk."""
     try:
         os.close(os.open(disk.node, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
@@ -98,7 +94,7 @@ def _add_lock(locks: contextlib.ExitStack, disk: Disk, on_wait: Callable[[str], 
     while True:
         exclusive = not shared or bool(journal.journal_paths(disk))  # restoring leftovers requires an exclusive lock
         with contextlib.ExitStack() as attempt:
-            attempt.enter_context(locked(disk.device_number, waiting=on_wait, shared=not exclusive))
+            attempt.enter_context(locked(disk.device_number, subject=subject, shared=not exclusive))
             # a run that was killed between the two look-ups has left a journal: lock again, exclusively
             if exclusive or not journal.journal_paths(disk):
                 locks.push(attempt.pop_all())
@@ -151,7 +147,7 @@ def _restore_journal(path: Path) -> list[str]:
         return [f"{drive}: {line}" for line in journal.restore_entry(path, entry, entry.disk)]
     disk = journal.find_disk(path, entry)
     try:
-        with locked(disk.device_number, waiting=None):
+        with locked(disk.device_number, subject=None):
             if (locked_entry := journal.read_journal(path)) is None:
                 return []
             return [f"{drive}: {line}" for line in journal.restore_entry(path, locked_entry, disk)]
@@ -160,7 +156,7 @@ def _restore_journal(path: Path) -> list[str]:
         return [f"{drive}: {disk.node} is being measured by {busy.owner}, which will restore {changed} at its end"]
 
 
-def settings_changed_since_tuning(device: str, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
+def settings_changed_since_tuning(device: str, steps: Sequence[tuning_steps.TuningStep]) -> list[str]:
     """Return a message for each setting that no longer has its value after tuning.
 
     Settings that the disk did not report after tuning are skipped.
@@ -174,10 +170,7 @@ def settings_changed_since_tuning(device: str, steps: Sequence[tuning_steps.Step
         setting, tuned = step["setting"], step["after"]
         if tuned is None:
             continue
-        if setting in queue_settings.QUEUE_SETTINGS:
-            current = queue_settings.attribute_value(queue_settings.attribute_path(device, setting))
-        else:
-            current = disk_settings.current_value(Path("/dev") / device, setting)
+        current = disk_settings.current_value(Path("/dev") / device, setting)
         if current != tuned:
             changed.append(f"{setting} of {device} was {tuned} after tuning and is {current} now")
     return changed

@@ -14,7 +14,7 @@ _ROUND_SHARE = 0.95 / ROUNDS
 _LOG_COARSENESS = 3
 
 
-def command(
+def fio_command_line(
     specification: Specification,
     target: str,
     randseed: int,

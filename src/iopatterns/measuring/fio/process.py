@@ -1,4 +1,4 @@
-"""The fio process: started, watched for disturbances, and killed with this process."""
+"""The fio process: started, watched for disturbances, killed with its parent."""
 
 import contextlib
 import ctypes
@@ -27,22 +27,25 @@ _CHILD_SIGNALS = (signal.SIGCHLD, signal.SIGCONT)
 
 
 class FioError(IoPatternsError):
-    """fio failed, or its result is no valid measurement; the message contains fio's output."""
+    """fio failed, or its result is no valid measurement.
+
+    The message contains fio's output.
+    """
 
 
 class DisturbedError(FioError):
-    """fio succeeded, but was held up or its clock was wrong: the result does not describe the drive."""
+    """fio succeeded, but was disturbed: the result does not describe the drive."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FioOutcome:
     """The course of one fio process.
 
     Attributes:
         started_s: Seconds since the epoch.
         ended_s: Seconds since the epoch.
         wall_s: The duration.
-        disturbed: What held fio up or may have, as a predicate: "was stopped by a signal for a while".
+        disturbed: What disturbed fio, as a predicate: "was stopped by a signal for a while". None if nothing did.
         counters: The counters of a simulated drive at the end, by name.
     """
 
@@ -54,7 +57,10 @@ class Outcome:
 
 
 def version() -> str:
-    """Return the output of ``fio --version``, such as ``fio-3.33``. Raises FioError without fio."""
+    """Return the output of ``fio --version``, such as ``fio-3.33``.
+
+    Raises FioError without fio.
+    """
     path = shutil.which("fio")
     if path is None:
         raise FioError("fio is not installed. Run ./reproduce.sh, which installs it.")
@@ -64,7 +70,10 @@ def version() -> str:
 
 @functools.cache
 def _version(path: str, *_state: int) -> str:
-    """Return the version of the fio at `path`; `_state` identifies the file in the cache."""
+    """Return the version of the fio at `path`.
+
+    `_state` identifies the file in the cache.
+    """
     try:
         result = subprocess.run(
             [path, "--version"], capture_output=True, text=True, check=True, env=subprocess_env.child_environment()
@@ -76,7 +85,7 @@ def _version(path: str, *_state: int) -> str:
         raise FioError(f"fio --version failed: {error.stderr.strip()}") from None
 
 
-def run(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> Outcome:
+def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> FioOutcome:
     """Run fio in its own process group and wait for its end.
 
     An interrupt or an error kills the process group at once. If this process is killed, the kernel kills fio.
@@ -97,7 +106,7 @@ def run(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -
     suspended_s = _suspended_s() - suspended_s
     if suspended_s > _MIN_SUSPENDED_S:
         disturbed = f"ran while the machine was suspended for {suspended_s:.1f} s"
-    return Outcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+    return FioOutcome(started_s, time.time(), time.monotonic() - clock, disturbed)
 
 
 @contextlib.contextmanager
@@ -154,7 +163,7 @@ def _preexec(parent: int, mask: set[int | signal.Signals]) -> None:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Have the kernel send a signal to this process when the thread that started it ends."""
+    """Have the kernel send a signal to this process when its parent thread ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
@@ -179,7 +188,9 @@ def child_signals_blocked() -> Iterator[set[int | signal.Signals]]:
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | None]:
-    """Return the exit status of a process as soon as it ends, and what stopped it meanwhile. Raises TimeoutError.
+    """Wait for a process; return its exit status and what stopped it meanwhile.
+
+    Raises TimeoutError.
 
     Requires `child_signals_blocked`. `Popen.wait` with a timeout polls every 50 ms, which is as long as fio takes on a
     simulated drive.
@@ -207,13 +218,13 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | 
 
 
 def timeout_s(expected_s: float) -> float:
-    """Return after how many seconds fio is taken to hang, given its expected duration."""
+    """Return the time in seconds after which fio is considered to hang."""
     return 10 * expected_s + _PATIENCE_S
 
 
 @contextlib.contextmanager
 def timeout_as_error(argv: list[str], expected_s: float) -> Iterator[None]:
-    """Turn TimeoutError into FioError, with the command line and its expected duration."""
+    """Turn TimeoutError into FioError, with the command line."""
     clock = time.monotonic()
     try:
         yield
@@ -239,7 +250,7 @@ def indented(text: str) -> str:
 
 
 def _preamble(argv: list[str]) -> str:
-    """Return what fio wrote before the JSON in its output file: some errors end up there."""
+    """Return what fio wrote before the JSON in its output file, such as errors."""
     for argument in argv:
         if argument.startswith("--output="):
             with contextlib.suppress(OSError):
@@ -249,5 +260,8 @@ def _preamble(argv: list[str]) -> str:
 
 
 def _suspended_s() -> float:
-    """Return for how long the machine has been suspended since boot (clock_gettime(2), CLOCK_BOOTTIME)."""
+    """Return for how long the machine has been suspended since boot, in s.
+
+    It is the difference of two clocks (clock_gettime(2), CLOCK_BOOTTIME).
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

@@ -1,5 +1,6 @@
 """`twin linux`."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from iopatterns.twin.commands.arguments import (
     INTERVAL_BYTES_OPTION,
     INTERVAL_OPTION,
     MODEL_ARGUMENT,
+    SECONDS_TYPE,
     SET_OPTION,
-    DurationType,
-    SizeType,
+    SIZE_TYPE,
 )
 
 
@@ -27,14 +28,14 @@ from iopatterns.twin.commands.arguments import (
     help="File system on the drive, or none for the bare drive.",
 )
 @click.option(
-    "--fs-size", "file_system_bytes", type=SizeType(), help="Size of the file system.  [default: that of the drive]"
+    "--fs-size", "file_system_bytes", type=SIZE_TYPE, help="Size of the file system.  [default: capacity of the drive]"
 )
 @click.option("--mkfs-options", default="", help="Options for mkfs, as one word.")
 @click.option("--mount-options", default="", help="Options for mount, such as discard,noatime.")
 @click.option(
     "--scheduler",
     type=click.Choice(schedulers.MODERN_SCHEDULERS),
-    help="I/O scheduler of the block layer.  [default: that of the model]",
+    help="I/O scheduler of the block layer.  [default: scheduler of the model]",
 )
 @click.option(
     "--queue",
@@ -43,7 +44,7 @@ from iopatterns.twin.commands.arguments import (
     help="Setting in /sys/block/vda/queue, such as wbt_lat_usec=0; may be given several times.",
 )
 @click.option(
-    "--memory", "memory_bytes", type=SizeType(), default="512 MiB", show_default=True, help="Memory of the guest."
+    "--memory", "memory_bytes", type=SIZE_TYPE, default="512 MiB", show_default=True, help="Memory of the guest."
 )
 @click.option("--queue-depth", type=int, default=32, show_default=True, help="Queue depth of the drive.")
 @click.option("--trace", type=FILE_TYPE, help="File for a trace of the requests of the command (.parquet, .csv).")
@@ -65,7 +66,7 @@ from iopatterns.twin.commands.arguments import (
 @click.option(
     "--wall-limit",
     "wall_limit_s",
-    type=DurationType(),
+    type=SECONDS_TYPE,
     default="10 min",
     show_default=True,
     help="Limit of the wall-clock time.",
@@ -80,7 +81,7 @@ from iopatterns.twin.commands.arguments import (
     is_flag=True,
     help="Provide /mnt/drop-caches: a read of this file empties the page cache. Shifts all times by about 1 us.",
 )
-@click.option("--kernel", type=FILE_TYPE, help="Kernel image.  [default: that of `./reproduce.sh linux`]")
+@click.option("--kernel", type=FILE_TYPE, help="Kernel image.  [default: kernel of `./reproduce.sh linux`]")
 @MODEL_ARGUMENT
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(model: str, command: tuple[str, ...], **options: Any) -> None:
@@ -89,16 +90,16 @@ def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     The drive of the guest, /dev/vda, is the simulated drive MODEL. The guest runs in virtual time.
 
     COMMAND is a program of this host and runs as an ordinary user. The file system of the drive is mounted at
-    /mnt/drive; with --fs none the command uses the bare drive /dev/vda ({drive}). All other files of the host are
+    /mnt/drive; with --fs none, COMMAND uses the bare drive /dev/vda ({drive}). All other files of the host are
     read-only.
 
-    The output and the exit status are those of COMMAND. The exit status is 124 if the wall-clock limit is reached and
-    125 if the guest fails.
+    `twin linux` prints the output of COMMAND and exits with its status. The status is 124 if the wall-clock limit is
+    reached and 125 if the guest fails.
     """
     from iopatterns.twin import linux
 
     words = command[1:] if command[0] == "--" else command
     if not words:
-        raise click.UsageError("needs a command after --")
+        raise click.UsageError("requires a command after --")
     given = {name: value for name, value in options.items() if value is not None}
-    linux.run_and_exit(model, words, linux.LinuxOptions(**given))
+    sys.exit(linux.run_in_linux(model, words, linux.LinuxOptions(**given)).returncode)

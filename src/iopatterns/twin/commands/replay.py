@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,17 +29,12 @@ from iopatterns.twin.commands.arguments import (
 @INTERVAL_BYTES_OPTION
 @SET_OPTION
 @SKIP_BAD_OPTION
-def command(  # noqa: PLR0917 - click passes arguments by name
+def command(
     model: str,
     trace: Path,
-    depth: int | None,
-    threads: int,
-    output: Path | None,
-    counters_file: Path | None,
-    interval: str | None,
-    interval_bytes: str | None,
     settings: tuple[str, ...],
     skip_bad: bool,
+    **options: Any,
 ) -> None:
     """Replay the block trace TRACE on MODEL without fio.
 
@@ -46,21 +42,11 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     requests are outstanding (closed loop). TRACE has any form that `twin trace` reads. The command prints a summary and
     the counters of the drive as JSON.
     """
-    from iopatterns.twin import counters, models, traces
+    from iopatterns.twin import models, traces
     from iopatterns.twin.trace_replay import replay_to_files
 
-    loaded = models.load_model(model).overridden(settings) if settings else models.load_model(model)
     skipped = traces.SkippedLines() if skip_bad else None
-    summary, totals = replay_to_files(
-        loaded,
-        trace,
-        depth=depth,
-        threads=threads,
-        output=output,
-        counters_file=counters_file,
-        interval_ns=counters.parse_interval_ns(interval),
-        interval_bytes=counters.parse_interval_bytes(interval_bytes),
-        skipped=skipped,
-    )
-    left_out = {} if skipped is None else {"skipped": skipped.report()}
-    click.echo(json.dumps({"summary": summary, **left_out, "counters": totals}, indent=2))
+    drive = models.load_model(model).overridden(settings)
+    summary, totals = replay_to_files(drive, trace, skipped=skipped, **options)
+    skipped_count = {} if skipped is None else {"skipped": skipped.report()}
+    click.echo(json.dumps({"summary": summary, **skipped_count, "counters": totals}, indent=2))

@@ -1,4 +1,7 @@
-"""`twin run`, for the help and for completion. `iopatterns.twin.__main__` runs it without this module."""
+"""`twin run`, for help and shell completion.
+
+`iopatterns.twin.__main__` runs programs without this module.
+"""
 
 import click
 

@@ -205,8 +205,8 @@ int run(std::vector<std::string> words, std::vector<std::string> environment, in
 
 // Creates a fifo with which the command can drop the kernel's caches: a reader gets the end of the file as soon as all
 // data are written to the drive, and pages, inodes and directory entries are dropped. Dropping caches requires root,
-// and the command is not root. The fifo exists only on request, because its server process delays all later events by 1
-// us.
+// and the command is not root. The fifo exists only on request, because its server process delays all later events by
+// 1 us.
 void offer_to_drop_caches() {
   constexpr char kRequest[] = "/mnt/drop-caches";
   if (mkfifo(kRequest, 0444) != 0 || chmod(kRequest, 0444) != 0) fail(kFailed, with_reason(kRequest));
@@ -264,9 +264,7 @@ int main() {
   if (umount2("/mnt/.host", MNT_DETACH) != 0) fail(kFailed, with_reason("umount"));
   rmdir("/mnt/.host");
   mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr);
-  if (job.folder) {
-    mount_host("/proc/self/cwd/folder", "/mnt/folder");
-  }
+  if (job.folder) mount_host("/proc/self/cwd/folder", "/mnt/folder");
   mount_at("proc", "/proc", nullptr);
   mount_at("sysfs", "/sys", nullptr);
   // The defaults are shares of free memory, which depends on the size of the host's libraries.

@@ -14,17 +14,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
-#include <memory>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
-#include <string_view>
-#include <utility>
+#include <vector>
 
 #include "drive/file_recorder.h"
 #include "drive/parameters.h"
@@ -49,28 +49,11 @@ constexpr int kFailed = 125;
 
 constexpr Nanoseconds kTimeOfDay = 1'767'225'600 * kSecond;  // 2026-01-01
 
-struct Failure final : std::exception {
-  Failure(int its_status, std::string its_message) : status(its_status), message(std::move(its_message)) {}
+struct Failure final : std::runtime_error {
+  Failure(int its_status, const std::string& message) : std::runtime_error(message), status(its_status) {}
 
   int status;
-  std::string message;
 };
-
-// A number in a text, and the position behind it.
-struct Number {
-  int value;
-  std::size_t end;
-};
-
-// Returns the number after `word` and a blank at the beginning of `text`, if there is one.
-std::optional<Number> number_after(std::string_view word, const std::string& text) {
-  if (!text.starts_with(std::string(word) + " ")) return std::nullopt;
-  const char* begin = text.c_str() + word.size() + 1;
-  char* end = nullptr;
-  const long value = std::strtol(begin, &end, 10);
-  if (end == begin) return std::nullopt;
-  return Number{static_cast<int>(value), static_cast<std::size_t>(end - text.c_str())};
-}
 
 // Copies a growing file of the guest, with the standard output or error of the command, to a descriptor.
 class Relay {
@@ -121,14 +104,13 @@ int listen_at(const std::string& path, const Plan& plan) {
   return listening;
 }
 
+void set_mode(const std::string& path, mode_t mode) {
+  if (chmod(path.c_str(), mode) != 0) throw std::runtime_error(path + ": " + std::strerror(errno));
+}
+
 void copy_into(const Workplace& workplace, const std::string& from, const char* name) {
-  std::ifstream source(from, std::ios::binary);
-  std::ofstream target(workplace.path(name), std::ios::binary);
-  target << source.rdbuf();
-  target.close();
-  if (!source || !target || chmod(workplace.path(name).c_str(), 0755) != 0) {
-    throw std::runtime_error(from + ": " + std::strerror(errno));
-  }
+  std::filesystem::copy_file(from, workplace.path(name));
+  set_mode(workplace.path(name), 0755);
 }
 
 class Machine {
@@ -149,11 +131,8 @@ class Machine {
     copy_into(workplace_, plan_.library, "library.so");
     std::ofstream(workplace_.path("job"), std::ios::binary) << plan_.guest;
     // if root runs this program, the guest runs as another user; the umask may forbid reading
-    if (chmod(workplace_.path("job").c_str(), 0644) != 0)
-      throw std::runtime_error("job: " + std::string(std::strerror(errno)));
-    if (!plan_.folder.empty() && symlink(plan_.folder.c_str(), workplace_.path("folder").c_str()) != 0) {
-      throw std::runtime_error(workplace_.path("folder") + ": " + std::strerror(errno));
-    }
+    set_mode(workplace_.path("job"), 0644);
+    if (!plan_.folder.empty()) std::filesystem::create_symlink(plan_.folder, workplace_.path("folder"));
     const int time_listener = listen_at(workplace_.path("time"), plan_);
     const int drive_listener = listen_at(workplace_.path("drive"), plan_);
     stay_on_one_processor();
@@ -163,16 +142,14 @@ class Machine {
       serve(time_listener, drive_listener);
     } catch (const GuestGone&) {  // NOLINT(bugprone-empty-catch): the guest has powered off or crashed
     } catch (const Failure&) {
-      output_.pump();
-      errors_.pump();
+      pump();
       throw;
     }
     int status = 0;
     while (waitpid(guest_, &status, 0) < 0 && errno == EINTR) {
     }
     alarm(0);
-    output_.pump();
-    errors_.pump();
+    pump();
     if (trace_) trace_->finish();
     if (recorder_ && !recorder_->flush()) throw std::runtime_error(plan_.counters + ": cannot be written");
     return outcome();
@@ -222,10 +199,9 @@ class Machine {
       if (ends[0].revents != 0) break;
       calendar.serve();
     }
-    BlockDevice::Settings settings;
-    settings.size_bytes = requests_.drive().size_bytes();
-    settings.discards = parameters_.kind == DriveKind::kSsd;
-    settings.volatile_cache = parameters_.caches_writes();
+    const BlockDevice::Settings settings{.size_bytes = requests_.drive().size_bytes(),
+                                         .discards = parameters_.kind == DriveKind::kSsd,
+                                         .volatile_cache = parameters_.caches_writes()};
     BlockDevice device(accept_guest(drive_listener), settings, requests_, contents_, calendar,
                        [this] { begin_recording(); });
     calendar.see_memory(
@@ -250,8 +226,7 @@ class Machine {
     const timespec timeout{wait / kSecond, wait % kSecond};
     pollfd end{device.socket(), POLLIN, 0};
     if (ppoll(&end, 1, &timeout, nullptr) > 0) device.serve();
-    output_.pump();
-    errors_.pump();
+    pump();
   }
 
   // Advances the time to the guest's next event and lets the guest run.
@@ -276,13 +251,17 @@ class Machine {
     constexpr int kPatience_ms = 50;
     const int ready = poll(ends, 2, kPatience_ms);
     if (ready <= 0) {
-      output_.pump();
-      errors_.pump();
+      pump();
     } else if (ends[1].revents != 0) {
       device.serve();
     } else {
       calendar.serve();
     }
+  }
+
+  void pump() {
+    output_.pump();
+    errors_.pump();
   }
 
   // Starts trace and counters when the command begins, after mkfs and mount.
@@ -312,11 +291,13 @@ class Machine {
     }
     if (ending_signal() != 0) return 128 + ending_signal();
     const std::string report = text_of(workplace_.path("report"));
-    if (const auto exit = number_after("exit", report)) return exit->value;
-    if (const auto signal = number_after("signal", report)) return 128 + signal->value;
-    if (const auto failed = number_after("failed", report)) {
-      const std::size_t words = report.find_first_not_of(' ', failed->end);
-      throw Failure{failed->value, words == std::string::npos ? std::string() : report.substr(words)};
+    std::istringstream words(report);
+    std::string kind;
+    int status = 0;
+    if (words >> kind >> status) {
+      if (kind == "exit") return status;
+      if (kind == "signal") return 128 + status;
+      if (kind == "failed") throw Failure{status, {std::istreambuf_iterator<char>(words >> std::ws), {}}};
     }
     throw Failure{kFailed, "the guest has crashed before the command ended" + console()};
   }
@@ -334,20 +315,21 @@ class Machine {
   pid_t guest_ = -1;
 };
 
+int fail(int status, const char* message) {
+  std::fprintf(stderr, "twin: error: %s\n", message);
+  return status;
+}
+
 int run() {
   try {
-    const Plan plan = Plan::read(STDIN_FILENO);
-    try {
-      return Machine(plan).run();
-    } catch (const std::invalid_argument& error) {
-      throw Failure{kBadInput, error.what()};
-    }
+    const Plan plan = Plan::read(std::cin);
+    return Machine(plan).run();
   } catch (const Failure& failure) {
-    std::fprintf(stderr, "twin: error: %s\n", failure.message.c_str());
-    return failure.status;
+    return fail(failure.status, failure.what());
+  } catch (const std::invalid_argument& error) {
+    return fail(kBadInput, error.what());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "twin: error: %s\n", error.what());
-    return kFailed;
+    return fail(kFailed, error.what());
   }
 }
 

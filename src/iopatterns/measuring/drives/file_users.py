@@ -1,4 +1,4 @@
-"""Who else uses a file: loop devices, swap, and programs that have it open for writing. Looks, and changes nothing."""
+"""Other users of a file: loop devices, swap, and programs that write to it."""
 
 import contextlib
 import fcntl
@@ -11,14 +11,20 @@ from pathlib import Path
 
 from iopatterns.measuring import machine
 
-_LOOP_GET_STATUS64 = 0x4C05  # linux/loop.h; its answer begins with device, inode and, of a device behind it, number
+_LOOP_GET_STATUS64 = 0x4C05  # linux/loop.h; the result begins with the fields of `LoopBacking`
 _STATUS_BYTES = 232
 _WRITING = os.O_WRONLY | os.O_RDWR
 
 
 @dataclass(frozen=True)
 class LoopBacking:
-    """What lies behind a loop device: a file, by device and inode; ``number`` where it is a block device itself."""
+    """The file or block device behind a loop device.
+
+    Attributes:
+        device: The device number of the file's file system.
+        inode: The inode of the file.
+        number: The device number of a block device; 0 for a file.
+    """
 
     device: int
     inode: int
@@ -26,9 +32,14 @@ class LoopBacking:
 
 
 def find_file_user(device: int, inode: int, *, but_loop: str | None = None) -> str | None:
-    """Return in words what else uses the file of that device and inode, None where nothing does.
+    """Return who else uses a file, as text for a message; None if nobody does.
 
-    The loop device ``but_loop`` does not count. A user other than root sees programs of their own alone.
+    A user other than root sees only that user's programs.
+
+    Args:
+        device: The device number of the file's file system.
+        inode: The inode of the file.
+        but_loop: A loop device to ignore, such as ``loop0``.
     """
     for name, backing in _loops():
         if name != but_loop and (backing.device, backing.inode) == (device, inode):
@@ -56,7 +67,7 @@ def _loops() -> Iterator[tuple[str, LoopBacking]]:
         with contextlib.suppress(OSError):
             try:
                 descriptor = os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            except PermissionError:  # by the path of the file then, which may mean another one in a container
+            except PermissionError:  # fall back to the path, which may be another file in a container
                 state = os.stat((entry / "backing_file").read_text().rstrip("\n"))
                 yield name, LoopBacking(state.st_dev, state.st_ino, state.st_rdev)
                 continue
@@ -68,22 +79,25 @@ def _loops() -> Iterator[tuple[str, LoopBacking]]:
 
 
 def loop_backing(loop: int) -> LoopBacking:
-    """Return what lies behind the loop device that a descriptor names. Raises OSError where nothing does."""
-    answer = fcntl.ioctl(loop, _LOOP_GET_STATUS64, bytes(_STATUS_BYTES))
-    device, inode, number = struct.unpack_from("<QQQ", answer)
+    """Return the file or block device behind a loop device.
+
+    Raises OSError if there is none.
+    """
+    status = fcntl.ioctl(loop, _LOOP_GET_STATUS64, bytes(_STATUS_BYTES))
+    device, inode, number = struct.unpack_from("<QQQ", status)
     return LoopBacking(_decoded(device), inode, _decoded(number))
 
 
 def _decoded(number: int) -> int:
-    """Return a device number as stat(2) gives it, of the form in which the kernel hands it out elsewhere."""
+    """Return a device number as stat(2) has it, from the kernel's encoding."""
     return os.makedev((number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00))
 
 
 def _open_files() -> Iterator[tuple[int, Path]]:
-    """Yield each process with each of its open files, this process left out."""
+    """Yield the number of each other process with each of its open files in /proc."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and int(folder.name) != os.getpid():
-            with contextlib.suppress(OSError):  # of another user's, or gone meanwhile
+            with contextlib.suppress(OSError):  # a process of another user, or one that has ended
                 for descriptor in (folder / "fd").iterdir():
                     yield int(folder.name), descriptor
 

@@ -1,4 +1,4 @@
-"""Facts about classes: what a model was fitted to or chosen for is never counted as independent of it."""
+"""Class claims and values: no statement that a model was made from counts as independent of the model."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +24,7 @@ from iopatterns.judging.evidence import (
 )
 
 STUDY = "mine"
+INDEPENDENT_VALUE = "No model was fitted to this value, and no parameter chosen for it."
 VALUES = (
     ("read", "bandwidth", "MB/s", "d", "read", "4k", "10"),
     ("read-latency", "latency", "ms", "d", "read", "4k", "10"),
@@ -56,7 +57,7 @@ def source(folder: Path) -> pd.DataFrame:
 
 
 def executions() -> pd.DataFrame:
-    """Return two executions of each of eight cells on a twin, d, and a file, f."""
+    """Return two repetitions of each of eight cells on a twin (simulated drive) d and a file f."""
     cells = [(drive, rw, size) for drive in "df" for rw in ("read", "write") for size in (4096, 8192)]
     rows = [
         {"drive": drive, "cell": f"{rw}-{size}", "execution": number}
@@ -70,7 +71,7 @@ def executions() -> pd.DataFrame:
 
 
 def model(folder: Path, name: str = "d", *, fitted: tuple[str, ...] = (), **chosen: list[str]) -> Path:
-    """Write a model file with one parameter a keyword, ``g.<keyword>``, and return the folder."""
+    """Write a model file with a parameter ``g.<keyword>`` for each keyword; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     content: dict[str, Any] = {"parameters": {"g": {key: {"chosen_for": ids} for key, ids in chosen.items()}}}
     content["fit"] = {"points": f"data/published/{STUDY}/values.csv", "fitted": dict.fromkeys(fitted, "10")}
@@ -79,137 +80,139 @@ def model(folder: Path, name: str = "d", *, fitted: tuple[str, ...] = (), **chos
 
 
 def classifier(tmp_path: Path, flips: Mapping[str, list[str]] | None = None, **making: Any) -> Classifier:
-    """Return the classifier of a study whose twin d was made so."""
+    """Return the classifier of a study with a model d, made as the keywords of `model` state."""
     twins = model(tmp_path / "twins", **making)
-    found = executions()
-    values = evidence.add_evidence_classes(source(tmp_path / "published" / STUDY), twins, STUDY, found)
-    listed = [
-        ({"id": name}, ClaimChecks.parse({"check": {"experiment": "e", "at_least": 0, **check}}, values))
+    values = source(tmp_path / "published" / STUDY)
+    parsed = {
+        name: ClaimChecks.parse({"check": {"experiment": "e", "at_least": 0, **check}}, values)
         for name, check in CHECKS.items()
-    ]
+    }
+    checks = {name: check for name, check in parsed.items() if check}
     provenance = FitProvenance.load(twins, STUDY)
-    return Classifier(provenance, CachedExecutions(found), values, listed=listed, models={"d": "d"}, flips=flips or {})
+    return Classifier(provenance, CachedExecutions(executions()), values, checks, flips or {})
 
 
 def of_value(tmp_path: Path, name: str, **making: Any) -> EvidenceClass:
-    return classifier(tmp_path, **making).of_value(name, None)
+    return classifier(tmp_path, **making).class_of_value(name)
 
 
-def of_claim(tmp_path: Path, name: str, *, holds: bool = True, **making: Any) -> EvidenceClass:
-    return classifier(tmp_path, **making).of_claim(name, holds=holds)
+def of_claim(tmp_path: Path, name: str, *, reproduced: bool = True, **making: Any) -> EvidenceClass:
+    return classifier(tmp_path, **making).class_of_claim(name, reproduced=reproduced)
 
 
 # ---- Values
 
 
-def test_a_value_that_a_model_was_fitted_to_is_fitted(tmp_path: Path) -> None:
-    assert of_value(tmp_path, "read", fitted=("read",)) == EvidenceClass(FITTED, "A twin was fitted to it.")
+@pytest.mark.parametrize(
+    ("name", "making", "class_", "because"),
+    [
+        ("read", {"fitted": ("read",)}, FITTED, "A model was fitted to this value."),
+        ("read", {"fitted": ("read",), "time": [f"{STUDY}/*"]}, FITTED, "A model was fitted to this value."),
+        ("read-latency", {"fitted": ("read",)}, FITTED, "It follows from a fitted value."),
+        (
+            "write",
+            {"time": [f"{STUDY}/write"]},
+            BUILT_INTO_MODEL,
+            "The parameter g.time of d was chosen for this value.",
+        ),
+        (
+            "write-latency",
+            {"time": [f"{STUDY}/write"]},
+            BUILT_INTO_MODEL,
+            "The parameter g.time of d was chosen for write, from which it follows.",
+        ),
+        ("none", {}, BUILT_INTO_MODEL, "No request of this kind was made."),
+        ("read-p99", {"fitted": ("read",)}, INDEPENDENT, INDEPENDENT_VALUE),
+        ("write", {"fitted": ("read",)}, INDEPENDENT, INDEPENDENT_VALUE),
+        ("large", {"fitted": ("read",)}, INDEPENDENT, INDEPENDENT_VALUE),
+        ("of-a-file", {"fitted": ("of-a-file",)}, "", ""),
+    ],
+)
+def test_a_value_has_a_class_and_a_reason(
+    tmp_path: Path, name: str, making: dict[str, Any], class_: str, because: str
+) -> None:
+    assert of_value(tmp_path, name, **making) == EvidenceClass(class_, because)
 
 
-def test_a_latency_follows_from_the_fitted_rate_of_its_cell(tmp_path: Path) -> None:
-    assert of_value(tmp_path, "read-latency", fitted=("read",)) == EvidenceClass(
-        FITTED, "It follows from a fitted value."
-    )
-
-
-@pytest.mark.parametrize("name", ["read-p99", "write", "large"])
-def test_a_percentile_another_workload_and_another_size_do_not_follow_from_it(tmp_path: Path, name: str) -> None:
-    assert of_value(tmp_path, name, fitted=("read",)).name == INDEPENDENT
-
-
-def test_a_value_that_a_parameter_was_chosen_for_is_built_in_and_says_by_which(tmp_path: Path) -> None:
-    found = of_value(tmp_path, "write", time=[f"{STUDY}/write"])
-    assert found == EvidenceClass(BUILT_INTO_MODEL, "The parameter g.time of d was chosen for it.")
-
-
-def test_a_value_of_the_same_cell_is_built_in_with_it(tmp_path: Path) -> None:
-    found = of_value(tmp_path, "write-latency", time=[f"{STUDY}/write"])
-    assert found == EvidenceClass(
-        BUILT_INTO_MODEL, "The parameter g.time of d was chosen for write, from which it follows."
-    )
-
-
-def test_what_was_chosen_for_in_the_model_of_another_drive_says_nothing_of_this_one(tmp_path: Path) -> None:
+def test_the_model_of_another_drive_does_not_affect_a_value(tmp_path: Path) -> None:
     model(tmp_path / "twins", "other", time=[f"{STUDY}/write"])
     assert of_value(tmp_path, "write").name == INDEPENDENT
 
 
-def test_a_value_is_built_in_where_the_drive_s_model_has_another_name_than_the_drive(tmp_path: Path) -> None:
+def test_the_model_of_a_drive_may_have_another_name_than_the_drive(tmp_path: Path) -> None:
     twins = model(tmp_path / "twins", "other", time=[f"{STUDY}/write"])
     found = executions().replace({"drive_model": {"d": "other"}})
-    values = evidence.add_evidence_classes(source(tmp_path / "published" / STUDY), twins, STUDY, found).set_index("id")
+    published_values = source(tmp_path / "published" / STUDY)
+    values = evidence.add_evidence_classes(published_values, twins, STUDY, found).set_index("id")
     assert values.loc["write", "use"] == BUILT_INTO_MODEL
-
-
-def test_fitted_goes_before_chosen_for(tmp_path: Path) -> None:
-    assert of_value(tmp_path, "read", fitted=("read",), time=[f"{STUDY}/*"]).name == FITTED
-
-
-def test_a_printed_zero_is_built_in(tmp_path: Path) -> None:
-    assert of_value(tmp_path, "none") == EvidenceClass(BUILT_INTO_MODEL, "Nothing of the kind was asked for.")
-
-
-def test_a_value_that_no_twin_measured_has_no_class(tmp_path: Path) -> None:
-    assert of_value(tmp_path, "of-a-file", fitted=("of-a-file",)) == EvidenceClass()
+    assert values.loc["of-a-file", "use"] == ""
 
 
 # ---- Claims
 
 
-def test_a_claim_whose_figures_were_all_fitted_is_fitted(tmp_path: Path) -> None:
-    assert of_claim(tmp_path, "write-over-read", fitted=("read", "write")).name == FITTED
-    assert of_claim(tmp_path / "2", "read-latency-alone", fitted=("read", "write")).name == FITTED
-
-
-def test_a_claim_is_independent_where_one_figure_was_not_fitted(tmp_path: Path) -> None:
-    assert of_claim(tmp_path, "write-over-read", fitted=("read",)).name == INDEPENDENT
-
-
-def test_a_claim_that_a_parameter_names_is_built_in_and_says_by_which(tmp_path: Path) -> None:
-    found = of_claim(tmp_path, "larger-is-faster", window=[f"{STUDY}/larger-*"])
-    assert found == EvidenceClass(BUILT_INTO_MODEL, "The parameter g.window of d was chosen for it.")
-
-
-def test_a_claim_that_compares_the_same_as_one_that_is_named_is_built_in(tmp_path: Path) -> None:
-    found = of_claim(tmp_path, "read-over-write", window=[f"{STUDY}/write-over-read"])
-    assert found.name == BUILT_INTO_MODEL
-    assert "chosen for write-over-read, which compares the same" in found.because
-
-
-def test_a_claim_about_fitted_and_chosen_figures_alone_is_built_in(tmp_path: Path) -> None:
-    assert of_claim(tmp_path, "write-over-read", fitted=("read",), window=[f"{STUDY}/write"]).name == BUILT_INTO_MODEL
-
-
-def test_a_claim_that_one_mechanism_off_makes_fall_is_built_in(tmp_path: Path) -> None:
-    flips = {"larger-is-faster": ["read-ahead"]}
-    found = of_claim(tmp_path, "larger-is-faster", flips=flips)
-    assert found == EvidenceClass(BUILT_INTO_MODEL, "Switching off read-ahead alone makes it fall.")
-
-
-def test_a_claim_that_fails_is_not_excused_by_a_flip(tmp_path: Path) -> None:
-    flips = {"larger-is-faster": ["read-ahead"]}
-    assert of_claim(tmp_path, "larger-is-faster", holds=False, flips=flips).name == INDEPENDENT
-
-
-def test_a_claim_about_a_file_has_no_class(tmp_path: Path) -> None:
-    assert of_claim(tmp_path, "of-a-file-alone") == EvidenceClass()
+@pytest.mark.parametrize(
+    ("name", "making", "class_", "because"),
+    [
+        ("write-over-read", {"fitted": ("read", "write")}, FITTED, "every number that the claim compares"),
+        ("read-latency-alone", {"fitted": ("read", "write")}, FITTED, "every number that the claim compares"),
+        ("write-over-read", {"fitted": ("read",)}, INDEPENDENT, "No parameter was chosen for this claim"),
+        (
+            "larger-is-faster",
+            {"window": [f"{STUDY}/larger-*"]},
+            BUILT_INTO_MODEL,
+            "The parameter g.window of d was chosen for this claim.",
+        ),
+        (
+            "read-over-write",
+            {"window": [f"{STUDY}/write-over-read"]},
+            BUILT_INTO_MODEL,
+            "chosen for write-over-read, which compares the same numbers",
+        ),
+        (
+            "write-over-read",
+            {"fitted": ("read",), "window": [f"{STUDY}/write"]},
+            BUILT_INTO_MODEL,
+            "compares only numbers that models were fitted to, or parameters chosen for",
+        ),
+        (
+            "larger-is-faster",
+            {"flips": {"larger-is-faster": ["read-ahead"]}},
+            BUILT_INTO_MODEL,
+            "Without read-ahead, the claim is not reproduced.",
+        ),
+        (
+            "larger-is-faster",
+            {"flips": {"larger-is-faster": ["read-ahead"]}, "reproduced": False},
+            INDEPENDENT,
+            "No parameter was chosen for this claim",
+        ),
+        ("of-a-file-alone", {}, "", ""),
+    ],
+)
+def test_a_claim_has_a_class_and_a_reason(
+    tmp_path: Path, name: str, making: dict[str, Any], class_: str, because: str
+) -> None:
+    found = of_claim(tmp_path, name, **making)
+    assert found.name == class_
+    assert because in found.because
 
 
 # ---- Statements that do not exist
 
 
-def test_a_statement_that_the_source_does_not_make_is_named_with_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_statement_is_refused_with_the_most_similar_one(tmp_path: Path) -> None:
     twins = model(tmp_path / "twins", window=[f"{STUDY}/larger-is-fastr"])
     source(tmp_path / "published" / STUDY)
     with pytest.raises(EvidenceError) as raised:
         evidence.check_chosen_for(twins, tmp_path / "published", STUDY)
     assert str(raised.value) == (
         "twins/d.yaml: g.window: chosen_for: 'mine/larger-is-fastr': no claim or value of data/published/mine has the"
-        " id 'larger-is-fastr'. Did you mean 'larger-is-faster'? Name one that it has, or delete this."
+        " id 'larger-is-fastr'. Did you mean 'larger-is-faster'? Give an id of the study, or delete this entry."
     )
 
 
-def test_a_misspelt_study_is_named_whatever_study_is_judged(tmp_path: Path) -> None:
+def test_a_misspelt_study_is_refused_whichever_study_is_judged(tmp_path: Path) -> None:
     twins = model(tmp_path / "twins", window=["mien/read"])
     source(tmp_path / "published" / STUDY)
     with pytest.raises(EvidenceError, match=r"there is no study 'mien' in data/published\. Did you mean 'mine'\?"):
