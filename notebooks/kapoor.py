@@ -81,12 +81,9 @@ _RULES: Sequence[tuple[str, str, Sequence[tuple[str, str]], Mapping[str, Any], M
         {"numjobs": 10},
     ),
 )
-# Schedulers of the kernel that order nothing, with the model's counterparts
-_ORDER_NOTHING = {"none": "none", "kyber": "noop"}
-# All schedulers of the kernel, with the model's counterparts
-MODELLED: Mapping[str, str] = {
-    **_ORDER_NOTHING,
-    **{today: older for older, today in SUCCESSORS.items() if today not in _ORDER_NOTHING},
+# Schedulers of the kernel, with the model's counterparts; none and kyber order nothing
+MODELLED: Mapping[str, str] = {"none": "none", "kyber": "noop"} | {
+    today: older for older, today in SUCCESSORS.items() if today != "none"
 }
 # Prefixes of the experiments: one per scheduler of the kernel, and one per drive with the schedulers of the model
 _KERNEL = "linux-"
@@ -249,20 +246,18 @@ def _here(name: str, label: str, unit: str = "", spanner: str = "") -> Column:
     return Column((f"{name}_mean",), label, three_digits, unit, spanner)
 
 
-def _published(name: str, unit: str = "", spanner: str = "") -> Column:
-    return Column((f"published_{name}",), "Published", three_digits, unit, spanner)
+def _here_and_published(name: str, unit: str, spanner: str) -> tuple[Column, Column]:
+    """Return the columns of the measured mean and of the published value of a quantity."""
+    published = Column((f"published_{name}",), "Published", three_digits, unit, spanner)
+    return _here(name, "Here", unit, spanner), published
 
 
-def _fsync(hide_repeats: bool = False) -> Column:
-    return Column(
-        ("fsync",),
-        "Writes between fsync",
-        lambda count: str(count) if count else "none",
-        align_right=False,
-        hide_repeats=hide_repeats,
-    )
+def _fsync_text(writes: int) -> str:
+    return str(writes) if writes else "none"
 
 
+_FSYNC = Column(("fsync",), "Writes between fsync", _fsync_text, align_right=False, hide_repeats=True)
+_WORKLOAD = Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False, hide_repeats=True)
 _DEPTHS = (
     _here("depth_mean", "Mean", spanner="Queue depth"),
     _here("depth_largest", "Largest", spanner="Queue depth"),
@@ -281,11 +276,9 @@ def scale_table(study: Study) -> Table:
     quartiles = ["queue depth first quartile", "queue depth median", "queue depth third quartile"]
     data = study.comparison("scale", ["fsync"], ["workload duration", "maximum request size", *quartiles])
     columns = [
-        _fsync(),
-        _here("duration_s", "Here", "s", "Duration"),
-        _published("duration_s", "s", "Duration"),
-        _here("largest_write_kib", "Here", "KiB", "Largest write"),
-        _published("largest_write_kib", "KiB", "Largest write"),
+        _FSYNC,
+        *_here_and_published("duration_s", "s", "Duration"),
+        *_here_and_published("largest_write_kib", "KiB", "Largest write"),
         _here("depth_first_quartile", "First quartile", spanner="Queue depth"),
         _here("depth_median", "Median", spanner="Queue depth"),
         _here("depth_third_quartile", "Third quartile", spanner="Queue depth"),
@@ -324,7 +317,7 @@ def loop_table(study: Study) -> Table:
     data = _comparisons(study, _LOOPS, "fsync", of).sort_values("fsync", kind="stable", ignore_index=True)
     data = data.assign(loop=data["study"].map(_LOOPS))
     columns = [
-        _fsync(hide_repeats=True),
+        _FSYNC,
         Column(("loop",), "The programs waited for", align_right=False),
         _here("duration_s", "Duration", "s"),
         _here("write_latency_ms", "Latency of writes", "ms"),
@@ -423,7 +416,7 @@ def locality_table(study: Study) -> Table:
     wanted = cells[cells["drive"].isin(timed if len(timed) else drives[:1])]
     data = data.merge(wanted[[*keys, "duration_s_mean", "published_duration_s"]], on=keys)
     columns = [
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False, hide_repeats=True),
+        _WORKLOAD,
         Column(("bs_bytes",), "Size", block_label),
         *(
             Column(
@@ -434,8 +427,7 @@ def locality_table(study: Study) -> Table:
             )
             for drive in drives
         ),
-        _here("duration_s", "Here", "s", "Duration"),
-        _published("duration_s", "s", "Duration"),
+        *_here_and_published("duration_s", "s", "Duration"),
     ]
     return Table(data, tuple(columns), "rw")
 
@@ -446,12 +438,10 @@ def zombie_table(study: Study) -> Table:
     names = [name for name in study.experiments if name.startswith("zombies")]
     data = _comparisons(study, names, "numjobs", quantities)
     columns = [
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False, hide_repeats=True),
+        _WORKLOAD,
         Column(("numjobs",), "Threads"),
-        _here("duration_s", "Here", "s", "Duration"),
-        _published("duration_s", "s", "Duration"),
-        _here("bandwidth_mb_per_s", "Here", "MB/s", "Bandwidth"),
-        _published("bandwidth_mb_per_s", "MB/s", "Bandwidth"),
+        *_here_and_published("duration_s", "s", "Duration"),
+        *_here_and_published("bandwidth_mb_per_s", "MB/s", "Bandwidth"),
         Column(("occupied_mean",), "Occupied", fixed_decimals(2), spanner="Blocks"),
         Column(("mean_valid_ratio_mean",), "Valid ratio", fixed_decimals(2), spanner="Blocks"),
         Column(("zombies_mean",), "Partly valid", fixed_decimals(2), spanner="Blocks"),
@@ -491,7 +481,7 @@ def scheduler_table(found: pd.DataFrame) -> Table:
     """Return the table of the data of `compare_schedulers`."""
     columns = (
         Column(("drive",), "Drive", align_right=False, hide_repeats=True),
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False, hide_repeats=True),
+        _WORKLOAD,
         Column(("scheduler",), "Linux", align_right=False, spanner="Scheduler"),
         Column(("modelled",), "Model", align_right=False, spanner="Scheduler"),
         Column(("bandwidth_mb_per_s",), "Linux", three_digits, "MB/s", "Bandwidth"),

@@ -83,9 +83,9 @@ def test_a_duplicate_id_names_both_lines(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"id,value\n", "line 1: the columns must be id,place"),
-        ((",".join(VALUE_COLUMNS) + "\n").encode(), "no value follows"),
+        ((",".join(VALUE_COLUMNS) + "\n").encode(), "there is no value after the header"),
         (b"\xff\xfe\x00", r"values\.csv: not readable"),
-        (None, r"values\.csv: no such file"),
+        (None, r"values\.csv: there is no such file"),
     ],
 )
 def test_an_invalid_file_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:

@@ -41,7 +41,6 @@ _SPREAD = 8
 _ROOM = 1.08
 _HOLLOW = {"fillcolor": (0, 0, 0, 0), "pointsize": 8.0}
 _THEME = ("axes", "figure", "font", "grid", "legend", "lines", "patch", "svg", "xtick", "ytick")
-_PAIRS = (("read", "randread"), ("write", "randwrite"))
 
 
 class PlotError(IoPatternsError):
@@ -114,7 +113,7 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
     if summary.empty or len(sizes) > len(_MARKERS):
         raise PlotError(f"a figure can have 1 to {len(_MARKERS)} block sizes, not {len(sizes)}")
     drives = list(dict.fromkeys([*summary["drive"], *values["drive_key"]]))
-    places = {rw: float(at) for at, rw in enumerate(rw for pair in _PAIRS for rw in pair)}
+    places = {rw: float(at) for at, rw in enumerate(("read", "randread", "write", "randwrite"))}
     spread = {size: 0.14 * (number - (len(sizes) - 1) / 2) for number, size in enumerate(sizes)}
     values = values.drop(columns="drive", errors="ignore").rename(columns={"drive_key": "drive", "value": "mean"})
     points = pd.concat([summary.assign(kind="measured"), values.assign(kind="published")], ignore_index=True)

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The convert_:DeprecationWarning"
 
 
 @contextmanager
-def declaring(project: Project, file: str = "config/studies/kapoor.yaml", /, **mechanisms: Any) -> Iterator[None]:
+def declaring(project: Project, mechanisms: dict[str, Any], file: str = "config/studies/kapoor.yaml") -> Iterator[None]:
     """Declare other mechanisms for a while."""
     with changing(project.root / file):
         project.edit(file, mechanisms=mechanisms)
@@ -114,14 +114,14 @@ def declared(project: Project) -> list[ablation.Mechanism]:
     ],
 )
 def test_an_invalid_mechanism_is_refused(project: Project, mechanism: dict[str, Any], message: str) -> None:
-    with declaring(project, **{NAME: mechanism}), pytest.raises(IoPatternsError) as raised:
+    with declaring(project, {NAME: mechanism}), pytest.raises(IoPatternsError) as raised:
         declared(project)
     assert message in str(raised.value)
     assert len(str(raised.value).splitlines()) == 1
 
 
 def test_a_mechanism_may_be_declared_as_assumed(project: Project) -> None:
-    with declaring(project, **{NAME: {**MECHANISM, "assumed": True}}):
+    with declaring(project, {NAME: {**MECHANISM, "assumed": True}}):
         assert [each.kind for each in declared(project)] == ["assumed"]
     assert [each.kind for each in declared(project)] == ["traces"]
 
@@ -140,7 +140,7 @@ def test_a_mechanism_may_be_declared_as_assumed(project: Project) -> None:
 def test_a_mechanism_of_traces_must_be_in_the_file_of_its_study_with_a_name_of_its_own(
     project: Project, file: str, name: str, message: str
 ) -> None:
-    with declaring(project, file, **{name: MECHANISM}), pytest.raises(IoPatternsError, match=message):
+    with declaring(project, {name: MECHANISM}, file), pytest.raises(IoPatternsError, match=message):
         declared(project)
 
 
@@ -185,7 +185,7 @@ def test_a_trace_is_replaced_only_in_the_cells_that_replay_it(project: Project) 
 
 
 def test_a_trace_recorded_on_another_drive_is_replayed_on_that_drive(project: Project) -> None:
-    with declaring(project, **{NAME: {**MECHANISM, "drive": "s3500"}}):
+    with declaring(project, {NAME: {**MECHANISM, "drive": "s3500"}}):
         (mechanism,) = declared(project)
         off = mechanism.switched_off_in(config.load_config(project.root))
         assert dict(off.drives) == {DRIVE: drive_entries.read_drive_entries(project.root).resolved("s3500")}
@@ -285,7 +285,7 @@ def test_the_traces_are_inputs_of_the_ablation_and_of_the_scorecard(project: Pro
 
 def test_a_replacement_trace_is_an_input(project: Project) -> None:
     other = "data/traces/kapoor/mix.parquet"  # not replayed by the two experiments
-    with declaring(project, **{NAME: {**MECHANISM, "traces": {RECORDED: other}}}):
+    with declaring(project, {NAME: {**MECHANISM, "traces": {RECORDED: other}}}):
         assert other in ablation.ablation_trace_files(config.load_config(project.root))
 
 
