@@ -82,14 +82,14 @@ def _drive_text(drive: "DescribedDrive") -> str:
 def _time_shares(root: Path, since_s: float) -> str:
     """Return each part's share of the time of all jobs, as text.
 
-    Times in seconds would not add up to the duration of the run, because jobs run at the same time.
+    Times in seconds would not add up to the duration of the run, because jobs run at the same time. Unpacking an
+    archive counts as measuring.
     """
     seconds = progress.seconds_by_part(root / PROGRESS_FILE, since_s)
     if not seconds:
-        return "nothing had to be measured or analysed"
+        return "nothing had to be done"
     shares = [f"{part} {100 * part_s / sum(seconds.values()):.0f} %" for part, part_s in seconds.items()]
-    before = "" if "measuring" in seconds else "nothing had to be measured; "
-    return f"{before}shares of the jobs' time: {', '.join(shares)}"
+    return f"shares of the jobs' time: {', '.join(shares)}"
 
 
 def _study_lines(root: Path, results: str, colophon: "Colophon") -> list[str]:
