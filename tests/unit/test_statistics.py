@@ -502,12 +502,12 @@ def test_a_margin_that_is_not_above_0_is_refused(margin: float) -> None:
     [
         (0.2857, 0.2857, "slower"),
         (0.9, 0.98, "slower"),
-        (0.9996, 0.9996, "not told apart"),
-        (0.9, 0.9999, "not told apart"),
-        (0.9, 1.1, "not told apart"),
-        (1.0004, 1.0004, "not told apart"),
+        (0.9996, 0.9996, "indistinguishable"),
+        (0.9, 0.9999, "indistinguishable"),
+        (0.9, 1.1, "indistinguishable"),
+        (1.0004, 1.0004, "indistinguishable"),
         (1.02, 1.05, "faster"),
-        (math.nan, math.nan, "not told apart"),
+        (math.nan, math.nan, "indistinguishable"),
     ],
 )
 def test_a_ratio_differs_from_one_only_if_its_printed_digits_do(low: float, high: float, verdict: str) -> None:

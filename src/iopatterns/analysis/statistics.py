@@ -259,15 +259,15 @@ def equivalence_of_interval(found: Interval, margin: float) -> EquivalenceResult
     return EquivalenceResult(low, high, "undecided" if low <= 1 <= high else "different")
 
 
-def ratio_verdict(low: float, high: float) -> Literal["slower", "faster", "not told apart"]:
+def ratio_verdict(low: float, high: float) -> Literal["slower", "faster", "indistinguishable"]:
     """Return whether the interval of a ratio of rates is completely below 1, completely above 1, or neither.
 
     Both ends are rounded to the two decimals that are printed: the interval of a simulated drive may have no width, and
-    a ratio of 0.9996 would then count as slower. NaN ends give ``not told apart``.
+    a ratio of 0.9996 would then count as slower. NaN ends give ``indistinguishable``.
     """
     if round(high, 2) < 1:
         return "slower"
-    return "faster" if round(low, 2) > 1 else "not told apart"
+    return "faster" if round(low, 2) > 1 else "indistinguishable"
 
 
 def summarise_groups(

@@ -117,7 +117,7 @@ def test_a_finding_depends_on_the_interval_of_the_ratio() -> None:
     ratio = {"drive": "d", "operation": "read", "bs_bytes": 4096, "ratio": 0.9, "low": 0.7, "high": 1.1}
     other = {**ratio, "operation": "write", "high": 0.95}
     lines = saif2020.findings(replace(study(), steps=[]), pd.DataFrame([ratio, other])).splitlines()
-    assert [line.rsplit(": ", 1)[1] for line in lines] == ["not told apart", "slower"]
+    assert [line.rsplit(": ", 1)[1] for line in lines] == ["indistinguishable", "slower"]
 
 
 def test_published_values_have_the_evidence_class_of_the_twin() -> None:

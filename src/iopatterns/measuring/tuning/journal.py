@@ -43,7 +43,7 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         device: The kernel's name, such as ``sda``.
         number: The device number, such as ``8:0``.
-        sequence: The kernel's count of disks when this disk appeared (diskseq). It tells apart two disks that had the
+        sequence: The kernel's count of disks when this disk appeared (diskseq). It distinguishes two disks that had the
             same name one after the other.
         serial: The serial number; for a loop device, the path of the file behind it.
         model: The model.
@@ -284,7 +284,7 @@ def find_disk(path: Path, entry: JournalEntry) -> Disk:
     A disk without a serial number is recognized only until the machine restarts, if all its properties are the same.
 
     Raises:
-        RestoreError: The disk is not connected, or cannot be told from another disk.
+        RestoreError: The disk is not connected, or cannot be distinguished from another disk.
     """
     same_name = connected_disk(entry.disk.device)
     if same_name == entry.disk and entry.boot == _boot_id():
