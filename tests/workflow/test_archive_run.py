@@ -200,7 +200,7 @@ def test_experiments_without_cells_in_the_archive_are_refused_and_others_left_ou
     office.edit(STUDY, experiments={"other": experiments["initial"]})
     wrong = office.snakemake("-n")
     assert wrong.returncode == 2
-    assert "holds no cell of an experiment that tiny has. It holds tiny: initial" in wrong.stdout
+    assert "has no cell of an experiment of tiny. It has tiny: initial" in wrong.stdout
     office.edit(STUDY, experiments={"initial": experiments["initial"]})
     done = office.snakemake("collect_tiny")
     assert done.returncode == 0, done.stdout

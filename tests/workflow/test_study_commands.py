@@ -208,7 +208,7 @@ def test_raw_files_of_simulated_drives_are_packed_on_request(root: Path) -> None
             f'{{"specification": {{"drive": {{"kind": "{kind}"}}}}}}',
         )
     plain, done = study_package.pack_study(root, "mine", Path("a.tar.xz")), run("pack", "mine", "--with-raw")
-    assert "Raw files of disk are left out" in done.output
+    assert "Raw files of the real drive disk are not included" in done.output
     more = study_package.StudyPackage.open(Path("mine.tar.xz")).sums.keys() - set(plain.paths)
     assert more == {"data/raw/c400/mine/cell/01.json", "data/raw/c400/mine/cell/01.sidecar.json"}
 
