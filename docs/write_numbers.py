@@ -13,7 +13,7 @@ from typing import Any
 from iopatterns.judging import scorecard
 
 ROOT = Path(__file__).resolve().parents[1]
-CLASSES = ("fitted", "built in", "independent")
+CLASSES = ("fitted", "built into the model", "independent")
 WORKLOADS = {"read": "sequential reads", "randread": "random reads", "randwrite": "random writes"}
 
 Studies = Mapping[str, Mapping[str, Any]]
@@ -51,8 +51,8 @@ def picture(studies: Studies) -> str:
 *Bandwidth of three drives, tables 2 and 3 of RR-9319. Hollow markers: published values of the real drives. Filled
 markers: simulated drives, means with 95 % confidence intervals. The picture shows how well the models fit, not how well
 they predict. Of the {len(points)} simulated points {len(of_class["fitted"])} are fitted to the published points.
-{len(of_class["built in"])} are built into the model, because a parameter was chosen with them in view:
-{named["built in"]}.
+{len(of_class["built into the model"])} are built into the model, because a parameter was chosen with them in view:
+{named["built into the model"]}.
 {len(of_class["independent"])} is independent: {named["independent"]}.*"""
 
 

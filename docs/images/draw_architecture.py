@@ -30,9 +30,11 @@ PLACES = {
     "configuration": Place(f"{_PACKAGE}/configuration/config.py", "load_config", "tests/unit/test_config.py"),
     "grid": Place(f"{_PACKAGE}/configuration/grid.py", "expand_grid", "tests/unit/test_grid.py"),
     "job": Place(f"{_PACKAGE}/workflow/batches.py", "study_batches", "tests/unit/test_batches.py"),
-    "pre-write checks": Place(f"{_PACKAGE}/measuring/drives/gate.py", "Gate", "tests/drives/test_block_drive.py"),
-    "settings": Place(f"{_PACKAGE}/measuring/tuning/disk.py", "set_on_disk", "tests/guest/test_settings.py"),
-    "fio": Place(f"{_PACKAGE}/measuring/fio/command_line.py", "command", "tests/drives/test_measure.py"),
+    "pre-write checks": Place(
+        f"{_PACKAGE}/measuring/drives/prewrite_checks.py", "PrewriteChecks", "tests/drives/test_block_drive.py"
+    ),
+    "settings": Place(f"{_PACKAGE}/measuring/tuning/disk_settings.py", "set_on_disk", "tests/guest/test_settings.py"),
+    "fio": Place(f"{_PACKAGE}/measuring/fio/command_line.py", "fio_command_line", "tests/drives/test_measure.py"),
     "restoring": Place(
         f"{_PACKAGE}/measuring/drives/restoring.py", "restored_on_exit", "tests/attacks/test_restore.py"
     ),

@@ -8,8 +8,8 @@ from pathlib import Path
 from support import ROOT
 
 PACKAGES = ("src/iopatterns", "src/fio_parser_json", "src/twin", "notebooks")
-# Names that have the same meaning in every module that defines them: what click and `python -m` look for
-PROTOCOLS = {"command", "main"}
+# Names with the same meaning in every module that defines them: click, `python -m` and type checkers look for them
+PROTOCOLS = {"command", "main", "TYPE_CHECKING"}
 
 
 def public_names(module: ast.Module) -> Iterator[str]:

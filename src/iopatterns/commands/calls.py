@@ -88,7 +88,7 @@ def show_trace(paths: tuple[Path, ...], figures: Path | None, **given: object) -
 @_TRACE_FILES
 @click.argument("output", type=FILE_PATH)
 @_reading_options
-def convert_trace(paths: tuple[Path, ...], output: Path, **given: object) -> None:
+def convert_command(paths: tuple[Path, ...], output: Path, **given: object) -> None:
     """Convert a trace of any format to a Parquet file.
 
     FILE... are the files of one trace. OUTPUT is the Parquet file.

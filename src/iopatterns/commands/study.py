@@ -75,7 +75,7 @@ def check_studies(names: tuple[str, ...]) -> None:
 @click.argument("name", type=StudyName())
 @click.option("--output", type=FILE_PATH, help="File to write.  [default: NAME.tar.xz]")
 @click.option("--with-raw", is_flag=True, help="Include the raw files of simulated drives.")
-def pack_study(name: str, output: Path | None, *, with_raw: bool) -> None:
+def pack_command(name: str, output: Path | None, *, with_raw: bool) -> None:
     """Pack a study into one file."""
     from iopatterns.workflow import study_package
 

@@ -53,7 +53,7 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class CallTable:
     """The content of calls.yaml.
 
     Attributes:
@@ -67,7 +67,7 @@ class Table:
     ending: str
 
 
-def read(path: Path = TABLE) -> Table:
+def read(path: Path = TABLE) -> CallTable:
     """Return the content of a table such as calls.yaml.
 
     Raises:
@@ -77,10 +77,10 @@ def read(path: Path = TABLE) -> Table:
     groups = [
         Group(**{**group, "entries": [Entry(**entry) for entry in group["entries"]]}) for group in content["groups"]
     ]
-    return Table(**{**content, "groups": groups})
+    return CallTable(**{**content, "groups": groups})
 
 
-def page(table: Table) -> str:
+def page(table: CallTable) -> str:
     """Return the page of the documentation as Markdown."""
     note = NOTE.format(table=TABLE.relative_to(ROOT), script=Path(__file__).resolve().relative_to(ROOT))
     parts = ["# Interposed calls", table.introduction.strip(), note]
