@@ -27,6 +27,7 @@ def test_a_missing_health_program_is_reported_once_for_real_drives(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
+    *,
     drive: str,
     program: str | None,
     times: int,
