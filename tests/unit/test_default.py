@@ -26,7 +26,7 @@ def described(overrides: dict[str, Any] | None = None) -> dict[str, Any]:
 
 @pytest.fixture
 def judged(tmp_path: Path) -> Path:
-    """A project with the recorded measurement, in which every verdict differs from its expectation."""
+    """Return a project with the recorded measurement, in which every verdict differs from its expectation."""
     root = copy_recorded_results(tmp_path / "project")
     studies = scorecard.load_scorecard(root)["studies"]
     studies[STUDY]["configuration"] = described()

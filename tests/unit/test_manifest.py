@@ -19,7 +19,7 @@ SCORECARD, REPORT = SHARED = ("results/scorecard.json", "results/report.pdf")
 
 @pytest.fixture
 def run(tmp_path: Path) -> Project:
-    """A project with the files of two studies on a simulated drive, and a manifest of these files."""
+    """Return a project with the files of two studies on a simulated drive, and a manifest of these files."""
     project = copy_project(tmp_path / "project")
     project.edit("config/config.yaml", studies=STUDIES, drives=["c400"], repetitions=1)
     for number, study in enumerate(STUDIES):

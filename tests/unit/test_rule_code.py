@@ -34,7 +34,7 @@ def script(folder: Path, code: str) -> list[str]:
 
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """Copies of the installed compiled parts that a test may change."""
+    """Return copies of the installed compiled parts that a test may change."""
     copies = {name: tmp_path / "built" / path.name for name, path in rule_code._native_parts().items()}
     (tmp_path / "built").mkdir()
     for copy in copies.values():

@@ -27,7 +27,7 @@ OWN = {"codewords": {"says": "They are small", "set": [{"flash.codeword": "1 MiB
 
 @pytest.fixture(scope="module")
 def ablated(module_disk_folder: Any) -> Project:
-    """A project with the record of an ablation of read-ahead and seeks on one SSD, and its scorecard."""
+    """Return a project with the record of an ablation of read-ahead and seeks on one SSD, and its scorecard."""
     project = copy_project(module_disk_folder / "ablated")
     project.edit("config/config.yaml", **MEASURED)
     project.edit("config/ablations.yaml", mechanisms=MECHANISMS)

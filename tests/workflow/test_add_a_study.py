@@ -23,7 +23,7 @@ BLOCKS = shell_blocks(section("Step by step"))
 
 @pytest.fixture(scope="module")
 def run(module_disk_folder: Path) -> tuple[Path, list[str], dict[str, bytes]]:
-    """The project, the output of each block of commands, and the user's files before."""
+    """Return the project, the output of each block of commands, and the user's files before."""
     root = fresh_clone(module_disk_folder / "project")
     before = user_files(root)
     return root, [typed(root, block) for block in BLOCKS], before

@@ -28,7 +28,7 @@ def little(root: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def measured(module_disk_folder: Path) -> Project:
-    """A project whose drives are measured, analysed and packed."""
+    """Return a project whose drives are measured, analysed and packed."""
     project = little(module_disk_folder / "lab")
     done = project.snakemake()
     assert done.returncode == 0, done.stdout
@@ -40,7 +40,7 @@ def measured(module_disk_folder: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def no_fio(module_disk_folder: Path) -> str:
-    """A PATH with all programs of this machine except the ones that measure drives."""
+    """Return a PATH with all programs of this machine except the ones that measure drives."""
     folder = module_disk_folder / "bin"
     folder.mkdir()
     for part in reversed(os.environ["PATH"].split(":")):
@@ -64,7 +64,7 @@ def elsewhere(measured: Project, root: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def analysed(measured: Project, no_fio: str, module_disk_folder: Path) -> Project:
-    """A project in which the archives were analysed without fio."""
+    """Return a project in which the archives were analysed without fio."""
     project = elsewhere(measured, module_disk_folder / "office")
     done = without_fio(project, no_fio)
     assert done.returncode == 0, done.stdout
@@ -80,7 +80,7 @@ def without_fio(project: Project, no_fio: str, *words: str) -> "subprocess.Compl
 
 @pytest.fixture
 def office(analysed: Project, no_fio: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A copy of the analysed project that a test may change, without fio."""
+    """Return a copy of the analysed project that a test may change, without fio."""
     monkeypatch.setenv("PATH", no_fio)
     shutil.copytree(analysed.root, disk_folder / "office")
     return Project(disk_folder / "office")

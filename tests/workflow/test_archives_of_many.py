@@ -15,7 +15,7 @@ ARCHIVES = {name: {"kind": "archive", "path": f"data/archives/{name}.tar.xz"} fo
 
 @pytest.fixture(scope="module")
 def office(module_disk_folder: Path) -> Project:
-    """A project with the archives of three hosts, each with its own drive, and the report of all drives."""
+    """Return a project with the archives of three hosts, each with its own drive, and the report of all drives."""
     project = copy_project(module_disk_folder / "office")
     (project.root / "data/archives").mkdir(parents=True)
     for name, values in DRIVES.items():

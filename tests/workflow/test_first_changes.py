@@ -16,7 +16,7 @@ MEASURED = "snakemake --cores 1 --configfile mine.yaml\n"
 
 @pytest.fixture(scope="module")
 def run(module_disk_folder: Path) -> tuple[list[str], Path]:
-    """The outputs of all dry runs, and a folder with the study's table after each run. All changes are undone."""
+    """Return the outputs of all dry runs, and a folder with the table after each run. All changes are undone."""
     root = fresh_clone(module_disk_folder / "project")
     tables = module_disk_folder / "tables"
     tables.mkdir()

@@ -17,7 +17,7 @@ LITTLE = ("repetitions=2", "runtime=100ms")
 
 @pytest.fixture(scope="module")
 def done(module_disk_folder: Path) -> tuple[Project, Path, str]:
-    """A project in which a twin was fitted to a simulated drive, the folder of the fit, and the output."""
+    """Return a project in which a twin was fitted to a simulated drive, the folder of the fit, and the output."""
     project = copy_project(module_disk_folder / "project")
     drives = yaml.safe_load((project.root / "config/drives.yaml").read_text())
     slower = {"flash.read_time": "110 us", "link.rate": "700 MB/s"}

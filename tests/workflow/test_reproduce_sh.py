@@ -20,7 +20,7 @@ def run(root: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> "subproces
 
 @pytest.fixture(scope="module")
 def quick(module_disk_folder: Path) -> Project:
-    """A copy of the project with a small study and its quick report; nothing is installed."""
+    """Return a copy of the project with a small study and its quick report; nothing is installed."""
     project = copy_project(module_disk_folder / "project")
     project.edit("config/config.yaml", drives=["c400", "ssdsc2kg480g7"], runtime="20 ms")
     project.edit("config/quick.yaml", drives=["c400"])

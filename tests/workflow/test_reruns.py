@@ -25,7 +25,7 @@ EXPERIMENTS = {
 
 @pytest.fixture(scope="module")
 def base(module_disk_folder: Path) -> Project:
-    """A measured and collected project, which tests copy and change."""
+    """Return a measured and collected project, which tests copy and change."""
     project = copy_project(module_disk_folder / "base")
     project.edit("config/config.yaml", runtime="20 ms", repetitions=3)
     project.edit(STUDY, experiments=EXPERIMENTS)
@@ -45,7 +45,7 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def reported(base: Project, module_disk_folder: Path) -> Project:
-    """The measured project after a report in Snakemake's records, with placeholders as results."""
+    """Return the measured project after a report in Snakemake's records, with placeholders as results."""
     project = Project(module_disk_folder / "reported")
     shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
     conf = config.load_config(project.root)
@@ -93,7 +93,7 @@ def changed(path: Path) -> Iterator[None]:
 
 @pytest.fixture(params=["same checkout", "fresh clone"])
 def measured(request: pytest.FixtureRequest, base: Project, disk_folder: Path) -> Project:
-    """The measured project; a fresh clone has raw files with new times, and no records of Snakemake."""
+    """Return the measured project; a fresh clone has raw files with new times, and no records of Snakemake."""
     root = disk_folder / "copy"
     # the scratch file is left out, because the package refuses a copy of its file
     if request.param == "same checkout":

@@ -26,7 +26,7 @@ SNAKEMAKES_OWN = re.compile(
 
 @pytest.fixture(scope="module")
 def done(module_disk_folder: Path) -> tuple[Project, str]:
-    """A run on a simulated drive, and its output."""
+    """Return a run on a simulated drive, and its output."""
     project = copy_project(module_disk_folder / "project")
     project.edit("config/config.yaml", **TWIN)
     ran = project.snakemake("collect_tiny")

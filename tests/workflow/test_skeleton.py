@@ -25,7 +25,7 @@ GRID, *OTHERS = FILES = ["config/studies/mine.yaml", "notebooks/mine.ipynb", "pa
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Path:
-    """A project's folders to which the files of a study are written."""
+    """Return a project with the folders to which the files of a study are written."""
     for name in ("config/studies", "notebooks", "paper/studies"):
         (tmp_path / name).mkdir(parents=True)
     return tmp_path
@@ -44,7 +44,7 @@ def renamed_fixture_study(root: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with a new study, and its report."""
+    """Return a project with a new study, and its report."""
     root = renamed_fixture_study(tmp_path_factory.mktemp("built") / "project")
     colophon = json.loads((root / "results/colophon.json").read_text(encoding="utf-8"))
     colophon |= {"studies": {"mine": colophon["studies"]["tiny"]}, "order": ["mine"]}

@@ -42,7 +42,7 @@ def cluster() -> Iterator[slurm.Cluster]:
 
 @pytest.fixture(scope="module")
 def disk(module_disk_folder: Path) -> Iterator[Loop]:
-    """A disk that both nodes see, because they are one machine. Only one of them may measure it."""
+    """Yield a disk that both nodes see, because they are one machine. Only one of them may measure it."""
     with loop_device(module_disk_folder, "disk", 16) as device:
         yield device
 
@@ -128,7 +128,7 @@ def every_raw_file_is_whole(project: Project) -> bool:
 
 @pytest.fixture(scope="module")
 def reported(cluster: slurm.Cluster, disk: Loop, module_disk_folder: Path) -> tuple[Project, str]:
-    """A project with a real drive on each node and a simulated drive, and the output of its run."""
+    """Return a project with a real drive on each node and a simulated drive, and the output of its run."""
     project = copy_project(module_disk_folder / "reported")
     here = yaml.safe_load((project.root / "config/drives.yaml").read_text())["scratch"]
     project.edit("config/drives.yaml", disk=entry(disk, B, destroy=disk.serial), scratch={**here, "host": A})

@@ -91,7 +91,7 @@ drives: [twins]
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with three studies. The study `mine` has a file at each place, and its own model."""
+    """Return a project with three studies. The study `mine` has a file at each place, and its own model."""
     root = tmp_path / "small"
     for study, model, drive in (("first", "shared", "a"), ("mine", "own", "shared"), ("last", "shared", "b")):
         write(root / f"config/studies/{study}.yaml", GRID.format(model=model, drive=drive))

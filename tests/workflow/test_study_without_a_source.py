@@ -23,7 +23,7 @@ STUDY = {
 
 @pytest.fixture(scope="module")
 def alone(module_disk_folder: Path) -> Project:
-    """A run of only this study, on a simulated drive."""
+    """Return a run of only this study, on a simulated drive."""
     project = copy_project(module_disk_folder / "project")
     assert project.iopatterns("study", "new", "mine").returncode == 0
     (project.root / "config/studies/mine.yaml").write_text(yaml.safe_dump(STUDY))

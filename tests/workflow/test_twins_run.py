@@ -28,7 +28,7 @@ def on_twins(root: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def idle(module_disk_folder: Path) -> Project:
-    """A tiny run on simulated drives."""
+    """Return a tiny run on simulated drives."""
     project = on_twins(module_disk_folder / "idle")
     done = project.snakemake()
     assert done.returncode == 0, done.stdout
