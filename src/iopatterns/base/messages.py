@@ -44,7 +44,9 @@ class _Terminal(logging.Handler):
     """A handler that prints on the current standard error of the process."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(bounded(record.getMessage()), file=sys.stderr, flush=True)
+        # another process may show a progress bar on the line of the cursor
+        erase_line = "\r\x1b[K" if sys.stderr.isatty() else ""
+        print(erase_line + bounded(record.getMessage()), file=sys.stderr, flush=True)
 
 
 class _LogFile(logging.FileHandler):
