@@ -12,12 +12,12 @@ usage: ./reproduce.sh [COMMAND]
 Each command first sets up: it installs missing Debian and Python packages and builds the simulated drives.
 
   (no command)    make the complete report, results/report.pdf, and print a summary
-  quick           measure one study with two repetitions of each cell, and make its report, results/quick/report.pdf: two minutes
+  quick           measure one study with two repetitions of each cell, and make its report, results/quick/report.pdf
   test [ARGS]     run the tests in parallel; ARGS are passed to pytest
-  test --quick [ARGS]   run only the fast unit tests and the fast tests of simulated drives: two minutes
+  test --quick [ARGS]   run only the fast unit tests and the fast tests of simulated drives
   test --all [ARGS]     install the packages that only some tests need (envs/apt-tests.txt), then run all tests
   setup           only set up; then run `source .venv/bin/activate` and `snakemake --cores 1`
-  lab [ARGS]      open JupyterLab at working copies of the notebooks; ARGS, such as --no-browser, are passed to JupyterLab
+  lab [ARGS]      open JupyterLab with working copies of the notebooks; ARGS, such as --no-browser, are passed to JupyterLab
   lab save [NAME...]   copy edits of working copies back into the notebooks
   linux           build the kernel of `twin linux` from Debian's source package; needed once
   check           run every formatter, linter and type check
@@ -29,7 +29,7 @@ say() { printf '%s\n' "$*" >&2; }
 
 packages() { sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$@"; }
 
-present() { # whether the program or file that a Debian package is needed for exists, installed by a package or not
+present() { # return whether the program or file for which a Debian package is needed exists, from whatever source
     local PATH=$PATH:/usr/sbin:/sbin # folders that are not in the PATH of ordinary users
     case $1 in
     python3-venv) python3 -c 'import ensurepip, venv' ;;
@@ -60,7 +60,7 @@ install_packages() { # install the missing packages of some lists, and print why
     [ ${#missing[@]} -eq 0 ] && return
     if ! command -v apt-get >/dev/null; then
         say "These Debian packages are missing, and this system has no apt-get to install them: ${missing[*]}"
-        say "Install equivalent packages ($* says what each is for), then run ./reproduce.sh again."
+        say "Install equivalent packages ($* lists the purpose of each package), then run ./reproduce.sh again."
         exit 1
     fi
     local install=(apt-get install --yes --no-install-recommends "${missing[@]}")
@@ -137,7 +137,7 @@ quick)
     IOPATTERNS_COMMAND='./reproduce.sh quick' snakemake --cores "$(nproc)" --configfile config/quick.yaml \
         --config "studies=[$study]"
     iopatterns summary --since "$started" --results results/quick
-    say "Complete report: ./reproduce.sh. It uses these measurements."
+    say "To make the complete report, run ./reproduce.sh. It reuses these measurements."
     ;;
 run)
     set_up

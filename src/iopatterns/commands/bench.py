@@ -25,8 +25,8 @@ def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> 
     """Measure a drive over a grid of workloads, without a study.
 
     The command measures every combination of the levels, prints a table and draws figures. Each OPTION=LEVELS adds
-    another factor, such as thinktime=1ms,5ms or DRA=0,1. `iopatterns factors` lists the factors. The checks that
-    protect a drive are the same as in a study.
+    another factor, such as thinktime=1ms,5ms or DRA=0,1. `iopatterns factors` lists the factors. A real drive is
+    checked, and its settings are restored, as in a study.
     """
     from iopatterns.configuration import kinds
     from iopatterns.lab.bench import Bench, BenchRequest

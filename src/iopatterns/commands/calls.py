@@ -20,7 +20,10 @@ def _reading_options(function: Callable[..., None]) -> Callable[..., None]:
     options = (
         click.option("--name", default="", help="Name of the trace.  [default: the name of its first file]"),
         click.option(
-            "--only", default="*", metavar="PATTERN", help="Pattern of the accessed files, such as '/scratch/*'."
+            "--only",
+            default="*",
+            metavar="PATTERN",
+            help="Pattern of the files whose accesses are read, such as '/scratch/*'.",
         ),
         click.option("--adapter", default="", metavar="FILE.py:CLASS", help="Class that reads another format."),
         click.option("--skip-bad", is_flag=True, help="Skip and count faulty lines."),
@@ -60,7 +63,7 @@ def command() -> None:
 @_reading_options
 @click.option("--figures", type=FOLDER_PATH, help="Folder for figures: request sizes, and a map of accesses.")
 def show_trace(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None:
-    """Describe the patterns, read share and request sizes.
+    """Describe the patterns, read share and request sizes of a trace.
 
     FILE... are the files of one trace.
     """
@@ -124,7 +127,7 @@ def write_stand_in(workload: str, output: Path) -> None:
 @_reading_options
 @click.option("--process", "processes", multiple=True, type=int, help="Process to replay; may be given several times.")
 @click.option("--timed", is_flag=True, help="Replay at the times of the trace, not as fast as possible.")
-@click.option("--drive", is_flag=True, help="Replay on a bare drive, which replaces all files.")
+@click.option("--drive", is_flag=True, help="Replay all requests on one bare drive instead of on files.")
 def write_logs(
     paths: tuple[Path, ...], folder: Path, processes: tuple[int, ...], timed: bool, drive: bool, **given: object
 ) -> None:

@@ -16,7 +16,7 @@ def command() -> None:
 
 @command.command("copy")
 def copy_notebooks() -> None:
-    """Copy the notebooks. Copies with edits are kept."""
+    """Create the working copies of the notebooks. Copies with edits are kept."""
     from iopatterns.lab import working_copies
 
     root = Path.cwd()

@@ -32,7 +32,7 @@ def command(
 
     A cell is one configuration: a drive, its settings and a workload.
 
-    The folder of a raw file names the cell, and thereby the specification, of the raw file.
+    The name of a raw file's folder identifies the cell, and thereby the specification of the cell.
     """
     from iopatterns.measuring.cell import measure_cells
 

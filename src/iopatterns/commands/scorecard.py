@@ -9,7 +9,7 @@ from iopatterns.commands.arguments import RESULTS_OPTION
 
 
 @click.command()
-@click.option("--expect", is_flag=True, help="Make the verdicts of this run the expected verdicts.")
+@click.option("--expect", is_flag=True, help="Record the verdicts of this run as the expected verdicts.")
 @RESULTS_OPTION
 def command(expect: bool, results: str) -> None:
     """Print the verdicts of all claims; fail on a regression.

@@ -10,7 +10,10 @@ from iopatterns.twin.commands.arguments import FILE_TYPE, MODEL_ARGUMENT, SET_OP
 @click.command()
 @MODEL_ARGUMENT
 @click.option(
-    "--points", type=FILE_TYPE, multiple=True, help="Measured points: a CSV file or fio's JSON output; repeatable."
+    "--points",
+    type=FILE_TYPE,
+    multiple=True,
+    help="CSV file or JSON output of fio with measured points; may be given several times.",
 )
 @click.option("--move", multiple=True, metavar="GROUP.NAME", help="Parameter to fit; may be given several times.")
 @click.option("--output", type=FILE_TYPE, help="File for the fitted model.")

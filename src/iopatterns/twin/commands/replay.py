@@ -20,7 +20,7 @@ from iopatterns.twin.commands.arguments import (
 @MODEL_ARGUMENT
 @click.argument("trace", type=FILE_TYPE)
 @click.option(
-    "--depth", type=click.IntRange(1), help="Outstanding requests of each thread; the times of the trace are ignored."
+    "--depth", type=click.IntRange(1), help="Outstanding requests of each thread; ignores the times of the trace."
 )
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that submit requests.")
 @click.option("--output", type=FILE_TYPE, help="File for the latencies of all requests (.parquet, .csv).")
@@ -38,9 +38,9 @@ def command(
 ) -> None:
     """Replay the block trace TRACE on MODEL without fio.
 
-    The requests are submitted at the times of the trace (open loop), or, with --depth, as soon as fewer than that many
-    requests are outstanding (closed loop). TRACE has any form that `twin trace` reads. The command prints a summary and
-    the counters of the drive as JSON.
+    The requests are submitted at the times of the trace (open loop). With --depth, each thread instead keeps that
+    number of requests outstanding (closed loop). TRACE has any format that `twin trace` reads. The command prints a
+    summary and the counters of the drive as JSON.
     """
     from iopatterns.twin import models, traces
     from iopatterns.twin.trace_replay import replay_to_files
