@@ -28,8 +28,8 @@ def claims(studies: Studies) -> str:
     missed, numbers = held_out["counts"]["values"]["not reproduced"], held_out["by_class"]["values"]["independent"]
     return f"""\
 - A default run reproduces **{hold} of the {checkable}** published claims that it can check.
-- {checkable - independent_checkable} of these claims say little: a model was fitted to them, or is built so that \
-they come out.
+- {checkable - independent_checkable} of these claims are no test of a model: the model was fitted to the same \
+numbers, or contains the claimed behaviour by design.
 - The other {independent_checkable} are *independent*. **{independent_hold}** of them are reproduced.
 - No model is fitted to the {numbers["values"]} numbers of vendor data sheets. {numbers["values"] - missed} of them \
 are met within {100 * held_out["tolerance"]:.0f} %;
@@ -51,7 +51,7 @@ def picture(studies: Studies) -> str:
 *Bandwidth of three drives, tables 2 and 3 of RR-9319. Hollow markers: published values of the real drives. Filled
 markers: simulated drives, means with 95 % confidence intervals. The picture shows how well the models fit, not how well
 they predict. Of the {len(points)} simulated points {len(of_class["fitted"])} are fitted to the published points.
-{len(of_class["built into the model"])} are built into the model, because a parameter was chosen with them in view:
+{len(of_class["built into the model"])} are built into the model: a parameter was chosen so that the model meets them:
 {named["built into the model"]}.
 {len(of_class["independent"])} is independent: {named["independent"]}.*"""
 

@@ -204,15 +204,15 @@ REFUSED = {
     "mistyped": ("attempt mistyped", ("block device", "/dev/sdzz: No such file", "Is the name mistyped? In /dev/disk")),
     "a file in /dev": (
         "touch /dev/mistake; attempt mistake; status=$?; rm /dev/mistake; exit $status",
-        ("block device", "/dev/mistake is a file", "take 'file' for a file"),
+        ("block device", "/dev/mistake is a file", "use 'file' for a file"),
     ),
     "read-only": (
         'blockdev --setro "$A"; attempt lab; status=$?; blockdev --setrw "$A"; exit $status',
-        ("writable", "is read-only", "Measure reading workloads alone"),
+        ("writable", "is read-only", "Measure reading workloads only"),
     ),
     "write-protected": (
         "debug_drive wp=1; attempt debug; status=$?; rmmod scsi_debug; exit $status",
-        ("writable", "is read-only", "Measure reading workloads alone"),
+        ("writable", "is read-only", "Measure reading workloads only"),
     ),
 }
 # The command `check` for a drive that may be written, and for the same drive in use as swap

@@ -247,7 +247,7 @@ def test_raw_files_measured_here_are_not_replaced(measured: Project, disk_folder
     project.edit("config/drives.yaml", **archived)
     refused = project.snakemake("collect_tiny")
     assert refused.returncode == 1
-    assert "data/raw/scratch: holds raw files that were measured here" in refused.stdout
+    assert "data/raw/scratch: contains raw files that were measured on this machine" in refused.stdout
     assert project.raw_files() == before
 
 
@@ -256,4 +256,4 @@ def test_unpacked_raw_files_do_not_count_as_measured_here(office: Project) -> No
     office.edit("config/config.yaml", repetitions=3, drives=["scratch"])
     refused = office.snakemake("collect_tiny")
     assert refused.returncode == 1
-    assert "data/raw/scratch: holds what was measured elsewhere" in refused.stdout
+    assert "data/raw/scratch: contains raw files from an archive" in refused.stdout

@@ -65,6 +65,6 @@ def test_the_spread_between_drives_is_printed_with_the_spread_within_each_drive(
 def test_an_unknown_drive_is_refused(office: Project) -> None:
     said = office.iopatterns("spread", "lab1", "lab4")
     assert said.returncode == 2
-    assert "'lab4' is no drive of results/measurements" in said.stdout
+    assert "'lab4' is neither a drive in results/measurements nor a folder of results" in said.stdout
     assert "lab1, lab2, lab3" in said.stdout
     assert "Traceback" not in said.stdout

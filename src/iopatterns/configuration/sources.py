@@ -128,5 +128,5 @@ def _remedy(path: str) -> str:
     if study := re.fullmatch(r"(?:notebooks|paper/studies)/([^/]+)\.(?:ipynb|typ)", path):
         return f"`iopatterns study new {study[1]}` creates one."
     if re.fullmatch(r"data/published/[^/]+/[^/]+", path):
-        return "It contains values that the source of the study published. CONTRIBUTING.md has an example."
+        return "It contains values that the source of the study published. docs/add-a-study.md has an example."
     return "It is part of this package: `git checkout -- FILE` restores it."
