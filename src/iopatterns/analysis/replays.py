@@ -109,8 +109,8 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         - results of the flash blocks with at least one valid page: occupied (their size divided by the drive's), area
           (size of the valid data divided by the drive's size), mean_valid_ratio (mean share of valid pages in a block),
           and zombies (share of blocks whose pages are only partly valid)
-        - if the phase was run several times: longest_run_s, mean_run_s, and spread_of_runs (longest minus shortest run,
-          divided by the mean)
+        - if the replay consists of several runs: longest_run_s, mean_run_s, and spread_of_runs (longest minus shortest
+          run, divided by the mean)
         - if latencies were recorded: the results of `_latency_results`
     """
     counters = content["counters"]
