@@ -74,7 +74,10 @@ class Quantity:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the quantity is a counter of a simulated drive, which real drives do not have."""
+        """Whether the quantity is a counter of a simulated drive per request.
+
+        Real drives do not have such quantities.
+        """
         return self.unit == _COUNTED
 
 
