@@ -1,20 +1,25 @@
-"""Little's law applied to Clarke's figures: outstanding requests from rates and latencies."""
+"""Little's law applied to the results of Clarke, SSD Performance Profiling, 2024.
+
+By this law (J. D. C. Little, 1961), the mean number of outstanding requests is the rate times the mean latency.
+"""
 
 import pandas as pd
 
 
 def with_published_outstanding(rows: pd.DataFrame, rate: str, directions: int = 1) -> pd.DataFrame:
-    """Return `rows` with the outstanding requests that follow from the source's rate and latency.
+    """Return `rows` with outstanding requests computed from published values.
 
-    By Little's law (J. D. C. Little, 1961) the mean number of outstanding requests is the rate times the mean latency.
+    By Little's law, the mean number of outstanding requests is the published rate times the published mean latency.
 
     Args:
-        rows: Latency, a rate and outstanding requests, as `Study.comparison` returns them.
+        rows: A row per cell with the columns published_latency_ms, outstanding_mean and `rate`, as `Study.comparison`
+            returns it.
         rate: The column of the published rate, in IOPS.
-        directions: 2 if the published rate is that of reads, half of all requests; otherwise 1.
+        directions: 2 if the published rate is that of reads alone, and reads are half of all requests; otherwise 1.
 
     Returns:
-        The rows with the columns published_outstanding and error_outstanding_percent (of the measured mean).
+        The rows with two more columns: published_outstanding, and error_outstanding_percent, the error of the measured
+        number of outstanding requests.
     """
     outstanding = (directions * rows[rate] * rows["published_latency_ms"] / 1e3).round(1)
     error = 100 * (rows["outstanding_mean"] / outstanding.where(outstanding != 0) - 1)
@@ -22,11 +27,13 @@ def with_published_outstanding(rows: pd.DataFrame, rate: str, directions: int = 
 
 
 def outstanding_text(rows: pd.DataFrame, factor: str) -> str:
-    """Return a paragraph about the outstanding requests of each drive.
+    """Return a paragraph about the outstanding requests on each drive.
+
+    It compares them with the I/O depth: if they are close to it at all levels, parallelism does not change.
 
     Args:
-        rows: A row per level of `factor`, as `with_published_outstanding` returns them.
-        factor: The column of the factor. For ``iodepth``, the text is also about the rate.
+        rows: A row per drive and level of `factor`, as `with_published_outstanding` returns it.
+        factor: The column of the factor. For ``iodepth``, the text also says whether the rate changes with the depth.
     """
     sentences = []
     for drive, here in rows.groupby("drive", sort=False):
@@ -48,10 +55,13 @@ def outstanding_text(rows: pd.DataFrame, factor: str) -> str:
 
 
 def mix_text(rows: pd.DataFrame) -> str:
-    """Return a paragraph that compares mixes with the slower of reads and writes alone.
+    """Return a paragraph about the rates of mixes of reads and writes on each drive.
+
+    The lowest rate of a mix is compared with the rate of the slower of reads alone and writes alone.
 
     Args:
-        rows: Columns drive, rwmixread (percent), iops_mean and published_iops.
+        rows: A row per drive and mix, with the columns drive, rwmixread (percent of reads; 0 and 100 are writes and
+            reads alone), iops_mean and published_iops.
     """
     sentences = []
     for drive, here in rows.groupby("drive", sort=False):

@@ -1,4 +1,10 @@
-"""Lets `pytest --nbval notebooks` pass whatever was run in this checkout: on the measurement that the tests record."""
+"""pytest configuration for ``pytest --nbval notebooks``.
+
+This command runs the notebooks and compares their outputs with the committed outputs.
+
+These come from the measurements that the tests record. The notebooks are therefore run on those, and not on what was
+measured in this checkout.
+"""
 
 import tempfile
 from collections.abc import Generator
@@ -12,7 +18,10 @@ from support import copy_recorded_results, recorded_studies
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop() -> Generator[None, object, object]:
-    """Start the kernels in a project whose measurement is the recorded one: they write there, and not to results/."""
+    """Run the notebooks in a temporary project that has the recorded measurements.
+
+    The notebooks read and write files of that project, not those in ``results/``.
+    """
     with tempfile.TemporaryDirectory(prefix="iopatterns-") as folder, pytest.MonkeyPatch.context() as patch:
         project = copy_recorded_results(Path(folder) / "project", recorded_studies())
         start = plugin.RunningKernel

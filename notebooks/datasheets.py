@@ -1,4 +1,8 @@
-"""Quantities of all cells, and rates of drives in the steady state, for comparison with data sheets."""
+"""Quantities of all cells, and means of drives in the steady state.
+
+They are compared with data sheets. A drive is in the steady state when it has been written at random until its rate no
+longer changes.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,18 +16,18 @@ _STEADY = "-steady"
 
 
 def all_cells(study: Study, by: Sequence[str], of: Sequence[str]) -> pd.DataFrame:
-    """Return some quantities of all cells, sorted by drive, without published values.
+    """Return some quantities in all cells of a study, sorted by drive.
 
-    A cell of several experiments is included once. Published values are left out because each belongs to one of
-    several experiments.
+    A cell that belongs to several experiments is included once. There are no published values, because each belongs to
+    one of the cell's experiments.
 
     Args:
         study: The study.
-        by: The columns of the factors.
-        of: The names of the quantities.
+        by: The columns of the factors that distinguish cells, besides drive, rw and bs_bytes.
+        of: The names of the quantities, such as ``iops``.
 
     Returns:
-        A table with the columns of `Study.comparison`.
+        A row per cell, with the columns of `Study.comparison`. Published values are missing.
     """
     measured = dataclasses.replace(study, values=study.values[:0])
     parts = [measured.comparison(experiment, by, of) for experiment in study.experiments]
@@ -34,13 +38,16 @@ def all_cells(study: Study, by: Sequence[str], of: Sequence[str]) -> pd.DataFram
 def steady_state_means(values: pd.DataFrame, steady: pd.DataFrame) -> pd.DataFrame:
     """Return the means in the steady state that correspond to published values.
 
+    A published value of a drive corresponds to the mean of the drive whose name ends with ``-steady``, for the same
+    workload and block size.
+
     Args:
-        values: The published values, see `published.load_values`.
+        values: The published values, as `published.load_values` returns them.
         steady: The means of drives in the steady state, with the columns drive, rw, bs_bytes and mean.
 
     Returns:
         A row for each published value with such a mean. Columns: drive (in the steady state), rw, bs_bytes, id (of the
-        value) and mean.
+        published value) and mean.
     """
     keys = ["drive", "rw", "bs_bytes"]
     wanted = values.assign(drive=values["drive_key"] + _STEADY)

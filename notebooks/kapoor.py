@@ -1,4 +1,9 @@
-"""Kapoor's figures and tables from replays: queue depths, miss ratios of the map's cache, and zombie curves."""
+"""Figures and tables of Kapoor's "Performance of User-Level Workloads on SSDs".
+
+The full title is "Performance of User-Level Workloads on Solid State Drives". The data come from replays: block traces
+of the paper's programs, submitted to simulated drives. They are queue depths, miss ratios of the cache of the drive's
+address map, and zombie curves (shares of valid pages of the flash blocks, in descending order).
+"""
 
 import itertools
 import tempfile
@@ -91,12 +96,28 @@ _MODEL = "modelled-"
 
 
 def load_replays(measurements: Path) -> pd.DataFrame:
-    """Return the replays of the study with the details from which the figures are drawn."""
+    """Return the replays of the study with the details from which figures are drawn.
+
+    Args:
+        measurements: The Parquet file of the study's measurements.
+
+    Returns:
+        A row per replay, with the columns of the measurements and depth (of the queue, over time), blocks (numbers of
+        flash blocks by valid pages) and blocks_over_time (the same at several times). A detail is None if a replay does
+        not have it.
+    """
     return replay_details(measurements, *_DETAILS)
 
 
 def replays_of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
-    """Return the replays of an experiment, sorted by number of jobs and number of writes between two fsync."""
+    """Return the replays of an experiment, each as a dictionary by column.
+
+    They are sorted by numjobs (number of threads) and fsync (number of writes between two calls of fsync).
+
+    Args:
+        replays: The replays, as `load_replays` returns them.
+        experiment: The name of the experiment.
+    """
     rows = quantities.select_experiments(replays, experiment)
     rows = rows.sort_values([name for name in ("numjobs", "fsync") if name in rows], kind="stable")
     return [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
@@ -104,7 +125,14 @@ def replays_of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
 
 @report_style()
 def depth_figure(replays: pd.DataFrame) -> Figure:
-    """Return figure 1: the range of the queue depth over time in the three phases of the mix."""
+    """Return figure 1 of Kapoor's paper: the queue depth over time.
+
+    The figure shows the range of the depth in the three phases of a mix: random writes, random reads and sequential
+    writes.
+
+    Args:
+        replays: The replays, as `load_replays` returns them.
+    """
     figure, (axes,) = figure_with_panels(1, 1, _HEIGHT_INCH)
     end_s = 0.0
     phases = [each for name in _MIX for each in replays_of(replays, name)]
@@ -121,7 +149,14 @@ def depth_figure(replays: pd.DataFrame) -> Figure:
 
 @report_style()
 def box_figure(replays: pd.DataFrame) -> Figure:
-    """Return figure 2: box plots (Tukey) of the queue depth with and without fsync; each event counts once."""
+    """Return figure 2 of Kapoor's paper: box plots of the queue depth.
+
+    The plots compare sequential writes with and without fsync. Each change of the depth counts once, however long the
+    depth lasted. Outliers are not drawn.
+
+    Args:
+        replays: The replays, as `load_replays` returns them.
+    """
     figure, (axes,) = figure_with_panels(1, 1, 1.7)
     rows = replays_of(replays, "scale")
     depths = [np.repeat(np.arange(len(row["depth"]["events"])), row["depth"]["events"]) for row in rows]
@@ -134,7 +169,14 @@ def box_figure(replays: pd.DataFrame) -> Figure:
 
 @report_style()
 def zombie_figure(replays: pd.DataFrame) -> Figure:
-    """Return figures 4 and 5: zombie curves after large sequential and small random writes, by threads."""
+    """Return figures 4 and 5 of Kapoor's paper as two panels: zombie curves.
+
+    A zombie curve shows the shares of valid pages of the flash blocks in descending order. One panel shows them after
+    large sequential writes, the other after small random writes, with a curve per number of threads.
+
+    Args:
+        replays: The replays, as `load_replays` returns them.
+    """
     figure, panels = figure_with_panels(2, 2, _HEIGHT_INCH)
     for axes, (experiment, title) in zip(panels, _ZOMBIES, strict=True):
         _draw_zombies(axes, replays_of(replays, experiment))
@@ -145,12 +187,12 @@ def zombie_figure(replays: pd.DataFrame) -> Figure:
 
 
 def _draw_zombies(axes: Axes, replays: Sequence[Mapping[str, Any]], time: int | None = None) -> None:
-    """Draw the zombie curves of some replays, by threads.
+    """Draw the zombie curve of each replay, labelled with the number of threads.
 
     Args:
         axes: Where to draw.
-        replays: The replays.
-        time: Number of a snapshot; None for the end of the replay.
+        replays: The replays, as `replays_of` returns them.
+        time: Number of a snapshot of the flash blocks, counted from 0; None for the end of the replay.
     """
     for replay, (colour, dashes) in zip(replays, itertools.cycle(_LINES), strict=False):
         curve = _zombie_curve(replay, time)
@@ -159,20 +201,39 @@ def _draw_zombies(axes: Axes, replays: Sequence[Mapping[str, Any]], time: int | 
 
 
 def _zombie_curve(replay: Mapping[str, Any], time: int | None) -> pd.DataFrame:
-    """Return the zombie curve of a replay at a snapshot, or at its end."""
+    """Return the zombie curve of a replay, as `replays.zombie_curve` returns it.
+
+    Args:
+        replay: A replay, as `replays_of` returns it.
+        time: Number of a snapshot of the flash blocks, counted from 0; None for the end of the replay.
+    """
     snapshot = {} if time is None else {"by_valid_pages": replay["blocks_over_time"][time]["by_valid_pages"]}
     return zombie_curve({**replay["blocks"], **snapshot})
 
 
 def snapshot_count(replays: pd.DataFrame) -> int:
-    """Return the number of snapshots of the blocks that all replays of zombie curves have."""
+    """Return the number of snapshots of the flash blocks during the replays.
+
+    If the replays differ, it is the smallest number; 0 if a replay has no snapshots. Only replays of the experiments
+    with zombie curves count.
+
+    Args:
+        replays: The replays, as `load_replays` returns them.
+    """
     known = [row.get("blocks_over_time") for name, _ in _ZOMBIES for row in replays_of(replays, name)]
     return min((len(each) if isinstance(each, list) else 0 for each in known), default=0)
 
 
 @report_style()
 def zombie_times_figure(replays: pd.DataFrame) -> Figure:
-    """Return a figure of zombie curves at some snapshots, with a row per workload."""
+    """Return a figure of zombie curves (shares of valid pages) at four times.
+
+    There is a row for large sequential writes, and a row for small random writes. The times are snapshots of the flash
+    blocks during the replays.
+
+    Args:
+        replays: The replays, as `load_replays` returns them. They have at least four snapshots.
+    """
     count = snapshot_count(replays)
     figure = Figure(figsize=(WIDTH_INCH, 2 * 1.55), layout="constrained")
     panels = figure.subplots(len(_ZOMBIES), _COLUMNS, sharey=True)
@@ -193,7 +254,13 @@ def zombie_times_figure(replays: pd.DataFrame) -> Figure:
 
 @report_style()
 def zombie_animation(replays: pd.DataFrame) -> bytes:
-    """Return an animated GIF of the zombie curves over time, with a frame per snapshot; it repeats forever."""
+    """Return an animated GIF of the zombie curves (shares of valid pages) over time.
+
+    It has a frame per snapshot of the flash blocks, and repeats forever.
+
+    Args:
+        replays: The replays, as `load_replays` returns them. They have at least one snapshot.
+    """
     count = snapshot_count(replays)
     space = _largest_space(replays, count)
     figure, panels = figure_with_panels(2, 2, _HEIGHT_INCH, frame_inch=0.2, sharey=True)
@@ -232,7 +299,12 @@ def _time_text(time: int, count: int) -> str:
 
 
 def _largest_space(replays: pd.DataFrame, count: int) -> float:
-    """Return the limit of the horizontal axis that all curves fit into."""
+    """Return a limit of the horizontal axis that fits all zombie curves over time.
+
+    Args:
+        replays: The replays, as `load_replays` returns them.
+        count: Number of snapshots.
+    """
     spaces = [
         _zombie_curve(row, time)["space"].max()
         for name, _ in _ZOMBIES
@@ -247,7 +319,13 @@ def _here(name: str, label: str, unit: str = "", spanner: str = "") -> Column:
 
 
 def _here_and_published(name: str, unit: str, spanner: str) -> tuple[Column, Column]:
-    """Return the columns of the measured mean and of the published value of a quantity."""
+    """Return two columns of a table: measured mean and published value of a quantity.
+
+    Args:
+        name: The quantity's column in the measurements, such as duration_s.
+        unit: The printed unit.
+        spanner: The header above both columns.
+    """
     published = Column((f"published_{name}",), "Published", three_digits, unit, spanner)
     return _here(name, "Here", unit, spanner), published
 
@@ -266,13 +344,26 @@ _DEPTHS = (
 
 
 def _comparisons(study: Study, experiments: Iterable[str], by: str, of: Sequence[str]) -> pd.DataFrame:
-    """Return the comparisons of the experiments that the study has, one below the other."""
+    """Return means and published values of several experiments in one table.
+
+    Experiments that the study does not have are left out.
+
+    Args:
+        study: The study.
+        experiments: The names of the experiments.
+        by: The column of the factor besides drive, rw and bs_bytes.
+        of: The names of the quantities.
+    """
     here = [experiment for experiment in experiments if experiment in study.experiments]
     return pd.concat([study.comparison(experiment, [by], of) for experiment in here], ignore_index=True)
 
 
 def scale_table(study: Study) -> Table:
-    """Return table 1 with the queue depths of figure 2, with a row per number of writes between two fsync."""
+    """Return table 1 of Kapoor's paper, with the queue depths of its figure 2.
+
+    The rows are sequential writes with and without fsync. Columns are duration and largest write, measured and
+    published, and the quartiles of the queue depth.
+    """
     quartiles = ["queue depth first quartile", "queue depth median", "queue depth third quartile"]
     data = study.comparison("scale", ["fsync"], ["workload duration", "maximum request size", *quartiles])
     columns = [
@@ -287,10 +378,10 @@ def scale_table(study: Study) -> Table:
 
 
 def file_system_table(study: Study) -> Table:
-    """Return the table of writes with fsync on several file systems, with a row per file system.
+    """Return the table of sequential writes with fsync on several file systems.
 
-    The write amplification of a file system is what it wrote to the drive, divided by what the program wrote to its
-    files.
+    It has a row per file system. The write amplification of a file system is the amount that it wrote to the drive,
+    divided by the amount that the program wrote to its files.
     """
     of = ["workload duration", "written", "flushes", "median write", "write amplification"]
     data = _comparisons(study, _FILE_SYSTEMS, "fsync", of)
@@ -312,7 +403,17 @@ def file_system_table(study: Study) -> Table:
 
 
 def loop_table(study: Study) -> Table:
-    """Return the table of closed and open loops, with a row for each workload and drive that programs waited for."""
+    """Return the table of closed and open loops.
+
+    In a closed loop, programs wait for the drive on which they are measured; in an open loop, they do not.
+
+    Here a closed loop is a replay of a trace that was recorded on the same drive. An open loop is a replay of a trace
+    that was recorded on a quicker drive, with or without the times of that drive.
+
+    Returns:
+        A table with a row for each workload (number of writes between two fsync) and drive that the programs waited
+        for.
+    """
     of = ["workload duration", "write latency", "queue depth", "largest queue depth", "times drained"]
     data = _comparisons(study, _LOOPS, "fsync", of).sort_values("fsync", kind="stable", ignore_index=True)
     data = data.assign(loop=data["study"].map(_LOOPS))
@@ -327,10 +428,15 @@ def loop_table(study: Study) -> Table:
 
 
 def loops_text(table: Table) -> str:
-    """Return a paragraph that compares replays of another drive's trace with the programs themselves.
+    """Return a paragraph that compares open loops with the closed loop.
+
+    In an open loop, the trace of a faster drive is replayed. In the closed loop, the programs wait for this drive
+    itself.
+
+    It says how many times as long the replay and its writes take in the open loop.
 
     Args:
-        table: The table of `loop_table`.
+        table: The table that `loop_table` returns.
     """
     closed, opened, untimed = (table.data[table.data["loop"] == name].set_index("fsync") for name in _LOOPS.values())
     sentences = []
@@ -350,13 +456,17 @@ def loops_text(table: Table) -> str:
 
 
 def rule_table(study: Study) -> Table:
-    """Return the table of the cost of breaking each of the three rules, with a row per rule and drive.
+    """Return the table of the cost of breaking each rule of Kapoor's paper.
 
-    Of the source's drives, those with published durations are included.
+    The rules are to have many requests outstanding (request scale), to access neighbouring data (locality), and to
+    write data together that are deleted together (grouping by death time). For each there is a workload that follows it
+    and one that breaks it.
 
     Returns:
-        A table whose data have the columns rule, drive, follows_s and breaks_s (durations), cost (breaks_s over
-        follows_s), measure (a quantity), follows and breaks (values of the quantity).
+        A table with a row per rule and drive. Drives without published durations are left out if another drive has
+        them. Columns of the data: rule, drive, follows_s and breaks_s (durations of the two workloads), cost (breaks_s
+        over follows_s), measure (the quantity that shows the rule, such as ``queue depth``), follows and breaks (its
+        values).
     """
     rows = []
     for rule, quantity, pairs, follows, breaks in _RULES:
@@ -390,7 +500,11 @@ def rule_table(study: Study) -> Table:
 
 
 def mix_table(study: Study) -> Table:
-    """Return the table of the data of figure 1, with a row for each phase of the mix on each drive."""
+    """Return the table of durations and queue depths in the phases of a mix.
+
+    They are the data of figure 1 of Kapoor's paper, with a row for each drive and phase: random writes, random reads
+    and sequential writes.
+    """
     quantities = ["workload duration", "queue depth", "largest queue depth", "times drained"]
     data = _comparisons(study, [*_MIX, *_SIMULATED_MIX], "numjobs", quantities)
     columns = [
@@ -404,7 +518,14 @@ def mix_table(study: Study) -> Table:
 
 
 def locality_table(study: Study) -> Table:
-    """Return the table of the miss ratios of figure 3, with durations on one drive and a row per workload and size."""
+    """Return the table of the miss ratios in figure 3 of Kapoor's paper.
+
+    A miss is a look-up of an address that the cached part of the drive's address map does not have.
+
+    Returns:
+        A table with a row for each workload and request size. Columns are the miss ratio for each share of the map that
+        is cached, and the duration, measured and published, on the drive whose durations are published.
+    """
     cells = study.comparison("locality", of=["miss ratio", "workload duration"])
     keys = ["rw", "bs_bytes"]
     drives = list(dict.fromkeys(cells["drive"]))
@@ -433,7 +554,12 @@ def locality_table(study: Study) -> Table:
 
 
 def zombie_table(study: Study) -> Table:
-    """Return tables 2 and 3 with the data of figures 4 and 5, with a row per number of threads."""
+    """Return tables 2 and 3 of Kapoor's paper, with data of its figures 4 and 5.
+
+    The rows are workloads and numbers of threads. Columns are duration and bandwidth, measured and published; and about
+    the flash blocks with valid pages, the space that they occupy, their mean share of valid pages, and the share that
+    is partly valid.
+    """
     quantities = ["workload duration", "bandwidth", "occupied space", "valid ratio", "share of zombies"]
     names = [name for name in study.experiments if name.startswith("zombies")]
     data = _comparisons(study, names, "numjobs", quantities)
@@ -450,12 +576,15 @@ def zombie_table(study: Study) -> Table:
 
 
 def compare_schedulers(study: Study) -> pd.DataFrame:
-    """Return the bandwidths under the schedulers of the kernel and under their counterparts in the model.
+    """Return bandwidths under schedulers of Linux and under those of the model.
+
+    The model of a simulated drive has I/O schedulers of its own. Each scheduler of Linux is compared with its
+    counterpart.
 
     Returns:
-        A row for each drive, workload and scheduler of the kernel. Columns: drive, rw, scheduler, modelled (the
-        scheduler of the model), bandwidth_mb_per_s (kernel), modelled_mb_per_s, and difference_percent (of the model
-        from the kernel).
+        A row for each drive, workload and scheduler of Linux. Columns: drive, rw (fio's name of the workload),
+        scheduler, modelled (the counterpart in the model), bandwidth_mb_per_s (Linux), modelled_mb_per_s, and
+        difference_percent (of the model from Linux; 0 if the difference is less than 0.05 %).
     """
     models = [study.summary(name, ["set_scheduler"]) for name in study.experiments if name.startswith(_MODEL)]
     model = pd.concat(models, ignore_index=True).rename(columns={"set_scheduler": "modelled"})
@@ -478,7 +607,11 @@ def compare_schedulers(study: Study) -> pd.DataFrame:
 
 
 def scheduler_table(found: pd.DataFrame) -> Table:
-    """Return the table of the data of `compare_schedulers`."""
+    """Return the table of bandwidths under schedulers of Linux and of the model.
+
+    Args:
+        found: The bandwidths, as `compare_schedulers` returns them.
+    """
     columns = (
         Column(("drive",), "Drive", align_right=False, hide_repeats=True),
         _WORKLOAD,
@@ -493,7 +626,13 @@ def scheduler_table(found: pd.DataFrame) -> Table:
 
 @report_style()
 def scheduler_figure(found: pd.DataFrame) -> Figure:
-    """Return a figure of the data of `compare_schedulers`, with a row per drive and a panel per workload."""
+    """Return a figure of bandwidths under schedulers of Linux and of the model.
+
+    It has a row of panels per drive and a panel per workload.
+
+    Args:
+        found: The bandwidths, as `compare_schedulers` returns them.
+    """
     drives, workloads = list(dict.fromkeys(found["drive"])), list(dict.fromkeys(found["rw"]))
     of_panels = list(itertools.product(drives, workloads))
     figure, panels = figure_with_panels(len(of_panels), len(workloads), 1.75, frame_inch=0.3)
@@ -513,10 +652,12 @@ def scheduler_figure(found: pd.DataFrame) -> Figure:
 
 
 def schedulers_text(found: pd.DataFrame) -> str:
-    """Return a paragraph about the differences between the bandwidths of the model and of the kernel.
+    """Return a paragraph that compares bandwidths of the model with those under Linux.
+
+    It says how many differ by at most 10 %, and has the median and the largest difference.
 
     Args:
-        found: The data of `compare_schedulers`.
+        found: The bandwidths, as `compare_schedulers` returns them.
     """
     differences = found["difference_percent"].abs()
     worst = found.iloc[int(np.argmax(differences.to_numpy()))]

@@ -1,7 +1,10 @@
-"""Park and Shen's figures and tables: completion times relative to a disk, their spread, and latencies over time.
+"""Figures and tables of Park and Shen (2009).
 
-The replayed workloads are stand-ins for the traces of the source, and labelled as such in tables and figures. Traces of
-the reader are shown under their own names.
+The paper is "A Performance Evaluation of Scientific I/O Workloads on Flash-Based SSDs". They show completion times
+relative to a hard disk, the spread of these times, and latencies over time.
+
+The traces of the paper are no longer available. The replayed workloads are synthetic stand-ins, and labelled as such.
+Traces that the reader adds are shown under their own names.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,29 +30,38 @@ _HATCHES = ("", "", "", "//", "..")
 
 
 def workload_label(experiment: str) -> str:
-    """Return the printed name of an experiment's workload, such as ``Sandia-cth (stand-in)``."""
+    """Return the printed name of an experiment's workload.
+
+    An example is ``Sandia-cth (stand-in)`` for the experiment ``sequential-sandia-cth``. If no stand-in has that name,
+    it is the experiment's name without the first part.
+    """
     name = experiment.removeprefix("no-").partition("-")[2]
     return next((f"{known} (stand-in)" for known in stand_ins.STAND_IN_NAMES if known.lower() == name), name)
 
 
 def workload_characteristics(own: Iterable[Trace] = ()) -> list[applications.TraceCharacteristics]:
-    """Return the characteristics of all stand-ins and of the reader's own traces."""
+    """Return the characteristics of all stand-ins, followed by those of other traces.
+
+    Args:
+        own: Traces that the reader added.
+    """
     traces = (*map(stand_ins.stand_in, stand_ins.STAND_IN_NAMES), *own)
     return [applications.characterise_trace(trace) for trace in traces]
 
 
 def completion_times(study: Study, kind: str, of: str) -> pd.DataFrame:
-    """Return the completion times of the experiments whose names begin with `kind`, in the order of the study.
+    """Return the completion times in the experiments of one kind.
 
     Args:
         study: The study.
-        kind: The first part of the names, such as ``sequential``.
-        of: The column with the times, ``longest_run_s`` or ``mean_run_s``.
+        kind: The kind, with which the names of its experiments begin: ``sequential`` (processes one after another),
+            ``parallel`` (at once), ``writeback`` or ``no-journal``.
+        of: The column with the times, ``longest_run_s`` or ``mean_run_s``, in seconds.
 
     Returns:
-        A row for each workload, drive and number of processes. Columns: workload (printed name), drive, numjobs,
-        time_s, spread (longest minus shortest run, divided by their mean), and over_disk (time divided by that of the
-        disk; missing if the disk was not measured).
+        A row for each workload, drive and number of processes, in the order of the study. Columns: workload (printed
+        name), drive, numjobs (number of processes at once), time_s, spread (longest minus shortest run, divided by
+        their mean), and over_disk (time divided by that of the hard disk; missing if the disk was not measured).
     """
     parts = []
     for experiment in study.experiments:
@@ -71,9 +83,13 @@ def completion_times(study: Study, kind: str, of: str) -> pd.DataFrame:
 
 @report_style()
 def sequential_figure(found: pd.DataFrame) -> Figure:
-    """Return figure 3: the time of each drive relative to the time of the disk, which is printed on top.
+    """Return figure 3 of Park and Shen (2009): times relative to the hard disk.
 
+    There is a group of bars per workload, and in it a bar per drive. The time of the disk is printed above each group.
     If the disk was not measured, the bars are in seconds.
+
+    Args:
+        found: Times of processes one after another, as `completion_times` returns them.
     """
     figure, (axes,) = figure_with_panels(1, 1, 2.6)
     height = "over_disk" if found["over_disk"].notna().any() else "time_s"
@@ -95,7 +111,14 @@ def sequential_figure(found: pd.DataFrame) -> Figure:
 
 @report_style()
 def parallel_figure(found: pd.DataFrame) -> Figure:
-    """Return figure 4: the mean time of the runs by number of processes, with a panel per workload."""
+    """Return figure 4 of Park and Shen (2009): times of several processes at once.
+
+    There is a panel per workload. In it, bars show the mean time of the runs by number of processes and drive. The line
+    on a bar is as long as the spread of the runs.
+
+    Args:
+        found: Times of processes at once, as `completion_times` returns them.
+    """
     names = list(dict.fromkeys(found["workload"]))
     figure, panels = figure_with_panels(len(names), len(names), 2.4)
     for number, (axes, name) in enumerate(zip(panels, names, strict=True)):
@@ -117,8 +140,8 @@ def _bars(axes: Any, found: pd.DataFrame, group: str, height: str, *, spread: bo
         axes: Where to draw.
         found: Times, as `completion_times` returns them.
         group: The column with a group per value.
-        height: The column of the heights.
-        spread: Whether to draw the spread of the runs.
+        height: The column with the heights of the bars.
+        spread: Whether to draw a line as long as the spread of the runs on each bar.
         named: Whether the bars are named in the legend.
     """
     drives, groups = list(dict.fromkeys(found["drive"])), list(dict.fromkeys(found[group]))
@@ -135,14 +158,28 @@ def _bars(axes: Any, found: pd.DataFrame, group: str, height: str, *, spread: bo
 
 
 def recorded_latencies(measurements: Path) -> pd.DataFrame:
-    """Return a row for each replay with recorded latencies; the column latency has the form of a raw file."""
+    """Return the replays of the study whose latencies over time were recorded.
+
+    Args:
+        measurements: The Parquet file of the study's measurements.
+
+    Returns:
+        A row per replay. The column latency is a dictionary; its keys include largest_ns (the largest latency in each
+        of 250 equal parts of the replay), part_ns (the length of a part) and median_ns.
+    """
     table = replay_details(measurements, "latency")
     return table[table["latency"].notna()].reset_index(drop=True)
 
 
 @report_style()
 def latency_figure(replays: pd.DataFrame) -> Figure:
-    """Return a figure of the largest latency in each part of a replay over time, with a panel per drive."""
+    """Return a figure of the largest latency over time, with a panel per drive.
+
+    A replay is divided into equal parts, each with its largest latency. A dashed line shows the median latency.
+
+    Args:
+        replays: The replays, as `recorded_latencies` returns them.
+    """
     count = max(1, len(replays))
     figure, panels = figure_with_panels(count, count, 2.2, sharey=True)
     for axes, (_, row) in zip(panels, replays.iterrows(), strict=True):
@@ -157,7 +194,9 @@ def latency_figure(replays: pd.DataFrame) -> Figure:
 
 
 def disk_ratios_text(found: pd.DataFrame) -> str:
-    """Return a paragraph with the range of each drive's times relative to the disk.
+    """Return a paragraph with each drive's range of times relative to the hard disk.
+
+    It also says in how many cases the drive is slower than the disk.
 
     Args:
         found: Times, as `completion_times` returns them.
@@ -175,7 +214,11 @@ def disk_ratios_text(found: pd.DataFrame) -> str:
 
 
 def peaks_text(table: Table) -> str:
-    """Return a paragraph about the latency peaks in the table of `cleaning_table`."""
+    """Return a paragraph about the frequency and height of each drive's latency peaks.
+
+    Args:
+        table: The table that `cleaning_table` returns.
+    """
     sentences = []
     for _, row in table.data.iterrows():
         ratio = three_digits(row["peak_latency_ms_mean"] / row["median_latency_ms_mean"])
@@ -185,7 +228,13 @@ def peaks_text(table: Table) -> str:
 
 
 def journals_text(table: Table) -> str:
-    """Return a paragraph about the cost of journals in the table of `journal_table`."""
+    """Return a paragraph about the cost of a file system journal.
+
+    It compares times with ``data=ordered``, with ``data=writeback`` and without a journal.
+
+    Args:
+        table: The table that `journal_table` returns.
+    """
     rows = table.data
     equal = int((abs(rows["writeback"] / rows["ordered"] - 1) < _EQUAL).sum())
     least, most = rows["ordered_over_none"].min(), rows["ordered_over_none"].max()
@@ -201,7 +250,13 @@ def _row_label(row: pd.Series) -> str:
 
 
 def _pivoted(found: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
-    """Return a row per combination of keys, with a column ``<drive>_<value>`` for each drive and value."""
+    """Return a row per combination of keys, with columns for each drive.
+
+    Args:
+        found: A row for each drive and combination of keys.
+        keys: The columns that become the rows.
+        values: The columns that become columns ``<drive>_<value>``.
+    """
     data = found[list(keys)].drop_duplicates().reset_index(drop=True)
     for drive in found["drive"].unique():
         here = found[found["drive"] == drive][[*keys, *values]]
@@ -211,7 +266,15 @@ def _pivoted(found: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) ->
 
 
 def _drive_columns(found: pd.DataFrame, value: str, unit: str, spanner: str) -> list[Column]:
-    """Return the columns of a value and of its ratio to the disk, for the data of `_pivoted`."""
+    """Return the printed columns of each drive's value and its ratio to the disk.
+
+    Args:
+        found: A table with the column drive.
+        value: The value, whose columns in the data are ``<drive>_<value>``, see `_pivoted`. The ratio is
+            ``<drive>_over_disk``.
+        unit: The printed unit of the value.
+        spanner: The header above the columns of the value.
+    """
     drives = list(found["drive"].unique())
     return [
         *(Column((f"{drive}_{value}",), drive, three_digits, unit, spanner) for drive in drives),
@@ -224,14 +287,28 @@ def _drive_columns(found: pd.DataFrame, value: str, unit: str, spanner: str) -> 
 
 
 def sequential_table(found: pd.DataFrame) -> Table:
-    """Return the table of the times of figure 3 in seconds and relative to the disk, with a row per workload."""
+    """Return the table of completion times of processes one after another.
+
+    These are the data of figure 3 of Park and Shen (2009), in seconds and relative to the hard disk, with a row per
+    workload.
+
+    Args:
+        found: Times of processes one after another, as `completion_times` returns them.
+    """
     data = _pivoted(found, ["workload"], ["time_s", "over_disk"])
     columns = _drive_columns(found, "time_s", "s", "Longest of ten processes")
     return Table(data, (Column(("workload",), "Workload", align_right=False), *columns), "workload")
 
 
 def parallel_table(found: pd.DataFrame) -> Table:
-    """Return the table of the times of figure 4 and their spread, with a row per workload and number of processes."""
+    """Return the table of completion times of several processes at once.
+
+    These are the data of figure 4 of Park and Shen (2009), with the spread of the runs. There is a row for each
+    workload and number of processes.
+
+    Args:
+        found: Times of processes at once, as `completion_times` returns them.
+    """
     data = _pivoted(found, ["workload", "numjobs"], ["time_s", "over_disk", "spread"])
     columns = [
         Column(("workload",), "Workload", align_right=False, hide_repeats=True),
@@ -243,7 +320,11 @@ def parallel_table(found: pd.DataFrame) -> Table:
 
 
 def journal_table(study: Study) -> Table:
-    """Return the table of times with and without a journal, with a row per workload and drive."""
+    """Return the table of completion times with and without a file system journal.
+
+    There is a row for each workload and drive. The columns are ext3 with ``data=ordered`` and ``data=writeback``, and
+    ext2, which has no journal.
+    """
     kinds = {"sequential": "ordered", "writeback": "writeback", "no-journal": "none"}
     parts = [completion_times(study, kind, "longest_run_s").assign(journal=name) for kind, name in kinds.items()]
     found = pd.concat(parts).pivot_table(index=["workload", "drive"], columns="journal", values="time_s", sort=False)
@@ -259,7 +340,11 @@ def journal_table(study: Study) -> Table:
 
 
 def transfer_table(study: Study) -> Table:
-    """Return the table of the measured rates beside table II."""
+    """Return the table of measured and published transfer rates.
+
+    The published rates are in table II of Park and Shen (2009). There is a row for each drive and workload. A last
+    column says how independent a published value is of the simulated drive's model.
+    """
     data = study.comparison("transfer", of=["bandwidth"]).assign(group="transfer")
     columns = [
         Column(("drive",), "Drive", align_right=False, hide_repeats=True),
@@ -272,25 +357,41 @@ def transfer_table(study: Study) -> Table:
 
 
 def bare_table(study: Study) -> Table:
-    """Return the table of the rates of the first process of each stand-in on the bare drives."""
+    """Return the table of rates of stand-ins on bare drives.
+
+    A bare drive has no file system.
+
+    The requests of the first process of each stand-in (synthetic trace) are submitted one after another. There is a row
+    per stand-in; columns are the rates of the drives, and their ratios to the rate of the hard disk.
+    """
     parts = [study.comparison(name, ["stand_in"], ["bandwidth"]) for name in ("bare", "bare-writes")]
     found = pd.concat(parts, ignore_index=True)
     return _rates_table(found.assign(workload=found["stand_in"] + " (stand-in)"), "bare")
 
 
 def own_table(study: Study, own: Iterable[Trace]) -> Table:
-    """Return the table of the rates of one process of each of the reader's own traces on the bare drives."""
+    """Return the table of rates of the reader's own traces on bare drives.
+
+    A bare drive has no file system.
+
+    The requests of one process of each trace are submitted one after another. There is a row per trace; columns are the
+    rates of the drives, and their ratios to the rate of the hard disk.
+
+    Args:
+        study: The study.
+        own: Traces that the reader added.
+    """
     labels = {trace.name: trace.label for trace in own}
     found = study.comparison("own", ["trace"], ["bandwidth"])
     return _rates_table(found.assign(workload=found["trace"].map(labels)), "own")
 
 
 def _rates_table(found: pd.DataFrame, group: str) -> Table:
-    """Return the table of rates on the bare drives, with a row per workload.
+    """Return the table of rates on drives without a file system, a row per workload.
 
     Args:
-        found: Bandwidths, as `Study.comparison` returns them, with the column workload.
-        group: Name of the table's only group.
+        found: Bandwidths, as `Study.comparison` returns them, with the additional column workload (printed name).
+        group: Name of the table's only group of rows.
     """
     found = found.rename(columns={"bandwidth_mb_per_s_mean": "mb_per_s"})
     disk = found[found["drive"] == DISK].set_index("workload")["mb_per_s"]
@@ -301,7 +402,12 @@ def _rates_table(found: pd.DataFrame, group: str) -> Table:
 
 
 def cleaning_table(study: Study) -> Table:
-    """Return the table of latencies of random writes and their peaks, with a row per drive."""
+    """Return the table of latencies of random writes and their peaks, a row per drive.
+
+    A peak is one request, or several in succession, with at least five times the median latency. Cleaning (garbage
+    collection) and merges in the drive cause peaks. Columns are the median latency, the mean latency of peaks, the
+    largest latency, and the number of peaks per thousand requests and the irregularity of their distances.
+    """
     of = ["median latency", "largest latency", "latency of peaks", "peaks per thousand", "irregularity of peaks"]
     data = study.comparison("random-writes", of=of).assign(group="random-writes")
     columns = [

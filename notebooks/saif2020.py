@@ -1,4 +1,7 @@
-"""Numbers and findings of RR-9319 for the report: the gap between random and sequential access."""
+"""Numbers and findings of Inria research report RR-9319 (Saif et al. 2020).
+
+They are about the gap between random and sequential access.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,13 +23,27 @@ _GAP_FACTORS: dict[str, tuple[str, ...]] = {
 
 
 def report_numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, limit: str) -> dict[str, Any]:
-    """Return the numbers of the report's text, ready for JSON.
+    """Return the numbers in the report's text about this study, ready for JSON.
+
+    The initial experiment reads and writes in sequence and at random without changing settings. A gap is the difference
+    or ratio of random and sequential bandwidth.
 
     Args:
         study: The study.
-        initial: The summary of the initial experiment.
-        ratios: The ratios of the initial experiment.
-        limit: The id of the published limit (MB/s) of the difference between sequential and random writes.
+        initial: Mean bandwidths of the initial experiment, as `Study.summary` returns them.
+        ratios: Ratios of random to sequential bandwidth in the initial experiment, as `Study.ratios` returns them.
+        limit: The id of a published value (MB/s): the limit below which the source says the difference between
+            sequential and random writes is.
+
+    Returns:
+        A dictionary with these keys:
+
+        - facts: numbers that every study has, from `Study.facts`
+        - initial_block_sizes, and jobs (the numbers of jobs that were measured)
+        - margins_percent: margins of the tests of equivalence
+        - drives: per measured drive, its bandwidths, ratios and widest gap of writes
+        - gaps: for three experiments, bandwidths and ratios at each level
+        - published: the corresponding numbers of the source
     """
     limit_mb_per_s = float(study.values.loc[study.values["id"] == limit, "value"].iloc[0])
     source = study.published("initial")
@@ -58,7 +75,18 @@ def report_numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, li
 
 
 def _gaps(study: Study, experiment: str, by: Sequence[str]) -> list[dict[str, Any]]:
-    """Return random and sequential bandwidth (MB/s) and their ratio at each level of an experiment."""
+    """Return random and sequential bandwidth at each level of an experiment.
+
+    Args:
+        study: The study.
+        experiment: The name of the experiment.
+        by: The columns of its factors besides drive and block size.
+
+    Returns:
+        A dictionary for each drive, block size, level of `by` and operation. Its keys are drive, bs_bytes, block_size
+        (text), the factors (settings without the prefix set_), operation (read or write), random_to_sequential (the
+        ratio), sequential_mb_per_s and random_mb_per_s.
+    """
     found = []
     for _, rows in study.summary(experiment, by).groupby(["drive", "bs_bytes", *by], sort=False):
         means = dict(zip(rows["rw"], rows["mean"], strict=True))
@@ -83,7 +111,15 @@ def _gaps(study: Study, experiment: str, by: Sequence[str]) -> list[dict[str, An
 
 
 def findings(study: Study, ratios: pd.DataFrame) -> str:
-    """Return the ratios of the initial experiment and the settings that were not taken, as a Markdown list."""
+    """Return a Markdown list of ratios, and of settings that drives did not take.
+
+    The ratios are those of random to sequential bandwidth, with interval and verdict (slower, faster or
+    indistinguishable).
+
+    Args:
+        study: The study.
+        ratios: Ratios of the initial experiment, as `Study.ratios` returns them.
+    """
     lines = []
     for row in ratios.sort_values(["drive", "operation", "bs_bytes"], kind="stable").to_dict("records"):
         lines.append(
@@ -128,7 +164,14 @@ def _drive_numbers(drive: str, initial: pd.DataFrame, ratios: pd.DataFrame, limi
 
 
 def _widest_gap(ratios: pd.DataFrame) -> dict[Any, Any]:
-    """Return the row with the largest difference between sequential and random bandwidth."""
+    """Return the row in which random and sequential bandwidth differ most.
+
+    Args:
+        ratios: Ratios with the column gap, the difference of the bandwidths.
+
+    Returns:
+        The row as a dictionary by column.
+    """
     return max(ratios.to_dict("records"), key=lambda row: abs(row["gap"]))
 
 

@@ -1,4 +1,9 @@
-"""The slides' arithmetic of mixes: the cost of a write in reads, and the rate of reads that writes leave."""
+"""Arithmetic of mixes of reads and writes, as on Da Zhou's slides.
+
+The study ``zhou`` reproduces these slides, "Understanding IO patterns of SSDs".
+
+It computes the cost of a random write in random reads, and the rate of reads that remains beside writes.
+"""
 
 import pandas as pd
 
@@ -8,20 +13,22 @@ _SLIDES_MIX = 99  # percent of reads
 
 
 def interference(baseline: pd.DataFrame, mixes: pd.DataFrame) -> pd.DataFrame:
-    """Return `mixes` with the slides' arithmetic.
+    """Return `mixes` with the slides' arithmetic of how writes slow down reads.
 
     Args:
-        baseline: The basic patterns, as `Study.comparison` returns them.
-        mixes: The mixes by rwmixread, as `Study.comparison` returns them.
+        baseline: A row per drive and basic pattern (read, randread, write, randwrite), as `Study.comparison` returns it
+            for ``iops``.
+        mixes: A row per drive and rwmixread (percent of reads), as `Study.comparison` returns it for ``iops``.
 
     Returns:
-        The mixes with these columns:
+        The mixes with these columns added:
 
-        - randread and randwrite: the rates of the basic patterns (IOPS); published_randread and published_randwrite.
-        - cost_reads: the number of random reads in the time of a random write.
-        - ideal_percent: the share of the rate of reads that would be left if a write only took its own time, for a
-          hundred reads and one write.
-        - real_percent: the share that is left.
+        - randread, randwrite: the drive's measured rates of random reads and random writes alone (IOPS)
+        - published_randread, published_randwrite: the same as published
+        - cost_reads: the number of random reads that take as long as one random write
+        - ideal_percent: the rate of a hundred reads and one write, in percent of the rate of reads alone, if the write
+          only takes its own time
+        - real_percent: the measured rate of the mix, in percent of the rate of random reads alone
     """
     found = mixes.copy()
     for rw in ("randread", "randwrite"):
@@ -35,12 +42,19 @@ def interference(baseline: pd.DataFrame, mixes: pd.DataFrame) -> pd.DataFrame:
 
 
 def slides_mix(mixes: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the mix on the slides, 99 % of reads."""
+    """Return the rows of the mix that the slides show, with 99 % of reads."""
     return mixes[mixes["rwmixread"] == _SLIDES_MIX].reset_index(drop=True)
 
 
 def interference_table(mixes: pd.DataFrame) -> Table:
-    """Return the table of the mix on the slides: three rates, and the arithmetic of `interference`."""
+    """Return the table of the mix with 99 % of reads, with a row per drive.
+
+    It has the rates of random writes, random reads and the mix, measured and published; and the cost of a write and the
+    ideal and real share of the rate, which `interference` explains.
+
+    Args:
+        mixes: The rows that `interference` returns.
+    """
     columns = [Column(("drive",), "Drive", align_right=False)]
     rates = {"randwrite": "Rand. write", "randread": "Rand. read", "iops_mean": f"{_SLIDES_MIX} % reads"}
     for name, spanner in rates.items():
@@ -57,7 +71,13 @@ def interference_table(mixes: pd.DataFrame) -> Table:
 
 
 def interference_text(mixes: pd.DataFrame) -> str:
-    """Return a paragraph about the cost of a random write in a hundred random reads on each drive."""
+    """Return a paragraph about the cost of random writes among random reads.
+
+    There are sentences for each drive, about the mix with 1 % of writes.
+
+    Args:
+        mixes: The rows that `interference` returns.
+    """
     sentences = []
     for row in slides_mix(mixes).to_dict("records"):
         more = "more than" if row["real_percent"] < 0.95 * row["ideal_percent"] else "no more than"

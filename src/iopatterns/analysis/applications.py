@@ -1,6 +1,8 @@
-"""Tables and figures of the system calls of programs: patterns, request sizes, and maps of accesses over time.
+"""Tables and figures of the system calls of programs.
 
-They are table I and figures 1 and 2 of Park and Shen (2009) for any trace. The paper has no maps.
+They show access patterns, request sizes, and maps of accesses over time. The first two are table I and figures 1 and 2
+of Park and Shen (2009), "A Performance Evaluation of Scientific I/O Workloads on Flash-Based SSDs", for any trace. The
+paper has no maps.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,14 +31,14 @@ _MAP_INCH = 2.4
 
 @dataclass
 class _Direction:
-    """Counts of the requests of one direction.
+    """Counts of the requests of one direction (reads or writes) in a trace.
 
     Attributes:
         requests: Number of requests.
         moved_bytes: Sum of their sizes.
         followed: Number of requests that have a previous request of the same process in the same file.
         continued: Number of these requests that begin where the previous request ended.
-        buckets: Number of requests in each bucket of sizes.
+        buckets: Number of requests in each range of sizes.
     """
 
     requests: int = 0
@@ -47,7 +49,12 @@ class _Direction:
     _ends: dict[tuple[int, str], int] = field(default_factory=dict, repr=False)
 
     def add(self, piece: pd.DataFrame) -> None:
-        """Count the requests of a piece of a trace, which are all of this direction."""
+        """Add the requests of a part of a trace to the counts.
+
+        Args:
+            piece: Requests of this direction, with the columns process, file, offset_bytes and size_bytes. Parts are
+                added in their order in the trace.
+        """
         sizes = piece["size_bytes"].to_numpy()
         self.requests += len(piece)
         self.moved_bytes += int(sizes.sum())
@@ -66,12 +73,19 @@ class _Direction:
 
     @property
     def continued_share(self) -> float:
-        """The share `continued` of `followed`; NaN if no request has a previous one."""
+        """The share of requests that begin where the previous request ended.
+
+        It is `continued` divided by `followed`; NaN if no request has a previous one.
+        """
         return self.continued / self.followed if self.followed else float("nan")
 
     @property
     def pattern(self) -> str:
-        """The pattern as table I names it."""
+        """The access pattern, in the words of table I of Park and Shen (2009).
+
+        It is ``Sequential`` if at least 0.9 of the requests with a previous request begin where that one ended,
+        otherwise ``Unrecognized pattern``; ``N/A`` without requests.
+        """
         if not self.requests:
             return NONE
         return SEQUENTIAL if self.continued_share >= _SEQUENTIAL_SHARE else UNRECOGNISED
@@ -83,9 +97,10 @@ class TraceCharacteristics:
 
     Attributes:
         name: Name of the trace.
-        label: Printed name; it says whether the trace is a stand-in.
-        origin: Where the trace comes from.
-        directions: Counts for ``read`` and ``write``.
+        label: Name for tables and figures. It ends with ``(stand-in)`` if the trace is synthetic and replaces an
+            unpublished trace.
+        origin: ``recorded`` or ``stand-in``.
+        directions: Counts of requests, with the keys ``read`` and ``write``.
         processes: Number of processes that read or write.
         files: Number of files that are read or written.
     """
@@ -98,7 +113,10 @@ class TraceCharacteristics:
     files: int
 
     def row(self) -> dict[str, object]:
-        """Return the row of the trace in `characteristics_frame`."""
+        """Return the characteristics as a dictionary with the columns of a table as keys.
+
+        `characteristics_frame` describes the columns.
+        """
         read, write = self.directions["read"], self.directions["write"]
         requests, moved = read.requests + write.requests, read.moved_bytes + write.moved_bytes
         return {
@@ -122,11 +140,9 @@ class TraceCharacteristics:
 
 
 def characterise_trace(trace: Trace) -> TraceCharacteristics:
-    """Return the characteristics of a trace, which is read piece by piece.
+    """Return the characteristics of a trace of system calls.
 
-    A request is a read or write of at least one byte. A direction is sequential if at least 0.9 of its requests begin
-    where the previous request of the same direction, process and file ended; requests without a previous request are
-    not counted.
+    A request is a read or write of at least one byte. Memory use does not grow with the number of calls.
 
     Raises:
         CallsError: The trace cannot be read.
@@ -146,17 +162,30 @@ def characterise_trace(trace: Trace) -> TraceCharacteristics:
 
 
 def characteristics_frame(traces: Iterable[TraceCharacteristics]) -> pd.DataFrame:
-    """Return the data of table I, with a row per trace.
+    """Return the characteristics of traces as a table with a row per trace.
 
-    Columns: trace, label, origin, read_pattern, write_pattern, read_share and write_share (of all requests, 0 to 1),
-    read_share_bytes (of all bytes, 0 to 1), read_continued_share, write_continued_share, reads, writes, read_bytes,
-    write_bytes, processes, files. The paper does not say whether its read/write ratio counts requests or bytes.
+    It has the data of table I of Park and Shen (2009) and more. The paper does not say whether its read/write ratio
+    counts requests or bytes, so that both are given.
+
+    Returns:
+        A table with these columns:
+
+        - trace (name), label (printed name), origin (``recorded`` or ``stand-in``)
+        - read_pattern and write_pattern: ``Sequential``, ``Unrecognized pattern``, or ``N/A`` without requests
+        - read_share and write_share: of all requests, 0 to 1; read_share_bytes: of all bytes, 0 to 1
+        - read_continued_share and write_continued_share: the share of requests that begin where the previous request of
+          the same process in the same file ended
+        - reads, writes (numbers of requests), read_bytes, write_bytes, processes, files
     """
     return pd.DataFrame([each.row() for each in traces])
 
 
 def characteristics_table(data: pd.DataFrame) -> Table:
-    """Return table I for the data of `characteristics_frame`."""
+    """Return table I of Park and Shen (2009) with a row per trace, ready to print.
+
+    Args:
+        data: A table that `characteristics_frame` returned.
+    """
     columns = (
         Column(("label",), "Trace", align_right=False),
         Column(("read_pattern",), "Read", spanner="I/O access pattern", align_right=False),
@@ -182,12 +211,19 @@ def _mib(size_bytes: float) -> str:
 
 
 def size_distribution(traces: Iterable[TraceCharacteristics], direction: str) -> pd.DataFrame:
-    """Return the data of figure 1 (``read``) or figure 2 (``write``): the distribution of request sizes.
+    """Return the distribution of request sizes in traces.
+
+    These are the data of figure 1 (reads) or figure 2 (writes) of Park and Shen (2009).
+
+    Args:
+        traces: The characteristics of the traces.
+        direction: ``read`` or ``write``.
 
     Returns:
-        A row for each trace that has such requests and each bucket. Columns: label, bucket, upto_kb (the label of the
-        bucket in KB of 1024 bytes; NaN for the last bucket, of all larger sizes), requests, and share (of the requests
-        of the direction).
+        A row for each trace and range of sizes; traces without such requests are left out. Columns: label (printed name
+        of the trace); bucket (largest size of the range, as text) and upto_kb (the same as a number, in KB of 1024
+        bytes); requests; and share (of the trace's requests of this direction, 0 to 1). The last range has all larger
+        sizes; its upto_kb is NaN.
     """
     rows = []
     for each in traces:
@@ -201,7 +237,11 @@ def size_distribution(traces: Iterable[TraceCharacteristics], direction: str) ->
 
 @report_style()
 def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
-    """Return a figure of the data of `size_distribution`, with a panel per trace.
+    """Return a bar chart of the sizes of requests, with a panel per trace.
+
+    Args:
+        distribution: The sizes, as `size_distribution` returns them.
+        direction: ``read`` or ``write``, for labels and messages.
 
     Raises:
         PlotError: No trace has requests of the direction.
@@ -227,11 +267,13 @@ def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
 
 @report_style()
 def access_map(trace: Trace, processes: Collection[int] | None = None) -> Figure:
-    """Return a figure of the file offsets that processes read and write over time, with a colour per process.
+    """Return a figure of the file offsets that processes access over time.
+
+    One panel shows reads, the other writes. Each request is a point, with a colour per process.
 
     Args:
         trace: A trace of system calls.
-        processes: The processes to draw; all by default.
+        processes: The numbers of the processes to draw; None for all.
 
     Raises:
         PlotError: None of the processes reads or writes.
@@ -244,7 +286,14 @@ def access_map(trace: Trace, processes: Collection[int] | None = None) -> Figure
 
 @report_style()
 def access_maps(traces: Sequence[Trace]) -> Figure:
-    """Return a figure with the maps of some traces, see `access_map`, one below the other."""
+    """Return a figure with the access map of each trace, one below the other.
+
+    `access_map` describes a map.
+
+    Raises:
+        PlotError: A trace has no reads and writes.
+        CallsError: A trace cannot be read.
+    """
     figure = Figure(figsize=(WIDTH_INCH, _MAP_INCH * len(traces)), layout="constrained")
     for part, trace in zip(figure.subfigures(len(traces), 1, squeeze=False)[:, 0], traces, strict=True):
         _draw_map(part, trace, None)
@@ -252,7 +301,13 @@ def access_maps(traces: Sequence[Trace]) -> Figure:
 
 
 def _draw_map(figure: FigureBase, trace: Trace, processes: Collection[int] | None) -> None:
-    """Draw the map of a trace, see `access_map`."""
+    """Draw the access map of a trace into a figure; `access_map` describes it.
+
+    Args:
+        figure: A figure or part of a figure.
+        trace: A trace of system calls.
+        processes: The numbers of the processes to draw; None for all.
+    """
     found = []
     for piece in trace.pieces():
         requests = piece[(piece["size_bytes"] > 0) & piece["call"].isin([*READS, *WRITES])]

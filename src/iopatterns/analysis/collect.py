@@ -1,4 +1,8 @@
-"""Collect raw files and their metadata files into a tidy table and the provenance of the measurements."""
+"""Collect the raw files of a study into tables.
+
+A raw file holds what fio printed in one repetition. The metadata file beside it says how it was made. Both are combined
+into a table of measurements, a list of the outcomes of drive settings, and the provenance of the measurements.
+"""
 
 import importlib.metadata
 import json
@@ -31,11 +35,11 @@ _Item = TypeVar("_Item")
 
 
 class DescribedDrive(DriveIdentity):
-    """The identity that a drive reported, under the drive's name in this project.
+    """The identity that a drive reported, with the drive's name in this project.
 
     Attributes:
         archive: The archive from which the raw files of the drive were unpacked, if any.
-        simulated: Whether the drive is simulated; only in a colophon.
+        simulated: Whether the drive is simulated; absent in the provenance of a single study.
     """
 
     archive: NotRequired[archive.ArchiveOrigin]
@@ -43,9 +47,9 @@ class DescribedDrive(DriveIdentity):
 
 
 class _RunTotals(TypedDict):
-    """Totals over all repetitions.
+    """Totals over all repetitions of one or several studies.
 
-    The results of simulated drives depend on neither clock nor machine, so that times are of real drives only.
+    Times are of real drives only, because the results of simulated drives depend on neither clock nor machine.
 
     Attributes:
         executions: Number of repetitions.
@@ -63,17 +67,17 @@ class _RunTotals(TypedDict):
 
 
 class StudySummary(_RunTotals):
-    """The measurements of one study, as the colophon describes them.
+    """Numbers about the measurements of one study, for the end of a report.
 
     Attributes:
-        cells: Number of measured cells.
+        cells: Number of measured cells. A cell is one configuration: a drive, its settings and a workload.
         left_out: Number of cells that were not measured because a drive did not take their settings.
-        doubts: For each doubt about measurements of real drives, the number of repetitions.
+        doubts: Number of repetitions on real drives by reason to doubt them, such as a change of firmware.
         runtime_ms: The most frequent run time of a repetition.
         warmup_ms: The longest warm-up.
-        command: One of the command lines.
-        title: Title of the study; only in a report.
-        source: Source of the study; only in a report.
+        command: The command line of the first measured repetition, as an example.
+        title: Title of the study; absent in the provenance of a single study.
+        source: Source of the study; absent in the provenance of a single study.
     """
 
     cells: int
@@ -93,17 +97,22 @@ class _MeasuredWith(TypedDict):
 
 
 class StudyProvenance(StudySummary, _MeasuredWith):
-    """The measurements of one study, with fio versions, machines and drives."""
+    """Numbers about the measurements of one study, and what they were measured with.
+
+    Besides the keys of `StudySummary` it has fio_versions, machines (that real drives were measured on), and drives.
+    """
 
 
 class Colophon(_RunTotals, _MeasuredWith):
-    """The measurements of all studies of a report.
+    """The provenance of all measurements of a report, which is printed at its end.
+
+    Besides totals over all studies it has fio_versions, machines (that real drives were measured on), and drives.
 
     Attributes:
         version: Version of iopatterns.
-        order: The studies in the order of the report.
-        software: Versions of libraries.
-        studies: The summary of each study.
+        order: The names of the studies in the order of the report.
+        software: Versions of the libraries that can change a number or a figure, by name.
+        studies: The summary of each study, by name.
     """
 
     version: str
@@ -113,28 +122,33 @@ class Colophon(_RunTotals, _MeasuredWith):
 
 
 class CollectError(IoPatternsError):
-    """The raw files of a study contain no measurement."""
+    """The raw files of a study contain no measurement, as no drive took its settings."""
 
 
 def measurement_table(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Return a row for each job and direction of each repetition.
+    """Return all measurements of a study as a table.
 
     Cells whose settings the drive did not take have no rows; `tuning_records` lists them.
 
     Args:
-        raw_files: The raw files of a study, with their metadata files beside them.
-        experiments: The names of the experiments of each cell, by the cell's folder ``<drive>/<study>/<cell>``.
+        raw_files: The raw files of the study. Their metadata files are beside them.
+        experiments: For each cell, the names of the experiments that contain it. The key is the end of the cell's
+            folder, ``<drive>/<study>/<cell>``.
 
     Returns:
-        Columns, in this order: study, drive, cell, execution (number of the repetition), experiments (names separated
-        by blanks); the fio options of the cell in canonical units (rw, bs_bytes, numjobs, iodepth, ioengine …);
-        drive_kind (twin, file, block), drive_model (of a simulated drive), tuned (whether the cell has settings),
-        set_<setting> for each setting (missing in cells without the setting); the columns of `fio_parser_json.jobs`;
-        steady (whether the repetition was in a steady state, see `measuring.steadiness.is_steady`); and counter_<name>
-        for each counter of a simulated drive, counted over the complete repetition (missing for other drives).
+        A row for each fio job and direction (read or write) of each repetition. Columns, in this order:
+
+        - study, drive, cell, execution (number of the repetition), experiments (names separated by blanks)
+        - the fio options of the cell in canonical units: rw, bs_bytes, numjobs, iodepth, ioengine, …
+        - drive_kind (``twin`` for simulated drives, ``file``, ``block``), drive_model (of a simulated drive), tuned
+          (whether the cell changes settings of the drive)
+        - set_<setting> for each setting; missing in cells without the setting
+        - the results: the columns of `fio_parser_json.jobs`, and those of `replays.replay_rows` for replayed traces
+        - steady: whether the repetition was in a steady state; missing if unknown
+        - counter_<name> for each counter of a simulated drive, over the complete repetition; missing for other drives
 
     Raises:
-        MetadataError: A raw file is not the file that was measured.
+        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
         FioParseError: A raw file is not a result of fio.
         CollectError: There are no measurements.
     """
@@ -173,7 +187,12 @@ def measurement_table(raw_files: Sequence[Path], experiments: Mapping[str, Seque
 
 
 def _results(of_fio: Sequence[Path], of_replays: Sequence[Path]) -> pd.DataFrame:
-    """Return the results in raw files of fio and of replays, with a row for each source, job and direction."""
+    """Return the results in raw files, with a row for each file, job and direction.
+
+    Args:
+        of_fio: Raw files of fio.
+        of_replays: Raw files of replayed block traces.
+    """
     found = []
     if of_fio:
         parsed = fio_parser_json.jobs(of_fio)
@@ -186,14 +205,18 @@ def _results(of_fio: Sequence[Path], of_replays: Sequence[Path]) -> pd.DataFrame
 
 
 def tuning_records(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> list[TuningRecord]:
-    """Return the outcome of each setting of each cell.
+    """Return the outcome of each drive setting that each cell of a study asks for.
 
     Args:
-        raw_files: The raw files of a study, with their metadata files beside them.
-        experiments: The names of the experiments of each cell, as for `measurement_table`.
+        raw_files: The raw files of the study. Their metadata files are beside them.
+        experiments: For each cell, the names of the experiments that contain it. The key is the end of the cell's
+            folder, ``<drive>/<study>/<cell>``.
+
+    Returns:
+        A record per cell and setting, with the wanted value, the values before and after, and the outcome.
 
     Raises:
-        MetadataError: A raw file is not the file that was measured.
+        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
     """
     first_files: dict[Path, Path] = {}
     for raw in raw_files:
@@ -211,14 +234,17 @@ def tuning_records(raw_files: Sequence[Path], experiments: Mapping[str, Sequence
 
 
 def study_provenance(raw_files: Sequence[Path]) -> StudyProvenance:
-    """Return the provenance of the measurements of one study.
+    """Return where the measurements of one study come from.
 
     Args:
-        raw_files: The raw files of the study, with their metadata files beside them.
+        raw_files: The raw files of the study. Their metadata files are beside them.
+
+    Returns:
+        Numbers of cells and repetitions, times, doubts, an example command, fio versions, machines and drives.
 
     Raises:
-        MetadataError: A raw file is not the file that was measured.
-        ArchiveError: The record of the archive of a drive is not valid.
+        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
+        ArchiveError: The file that says which archive the drive's raw files were unpacked from is not valid.
         CollectError: There are no measurements.
     """
     all_metadata = [read_metadata(raw) for raw in raw_files]
@@ -246,9 +272,13 @@ def study_provenance(raw_files: Sequence[Path]) -> StudyProvenance:
 
 
 def count_doubts(real: Iterable[MetadataFile]) -> Counter[str]:
-    """Return the number of repetitions on real drives that each doubt concerns.
+    """Return the number of repetitions that each reason for doubt concerns.
 
-    A change of firmware is a doubt that only shows by comparing repetitions.
+    A reason is, for example, that other programs used the drive. Reasons are read from the metadata. One more is found
+    here: the firmware of a drive is not that of its first repetition.
+
+    Args:
+        real: The metadata of repetitions on real drives.
     """
     found: Counter[str] = Counter()
     first: dict[str, str | None] = {}
@@ -261,7 +291,14 @@ def count_doubts(real: Iterable[MetadataFile]) -> Counter[str]:
 
 
 def _described(raw: Path, metadata: MetadataFile) -> DescribedDrive:
-    """Return the identity of a drive under its name in this project, with the archive that it comes from, if any."""
+    """Return the identity of the drive of a raw file, under its name in this project.
+
+    The archive that the raw file was unpacked from is added, if any.
+
+    Args:
+        raw: The raw file. Its folder is ``<drive>/<study>/<cell>``.
+        metadata: Its metadata.
+    """
     folder = raw.parent.parent.parent
     origin = archive.read_origin(folder)
     described = cast(DescribedDrive, {**metadata["drive"], "name": folder.name})
@@ -269,10 +306,11 @@ def _described(raw: Path, metadata: MetadataFile) -> DescribedDrive:
 
 
 def report_colophon(studies: Mapping[str, StudyProvenance]) -> Colophon:
-    """Return the colophon of a report.
+    """Return the provenance of all measurements of a report.
 
     Args:
-        studies: The provenance of each study, see `study_provenance`, with title and source added.
+        studies: By name, the provenance of each study, as `study_provenance` returns it, with title and source added.
+            The names are in the order of the report.
     """
     parts = list(studies.values())
     drives = _distinct(drive for part in parts for drive in part["drives"])
@@ -299,5 +337,8 @@ def _summary(part: StudyProvenance) -> StudySummary:
 
 
 def _distinct(items: Iterable[_Item]) -> list[_Item]:
-    """Return equal items once, in the order in which they first appear."""
+    """Return the items without duplicates, in the order in which they first appear.
+
+    Items are equal if their JSON texts are equal.
+    """
     return list({json.dumps(item, sort_keys=True): item for item in items}.values())

@@ -1,4 +1,8 @@
-"""Figures of single repetitions and cells: bars of cells, histograms of latency, rates over time."""
+"""Figures of single repetitions and cells.
+
+They are bar charts of cells, histograms of latency, and rates over time. A repetition is one run of fio for a cell (one
+configuration: a drive, its settings and a workload).
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,9 +32,14 @@ _KEYS = ["drive", "rw", "bs_bytes"]
 
 
 def completion_latencies(raw_files: Sequence[Path]) -> pd.DataFrame:
-    """Return the histogram bins of completion latency in raw files of fio.
+    """Return the histograms of completion latency in raw files of fio.
 
-    Columns: source (the raw file), latency_ns and count (over all jobs and directions).
+    Args:
+        raw_files: JSON files that fio wrote with ``--output-format=json+``.
+
+    Returns:
+        A row per non-empty bin. Columns: source (the raw file), latency_ns (middle of the bin) and count (number of
+        requests over all jobs and directions).
     """
     bins = fio_parser_json.latency_bins(raw_files)
     bins = bins[bins["latency"] == "clat"].rename(columns={"bin_ns": "latency_ns"})
@@ -38,14 +47,17 @@ def completion_latencies(raw_files: Sequence[Path]) -> pd.DataFrame:
 
 
 def rates_over_time(logs: Sequence[Path]) -> pd.DataFrame:
-    """Return the rate over time from fio's latency histogram logs, summed over jobs and directions.
+    """Return the rate of requests over time from fio's latency histogram logs.
 
-    In a log the lines of one job follow those of another, and each job has its own intervals. Common intervals are
-    used here; a job's rate in a common interval is its rate at the middle of the interval. A log does not contain the
-    requests after the last line of a job.
+    The rates of all jobs and directions are added. In a log the lines of one job follow those of another, and each job
+    has its own intervals. The result has common intervals; the rate of a job in a common interval is its rate at the
+    middle of that interval. Requests after the last line of a job are not in the log, and so not in the result.
+
+    Args:
+        logs: Files named ``*_clat_hist.1.log``, one per repetition.
 
     Returns:
-        A row per interval. Columns: source (the log), time_s (the end of the interval) and iops.
+        A row per log and interval. Columns: source (the log), time_s (the end of the interval) and iops.
     """
     bins = fio_parser_json.log_bins(logs)
     parts = []
@@ -61,7 +73,14 @@ def rates_over_time(logs: Sequence[Path]) -> pd.DataFrame:
 
 
 def _job_rates(rows: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return interval end times (s) and the rate in each interval, as a pair per job of a log."""
+    """Return the rates over time of each job in a log of one direction.
+
+    Args:
+        rows: Histogram bins with the columns time_ms and count. A time smaller than the one before begins a new job.
+
+    Returns:
+        A pair per job: the interval end times in seconds, and the rate in each interval in requests per second.
+    """
     job = (rows["time_ms"].diff().fillna(0) < 0).cumsum()
     found = []
     for _, lines in rows.groupby(job):
@@ -75,11 +94,13 @@ def _job_rates(rows: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
 
 @report_style()
 def quantity_bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
-    """Return a bar chart of some quantities, with a panel per quantity and a bar with its interval per cell.
+    """Return a bar chart of quantities, with a panel per quantity and a bar per cell.
+
+    Each bar has its confidence interval.
 
     Args:
-        summaries: For each name of a quantity its summary, as `Study.summary` returns it by `by`.
-        by: The columns of the factors.
+        summaries: Means by name of the quantity (such as ``iops``), as `Study.summary` returns them by `by`.
+        by: The columns of the factors that distinguish the cells.
 
     Raises:
         PlotError: The summaries are empty.
@@ -119,14 +140,15 @@ def quantity_bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> F
 
 @report_style()
 def latency_histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
-    """Return a figure of latency distributions: a panel per workload and block size, a line per other level.
+    """Return a figure of latency distributions, with a line per cell.
 
-    A line is the share of the requests of all repetitions of a cell in each class of latency.
+    There is a panel for each workload and block size, and in it a line for each combination of the other levels. A line
+    shows the share of requests in each class of latency, over all repetitions of the cell. Marks show percentiles.
 
     Args:
-        executions: A row per repetition, with source (the raw file), rw, bs_bytes and the factors.
-        found: The latencies, as `completion_latencies` returns them.
-        by: The columns of the factors.
+        executions: A row per repetition, all on one drive, with source (the raw file), rw, bs_bytes and the factors.
+        found: Histogram bins, as `completion_latencies` returns them.
+        by: The columns of the factors that distinguish the cells.
 
     Raises:
         PlotError: There is nothing to draw.
@@ -160,14 +182,15 @@ def latency_histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequen
 
 @report_style()
 def rate_curves(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
-    """Return a figure of rates over time: a panel per workload and block size, a line per other level.
+    """Return a figure of rates over time, with a line per cell.
 
-    A line is the mean of all repetitions of a cell.
+    There is a panel for each workload and block size, and in it a line for each combination of the other levels. A line
+    is the mean of all repetitions of the cell.
 
     Args:
-        executions: A row per repetition, with source (the log), rw, bs_bytes and the factors.
+        executions: A row per repetition, all on one drive, with source (the log), rw, bs_bytes and the factors.
         found: The rates, as `rates_over_time` returns them.
-        by: The columns of the factors.
+        by: The columns of the factors that distinguish the cells.
 
     Raises:
         PlotError: There is nothing to draw.
@@ -192,12 +215,15 @@ def _thousands(value: float, _position: float) -> str:
 
 
 def _figure_of_cells(executions: pd.DataFrame, by: Sequence[str], draw: Any, found: pd.DataFrame) -> Figure:
-    """Return a figure with a panel per workload and block size, with a legend of the levels of other factors.
+    """Return a figure with a panel per workload and block size, and a line per cell.
+
+    The legend has the levels of the factors other than drive, workload and block size.
 
     Args:
-        executions: A row per repetition.
-        by: The columns of the factors.
-        draw: Called for each cell with the axes, the sources of its repetitions, and the look of its line.
+        executions: A row per repetition, with source, rw, bs_bytes and the factors.
+        by: The columns of the factors that distinguish the cells.
+        draw: Draws a cell. It is called with the axes, the set of sources of the cell's repetitions, and the matplotlib
+            properties of the line.
         found: The data to draw, with the column source.
 
     Raises:
@@ -227,7 +253,10 @@ def _figure_of_cells(executions: pd.DataFrame, by: Sequence[str], draw: Any, fou
 
 
 def _groups(rows: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[Any, pd.DataFrame]]:
-    """Yield each combination of levels with its rows; all rows under () if there are no factors."""
+    """Yield each combination of levels of some factors with its rows.
+
+    A combination is a tuple. Without factors, all rows belong to the empty tuple.
+    """
     if factors:
         yield from rows.groupby(list(factors), sort=True, dropna=False)
     else:
@@ -235,13 +264,19 @@ def _groups(rows: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[Any, p
 
 
 def _line_looks(count: int) -> list[dict[str, Any]]:
-    """Return colours from light to dark, which show an order, with alternating line styles."""
+    """Return matplotlib properties (colour and line style) of a number of lines.
+
+    Colours go from light to dark, which shows the order of the lines. Line styles alternate.
+    """
     shades = mpl.colormaps["viridis_r"](np.linspace(0.15, 1, max(count, 2)))[-count:]
     return [{"color": to_hex(shade), "linestyle": ("-", "--", ":")[number % 3]} for number, shade in enumerate(shades)]
 
 
 def _cell_names(summary: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Return a name for each row of a summary: workload, block size and the levels of factors that vary."""
+    """Return a name for each row, such as ``Rand. read 4 KiB, I/O depth 8``.
+
+    A name has workload, block size, and the level of each other factor of `by` that has several levels.
+    """
     others = [name for name in by if name not in _KEYS and summary[name].nunique() > 1]
     texts = {name: level_labels(name, summary[name], " ") for name in others}
     return [

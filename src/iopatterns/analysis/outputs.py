@@ -18,24 +18,52 @@ _SHOWN_COLOURS = 64
 
 @dataclass(frozen=True)
 class Outputs:
-    """The folders in which a study's notebook writes its tables and figures."""
+    """The folders in which a study's notebook writes its tables and figures.
+
+    Attributes:
+        tables: Folder of tables (CSV, LaTeX and typst files).
+        figures: Folder of figures (SVG and PNG files).
+    """
 
     tables: Path
     figures: Path
 
     def table(self, table: Table, name: str) -> pd.DataFrame:
-        """Write the files of a table, and return its printed form."""
+        """Write the files of a table, and return its printed texts as a frame.
+
+        The files are ``name.csv``, ``name.tex`` and ``name.typ`` in the folder `tables`.
+
+        Args:
+            table: The table.
+            name: File name without suffix.
+
+        Returns:
+            The printed columns, with texts as values, for display in a notebook.
+        """
         write_table(table, self.tables / name)
         return printed_frame(table)
 
     def figure(self, figure: Figure, name: str) -> Image:
-        """Write the files of a figure, and return it as a small image for a committed notebook."""
+        """Write the files of a figure, and return it as a small image.
+
+        The files are ``name.svg`` and ``name.png`` in the folder `figures`.
+
+        Args:
+            figure: The figure.
+            name: File name without suffix.
+
+        Returns:
+            A PNG image with few bytes, for display in a notebook whose outputs are committed.
+        """
         save_figure(figure, self.figures / name)
         return Image(small_png(figure))  # type: ignore[no-untyped-call]
 
 
 def small_png(figure: Figure) -> bytes:
-    """Return a figure as a PNG image with few bytes, in the size at which a notebook shows it."""
+    """Return a figure as a small PNG image for a notebook.
+
+    The image has a low resolution and at most 64 colours, which keeps the file small.
+    """
     drawn, small = io.BytesIO(), io.BytesIO()
     with report_style():
         write_png(figure, drawn, _SHOWN_DPI)

@@ -1,4 +1,7 @@
-"""Figures of the report, drawn with seaborn in one style that is legible in grey; equal data give equal bytes."""
+"""Figures of the report, in one style that is legible in grey.
+
+They are drawn with seaborn and matplotlib. Equal data give files with equal bytes.
+"""
 
 import textwrap
 import warnings
@@ -44,20 +47,31 @@ _THEME = ("axes", "figure", "font", "grid", "legend", "lines", "patch", "svg", "
 
 
 class PlotError(IoPatternsError):
-    """There is nothing to draw, or there are more kinds of data than a figure can distinguish."""
+    """There is nothing to draw, or more kinds of data than a figure can distinguish."""
 
 
 @contextmanager
 def report_style() -> Iterator[None]:
-    """Draw with the style of the report, regardless of the user's matplotlib settings."""
+    """Draw in the style of the report, whatever the user's matplotlib settings are.
+
+    It is a context manager, and also a decorator of functions that draw.
+    """
     with matplotlib.style.context(["default", _STYLE_FILE]):
         yield
 
 
 def save_figure(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
-    """Write ``stem.svg`` and ``stem.png`` without dates or versions in them, and return their paths.
+    """Write a figure as ``stem.svg`` and ``stem.png``, and return both paths.
 
-    The layout of the figure is fixed afterwards.
+    The files contain no dates or versions, so that equal figures give equal bytes. The layout of the figure is computed
+    once, and does not change afterwards.
+
+    Args:
+        figure: The figure.
+        stem: Path of the files without suffix.
+
+    Returns:
+        The paths of the SVG and of the PNG file.
     """
     svg, png = Path(f"{stem}.svg"), Path(f"{stem}.png")
     with report_style():
@@ -75,14 +89,14 @@ def _write_svg(figure: Figure, to: Path) -> None:
 
 
 def write_png(figure: Figure, to: Path | IO[bytes], dpi: float | None = None) -> None:
-    """Write a figure as PNG without versions in it.
+    """Write a figure as a PNG image without the version of matplotlib in it.
 
     The figure is drawn once. `Figure.savefig` would draw it twice.
 
     Args:
         figure: The figure.
-        to: A file to write.
-        dpi: Dots per inch; those of the current style by default.
+        to: The file to write, as a path or open for writing.
+        dpi: Dots per inch; None for those of the current matplotlib style.
     """
     own_dpi = figure.get_dpi()
     figure.set_dpi(mpl.rcParams["savefig.dpi"] if dpi is None else dpi)
@@ -95,18 +109,19 @@ def write_png(figure: Figure, to: Path | IO[bytes], dpi: float | None = None) ->
 
 @report_style()
 def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
-    """Return the figure of bandwidth by workload and block size, with a panel per drive.
+    """Return the figure of bandwidths by workload and block size, a panel per drive.
 
-    Filled markers are means with their intervals. Hollow markers are published values, in the panel of the measured
-    drive with that name, if there is one. A line joins sequential and random access: on the logarithmic axis equal
-    slopes are equal ratios.
+    Filled markers are measured means with their intervals. Hollow markers are published values; they are in the panel
+    of the measured drive with the same name, or in a panel of their own. A line joins sequential and random access. The
+    vertical axis is logarithmic, so that equal slopes are equal ratios.
 
     Args:
-        summary: Means in MB/s by drive, rw and bs_bytes, as `statistics.summarise_groups` returns them.
-        published: The published values, see `published.load_values`, in MB/s.
+        summary: Means in MB/s by drive, rw (fio's name of the workload) and bs_bytes, as `statistics.summarise_groups`
+            returns them.
+        published: The published values, as `published.load_values` returns them, in MB/s.
 
     Raises:
-        PlotError: The summary is empty, or there are more block sizes than markers.
+        PlotError: The summary is empty, or there are more block sizes than markers (6).
     """
     values = published[published["quantity"] == "bandwidth"]
     sizes = sorted({int(size) for size in summary["bs_bytes"]})
@@ -150,16 +165,18 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of a figure of curves.
+    """A panel of the figure that `curves_figure` draws.
+
+    The x of the figure is the column on the horizontal axis.
 
     Attributes:
         title: Title of the panel.
-        rows: Columns rw, the x of the figure, and mean, low and high of the quantity; and variant if a workload has
-            several curves in the panel.
+        rows: The points, with the columns rw (fio's name of the workload), x, and mean, low and high of the quantity. A
+            column variant distinguishes several curves of one workload.
         published: Published values with the columns rw, x and value, or None.
-        note: Text in a panel without rows.
-        of: Name of the quantity, see `quantities.find_quantity`.
-        logarithmic: Whether the axis of the quantity is logarithmic. Other axes begin at 0.
+        note: Text that is printed in a panel without rows.
+        of: Name of the quantity on the vertical axis, such as ``bandwidth`` or ``iops``.
+        logarithmic: Whether the vertical axis is logarithmic. Other vertical axes begin at 0.
     """
 
     title: str
@@ -172,20 +189,22 @@ class Panel:
 
 @report_style()
 def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = _PANEL_INCH) -> Figure:
-    """Return a figure of quantities over the levels of a factor, with a curve per workload.
+    """Return a figure of quantities over the levels of a factor, a curve per workload.
 
-    Markers are means with their intervals. Larger, hollow markers are published values. Levels above 0 that span a
-    factor of eight or more are on a logarithmic axis. Names, and numbers of which some are 0 or below and that span
-    much, are equally spaced. Other numbers are on a linear axis.
+    Markers are means with their intervals. Larger, hollow markers are published values.
+
+    The horizontal axis depends on the levels of the factor. It is logarithmic if all levels are above 0 and the largest
+    is at least eight times the smallest. Texts are equally spaced, and so are levels that include 0 or negative numbers
+    and span a wide range. Otherwise the axis is linear.
 
     Args:
-        panels: The panels, row by row. They share x, and y if all have one quantity.
-        x: The column of the factor (bs_bytes, numjobs, iodepth …).
+        panels: The panels, row by row. They share the horizontal axis, and the vertical axis if all show one quantity.
+        x: The column of the factor on the horizontal axis, such as bs_bytes, numjobs or iodepth.
         columns: Panels per row.
         height_inch: Height of a row.
 
     Raises:
-        PlotError: There are no panels, or more than two variants.
+        PlotError: There are no panels, or their rows have more than two variants.
         QuantityError: A quantity does not exist.
     """
     variants = list(dict.fromkeys(name for panel in panels for name in panel.rows.get("variant", ()))) or [""]
@@ -226,15 +245,15 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
 def factors_figure(
     summary: pd.DataFrame, of: str, x: str, curve: str | None = None, panel: str | None = None
 ) -> Figure:
-    """Return a figure of a quantity over a factor, with curves and panels for the levels of two other factors.
+    """Return a figure of a quantity over a factor, by two other factors.
 
     Args:
-        summary: The summary of the quantity by the factors, as `statistics.summarise_groups` returns it. No other
-            column may have several levels.
-        of: The name of the quantity.
+        summary: Means of the quantity by the factors, as `statistics.summarise_groups` returns them. Only the columns
+            `x`, `curve` and `panel` may have several levels.
+        of: The name of the quantity, such as ``bandwidth``.
         x: The column on the horizontal axis.
-        curve: The column with a curve per level.
-        panel: The column with a panel per level.
+        curve: The column with a curve per level; None for a single curve.
+        panel: The column with a panel per level; None for a single panel.
 
     Raises:
         PlotError: The summary is empty.
@@ -267,7 +286,12 @@ def factors_figure(
 def level_labels(factor: str, levels: Iterable[Any], separator: str = ": ") -> dict[Any, str]:
     """Return a label for each level of a factor, such as ``I/O depth: 8``.
 
-    The labels of drives and workloads are their names alone.
+    Drives and workloads are labelled with their names alone.
+
+    Args:
+        factor: The column of the factor, such as iodepth.
+        levels: The levels.
+        separator: Text between the name of the factor and the level.
     """
     if factor == "rw":
         return {level: WORKLOAD_NAMES.get(level, level) for level in levels}
@@ -278,13 +302,15 @@ def level_labels(factor: str, levels: Iterable[Any], separator: str = ": ") -> d
 
 @report_style()
 def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
-    """Return a heat map of a quantity over two factors, with a panel for each combination of other levels.
+    """Return a heat map of a quantity over two factors.
+
+    There is a panel for each combination of the levels of all other factors. Drives are not distinguished.
 
     Args:
-        summary: The summary of the quantity by `x`, `y` and other factors, as `Study.summary` returns it.
-        x: The column on the horizontal axis.
-        y: The column on the vertical axis.
-        of: The name of the quantity.
+        summary: Means of the quantity by `x`, `y` and other factors, as `Study.summary` returns them.
+        x: The column of the factor on the horizontal axis.
+        y: The column of the factor on the vertical axis.
+        of: The name of the quantity, such as ``bandwidth``.
 
     Raises:
         PlotError: The summary is empty.
@@ -313,7 +339,14 @@ def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
 
 
 def _panel_title(row: pd.Series, summary: pd.DataFrame) -> str:
-    """Return the title of a panel: the workload, and the level of each other factor that has several levels."""
+    """Return the title of a panel of a heat map.
+
+    It has the workload, and the level of each other factor that has several levels. The drive is not included.
+
+    Args:
+        row: The levels of the panel, by column.
+        summary: The means of all panels.
+    """
     parts = [WORKLOAD_NAMES[row["rw"]]]
     for name, level in row.items():
         if name not in {"rw", "drive"} and summary[name].nunique() > 1:
@@ -322,7 +355,10 @@ def _panel_title(row: pd.Series, summary: pd.DataFrame) -> str:
 
 
 def panel_letter(number: int) -> str:
-    """Return the letter of the panel with a number, counted from 0: a, b … z, aa, ab …."""
+    """Return the letter of a panel, given its number counted from 0.
+
+    The letters are a, b, …, z, aa, ab, ….
+    """
     text = ""
     while number >= 0:
         number, last = divmod(number, 26)
@@ -334,15 +370,19 @@ def panel_letter(number: int) -> str:
 def panels_by_level(
     summary: pd.DataFrame, by: Sequence[str], of: str, published: pd.DataFrame
 ) -> tuple[str, list[Panel]]:
-    """Return the x of an experiment's figure, and a panel for each drive and combination of other levels.
+    """Return the horizontal axis and the panels of an experiment's figure.
 
-    x is the factor with the most levels, of `by` and the block size.
+    The horizontal axis shows the factor with the most levels. There is a panel for each drive and combination of levels
+    of the other factors.
 
     Args:
-        summary: The summary of the quantity by `by`, as `Study.summary` returns it.
-        by: The columns of the factors.
-        of: The name of the quantity.
-        published: The published values, as `Study.published` returns them.
+        summary: Means of the quantity by `by`, as `Study.summary` returns them.
+        by: The columns of the factors. The block size (bs_bytes) is always one of them.
+        of: The name of the quantity, such as ``bandwidth``.
+        published: The published values of the experiment, as `Study.published` returns them.
+
+    Returns:
+        The column on the horizontal axis, and the panels, both for `curves_figure`.
     """
     factors = list(dict.fromkeys([*by, "bs_bytes"]))
     x = max(factors, key=lambda factor: summary[factor].nunique())
@@ -362,13 +402,13 @@ def panels_by_level(
 
 @dataclass(frozen=True)
 class _Axis:
-    """The axis of a factor.
+    """The horizontal axis of a figure, with a place for each level of a factor.
 
     Attributes:
         factor: The column of the factor.
         label: The label of the axis.
         places: The coordinate of each level.
-        texts: The text of each level.
+        texts: The printed text of each level.
         logarithmic: Whether the axis is logarithmic.
     """
 
@@ -395,9 +435,10 @@ class _Axis:
         return cls(factor, scale.label, equally_spaced if wide else as_numbers, scale.texts)
 
     def scale(self) -> so.Continuous:
-        """Return the scale of the axis with its ticks.
+        """Return seaborn's scale of the axis, with a tick for each level.
 
-        Of block sizes only powers of two have ticks: there is no room for 28 beside 32.
+        Among block sizes, only powers of two have ticks, because there is no room for others, such as 28 KiB beside 32
+        KiB.
         """
         named = list(self.places)
         if self.factor == "bs_bytes":
@@ -408,7 +449,17 @@ class _Axis:
 
 
 def _points(panel: Panel, x: str, number: int) -> pd.DataFrame:
-    """Return the points of a panel, with the columns `x`, mean, low, high, curve and panel (its number)."""
+    """Return the points of a panel as a table.
+
+    Args:
+        panel: The panel.
+        x: The column on the horizontal axis.
+        number: The number of the panel.
+
+    Returns:
+        A row per measured and per published point. Columns: `x`, mean, low, high, curve (name of the curve) and panel
+        (the number). Published points have no low and high.
+    """
     rows = panel.rows.assign(curve=panel.rows["rw"].map(WORKLOAD_NAMES))
     if "variant" in rows:
         rows["curve"] += ", " + rows["variant"]
@@ -421,10 +472,13 @@ def _points(panel: Panel, x: str, number: int) -> pd.DataFrame:
 
 
 def _curve_looks(variants: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the properties of each curve, in drawing order.
+    """Return seaborn's properties of each curve, by name, in drawing order.
 
-    Colour and marker show the workload, dashes show random access, and filling shows the variant. Later curves have
-    smaller markers, so that all of several coinciding curves can be seen.
+    Colour and marker show the workload, dashes show random access, and white markers show the second variant. Later
+    curves have smaller markers, so that all of several coinciding curves can be seen.
+
+    Args:
+        variants: The variants of the curves of a workload, at most two; ``[""]`` if there are none.
     """
     looks = {}
     for number, (rw, name) in enumerate(WORKLOAD_NAMES.items()):
@@ -440,7 +494,16 @@ def _curve_looks(variants: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _look(number: int, marker: str, pointsize: float, *, dashed: bool = False) -> dict[str, Any]:
-    """Return the properties of a curve, which remain distinguishable in grey and in bad print."""
+    """Return seaborn's properties of a curve, such as colour and marker.
+
+    The properties remain distinguishable in grey and in bad print.
+
+    Args:
+        number: Number of the colour in the style.
+        marker: matplotlib's code of the marker.
+        pointsize: Size of the marker.
+        dashed: Whether the line is dashed.
+    """
     colour = f"C{number}"
     return {
         "color": colour,
@@ -465,18 +528,18 @@ def _drawn(
     group: str | None = None,
     label: str = "",
 ) -> Figure:
-    """Return a figure of points.
+    """Return a figure of points, with a panel per title and a line per curve.
 
     Args:
-        points: Columns panel (the number of its title), at, mean, low, high and curve.
-        looks: The properties of each curve, in drawing order.
+        points: Columns panel (the number of its title), at (horizontal coordinate), mean, low, high and curve.
+        looks: seaborn's properties of each curve, by name, in drawing order.
         titles: The titles of the panels.
         x: The scale of the horizontal axis.
         columns: Panels per row.
         row_inch: Height of a row.
         frame_inch: Height of legend and labels.
         share_y: Whether the panels share the vertical axis.
-        group: A column; points of different values are not joined by a line.
+        group: A column; a line joins only points that have equal values in it. None joins all points of a curve.
         label: Label of the horizontal axis.
     """
     plot = so.Plot(points, x="at", y="mean", group=group)
@@ -504,7 +567,12 @@ def _drawn(
 
 
 def _plotted(plot: so.Plot, height_inch: float) -> Figure:
-    """Return the figure of a seaborn plot in the style of the report."""
+    """Return the figure of a seaborn plot in the style of the report.
+
+    Args:
+        plot: The plot.
+        height_inch: Height of the figure. Its width is that of the report's text.
+    """
     theme = {name: value for name, value in mpl.rcParams.items() if name.partition(".")[0] in _THEME}
     figure = Figure(figsize=(WIDTH_INCH, height_inch), layout="constrained")
     with warnings.catch_warnings():
@@ -515,7 +583,14 @@ def _plotted(plot: so.Plot, height_inch: float) -> Figure:
 
 
 def add_legend_below(figure: Figure, handles: Sequence[Artist], names: Sequence[str], most_columns: int) -> None:
-    """Add a legend below all panels, with as many columns as fit into the width."""
+    """Add a legend below all panels of a figure.
+
+    Args:
+        figure: The figure.
+        handles: The artists that the legend explains.
+        names: The text of each handle.
+        most_columns: The largest number of columns. There are fewer if the names are too long for the width.
+    """
     fitting = max(1, _LEGEND_CHARACTERS // max(map(len, names)))
     figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), most_columns, fitting))
 
@@ -523,7 +598,7 @@ def add_legend_below(figure: Figure, handles: Sequence[Artist], names: Sequence[
 def figure_with_panels(
     count: int, columns: int, row_inch: float, *, frame_inch: float = 0.0, sharex: bool = False, sharey: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """Return an empty figure of the report's width, and its panels.
+    """Return an empty figure as wide as the report's text, and its panels row by row.
 
     Args:
         count: Number of panels.

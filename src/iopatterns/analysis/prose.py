@@ -14,13 +14,15 @@ _AS_FAST = 0.95
 
 
 def random_to_sequential_text(rows: pd.DataFrame, by: Sequence[str], value: str) -> str:
-    """Return sentences with the range of the ratio of random to sequential access on each drive.
+    """Return sentences about the ratio of random to sequential access on each drive.
 
-    A sentence also gives the levels at which the ratio is smallest.
+    There is a sentence for each drive and operation (read or write). It gives the range of the ratio and the levels at
+    which the ratio is smallest, or says that random access is as fast if all ratios are above 0.95. The text is empty
+    if no drive has both kinds of access.
 
     Args:
-        rows: A summary with the columns drive, rw, `value`, and those of `by`.
-        by: The columns of the factors.
+        rows: Means with the columns drive, rw (fio's name of the workload), `value`, and those of `by`.
+        by: The columns of the factors, such as bs_bytes.
         value: The column of the mean.
     """
     sentences = []
@@ -48,11 +50,14 @@ def random_to_sequential_text(rows: pd.DataFrame, by: Sequence[str], value: str)
 
 
 def comparisons_text(table: pd.DataFrame, what: str) -> str:
-    """Return a sentence with the numbers of settings that have an effect, have none, or are undecided.
+    """Return a sentence that counts the effects which tests of equivalence found.
+
+    It gives the numbers of comparisons with an effect (and their settings), without effect, and of all others.
 
     Args:
-        table: The data of `report_tables.scheduler_effect_table` or `report_tables.setting_effect_table`.
-        what: The column that names the setting.
+        table: The data of `report_tables.scheduler_effect_table` or `report_tables.setting_effect_table`, with the
+            column verdict.
+        what: The column with the name of the setting or scheduler.
     """
     names = ", ".join(dict.fromkeys(table.loc[table["verdict"] == "effect", what]))
     effects, none = (int((table["verdict"] == verdict).sum()) for verdict in ("effect", "no effect"))
@@ -63,18 +68,20 @@ def comparisons_text(table: pd.DataFrame, what: str) -> str:
 
 
 def range_of_means(rows: pd.DataFrame, by: Sequence[str], of: str, x: str) -> dict[str, Any]:
-    """Return the smallest and the largest mean of an experiment, for the text of a report.
+    """Return the smallest and the largest mean of an experiment, for a report's text.
 
     Args:
-        rows: The summary of the quantity, as `Study.summary` returns it by `by`.
+        rows: Means of the quantity, as `Study.summary` returns them by `by`.
         by: The columns of the factors.
-        of: The name of the quantity.
-        x: The factor on the horizontal axis of the experiment's figure.
+        of: The name of the quantity, such as ``bandwidth``.
+        x: The column of the factor on the horizontal axis of the experiment's figure.
 
     Returns:
-        quantity, its unit and over (the factor `x`), as parts of a sentence; and means: the smallest and the largest
-        mean, each with its mean and at (the levels at which it was measured). means is empty if no drive could run the
-        experiment.
+        A dictionary with these keys:
+
+        - quantity: its label, unit: its unit, over: the label of `x`, as parts of a sentence
+        - means: two dictionaries, of the smallest and the largest mean, with the keys mean and at (text with the levels
+          at which it was measured); empty if no drive could run the experiment
     """
     quantity = quantities.get_quantity(of)
     names = list(dict.fromkeys(["drive", "rw", "bs_bytes", *by]))
@@ -92,7 +99,11 @@ def range_of_means(rows: pd.DataFrame, by: Sequence[str], of: str, x: str) -> di
 
 
 def _levels_text(levels: dict[Any, Any]) -> str:
-    """Return levels by column as text, such as ``c400, rand. read, 4 KiB, I/O depth 16``."""
+    """Return levels as text, such as ``c400, rand. read, 4 KiB, I/O depth 16``.
+
+    Args:
+        levels: The level of each column.
+    """
     return ", ".join(_level_text(str(name), level) for name, level in levels.items())
 
 
@@ -109,5 +120,8 @@ def _level_text(column: str, level: Any) -> str:
 
 
 def _lower_first(label: str) -> str:
-    """Return a label in the form that it has within a sentence: ``rate``, but ``I/O depth`` and ``DRA``."""
+    """Return a label with a lower-case first letter, for use within a sentence.
+
+    Labels that begin with an abbreviation, such as ``I/O depth`` and ``DRA``, are unchanged.
+    """
     return label[0].lower() + label[1:] if label[1:2].islower() else label

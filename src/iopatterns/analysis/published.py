@@ -1,4 +1,7 @@
-"""Load the values that a source published, and refuse transcriptions that cannot be right."""
+"""Load and check the values and drives that a study's source published.
+
+The files are ``data/published/<study>/values.csv`` and ``drives.csv``. They were copied by hand from the source.
+"""
 
 import re
 from pathlib import Path
@@ -20,19 +23,22 @@ _WORDS = {"1": ("one", "single"), "2": ("two", "twice"), "3": ("three",), "4": (
 
 
 def load_values(folder: Path | str) -> pd.DataFrame:
-    """Return the published values of a study.
+    """Return the numbers that the source of a study published.
 
     Args:
         folder: The study's folder of published data, with ``values.csv``; ``data/published/README.md`` explains its
-            columns. A study without this folder has no published values.
+            columns. If the folder does not exist, there are no values.
 
     Returns:
-        A row per value, in the order of the file. Columns: those of the file, as text ("" for an empty field), except
-        value, a float in the column's unit; printed, the digits as the source prints them; and bs_bytes, the block size
-        in bytes (nullable integer).
+        A row per value, in the order of the file. The columns are those of the file, as text ("" for an empty field),
+        with these exceptions:
+
+        - value is a float, in the unit of the column unit
+        - printed (added) has the digits of the value as the source prints them
+        - bs_bytes (added) is the block size in bytes, a nullable integer
 
     Raises:
-        PublishedError: A row is not valid; the message names file and line.
+        PublishedError: A row is not valid. The message has the file and the line.
     """
     path = Path(folder) / "values.csv"
     rows = read_published_table(path, VALUE_COLUMNS) if path.parent.exists() else []
@@ -51,17 +57,18 @@ def load_values(folder: Path | str) -> pd.DataFrame:
 
 
 def load_source_drives(folder: Path | str) -> pd.DataFrame:
-    """Return the drives that a study's source describes, as text.
+    """Return the drives that the source of a study describes.
 
     Args:
-        folder: The study's folder of published data, with ``drives.csv``. A study without this folder has no drives.
+        folder: The study's folder of published data, with ``drives.csv``. If the folder does not exist, there are no
+            drives.
 
     Returns:
-        A row per drive. Columns: table (the number of the table in the source), drive, drive_key, and all other columns
-        of the file.
+        A row per drive, all as text. Columns: table (the number of the table in the source; "" without a number), drive
+        (the name as printed), drive_key (the drive's name in this project), and all other columns of the file.
 
     Raises:
-        PublishedError: The file is not valid; the message names file and line.
+        PublishedError: The file is not valid. The message has the file and the line.
     """
     if not Path(folder).exists():
         return pd.DataFrame(columns=list(DRIVE_COLUMNS), dtype="object")
@@ -69,9 +76,9 @@ def load_source_drives(folder: Path | str) -> pd.DataFrame:
 
 
 def parse_conditions(text: str) -> dict[str, int | str]:
-    """Return the levels in the conditions of a published value, by factor.
+    """Return the levels of factors in the column conditions of a published value.
 
-    ``numjobs=16; offset=1k`` gives ``{"numjobs": 16, "offset": "1k"}``.
+    ``numjobs=16; offset=1k`` gives ``{"numjobs": 16, "offset": "1k"}``. Levels of decimal digits become integers.
     """
     pairs = (part.partition("=") for part in text.split(";") if part.strip())
     levels = {name.strip(): level.strip() for name, _, level in pairs}
@@ -79,7 +86,12 @@ def parse_conditions(text: str) -> dict[str, int | str]:
 
 
 def _check_row(row: dict[str, str], where: str) -> None:
-    """Raise PublishedError unless a row of ``values.csv`` is valid; `where` begins the message."""
+    """Raise PublishedError unless a row of ``values.csv`` is valid.
+
+    Args:
+        row: The fields by column, as text.
+        where: File and line, with which the message begins.
+    """
     for name in _REQUIRED:
         if not row[name]:
             raise PublishedError(f"{where}: {name} is empty")
@@ -109,7 +121,13 @@ def _check_row(row: dict[str, str], where: str) -> None:
 
 
 def _check_level(factor: str, level: int | str, where: str) -> None:
-    """Raise PublishedError unless a factor exists and can have the level."""
+    """Raise PublishedError unless a factor exists and can have the level.
+
+    Args:
+        factor: Name of the factor, such as numjobs.
+        level: The level.
+        where: File and line, with which the message begins.
+    """
     try:
         factors.find_factor(factor).read(level)
     except factors.FactorError as error:
@@ -119,7 +137,13 @@ def _check_level(factor: str, level: int | str, where: str) -> None:
 
 
 def _check_quantity(name: str, unit: str, where: str) -> None:
-    """Raise PublishedError unless an experiment can measure a quantity in the unit."""
+    """Raise PublishedError unless experiments can measure a quantity in a unit.
+
+    Args:
+        name: Name of the quantity, such as ``bandwidth``.
+        unit: The unit, as printed in the source.
+        where: File and line, with which the message begins.
+    """
     try:
         quantity = quantities.get_quantity(name)
     except quantities.QuantityError as error:

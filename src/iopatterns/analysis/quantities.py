@@ -1,4 +1,8 @@
-"""Quantities of a repetition: the values that tables, figures, claims and published values are about."""
+"""The quantities that repetitions have, such as bandwidth or mean latency.
+
+A repetition is one run of fio for a cell (one configuration: a drive, its settings and a workload). Tables, figures,
+claims and published values refer to a quantity by its name.
+"""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +20,7 @@ COUNTER_PREFIX = "counter_"
 
 
 class QuantityError(IoPatternsError):
-    """No quantity has the name that a claim, a published value or a notebook gives."""
+    """No quantity has the name that a claim, a published value or a notebook uses."""
 
 
 # The unit of counters of a simulated drive
@@ -39,12 +43,12 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity that is measured in each repetition.
+    """A quantity that is measured in each repetition, such as the bandwidth.
 
     Attributes:
-        column: The column of the repetitions that holds the quantity, see `read_executions`.
-        label: The name on an axis, without the unit.
-        unit: The unit of the column; empty for a number without unit.
+        column: The column of the quantity in the table of repetitions that `read_executions` returns.
+        label: The name for axes and headers, without the unit, such as ``Bandwidth``.
+        unit: The unit of the values in `column`, such as ``MB/s``; empty for a number without unit.
     """
 
     column: str
@@ -54,23 +58,26 @@ class Quantity:
     def from_unit(self, unit: str) -> float | None:
         """Return the factor that converts values in `unit` to the unit of the quantity.
 
-        Returns None if the quantity cannot be given in `unit`.
+        Returns None if values of the quantity cannot be given in `unit`.
         """
         return _UNITS[self.unit].get(unit)
 
     @property
     def axis_label(self) -> str:
-        """The label with the unit, if there is one."""
+        """The label with the unit in parentheses, or the label alone without a unit."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
     @property
     def units(self) -> list[str]:
-        """The units in which a source may print the quantity."""
+        """The units that published values of the quantity may have, such as MiB/s."""
         return list(_UNITS[self.unit])
 
     @property
     def is_counted(self) -> bool:
-        """Whether the quantity is a counter of a simulated drive, which real drives do not have."""
+        """Whether the quantity is a counter of a simulated drive per request.
+
+        Real drives do not have such quantities.
+        """
         return self.unit == _COUNTED
 
 
@@ -130,17 +137,26 @@ _TWIN_COUNTER = re.compile(rf"(.+) {_COUNTED}")
 
 
 def drive_kinds(executions: pd.DataFrame) -> dict[str, str]:
-    """Return the kind (twin, file …) of each measured drive."""
+    """Return the kind of each measured drive, by the drive's name.
+
+    Args:
+        executions: A row per repetition, with the columns drive and drive_kind. Kinds are ``twin`` (a simulated drive),
+            ``file``, ``block`` and others.
+    """
     return dict(zip(executions["drive"], executions["drive_kind"], strict=True))
 
 
 def find_quantity(name: str) -> Quantity | None:
-    """Return the quantity with a name, or None.
+    """Return the quantity with a name, or None if there is none.
 
-    Besides the fixed names there are statistics of fio (``clat mean``, ``clat p99.9``, ``iops in intervals stddev``,
-    ``share with a latency up to 250 us``, ``share at depth 64 and more``, ``share of submissions of up to 4``,
-    ``share of completions of more than 64``), and counters of simulated drives per request that reached the drive
-    (``block erases per request``).
+    Valid names are:
+
+    - the fixed names, the keys of `QUANTITIES`, such as ``bandwidth``, and the names of results of replayed traces,
+      such as ``queue depth``
+    - names of fio's statistics: ``clat mean``, ``clat p99.9``, ``iops in intervals stddev``, ``share with a latency up
+      to 250 us``, ``share at depth 64 and more``, ``share of submissions of up to 4``, ``share of completions of more
+      than 64``
+    - a counter of simulated drives, divided by the requests that reached the drive: ``block erases per request``
     """
     if match := _FIO_LATENCY.fullmatch(name):
         return Quantity("_".join(match.groups()).replace(".", "_") + "_ms", name, "ms")
@@ -160,7 +176,10 @@ def find_quantity(name: str) -> Quantity | None:
 
 
 def _share_column(match: re.Match[str]) -> str:
-    """Return the column of a share of fio's distributions."""
+    """Return the column with the share that a match of `_FIO_SHARES` names.
+
+    An example is ``latency_250_us_percent`` for ``share with a latency up to 250 us``.
+    """
     if match["latency"]:
         return f"latency_{match['latency']}_{match['time']}_percent"
     if match["call"]:
@@ -170,10 +189,12 @@ def _share_column(match: re.Match[str]) -> str:
 
 
 def get_quantity(name: str) -> Quantity:
-    """Return the quantity with a name, see `find_quantity`.
+    """Return the quantity with a name, such as ``bandwidth`` or ``clat p99.9``.
+
+    `find_quantity` lists the valid names.
 
     Raises:
-        QuantityError: There is no such quantity.
+        QuantityError: There is no such quantity. The message suggests a similar name or lists valid names.
     """
     quantity = find_quantity(name)
     if quantity is None:
@@ -187,27 +208,43 @@ def get_quantity(name: str) -> Quantity:
 
 
 def available_quantities(rows: pd.DataFrame) -> list[str]:
-    """Return the fixed names of the quantities that some repetitions have, see `read_executions`."""
+    """Return the names of the quantities of which some repetition has a value.
+
+    Only fixed names such as ``latency`` are returned. Statistics of fio such as ``clat p99.9`` and counters of
+    simulated drives are not included.
+
+    Args:
+        rows: A row per repetition, as `read_executions` returns it.
+    """
     named = {**QUANTITIES, **_REPLAY_QUANTITIES}
     return [name for name, each in named.items() if each.column in rows and rows[each.column].notna().any()]
 
 
 def read_executions(path: Path) -> pd.DataFrame:
-    """Return one row per repetition from the measurements of a study.
+    """Return a study's measurements as one row per repetition.
 
-    Jobs and directions of a repetition are combined.
+    The file has one row for each job and direction (read or write). The rows of a repetition are combined here: rates
+    are added, and latencies are averaged over requests.
 
     Args:
         path: A Parquet file with the table that `collect.measurement_table` returns.
 
     Returns:
-        The columns of the measurements up to the workload's options, and these results: bandwidth_bytes_per_s,
-        bandwidth_mb_per_s, iops, read_iops and write_iops (sums); latency_ms, read_latency_ms and write_latency_ms
-        (means of fio's ``lat`` over all requests); outstanding (requests); iodepth_reached; fio's latency statistics
-        slat_*, clat_* and lat_* in ms (such as clat_p99_9_ms), and its statistics of intervals and shares in percent,
-        see `find_quantity`. fio's statistics are missing for a repetition with several rows, because they cannot be
-        combined. Simulated drives have <counter>_per_request: the counter divided by the requests that reached the
-        drive. Latencies that fio did not measure are missing.
+        A table with these columns:
+
+        - what identifies the repetition: study, drive, cell, execution (its number), experiments; and the fio options
+          and settings of its cell
+        - bandwidth_bytes_per_s, bandwidth_mb_per_s, iops, read_iops and write_iops
+        - latency_ms, read_latency_ms and write_latency_ms: means over all requests of fio's ``lat``, the time from
+          submission to completion
+        - outstanding: the mean number of outstanding requests, iops times latency_ms (Little's law)
+        - iodepth_reached: the largest I/O depth that fio reached
+        - fio's latency statistics in ms, such as clat_p99_9_ms, and its statistics of intervals and shares, which
+          `find_quantity` lists. They are missing if a repetition has several rows, because they cannot be combined.
+        - for replayed traces, the results of `replays.replay_results`
+        - for simulated drives, <counter>_per_request: each counter divided by the requests that reached the drive
+
+        Values that fio did not measure are missing.
     """
     rows = pd.read_parquet(path)
     keys = ["drive", "cell", "execution"]
@@ -261,9 +298,15 @@ def read_executions(path: Path) -> pd.DataFrame:
 
 
 def _counters_per_request(first: pd.DataFrame) -> pd.DataFrame:
-    """Return the counters of simulated drives, divided by the requests that reached the drive.
+    """Return the counters of simulated drives per request that reached the drive.
 
-    Both the counters and these requests include the requests before fio begins to measure.
+    Counters and requests are both of the complete repetition, including the time before fio begins to measure.
+
+    Args:
+        first: A row per repetition, with a column counter_<name> for each counter.
+
+    Returns:
+        The same rows with a column <name>_per_request for each counter; missing for drives without counters.
     """
     counters = first[[name for name in first.columns if name.startswith(COUNTER_PREFIX)]].astype("float64")
     counters.columns = counters.columns.str.removeprefix(COUNTER_PREFIX)
@@ -278,14 +321,24 @@ def _mean(total: pd.Series, count: pd.Series) -> pd.Series:
 
 
 def experiment_names(executions: pd.DataFrame) -> list[str]:
-    """Return the names of the experiments in a table of repetitions, in its order.
+    """Return the names of all experiments in a table of repetitions, each once.
 
-    The column experiments contains the names of a cell's experiments, separated by blanks.
+    The names are in the order in which they first appear.
+
+    Args:
+        executions: A row per repetition. Its column experiments has the names of the experiments that contain the
+            repetition's cell, separated by blanks.
     """
     return list(dict.fromkeys(name for names in executions["experiments"].unique() for name in names.split()))
 
 
 def select_experiments(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
-    """Return the repetitions of all cells that belong to at least one of the experiments."""
+    """Return the repetitions whose cell belongs to at least one of the experiments.
+
+    Args:
+        executions: A row per repetition. Its column experiments has the names of the experiments that contain the
+            repetition's cell, separated by blanks.
+        experiments: Names of experiments.
+    """
     wanted = {names for names in executions["experiments"].unique() if not set(experiments).isdisjoint(names.split())}
     return executions[executions["experiments"].isin(wanted)]

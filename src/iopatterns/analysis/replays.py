@@ -1,4 +1,7 @@
-"""Results of replayed traces as rows of the measurements."""
+"""Results of replayed block traces, in the form of fio's results.
+
+A replay submits the requests of a recorded block trace to a simulated drive instead of running fio.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,10 +22,19 @@ _MIB = 1024 * _KIB
 
 
 def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
-    """Return a row for each raw file of a replay and each direction with data, as `fio_parser_json.jobs` does.
+    """Return the results in raw files of replayed block traces, in the form of fio's.
 
-    Columns: source, document, direction, total_ios, io_bytes, bandwidth_bytes_per_s, iops, lat_mean_ns,
-    iodepth_reached; replay_<name> for each result of `replay_results`; and `DETAILS_COLUMN`.
+    The columns have the names that `fio_parser_json.jobs` gives to results of fio, so that both kinds of results fit
+    into one table.
+
+    Args:
+        raw_files: Raw files of replays: JSON files of the form that `replay_results` expects.
+
+    Returns:
+        A row for each raw file and each direction (read, write) that has requests. Columns: source (the raw file),
+        document (always 0), direction, total_ios, io_bytes, bandwidth_bytes_per_s, iops, lat_mean_ns and
+        iodepth_reached; replay_<name> for each result of `replay_results`; and `DETAILS_COLUMN`, JSON text with the
+        data of figures.
     """
     found = []
     for raw in raw_files:
@@ -57,8 +69,14 @@ def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
 
     Args:
         measurements: The Parquet file of a study's measurements.
-        names: Details: depth, blocks, blocks_over_time, runs_ns or latency. A detail has the form that it has in a raw
-            file, see `measuring.replays.measure_replay`; it is None if the replay does not have it.
+        names: Names of details, the data from which figures of a replay are drawn: ``depth`` (of the queue, over time),
+            ``blocks`` (numbers of flash blocks by valid pages), ``blocks_over_time``, ``runs_ns`` (durations) or
+            ``latency`` (over time).
+
+    Returns:
+        The columns of the measurements and one for each of `names`. A detail is a dictionary or list, as in the raw
+        file of the replay; None if the replay does not have it. `measuring.replays.replay_phase` describes the keys.
+        There are no rows if the study has no replays.
     """
     table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
     if DETAILS_COLUMN not in table:
@@ -69,24 +87,31 @@ def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
 
 
 def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
-    """Return the results of a replayed phase.
+    """Return the results of a replayed block trace, or of a named phase of it.
 
     Args:
-        content: The content of a raw file, see `measuring.replays.measure_replay`.
+        content: The content of the replay's raw file, as `measuring.replays.replay_phase` returns it.
 
     Returns:
-        A number for each name; NaN if the phase has no such requests.
+        A number for each name; NaN if there is nothing to compute it from. Times and sizes are in the unit at the end
+        of the name.
 
-        - duration_s.
-        - largest_write_kib, median_write_kib: sizes of write requests; written_mib: their sum; flushes: how many.
-        - write_amplification: bytes of complete pages that the drive wrote to its flash, divided by written bytes.
-        - depth_mean, depth_first_quartile, depth_median, depth_third_quartile, depth_largest: of the queue depth, in
-          which each event counts once, as in WiscSee; drained: how often the queue was emptied.
-        - miss_ratio: misses of the map's cache divided by its look-ups, one per page of a read, write or discard.
-        - Of the blocks with at least one valid page: occupied (their size divided by that of the drive), area (valid
-          data divided by the size of the drive), mean_valid_ratio, and zombies (the share of partly valid blocks).
-        - For several runs: longest_run_s, mean_run_s, and spread_of_runs (longest minus shortest, divided by the mean).
-        - If latencies were recorded, the results of `_latency_results`.
+        - duration_s
+        - largest_write_kib, median_write_kib: sizes of write requests; written_mib: their sum; flushes: number of
+          flushes
+        - write_amplification: bytes that the drive wrote to its flash, in complete pages, divided by the bytes that the
+          requests wrote
+        - depth_mean, depth_first_quartile, depth_median, depth_third_quartile, depth_largest: statistics of the depths
+          that the drive's queue reached; each change of the depth counts once, however long the depth lasted, as in the
+          simulator WiscSee
+        - drained: how often the queue became empty
+        - miss_ratio: misses of the cache of the drive's address map, divided by look-ups; 0 without look-ups
+        - results of the flash blocks with at least one valid page: occupied (their size divided by the drive's), area
+          (size of the valid data divided by the drive's size), mean_valid_ratio (mean share of valid pages in a block),
+          and zombies (share of blocks whose pages are only partly valid)
+        - if the replay consists of several runs: longest_run_s, mean_run_s, and spread_of_runs (longest minus shortest
+          run, divided by the mean)
+        - if latencies were recorded: the results of `_latency_results`
     """
     counters = content["counters"]
     writes = content["requests"].get("write", {})
@@ -134,11 +159,21 @@ def _run_results(runs_ns: Sequence[int]) -> dict[str, float]:
 
 
 def _latency_results(content: Mapping[str, Any]) -> dict[str, float]:
-    """Return median and largest latency, and statistics of the peaks, which `measuring.replays` defines.
+    """Return median and largest latency of a replay, and statistics of latency peaks.
 
-    peak_latency_ms is the mean latency of the peaks, peaks_per_thousand their number per thousand requests, and
-    irregularity_of_peaks the standard deviation of the distances between peaks, divided by the mean distance: 0 for
-    periodic and 1 for random peaks.
+    A peak is one request, or several in succession, with at least five times the median latency.
+
+    Args:
+        content: The content of a raw file with recorded latencies.
+
+    Returns:
+        A number for each name:
+
+        - median_latency_ms and largest_latency_ms: of all requests
+        - peak_latency_ms: mean over the peaks of the largest latency in each; NaN without peaks
+        - peaks_per_thousand: number of peaks per thousand requests
+        - irregularity_of_peaks: standard deviation of the distances between peaks (in requests), divided by their mean:
+          0 for periodic peaks, about 1 for random ones; NaN for fewer than two peaks
     """
     peaks = content["latency"]["standing_out"]
     latencies_ns = np.array(peaks["largest_ns"], dtype=float)
@@ -166,14 +201,18 @@ def _block_results(blocks: Mapping[str, Any]) -> dict[str, float]:
 
 
 def zombie_curve(blocks: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a zombie curve: the valid ratios of the blocks with a valid page, in descending order.
+    """Return the shares of valid pages of a drive's flash blocks, in descending order.
+
+    Blocks without valid pages are left out. Kapoor calls this a zombie curve, because blocks whose pages are only
+    partly valid ("zombies") make up its falling end.
 
     Args:
-        blocks: block_bytes, capacity_bytes, and by_valid_pages: the numbers of blocks with 0, 1, … valid pages.
+        blocks: A dictionary with the keys block_bytes (size of a block), capacity_bytes (of the drive), and
+            by_valid_pages (list of the numbers of blocks with 0, 1, … valid pages).
 
     Returns:
-        A row per block. Columns: space, the size of this and all previous blocks divided by the capacity, and
-        valid_ratio.
+        A row per block. Columns: space, the size of this and all previous blocks divided by the capacity; and
+        valid_ratio, the share of the block's pages that are valid.
     """
     counts = np.array(blocks["by_valid_pages"])
     pages = len(counts) - 1

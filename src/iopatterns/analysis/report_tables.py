@@ -1,4 +1,7 @@
-"""Tables of the report: measured against published values, and effects of settings and schedulers."""
+"""Tables of the report.
+
+They compare measured with published values, and show the effects of drive settings and I/O schedulers.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -43,20 +46,25 @@ _USE = Column(("use",), "Use", align_right=False)
 
 
 def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: Sequence[str]) -> Table:
-    """Return the table of measured and published bandwidth, with a row for each drive, workload and block size.
+    """Return the table of measured and published bandwidths.
 
     Args:
-        summary: Means in MB/s by drive, rw and bs_bytes, as `statistics.summarise_groups` returns them, and the
-            column iodepth_reached.
-        published: The published values, see `published.load_values`, in MB/s; its optional column use is the evidence
-            class of a value.
+        summary: Means in MB/s by drive, rw (fio's name of the workload) and bs_bytes, as `statistics.summarise_groups`
+            returns them, and the column iodepth_reached.
+        published: The published values, as `published.load_values` returns them, in MB/s. Its optional column use says
+            how independent a value is of the simulated drive's model: fitted, built into the model, or independent.
         workloads: The values of rw to include.
 
     Returns:
-        A table whose data have the columns drive, rw, bs_bytes, executions, bandwidth_mean_mb_per_s,
-        bandwidth_low_mb_per_s, bandwidth_high_mb_per_s, confidence, interval_method, cv_percent and iodepth_reached;
-        published_<drive>_mb_per_s for each published drive; and for measured drives with the name of a published
-        drive, published_mb_per_s, error_percent (of the measured mean) and use.
+        A table with a row for each drive, workload and block size. Its data have these columns:
+
+        - drive, rw, bs_bytes, and executions (the number of repetitions)
+        - bandwidth_mean_mb_per_s; bandwidth_low_mb_per_s and bandwidth_high_mb_per_s, the ends of its confidence
+          interval; confidence and interval_method
+        - cv_percent (coefficient of variation) and iodepth_reached
+        - published_<drive>_mb_per_s for each drive with published values
+        - published_mb_per_s, error_percent (of the measured mean) and use: the value published for the row's own drive;
+          missing ("" for use) if there is none
 
     Raises:
         TableError: No drive was measured with one of the workloads.
@@ -102,17 +110,21 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
 
 
 def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
-    """Return the table of random over sequential bandwidth, with a row for each drive, operation and block size.
+    """Return the table of random over sequential bandwidth, measured and published.
 
     Args:
         ratios: Measured ratios by drive and bs_bytes, as `statistics.random_to_sequential_ratios` returns them.
-        published: The published values, see `published.load_values`.
+        published: The published values, as `published.load_values` returns them.
 
     Returns:
-        A table whose data have the columns drive, operation, bs_bytes, random_to_sequential,
-        random_to_sequential_low, random_to_sequential_high, confidence and interval_method;
-        published_<drive>_random_to_sequential for each published drive; and for measured drives with the name of a
-        published drive, published_random_to_sequential and error_percent.
+        A table with a row for each drive, operation (read or write) and block size. Its data have these columns:
+
+        - drive, operation and bs_bytes
+        - random_to_sequential; random_to_sequential_low and random_to_sequential_high, the ends of its confidence
+          interval; confidence and interval_method
+        - published_<drive>_random_to_sequential for each drive with published values
+        - published_random_to_sequential and error_percent (of the measured ratio): the ratio published for the row's
+          own drive; missing if there is none
     """
     cells = sort_rows(ratios, ["drive", "operation", "bs_bytes"], operation=("read", "write"))
     data = cells[["drive", "operation", "bs_bytes"]].copy()
@@ -144,12 +156,14 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
 
 
 def _with_published(data: pd.DataFrame, values: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return `data` with the values published for the measured drives.
+    """Return `data` with the columns of values that were published for its drives.
+
+    Rows without a published value have missing values.
 
     Args:
-        data: A row for each drive and level of `by`.
-        values: The columns to add, by drive_key and `by`.
-        by: The columns of the levels, bs_bytes among them.
+        data: A row for each drive and combination of the columns in `by`.
+        values: The published values: drive_key (the drive), the columns in `by`, and the columns to add.
+        by: The columns that identify a value of a drive, bs_bytes among them.
     """
     own = values.rename(columns={"drive_key": "drive"}).astype({"bs_bytes": "int64"})
     return data.merge(own, on=["drive", *by], how="left", validate="many_to_one")
@@ -158,9 +172,18 @@ def _with_published(data: pd.DataFrame, values: pd.DataFrame, by: list[str]) -> 
 def _with_other_drives(
     data: pd.DataFrame, values: pd.DataFrame, by: list[str], value: str, pattern: str
 ) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """Return `data` with a column for each published drive, and the names and labels of these columns.
+    """Return `data` with a column of published values for each published drive.
 
-    No names are returned if each measured drive has published values of its own: the columns need not be printed then.
+    Args:
+        data: A row for each measured drive and combination of the columns in `by`.
+        values: The published values: drive_key (the drive), the columns in `by`, and `value`.
+        by: The columns that identify a value of a drive, bs_bytes among them.
+        value: The column of the values.
+        pattern: Format of the new columns' names, with ``{}`` for the drive.
+
+    Returns:
+        The data, and a pair of name and label for each new column that needs to be printed. There are no pairs if each
+        measured drive has published values of its own.
     """
     names = {key: pattern.format(key) for key in dict.fromkeys(values["drive_key"])}
     for key, name in names.items():
@@ -176,16 +199,17 @@ def _error_percent(measured: pd.Series, reference: pd.Series) -> pd.Series:
 
 
 def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) -> Table:
-    """Return the table of some quantities at each level of some factors, with published values and errors.
+    """Return the table of some quantities at each level of some factors.
 
-    Drive, workload and block size are printed if there are several. Intervals are printed for at most two quantities.
-    The largest coefficient of variation of the quantities is printed.
+    Published values and errors are printed beside the measured means. Drive, workload and block size are printed if
+    they have several values or are in `by`. Intervals are printed for at most two quantities. The last number of a row
+    is the largest coefficient of variation (CV) of its quantities.
 
     Args:
-        measured: The quantities, as `Study.comparison` returns them for equal `by` and `of`. All its columns become
-            data of the table.
-        by: The columns of the factors.
-        of: The names of the quantities.
+        measured: A row per cell with means and published values of the quantities, as `Study.comparison` returns it for
+            the same `by` and `of`. All its columns become data of the table.
+        by: The columns of the factors that the experiment varies, such as iodepth.
+        of: The names of the quantities, such as ``latency``.
     """
     first = by[0] if by else "bs_bytes"
     shown = [name for name in ("drive", "rw", "bs_bytes") if name in by or measured[name].nunique() > 1]
@@ -221,16 +245,19 @@ def _largest(*values: float) -> str:
 
 
 def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
-    """Return the table of the quantities of one cell, with a row for each quantity of each drive.
+    """Return the table of several quantities of one cell, with a row per quantity.
+
+    Each drive has its own rows.
 
     Args:
-        measured: The quantities, as `Study.comparison` returns them for equal `of`. The first row of a
-            drive is used.
-        of: The names of the quantities.
+        measured: A row per cell with means and published values of the quantities, as `Study.comparison` returns it for
+            the same `of`. Only the first row of each drive is used.
+        of: The names of the quantities, such as ``latency``.
 
     Returns:
-        A table whose data have the columns drive, quantity, unit, mean, low, high, cv_percent, published,
-        error_percent and use.
+        A table whose data have the columns drive, quantity, unit; mean, low and high (ends of the confidence interval);
+        cv_percent (coefficient of variation), published, error_percent (of the mean), and use (how independent the
+        published value is of the simulated drive's model).
     """
     rows = []
     for cell in measured.drop_duplicates("drive").to_dict("records"):
@@ -255,17 +282,19 @@ def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
 
 
 def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
-    """Return the table of one quantity, with a row per drive and level and columns per workload.
+    """Return the table of one quantity at each level of a factor, by workload.
 
     Args:
-        summary: The summary of the quantity, as `Study.summary` returns it by `factor`.
-        factor: The column of the factor.
-        of: The name of the quantity.
+        summary: Means of the quantity, as `Study.summary` returns them by `factor`.
+        factor: The column of the factor, such as bs_bytes.
+        of: The name of the quantity, such as ``bandwidth``.
 
     Returns:
-        A table whose data have the columns drive, the factor, and for each workload <workload>_mean, <workload>_low and
-        <workload>_high in the unit of the quantity, and <workload>_ratio, the mean divided by the mean at the lowest
-        level.
+        A table with a row for each drive and level. Its data have the columns drive and `factor`, and for each workload
+
+        - <workload>_mean; <workload>_low and <workload>_high, the ends of its confidence interval, in the quantity's
+          unit
+        - <workload>_ratio: the mean divided by the drive's mean at the lowest level
     """
     quantity = quantities.get_quantity(of)
     keys = ["drive", factor]
@@ -289,15 +318,17 @@ def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
 
 
 def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str, str]) -> Table:
-    """Return one of a source's tables of its drives, with the kind of drive measured in place of each.
+    """Return a table of the drives that a source describes, as the source prints it.
+
+    A last column shows the kind of drive that was measured here in place of each.
 
     Args:
         drives: The source's drives, as `published.load_source_drives` returns them.
         number: The number of the table in the source; None if the source has no numbered table.
-        measured: The kind (twin, file …) of each measured drive.
+        measured: The kind of each measured drive, by name, such as ``twin`` (a simulated drive) or ``file``.
 
     Returns:
-        A table whose data have the columns of `drives` and measured_as.
+        A table whose data have the columns of `drives` without table, and measured_as: the kind, or ``not measured``.
     """
     data = drives[drives["table"] == ("" if number is None else str(number))]
     data = data.drop(columns="table").reset_index(drop=True)
@@ -313,18 +344,25 @@ def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str,
 
 
 def scheduler_effect_table(executions: pd.DataFrame, tuned: tuning_steps.TuningRecords, value: str) -> Table:
-    """Return the table of the differences between the bandwidth under each I/O scheduler and that under CFQ.
+    """Return the table of bandwidths under I/O schedulers relative to that under CFQ.
+
+    A test of equivalence decides at each block size whether a scheduler changes the bandwidth by less than 5 %.
 
     Args:
         executions: A row for each repetition, with the columns drive, rw, bs_bytes, set_scheduler and `value`.
-        tuned: The outcomes of settings, as `collect.tuning_records` returns them.
+        tuned: The outcomes of setting the schedulers, as `collect.tuning_records` returns them.
         value: The column of the bandwidth.
 
     Returns:
-        A table with a row for each drive, workload and scheduler other than CFQ, and for each scheduler that a drive
-        does not offer. Columns of the data: drive, rw, scheduler, block_sizes (their number), smallest_ratio and
-        largest_ratio (of mean bandwidths, over all block sizes), margin, and verdict: "no effect" if the test of
-        equivalence shows it at each block size, otherwise the worst verdict.
+        A table with a row for each drive, workload and scheduler other than CFQ, and a row for each scheduler that a
+        drive did not take. Columns of the data:
+
+        - drive; rw ("" for a scheduler that was not taken); scheduler
+        - block_sizes: number of block sizes
+        - smallest_ratio and largest_ratio over all block sizes: mean bandwidth divided by that under CFQ
+        - margin: 0.05
+        - verdict: "effect" if there is one at any block size, else "undecided" if the test is undecided at any, else
+          "no effect"; for a scheduler that was not taken the outcome, such as "not applicable"
     """
     rows: list[tuple[Any, ...]] = []
     for (drive, rw), group in executions.groupby(["drive", "rw"], sort=False) if len(executions) else ():
@@ -358,31 +396,38 @@ def scheduler_effect_table(executions: pd.DataFrame, tuned: tuning_steps.TuningR
 
 
 def _largest_difference(low: float, high: float) -> str:
-    """Return the largest difference of ratios between `low` and `high` from 1, as text in percent."""
+    """Return the largest difference from 1 of two ratios, as text in percent."""
     return fixed_decimals(2)(100 * max(abs(low - 1), abs(high - 1)))
 
 
 def setting_effect_table(
     executions: pd.DataFrame, tuned: tuning_steps.TuningRecords, value: str, confidence: float, method: str
 ) -> Table:
-    """Return the table of the effects of mode page bits on the gap between random and sequential access.
+    """Return the table of effects of mode page bits on the gap in bandwidth.
 
-    The gap is random over sequential bandwidth.
+    The gap is the ratio of random to sequential bandwidth.
+
+    The bits are settings of the drive's caching mode page, such as DRA (disable read-ahead). A test of equivalence
+    decides whether a bit changes the gap by less than 10 %.
 
     Args:
-        executions: A row for each repetition, with the columns drive, rw, bs_bytes, `value`, and set_<bit> for each
-            bit, which has a value in the cells that set the bit.
-        tuned: The outcomes of settings, as `collect.tuning_records` returns them.
+        executions: A row for each repetition, with the columns drive, rw, bs_bytes and `value`, and a column set_<bit>
+            for each bit: 0 or 1 in the cells that set the bit, missing in other cells.
+        tuned: The outcomes of setting the bits, as `collect.tuning_records` returns them.
         value: The column of the bandwidth.
         confidence: Confidence level of the intervals.
-        method: Method of the intervals, ``t`` or ``bca``.
+        method: Method of the intervals, ``t`` (Student's t) or ``bca`` (bootstrap).
 
     Returns:
-        A table with a row for each drive, bit, operation and block size, and for each value of a bit that a drive did
-        not take. Columns of the data: drive, setting, operation, bs_bytes; gap_off and gap_on (with the bit 0 and 1);
-        change, change_low and change_high (gap_on over gap_off); sequential_change and random_change (bandwidth with
-        the bit 1 over that with the bit 0); confidence, interval_method, margin; and the verdict of a test of
-        equivalence on the change of the gap.
+        A table with a row for each drive, bit, operation (read or write) and block size, and a row for each value of a
+        bit that a drive did not take. Columns of the data:
+
+        - drive, setting, operation, bs_bytes
+        - gap_off and gap_on: the gap with the bit 0 and 1
+        - change: gap_on over gap_off; change_low and change_high, the ends of its confidence interval
+        - sequential_change and random_change: bandwidth with the bit 1 over that with the bit 0
+        - confidence, interval_method, and margin (0.1)
+        - verdict: "no effect", "effect" or "undecided"; for a value that was not taken the outcome, such as "refused"
     """
     rows: list[tuple[Any, ...]] = []
     bits = [bit for bit in _BITS if f"set_{bit}" in executions]
@@ -421,16 +466,22 @@ def setting_effect_table(
 
 
 def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
-    """Return the table of attempts to change a setting, with a row for each drive, value and outcome.
+    """Return the table of attempts to change settings of drives, with their outcomes.
 
-    Settings that already had the wanted value are left out, unless all settings had it.
+    Attempts with equal drive, setting, wanted value and outcome are one row. Settings that already had the wanted value
+    are left out, unless all settings had it.
 
     Args:
         tuned: The outcomes of settings, as `collect.tuning_records` returns them.
 
     Returns:
-        A table whose data have the columns drive, setting, wanted, before, changeable, exit_status (of the last
-        ``sdparm --set``; missing if the drive's mask forbids the attempt), after, outcome and reason.
+        A table whose data have these columns:
+
+        - drive, setting, wanted
+        - before and after: the values that the drive reported, as text; "" if none
+        - changeable: whether the drive's mask of changeable values allows the change; None if it has no mask
+        - exit_status: of the last ``sdparm --set``; missing if it was not run, as when the mask forbids the change
+        - outcome, such as ``changed`` or ``refused``, and reason
     """
     names = ["drive", "setting", "wanted", "before", "changeable", "exit_status", "after", "outcome", "reason"]
     rows = {}
@@ -459,23 +510,41 @@ def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
 
 
 def refusal_reason(tuned: tuning_steps.TuningRecords, drive: str) -> str:
-    """Return outcome and reason, on two lines, of the first setting that a drive did not take.
+    """Return outcome and reason, on two lines, of a setting that a drive did not take.
 
-    Returns an empty string if the drive took all settings.
+    Returns an empty string if the drive took all settings. If it did not take several, the first of them counts.
+
+    Args:
+        tuned: The outcomes of settings, as `collect.tuning_records` returns them.
+        drive: The name of the drive.
     """
     steps = [step for step in tuning_steps.steps_not_in_effect(tuned) if step["drive"] == drive]
     return f"{steps[0]['outcome']}:\n{steps[0]['reason']}" if steps else ""
 
 
 def _not_taken(tuned: tuning_steps.TuningRecords, settings: set[str]) -> list[tuple[str, str, int | str, str]]:
-    """Return drive, setting, wanted value and outcome of each value that a drive did not take, without duplicates."""
+    """Return the values of settings that drives did not take, each once.
+
+    Args:
+        tuned: The outcomes of settings, as `collect.tuning_records` returns them.
+        settings: The names of the settings to include.
+
+    Returns:
+        Tuples of drive, setting, wanted value and outcome.
+    """
     steps = [step for step in tuning_steps.steps_not_in_effect(tuned) if step["setting"] in settings]
     steps.sort(key=lambda step: _BITS.index(step["setting"]) if step["setting"] in _BITS else 0)
     return list(dict.fromkeys((step["drive"], step["setting"], step["wanted"], step["outcome"]) for step in steps))
 
 
 def _samples(group: pd.DataFrame, by: list[str], value: str) -> dict[Any, np.ndarray]:
-    """Return the values of the repetitions of each cell, with the cell's levels of `by` as key."""
+    """Return the values of the repetitions of each cell, as an array per cell.
+
+    Args:
+        group: A row per repetition.
+        by: The columns that distinguish the cells. The tuple of their values is the cell's key in the result.
+        value: The column of the values.
+    """
     return {key: rows[value].to_numpy(dtype=np.float64) for key, rows in group.groupby(by, sort=False)}
 
 
@@ -484,7 +553,10 @@ def _or_dash(value: Any) -> str:
 
 
 def _interval_label(summary: pd.DataFrame) -> str:
-    """Return the column label of intervals, such as ``95 % interval``.
+    """Return the label of the column of intervals, such as ``95 % interval``.
+
+    Args:
+        summary: Any table with the column confidence, the confidence level.
 
     Raises:
         TableError: The summary has no rows, or several confidence levels.

@@ -1,7 +1,8 @@
-"""seaborn's objects interface as ``so``, imported without scipy.stats.
+"""seaborn's objects interface under the name ``so``, imported without scipy.stats.
 
-Importing scipy.stats takes a third of the start time of a notebook. seaborn needs it only for density estimates, which
-are not used here, and does without it if it cannot be imported. A later import of scipy.stats works as usual.
+Importing scipy.stats takes a third of the start time of a notebook. seaborn imports it only for density estimates,
+which this package does not use, and works without it if the import fails. This module therefore lets the import of
+scipy.stats fail while seaborn is imported. A later import of scipy.stats works as usual.
 """
 
 import sys

@@ -1,4 +1,7 @@
-"""Means of repetitions, their confidence intervals and variation, ratios of means, and tests of equivalence."""
+"""Statistics of repetitions: means, intervals, ratios and tests of equivalence.
+
+A repetition is one run of fio for a cell (one configuration: a drive, its settings and a workload).
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -26,7 +29,7 @@ _BCA_RESAMPLES = 9999
 
 
 class StatisticsError(IoPatternsError):
-    """Values that cannot be summarised, or an unknown method or confidence level."""
+    """Values cannot be summarised, or a method, level or margin is invalid."""
 
 
 class Interval(NamedTuple):
@@ -35,7 +38,7 @@ class Interval(NamedTuple):
     Attributes:
         low: Lower end; NaN if there is no interval.
         high: Upper end; NaN if there is no interval.
-        method: ``t``, ``bca``, or ``none`` if there is no interval.
+        method: ``t`` (Student's t), ``bca`` (bootstrap), or ``none`` if there is no interval.
     """
 
     low: float
@@ -51,17 +54,18 @@ def mean_interval(
 ) -> Interval:
     """Return the confidence interval of the mean of `values`.
 
-    The method ``t`` is mean ± t(n-1) · s / √n (Student 1908). A value is the average of one repetition over thousands
-    of requests and therefore close to normal. For normal values this interval has its nominal coverage for any n;
-    bootstrap intervals are too narrow for the usual ten repetitions (Hesterberg 2015). The method ``bca`` is the
-    bias-corrected and accelerated bootstrap (Efron 1987), for clearly skewed values.
+    The method ``t`` gives mean ± t(n-1) · s / √n (Student 1908). It suits values that are close to normal, as the
+    average of one repetition over thousands of requests is. It has its nominal coverage for any number of normal
+    values, whereas bootstrap intervals are too narrow for the usual ten repetitions (Hesterberg 2015).
 
-    A single value has no interval. Equal values have an interval of zero width.
+    The method ``bca`` is the bias-corrected and accelerated bootstrap (Efron 1987), for clearly skewed values.
+
+    Equal values have an interval of zero width. A single value has no interval: both ends are NaN.
 
     Args:
         values: A value per repetition.
         confidence: Confidence level, between 0 and 1.
-        method: ``t`` or ``bca``; ``t`` is used in place of ``bca`` for fewer than `BCA_MIN_EXECUTIONS` values.
+        method: ``t`` or ``bca``. With fewer than `BCA_MIN_EXECUTIONS` (8) values, ``t`` is used in place of ``bca``.
         seed: Seed of the bootstrap.
 
     Raises:
@@ -82,7 +86,9 @@ def mean_interval(
 
 
 def interval_method_used(executions: int, method: str) -> str:
-    """Return the method of the interval of a number of repetitions: ``t``, ``bca`` or ``none``.
+    """Return the method that is used for an interval: ``t``, ``bca`` or ``none``.
+
+    It is ``none`` for fewer than two repetitions, and ``t`` instead of ``bca`` for fewer than `BCA_MIN_EXECUTIONS` (8).
 
     Args:
         executions: Number of repetitions.
@@ -100,24 +106,28 @@ def product_interval(
     method: str = "t",
     seed: int = 0,
 ) -> Interval:
-    """Return the confidence interval of a product of means divided by another product of means.
+    """Return the confidence interval of a quotient of products of means.
 
-    One group each in `above` and `below` gives a ratio. Two groups each compare two ratios, such as random over
-    sequential bandwidth with and without a setting.
+    The quotient is the product of the means of the groups in `above`, divided by the product of the means of the groups
+    in `below`. With one group each, it is a ratio of two means. With two groups each, it compares two ratios, such as
+    random over sequential bandwidth with a setting, and without it.
 
-    With method ``t``, the standard error of the logarithm is √Σ cᵢ²/nᵢ, where cᵢ are the coefficients of variation
-    (first-order propagation), with the degrees of freedom of Welch (1947). Method ``bca`` resamples all groups. There
-    is no interval if a group has a single value.
+    With method ``t``, the interval is symmetric for the logarithm of the quotient. The standard error of the logarithm
+    is √Σ cᵢ²/nᵢ, where cᵢ is the coefficient of variation of a group and nᵢ its size (first-order propagation). The
+    degrees of freedom are those of Welch (1947). Method ``bca`` resamples all groups.
+
+    There is no interval (both ends are NaN) if a group has a single value.
 
     Args:
-        above: Independent groups of values; the product of their means is divided.
-        below: Independent groups of values; the product of their means divides.
+        above: Independent groups of values, whose means are multiplied for the numerator.
+        below: Independent groups of values, whose means are multiplied for the denominator.
         confidence: Confidence level, between 0 and 1.
-        method: ``t`` or ``bca``, see `mean_interval`.
+        method: ``t`` (Student's t) or ``bca`` (bootstrap), see `mean_interval`.
         seed: Seed of the bootstrap.
 
     Raises:
-        StatisticsError: A mean is not above zero, or as for `mean_interval`.
+        StatisticsError: The mean of a group is not above 0, a group has no values, a value is not finite, or the method
+            or level is invalid.
     """
     check_interval_method(confidence, method)
     groups = [checked_sample(group) for group in [*above, *below]]
@@ -147,12 +157,13 @@ def product_interval(
 def difference_interval(
     first: Sequence[float] | FloatArray, second: Sequence[float] | FloatArray, confidence: float = 0.95
 ) -> Interval:
-    """Return the confidence interval of mean(first) − mean(second) for independent groups (Welch 1947).
+    """Return the confidence interval of mean(first) − mean(second).
 
-    There is no interval if a group has a single value.
+    The groups are independent and may have different variances (Welch 1947). There is no interval (both ends are NaN)
+    if a group has a single value.
 
     Raises:
-        StatisticsError: As for `mean_interval`.
+        StatisticsError: A group has no values, a value is not finite, or the level is invalid.
     """
     check_interval_method(confidence)
     groups = [checked_sample(group) for group in (first, second)]
@@ -166,16 +177,17 @@ def function_interval(
 ) -> Interval:
     """Return the confidence interval of a function of the means of independent groups.
 
-    This is the delta method: to first order the variance is Σ (∂f/∂mᵢ)² sᵢ²/nᵢ, with derivatives by central
-    differences and the degrees of freedom of Welch (1947). There is no interval if a group has a single value.
+    This is the delta method: to first order, the variance of the function is Σ (∂f/∂mᵢ)² sᵢ²/nᵢ, where mᵢ is the mean
+    of a group, sᵢ its standard deviation and nᵢ its size. Derivatives are central differences, and the degrees of
+    freedom are those of Welch (1947). There is no interval (both ends are NaN) if a group has a single value.
 
     Args:
-        function: Takes the means of the groups.
+        function: Called with the means of the groups, in their order.
         groups: Groups of values.
         confidence: Confidence level, between 0 and 1.
 
     Raises:
-        StatisticsError: As for `mean_interval`.
+        StatisticsError: A group has no values, a value is not finite, or the level is invalid.
     """
     check_interval_method(confidence)
     samples = [checked_sample(group) for group in groups]
@@ -192,7 +204,14 @@ def function_interval(
 def _welch_interval(
     value: float, slopes: Sequence[float], samples: Sequence[FloatArray], confidence: float
 ) -> Interval:
-    """Return the interval of a value whose derivatives with respect to the means of `samples` are `slopes`."""
+    """Return the interval of a value that depends on the means of independent samples.
+
+    Args:
+        value: The value.
+        slopes: The derivative of the value with respect to the mean of each sample.
+        samples: The samples. If one has a single value, there is no interval.
+        confidence: Confidence level, between 0 and 1.
+    """
     if min(sample.size for sample in samples) < 2:
         return _NO_INTERVAL
     variances = [
@@ -206,13 +225,13 @@ def _welch_interval(
 
 
 class EquivalenceResult(NamedTuple):
-    """The result of a test of equivalence with 1.
+    """The result of a test whether a ratio is equivalent to 1.
 
     Attributes:
-        low: Lower end of the interval that was compared with the margin.
-        high: Upper end of this interval.
-        verdict: ``equivalent`` if the complete interval is within the margin; ``different`` if it is not, and does not
-            contain 1; ``undecided`` otherwise, and without an interval.
+        low: Lower end of the ratio's confidence interval; NaN if there is no interval.
+        high: Upper end of this interval; NaN if there is no interval.
+        verdict: ``equivalent`` if the complete interval is within the margin around 1; ``different`` if it is not, and
+            does not contain 1; otherwise ``undecided``. Without an interval the verdict is ``undecided``.
     """
 
     low: float
@@ -226,28 +245,37 @@ def equivalence_test(
     margin: float,
     alpha: float = EQUIVALENCE_ALPHA,
 ) -> EquivalenceResult:
-    """Return the result of a test whether a ratio of products of means is equivalent to 1.
+    """Test whether a quotient of products of means is equivalent to 1.
 
-    The test consists of two one-sided tests (Schuirmann 1987): the ratio is equivalent to 1 if its interval of
-    confidence 1 − 2·alpha is within the margin. A ratio that is merely not significantly different from 1 is not
-    shown to be equivalent.
+    The quotient is that of `product_interval`; with one group in `above` and one in `below` it is a ratio of two means.
+
+    The test consists of two one-sided tests (Schuirmann 1987): the quotient is equivalent to 1 if its interval with
+    confidence 1 − 2·alpha is within the margin. A quotient that does not differ significantly from 1 is not thereby
+    equivalent to 1.
 
     Args:
-        above: Groups of values, see `product_interval`.
-        below: Groups of values, see `product_interval`.
-        margin: Relative margin: 0.1 accepts ratios from 1/1.1 to 1.1.
+        above: Groups of values, whose means are multiplied for the numerator.
+        below: Groups of values, whose means are multiplied for the denominator.
+        margin: Relative margin: 0.1 accepts quotients from 1/1.1 to 1.1.
         alpha: Significance level of each one-sided test.
 
     Raises:
-        StatisticsError: The margin is not above 0, or as for `product_interval`.
+        StatisticsError: The margin or the mean of a group is not above 0, a group has no values, or a value is not
+            finite.
     """
     return equivalence_of_interval(product_interval(above, below, 1 - 2 * alpha), margin)
 
 
 def equivalence_of_interval(found: Interval, margin: float) -> EquivalenceResult:
-    """Return the result of a test of equivalence with 1 for an interval of confidence 1 − 2·alpha.
+    """Test whether a ratio with a known confidence interval is equivalent to 1.
 
-    See `equivalence_test`.
+    Args:
+        found: The interval of the ratio. Its confidence is 1 − 2·alpha for a significance level alpha, such as 90 % for
+            0.05.
+        margin: Relative margin: 0.1 accepts ratios from 1/1.1 to 1.1.
+
+    Raises:
+        StatisticsError: The margin is not above 0.
     """
     if not margin > 0:
         raise StatisticsError(f"a margin of equivalence must be above 0, not {margin}")
@@ -260,10 +288,16 @@ def equivalence_of_interval(found: Interval, margin: float) -> EquivalenceResult
 
 
 def ratio_verdict(low: float, high: float) -> Literal["slower", "faster", "indistinguishable"]:
-    """Return whether the interval of a ratio of rates is completely below 1, completely above 1, or neither.
+    """Return whether a ratio of rates differs from 1, as one of three words.
 
-    Both ends are rounded to the two decimals that are printed: the interval of a simulated drive may have no width, and
-    a ratio of 0.9996 would then count as slower. NaN ends give ``indistinguishable``.
+    Args:
+        low: Lower end of the ratio's confidence interval.
+        high: Upper end of the interval.
+
+    Returns:
+        ``slower`` if the complete interval is below 1, ``faster`` if it is above 1; otherwise, and for NaN,
+        ``indistinguishable``. Both ends are first rounded to two decimals, as they are printed. Otherwise a simulated
+        drive, whose interval may have no width, would be slower with a ratio of 0.9996.
     """
     if round(high, 2) < 1:
         return "slower"
@@ -286,16 +320,22 @@ def summarise_groups(
         by: The columns whose values define the groups.
         value: The column to summarise.
         confidence: Confidence level, between 0 and 1.
-        method: ``t`` or ``bca``, see `mean_interval`.
+        method: ``t`` (Student's t) or ``bca`` (bootstrap), see `mean_interval`.
         seed: Seed of the bootstrap.
 
     Returns:
-        A row per group, in the order in which the groups first appear. Columns: those of `by`; executions (the number
-        of repetitions); mean, low and high in the unit of `value`; cv, the sample standard deviation over the mean
-        (NaN for a single repetition or a mean of zero); method (``t``, ``bca`` or ``none``) and confidence.
+        A row per group, in the order in which the groups first appear. Columns:
+
+        - those of `by`
+        - executions: the number of repetitions
+        - mean; low and high, the ends of the interval of the mean
+        - cv: the coefficient of variation, sample standard deviation over mean; NaN for a single repetition or a mean
+          of 0
+        - method: the method used, ``t``, ``bca`` or ``none``
+        - confidence
 
     Raises:
-        StatisticsError: A column is missing, or the values of a group cannot be summarised.
+        StatisticsError: A column is missing, a value is missing or not finite, or the method or level is invalid.
     """
     check_interval_method(confidence, method)
     _check_columns(table, [*by, value])
@@ -319,23 +359,30 @@ def random_to_sequential_ratios(
     method: str = "t",
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return the ratio of the random to the sequential mean for each group and operation.
+    """Return the ratio of random to sequential means for each group and operation.
 
     Args:
-        table: A row per repetition, with the column rw.
+        table: A row per repetition. Its column rw has fio's names of workloads: read, randread, write and randwrite.
         by: The columns whose values define the groups.
         value: The column with the values, such as a bandwidth.
         confidence: Confidence level, between 0 and 1.
-        method: ``t`` or ``bca``, see `mean_interval`.
+        method: ``t`` (Student's t) or ``bca`` (bootstrap), see `mean_interval`.
         seed: Seed of the bootstrap.
 
     Returns:
-        A row for each group and operation of which both the random and the sequential workload were measured. Columns:
-        those of `by`; operation (read, write); ratio, low and high (random over sequential); gap (sequential minus
-        random mean, in the unit of `value`); method and confidence.
+        A row for each group and operation. Operations of which only the random or only the sequential workload was
+        measured are left out. Columns:
+
+        - those of `by`
+        - operation: ``read`` or ``write``
+        - ratio: random over sequential mean; low and high, the ends of its interval
+        - gap: sequential minus random mean, in the unit of `value`
+        - method: the method used for the interval, ``t``, ``bca`` or ``none``
+        - confidence
 
     Raises:
-        StatisticsError: As for `summarise_groups`.
+        StatisticsError: A column is missing, a value is missing or not finite, a mean is not above 0, or the method or
+            level is invalid.
     """
     check_interval_method(confidence, method)
     _check_columns(table, [*by, "rw", value])
@@ -358,10 +405,10 @@ def random_to_sequential_ratios(
 
 
 def checked_sample(values: Sequence[float] | FloatArray) -> FloatArray:
-    """Return values as an array.
+    """Return values as an array, or raise if a value is missing or not finite.
 
     Raises:
-        StatisticsError: There are no values, or a value is not finite.
+        StatisticsError: There are no values, or a value is missing or not finite.
     """
     sample = np.asarray(values, dtype=np.float64)
     if sample.size == 0:
@@ -372,7 +419,11 @@ def checked_sample(values: Sequence[float] | FloatArray) -> FloatArray:
 
 
 def check_interval_method(confidence: float, method: str = "t") -> None:
-    """Raise StatisticsError unless the interval method exists and the confidence level is between 0 and 1."""
+    """Check a method and a confidence level of intervals.
+
+    Raises:
+        StatisticsError: The method is not ``t`` or ``bca``, or the confidence level is not between 0 and 1.
+    """
     if method not in get_args(Method):
         raise StatisticsError(f"unknown interval method {method!r}; valid are t and bca")
     if not 0 < confidence < 1:
@@ -394,7 +445,10 @@ def _deviation(sample: FloatArray) -> float:
 
 
 def _variation(sample: FloatArray) -> float:
-    """Return the coefficient of variation; NaN for a single value or a mean of zero."""
+    """Return the coefficient of variation: standard deviation over mean.
+
+    It is NaN for a single value or a mean of 0, and exactly 0 for equal values.
+    """
     mean = float(sample.mean())
     if sample.size < 2 or mean == 0:
         return math.nan
@@ -403,13 +457,21 @@ def _variation(sample: FloatArray) -> float:
 
 
 def _welch_freedom(variances: Sequence[float], groups: Sequence[FloatArray]) -> float:
-    """Return the degrees of freedom of a sum of variances of means, one per group (Welch 1947)."""
+    """Return the degrees of freedom of a sum of variances of means (Welch 1947).
+
+    Args:
+        variances: The variance of the mean of each group.
+        groups: The values of each group.
+    """
     terms = (variance**2 / (group.size - 1) for variance, group in zip(variances, groups, strict=True))
     return float(sum(variances) ** 2 / sum(terms))
 
 
 def _t_quantile(freedom: float, confidence: float) -> float:
-    """Return the two-sided quantile of Student's t distribution."""
+    """Return the quantile t of Student's t distribution for a two-sided interval.
+
+    A variable with `freedom` degrees of freedom is between −t and t with probability `confidence`.
+    """
     return float(special.stdtrit(freedom, (1 + confidence) / 2))
 
 

@@ -1,4 +1,4 @@
-"""Write tables as CSV, LaTeX, typst or text, and the numbers of a report as JSON."""
+"""Tables of a report, written as CSV, LaTeX, typst or text; and numbers as JSON."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,21 +29,25 @@ SIGNIFICANT_DIGITS = 12
 
 
 class TableError(IoPatternsError):
-    """A table or a file of numbers cannot be made from the given data."""
+    """A table cannot be made from the data, or a value cannot be written as JSON."""
 
 
 @dataclass(frozen=True)
 class Column:
     """A printed column of a table.
 
+    A printed column may show several data columns, such as both ends of an interval.
+
     Attributes:
         names: The data columns that the printed column shows.
         label: Header of the column.
-        formatter: Takes the values of `names` in one row and returns the printed text.
-        unit: Unit, printed below the label.
-        spanner: Header above the labels of neighbouring columns with an equal spanner.
+        formatter: Called with the values of `names` in one row, in this order; returns the printed text.
+        unit: Unit, printed in parentheses below the label; empty for none.
+        spanner: Common header above the labels of neighbouring columns; empty for none. Neighbouring columns with an
+            equal spanner share it.
         align_right: Whether the texts are aligned right instead of left.
-        hide_repeats: Whether to leave out a text that repeats the text above it.
+        hide_repeats: Whether a text that repeats the text above it is left blank. The first row of each group of the
+            table is always printed.
     """
 
     names: tuple[str, ...]
@@ -57,11 +61,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table to be printed and saved.
+    """Data, and the columns in which the data are printed.
 
     Attributes:
-        data: All data at full precision, with units in the column names.
-        columns: The columns that are printed.
+        data: All data at full precision. The CSV file has all its columns, printed or not.
+        columns: The columns that are printed, from left to right.
         group: A data column. Space or a rule separates consecutive rows with different values of this column.
     """
 
@@ -70,7 +74,7 @@ class Table:
     group: str
 
     def __post_init__(self) -> None:
-        """Raise TableError if the data have no rows or lack a printed column."""
+        """Raise TableError if the data have no rows, or lack a printed column or `group`."""
         wanted = {self.group, *(name for column in self.columns for name in column.names)}
         missing = sorted(wanted - set(self.data.columns))
         if missing:
@@ -80,15 +84,19 @@ class Table:
 
 
 def fixed_decimals(digits: int) -> Callable[[float], str]:
-    """Return a formatter that prints numbers with `digits` decimals, NaN as a dash."""
+    """Return a function that formats a number with `digits` decimals, NaN as a dash."""
     return lambda value: NO_VALUE if pd.isna(value) else f"{value:z.{digits}f}"
 
 
 def shared_decimals(values: Iterable[float]) -> Callable[[float], str]:
-    """Return a formatter that prints all numbers of a column with equally many decimals.
+    """Return a formatter that gives all numbers of a column the same decimals.
 
-    Their number gives the smallest of `values` three significant digits. It is at most three, and none if the smallest
-    value is 100 or more.
+    The number of decimals is the same for all numbers. The smallest number other than 0 gets three significant digits,
+    with at most three decimals. There are no decimals if that number is 100 or more. The function formats NaN as a
+    dash.
+
+    Args:
+        values: All numbers of the column. Signs, zeros and NaN do not count.
     """
     smallest = min((abs(value) for value in values if not pd.isna(value) and value), default=1.0)
     return fixed_decimals(min(3, max(0, 2 - math.floor(math.log10(smallest)))))
@@ -97,37 +105,50 @@ def shared_decimals(values: Iterable[float]) -> Callable[[float], str]:
 def three_digits(value: float) -> str:
     """Return a number as text with three significant digits, NaN as a dash.
 
-    Numbers from 1000 on keep all their integer digits; numbers below 0.1 have three decimals.
+    Numbers from 1000 on keep all digits before the decimal point. Numbers below 0.1 have three decimals.
     """
     return shared_decimals([value])(value)
 
 
 def signed_percent(value: float) -> str:
-    """Return a relative error in percent as text with its sign, such as ``+1.5``; NaN as a dash."""
+    """Return a percentage as text with its sign and one decimal, such as ``+1.5``.
+
+    The text has no percent sign. NaN is a dash.
+    """
     text = fixed_decimals(1)(value).replace("-", "−")
     return f"+{text}" if round(value, 1) > 0 else text
 
 
 def interval_format(formatter: Callable[[float], str]) -> Callable[[float, float], str]:
-    """Return a formatter that prints an interval as ``low–high``, NaN as a dash.
+    """Return a function that formats an interval as ``low–high``.
 
-    If both ends are equal as printed, one number is printed.
+    If both ends are equal as printed, they are printed once. An interval of NaN is a single dash.
+
+    Args:
+        formatter: Formats one end.
     """
     return lambda low, high: "–".join(dict.fromkeys((formatter(low), formatter(high))))
 
 
 def interval_decimals(digits: int) -> Callable[[float, float], str]:
-    """Return a formatter that prints an interval with `digits` decimals, see `interval_format`."""
+    """Return a function that formats intervals as ``low–high`` with fixed decimals.
+
+    Both ends have `digits` decimals.
+
+    If both ends are equal as printed, they are printed once. An interval of NaN is a single dash.
+    """
     return interval_format(fixed_decimals(digits))
 
 
 def sort_rows(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) -> pd.DataFrame:
-    """Return rows sorted by some columns, with drives in the order in which they first appear.
+    """Return rows sorted by some columns; drives keep the order of the rows.
+
+    Drives are not sorted by name, but in the order in which they first appear.
 
     Args:
         rows: Any table with the column drive.
         by: The columns to sort by.
-        orders: For a column, its values in the wanted order.
+        orders: For a column, all its values in the wanted order. Other columns are sorted by value.
     """
     places = {"drive": list(dict.fromkeys(rows["drive"])), **orders}
 
@@ -138,13 +159,18 @@ def sort_rows(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) ->
 
 
 def block_label(size_bytes: int) -> str:
-    """Return a block size as text with a unit: ``4 KiB`` for 4096."""
+    """Return a block size as text with a binary unit, such as ``4 KiB`` for 4096."""
     text = format_size(size_bytes)
     return f"{text[:-1]} {text[-1].upper()}iB" if text[-1].isalpha() else f"{text} B"
 
 
 def printed_frame(table: Table) -> pd.DataFrame:
-    """Return the printed texts of a table, with spanner, label and unit as column levels."""
+    """Return the printed texts of a table as a frame.
+
+    Returns:
+        A row per row of the data, and a column per printed column. The frame's columns have three levels: spanner,
+        label and unit in parentheses.
+    """
     frame = pd.DataFrame(dict(enumerate(_texts(table, column) for column in table.columns)))
     frame.columns = pd.MultiIndex.from_tuples(
         [(column.spanner, column.label, _unit_text(column.unit)) for column in table.columns]
@@ -153,18 +179,29 @@ def printed_frame(table: Table) -> pd.DataFrame:
 
 
 def write_table(table: Table, stem: Path) -> None:
-    """Write ``stem.csv`` (all data), ``stem.tex`` and ``stem.typ``; create folders as needed.
+    """Write a table as ``stem.csv`` (all data), ``stem.tex`` and ``stem.typ``.
 
-    Equal tables give equal bytes.
+    Missing folders are created. Equal tables give equal bytes.
+
+    Args:
+        table: The table.
+        stem: Path of the files without suffix.
     """
     for suffix, text in (("csv", to_csv(table)), ("tex", to_latex(table)), ("typ", to_typst(table))):
         files.write_text(Path(f"{stem}.{suffix}"), text)
 
 
 def write_numbers(numbers: Mapping[str, Any], path: Path) -> Path:
-    """Write numbers as JSON with sorted keys, and return `path`.
+    """Write the numbers of a report's text as JSON with sorted keys.
 
-    Floats are rounded to `SIGNIFICANT_DIGITS`; NaN becomes null.
+    Floats are rounded to `SIGNIFICANT_DIGITS` (12) digits. NaN and infinite numbers become null.
+
+    Args:
+        numbers: Numbers, texts, and nested lists and mappings of them; numpy and pandas scalars are accepted.
+        path: The file to write.
+
+    Returns:
+        `path`.
 
     Raises:
         TableError: A value has a type that JSON does not have.
@@ -174,13 +211,19 @@ def write_numbers(numbers: Mapping[str, Any], path: Path) -> Path:
 
 
 def to_csv(table: Table) -> str:
-    """Return the data of a table as CSV, with floats rounded to `SIGNIFICANT_DIGITS`."""
+    """Return all data of a table as CSV text.
+
+    Floats have `SIGNIFICANT_DIGITS` (12) significant digits.
+    """
     text: str = table.data.to_csv(index=False, lineterminator="\n", float_format=f"%.{SIGNIFICANT_DIGITS}g")
     return text
 
 
 def to_text(table: Table) -> str:
-    """Return the printed columns of a table as text for a terminal."""
+    """Return the printed columns of a table as plain text for a terminal.
+
+    Header lines are followed by a rule and a line per row. Texts are padded so that columns are aligned.
+    """
     columns = []
     for column in table.columns:
         # a spanner cannot extend over columns here: it is repeated, with its unit below
@@ -194,7 +237,10 @@ def to_text(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """Return a table as a LaTeX ``tabular``, which needs only the package booktabs."""
+    """Return a table as LaTeX source of a ``tabular``.
+
+    The source needs the LaTeX package booktabs only.
+    """
     frame = printed_frame(table)
     if not any(column.unit for column in table.columns):
         frame.columns = pd.MultiIndex.from_tuples([(column.spanner, column.label) for column in table.columns])
@@ -214,9 +260,10 @@ def to_latex(table: Table) -> str:
 
 
 def to_typst(table: Table) -> str:
-    """Return typst source of a ``table`` with rules as in booktabs, for ``include``.
+    """Return typst source of a ``table``, to be used with typst's ``include``.
 
-    pandas' ``Styler.to_typst`` cannot be used: it has no rules, alignment or spanners, and does not escape markup.
+    It has the rules of LaTeX's booktabs. pandas' ``Styler.to_typst`` cannot be used: it has no rules, alignment or
+    spanners (headers above several columns), and does not escape markup.
     """
     columns = table.columns
     align = ", ".join("right" if column.align_right else "left" for column in columns)
@@ -252,7 +299,7 @@ def to_typst(table: Table) -> str:
 
 
 def _texts(table: Table, column: Column) -> list[str]:
-    """Return the printed text of a column in each row."""
+    """Return the printed text of a column in each row; "" for hidden repeats."""
     rows = table.data[list(column.names)].itertuples(index=False, name=None)
     texts = [column.formatter(*row) for row in rows]
     if not column.hide_repeats:
@@ -262,13 +309,22 @@ def _texts(table: Table, column: Column) -> list[str]:
 
 
 def _group_starts(table: Table) -> list[int]:
-    """Return the row numbers, counted from 0, at which a group other than the first begins."""
+    """Return the numbers of the rows at which a new group begins.
+
+    Rows are counted from 0. The first row, where the first group begins, is not included.
+    """
     groups = list(table.data[table.group])
     return [number for number in range(1, len(groups)) if groups[number] != groups[number - 1]]
 
 
 def _spanners(table: Table) -> list[tuple[str, int, int]]:
-    """Return each spanner with the numbers of its first column and of the column after its last."""
+    """Return each spanner with its range of column numbers, counted from 0.
+
+    A spanner is a header above several columns.
+
+    Returns:
+        Triples of the spanner's text, the number of its first column, and the number of its last column plus 1.
+    """
     spanners = []
     for text, columns in groupby(enumerate(table.columns), key=lambda item: item[1].spanner):
         numbers = [number for number, _ in columns]
@@ -290,7 +346,13 @@ def _typst_string(text: str) -> str:
 
 
 def _json_value(value: Any) -> Any:
-    """Return a value with types that JSON has; see `write_numbers`."""
+    """Return a value converted to types that JSON has, for `write_numbers`.
+
+    Floats are rounded, NaN becomes None, and numpy and pandas scalars become Python numbers.
+
+    Raises:
+        TableError: A value has a type that JSON does not have.
+    """
     if isinstance(value, Mapping):
         return {str(key): _json_value(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
