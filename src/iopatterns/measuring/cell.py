@@ -1,7 +1,7 @@
 """Measure a cell: prepare its drive, then run fio once for each repetition.
 
-A cell is one configuration: a drive, its settings and a workload. This module imports neither pandas nor what only real
-drives need, so that a measurement starts at once.
+A cell is one configuration: a drive, its settings and a workload. To start quickly, this module does not import pandas,
+and imports the code for real drives only when a real drive is measured.
 """
 
 import os
@@ -32,14 +32,16 @@ _MAX_ATTEMPTS = 3
 
 
 class MeasureError(IoPatternsError):
-    """A cell could not be measured.
+    """The error raised if a cell could not be measured.
 
     The message names the raw file or the folder of the cell.
     """
 
 
 class Interrupted(BaseException):
-    """A stop signal arrived. Finished repetitions are kept.
+    """The exception that a stop signal raises within `interruptible`.
+
+    Repetitions that were finished before are kept.
 
     Attributes:
         signal_number: The number of the signal.
@@ -52,7 +54,10 @@ class Interrupted(BaseException):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted` while the context lasts."""
+    """Make SIGINT, SIGTERM and SIGHUP raise `Interrupted` while the context lasts.
+
+    Only the first signal raises. Later ones are ignored, so that they do not interrupt the clean-up.
+    """
 
     def stop(signal_number: int, _frame: FrameType | None) -> None:
         for number in STOP_SIGNALS:  # a second Ctrl-C must not interrupt the clean-up
@@ -70,15 +75,20 @@ def interruptible() -> Iterator[None]:
 def measure_cells(root: Path, specifications: Sequence[Specification], raw_files: Sequence[Path]) -> int:
     """Measure several cells one after another, up to the first error.
 
-    Returns the number of repetitions measured.
+    Repetitions whose raw file exists are not measured again.
 
     Args:
         root: The project folder.
-        specifications: The specifications of the cells. The name of a raw file's folder says which one applies.
-        raw_files: The raw files. The cells are measured in the order in which their raw files first appear.
+        specifications: The specifications of the cells.
+        raw_files: The raw files to make, one for each repetition. The name of the folder of a raw file identifies its
+            cell. The cells are measured in the order in which their raw files first appear.
+
+    Returns:
+        The number of repetitions measured.
 
     Raises:
-        MeasureError: A folder matches no specification. `measure_cell` describes other errors.
+        MeasureError: A folder matches no specification, or a cell could not be measured.
+        IoPatternsError: See `measure_cell`.
     """
     measured = 0
     for folder in dict.fromkeys(raw.parent for raw in raw_files):
@@ -92,22 +102,25 @@ def measure_cells(root: Path, specifications: Sequence[Specification], raw_files
 def measure_cell(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
     """Measure the repetitions of a cell whose raw files are missing.
 
-    Returns the number of repetitions measured.
-
-    If a setting of the cell does not take effect on the drive, fio does not run. Each raw file then contains the
-    settings and reasons instead of fio's result (see `metadata_files.is_measured`).
+    If a setting of the cell does not take effect on the drive, fio does not run. Each raw file then stores the settings
+    and the reasons instead of fio's result, and counts as not measured.
 
     Args:
         root: The project folder.
         specification: The specification of the cell.
-        raw_files: The raw files. The stem of the name is the number of the repetition: ``03.json``.
+        raw_files: The raw files of the wanted repetitions. The stem of each name is the number of the repetition:
+            ``03.json``.
+
+    Returns:
+        The number of repetitions measured.
 
     Raises:
-        DriveError: The drive may not or cannot be measured.
+        DriveError: The drive cannot be measured, or must not be.
         FioError: fio failed.
-        MeasureError: A repetition is not valid.
+        MeasureError: A repetition is not valid, or was disturbed each time.
         MetadataError: An existing raw file has changed.
         NoRoomError: The file system of the raw files is full.
+        RestoreError: A setting of the drive could not be restored.
     """
     try:
         return _measure_missing(root, specification, raw_files)
@@ -179,7 +192,7 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
 def _missing(raw_files: Sequence[Path]) -> list[Path]:
     """Return the raw files that do not exist.
 
-    Raises MetadataError if one of the others has changed.
+    Raises MetadataError if an existing raw file does not match its metadata file.
     """
     missing = [raw for raw in raw_files if not raw.exists()]
     for raw in set(raw_files).difference(missing):
@@ -188,9 +201,14 @@ def _missing(raw_files: Sequence[Path]) -> list[Path]:
 
 
 def _user_log(root: Path, specification: Specification) -> iologs.IoLog | None:
-    """Return the user's I/O log or system call trace that a cell replays.
+    """Return the I/O log or recording of system calls that a cell replays with fio.
 
-    Returns None if it replays none.
+    Args:
+        root: The project folder.
+        specification: The specification of the cell.
+
+    Returns:
+        The log. None if the cell replays none.
 
     Raises:
         MeasureError: The log has changed since the run was planned.
@@ -214,13 +232,18 @@ def _user_log(root: Path, specification: Specification) -> iologs.IoLog | None:
 
 
 def _discard(output: Path) -> None:
-    """Delete fio's result and its latency log, if they exist."""
+    """Delete fio's result file `output` and the latency log beside it, if they exist."""
     output.unlink(missing_ok=True)
     fio.histogram_log(output).unlink(missing_ok=True)
 
 
 class _Condition(NamedTuple):
-    """The condition of a real drive before the first repetition of its cell."""
+    """The condition of a real drive before the first repetition of its cell.
+
+    Attributes:
+        health: The health that the drive reports.
+        write_cache: The state of the write cache, according to the drive and to the kernel.
+    """
 
     health: records.Health
     write_cache: records.WriteCache
@@ -239,9 +262,9 @@ class _PreparedCell(NamedTuple):
 
     Attributes:
         drive: The drive.
-        metadata: The metadata that all repetitions share.
-        log: The user's log that the cell replays, if any.
-        condition: The condition of a real drive before the first repetition; None for a simulated drive.
+        metadata: The metadata that all repetitions of the cell share.
+        log: The user's I/O log or recording of system calls that the cell replays. None if it replays none.
+        condition: The condition of a real drive before the first repetition. None for a simulated drive.
     """
 
     drive: drives.Drive
@@ -253,14 +276,17 @@ class _PreparedCell(NamedTuple):
 def _run(
     cell: _PreparedCell, runtime_ms: int, raw: Path
 ) -> tuple[list[str], fio.FioOutcome, Sequence[iologs.LogRequest] | None]:
-    """Run fio for ``runtime_ms``.
+    """Run fio for `runtime_ms`; write its result to the temporary file of `raw`.
 
-    Write its result to the temporary file of a raw file.
+    If the cell replays a log, the log is written beside the raw file, and deleted when fio has ended.
 
-    A log that fio replays is written beside the raw file, and deleted when fio has ended.
+    Args:
+        cell: The cell.
+        runtime_ms: How long fio runs.
+        raw: The path of the raw file. Its stem is the number of the repetition, from which fio's seed follows.
 
     Returns:
-        The command line, the outcome of the process, and the requests of the replayed log (None without a log).
+        The command line, the outcome of the fio process, and the requests of the replayed log (None without a log).
     """
     drive, specification = cell.drive, cell.metadata["specification"]
     seed = cells.randseed(specification, int(raw.stem))
@@ -286,7 +312,7 @@ def _run(
 def _write_not_measured(raw: Path, metadata: records.CellMetadata) -> None:
     """Write a raw file and a metadata file that say why a cell was not measured.
 
-    The raw file contains the tuning steps instead of a result.
+    Instead of fio's result, the raw file lists the settings of the cell with their outcomes and reasons.
     """
     temporary = files.partial_path(raw)
     steps = [{key: step[key] for key in ("setting", "wanted", "outcome", "reason")} for step in metadata["tuning"]]
@@ -298,9 +324,9 @@ def _write_not_measured(raw: Path, metadata: records.CellMetadata) -> None:
 
 
 def _keep(temporary: Path, raw: Path, metadata: records.RepetitionMetadata) -> None:
-    """Give a raw file its name.
+    """Write the metadata file of a temporary file, then rename that file to `raw`.
 
-    The metadata file comes first: a raw file under its own name always has one.
+    In this order, a raw file under its final name always has a metadata file.
     """
     checksum: records.RawFile = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
     write_metadata(raw, cast(records.MetadataFile, {**metadata, "raw": checksum}))
@@ -310,7 +336,8 @@ def _keep(temporary: Path, raw: Path, metadata: records.RepetitionMetadata) -> N
 def _measure_repetition(cell: _PreparedCell, raw: Path) -> None:
     """Measure one repetition; write its raw file and its metadata file.
 
-    A disturbed repetition is discarded and repeated. Its metadata say what disturbed earlier attempts (``held_up``).
+    A repetition that was disturbed, such as by other I/O or by a suspended machine, is discarded and tried again, up to
+    three times in total. The metadata of the valid repetition say what disturbed the earlier attempts (``held_up``).
 
     Raises:
         MeasureError: Each attempt was disturbed, or the result is not valid.
@@ -334,12 +361,12 @@ def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
 
     Args:
         cell: The cell.
-        raw: The raw file.
-        held_up: What disturbed earlier attempts.
+        raw: The path of the raw file.
+        held_up: What disturbed earlier attempts, a sentence for each. It is stored in the metadata file.
 
     Raises:
-        DisturbedError: The repetition was disturbed; another attempt may succeed.
-        MeasureError: The result is not valid.
+        DisturbedError: The repetition was disturbed. Another attempt may succeed.
+        MeasureError: The result is not valid, or a drive setting changed meanwhile.
     """
     metadata, condition = cell.metadata, cell.condition
     specification = metadata["specification"]
@@ -384,9 +411,9 @@ def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
 
 
 def latency_log_path(raw: Path) -> Path:
-    """Return the path of the latency log of a repetition.
+    """Return the path of the latency log beside a raw file: ``03_clat_hist.log``.
 
-    It exists if the cell has the option ``log_hist_msec``.
+    The file exists only if the cell has the fio option ``log_hist_msec``.
     """
     return raw.with_name(f"{raw.stem}_clat_hist.log")
 
@@ -394,7 +421,15 @@ def latency_log_path(raw: Path) -> Path:
 def _repetition_metadata(
     metadata: records.CellMetadata, raw: Path, command: list[str], before: records.LoadSnapshot, outcome: fio.FioOutcome
 ) -> records.RepetitionMetadata:
-    """Return the metadata that repetitions on all kinds of drive have."""
+    """Return the metadata of a repetition that do not depend on the kind of drive.
+
+    Args:
+        metadata: The metadata that all repetitions of the cell share.
+        raw: The path of the raw file. Its stem is the number of the repetition.
+        command: The command line.
+        before: The load of the machine before the start.
+        outcome: Times of start and end, and the counters of a simulated drive.
+    """
     repetition = int(raw.stem)
     complete = {
         **metadata,
@@ -413,9 +448,9 @@ def _repetition_metadata(
 
 
 def _replaying_drive(drive: drives.Drive, specification: Specification) -> drives.ReplayingDrive:
-    """Return the drive as one that replays block traces.
+    """Return `drive`, after checking that its kind can replay block traces.
 
-    Raises MeasureError if its kind cannot.
+    Raises MeasureError if it cannot: only simulated drives can.
     """
     if isinstance(drive, drives.ReplayingDrive):
         return drive
@@ -427,9 +462,15 @@ def _replaying_drive(drive: drives.Drive, specification: Specification) -> drive
 
 
 def _replay(root: Path, drive: drives.ReplayingDrive, raw: Path, metadata: records.CellMetadata) -> None:
-    """Replay a phase of a block trace on a simulated drive.
+    """Replay a phase of a block trace on a simulated drive, instead of running fio.
 
-    The result is written to the raw file.
+    A summary of the replay is written to the raw file, and its metadata file beside it.
+
+    Args:
+        root: The project folder.
+        drive: The simulated drive.
+        raw: The path of the raw file.
+        metadata: The metadata that all repetitions of the cell share. Its specification names the trace and the phase.
     """
     replay = metadata["specification"]["replay"]
     before, started_s, clock = machine.load_snapshot(), time.time(), time.monotonic()
@@ -444,9 +485,13 @@ def _replay(root: Path, drive: drives.ReplayingDrive, raw: Path, metadata: recor
 
 
 def _doubts(metadata: records.RepetitionMetadata, moved_bytes: int) -> list[str]:
-    """Return what makes a repetition doubtful, given its metadata.
+    """Return what makes a repetition on a real drive doubtful, given its metadata.
 
-    Only repetitions on real drives raise doubts.
+    Each doubt is a short text, such as "a busy machine". The list is empty if there is no doubt.
+
+    Args:
+        metadata: The metadata of the repetition.
+        moved_bytes: How many bytes fio read and wrote.
     """
     from iopatterns.measuring import health
     from iopatterns.measuring.tuning import disk_settings

@@ -26,21 +26,16 @@ _Counter = Literal["temperature_c", "media_errors", "overheated"]
 
 
 def read_health(device: str | None) -> Health:
-    """Return the health of the disk under a device.
+    """Return the health of the disk that a block device is on.
 
-    ``device`` is the kernel's name, such as ``sda``.
+    The health has the temperature and its limits, the disk's SMART self-assessment, NVMe's critical-warning bits, the
+    numbers of media errors and of overheating events, and the firmware version. `records.Health` describes each key. A
+    value that the disk does not report is None.
 
-    The keys, each None if the drive does not report it:
+    If nothing can be read, or the device is on several disks, the only key is ``not available``, with the reason.
 
-    - ``program``: the program that was used, smartctl or nvme
-    - ``temperature_c``, and the limits ``warning_c`` and ``critical_c``
-    - ``passed``: SMART's own assessment
-    - ``critical_warning``: bits of NVMe
-    - ``media_errors``: number of media errors so far
-    - ``overheated``: for NVMe, the minutes too hot and the number of times that throttling began
-    - ``firmware``
-
-    If nothing is available, the only key is ``not available``, with the reason.
+    Args:
+        device: The kernel's name of the device, such as ``sda``. None if it is unknown.
     """
     disks = machine.physical_disks(device) if device else []
     if len(disks) != 1:
@@ -57,15 +52,18 @@ def read_health(device: str | None) -> Health:
 
 
 def health_program() -> str | None:
-    """Return the program that reads the health: smartctl, otherwise nvme.
+    """Return the installed program that reads the health of disks.
 
-    Returns None if neither is installed.
+    It is smartctl if installed, otherwise nvme; None if neither is installed.
     """
     return next((program for program in ("smartctl", "nvme") if shutil.which(program)), None)
 
 
 def health_doubts(before: Health, after: Health) -> list[str]:
     """Return what makes a repetition doubtful, according to the health of its drive.
+
+    Each doubt is a short text, such as "media errors on the drive meanwhile". The list is empty if there is no doubt,
+    or if the health is not available.
 
     Args:
         before: The health before the first repetition of the cell.
@@ -98,7 +96,10 @@ def _growth(key: _Counter, before: Health, after: Health) -> int:
 
 
 def from_smartctl(result: CommandResult) -> Health:
-    """Return the health in the output of ``smartctl --json -a``."""
+    """Return the health in the output of ``smartctl --json -a``.
+
+    If the output has no health, the only key is ``not available``, with the reason.
+    """
     try:
         report = json.loads(result["stdout"])
     except ValueError:
@@ -121,9 +122,15 @@ def from_smartctl(result: CommandResult) -> Health:
 
 
 def _overheated(log: Mapping[str, Any]) -> int | None:
-    """Return the sum of the counters of overheating in the log of an NVMe disk.
+    """Return the sum of the overheating counters in the SMART log of an NVMe disk.
 
-    Returns None if it has none.
+    The counters are minutes above the temperature limits, and transitions to thermal throttling.
+
+    Args:
+        log: The log, as smartctl or nvme prints it in JSON.
+
+    Returns:
+        The sum. None if the log has none of the counters.
     """
     names = ("warning_temp_time", "critical_comp_time", "thm_temp1_trans_count", "thm_temp2_trans_count")
     known = [int(log[name]) for name in names if name in log]
@@ -131,9 +138,15 @@ def _overheated(log: Mapping[str, Any]) -> int | None:
 
 
 def _media_errors(report: Mapping[str, Any]) -> int | None:
-    """Return the number of media errors that a drive of any transport reports.
+    """Return the number of media errors in a smartctl report.
 
-    Returns None if it reports none.
+    It is the sum of the counters that an NVMe, SATA or SCSI disk has.
+
+    Args:
+        report: The output of ``smartctl --json -a``.
+
+    Returns:
+        The number. None if the report has no such counter.
     """
     counts = []
     if "nvme_smart_health_information_log" in report:
@@ -155,7 +168,14 @@ def _by_nvme(disk: str) -> Health:
 
 
 def from_nvme(result: CommandResult, firmware: str | None) -> Health:
-    """Return the health in the output of ``nvme smart-log -o json``."""
+    """Return the health in the output of ``nvme smart-log -o json``.
+
+    If the output is not valid, the only key is ``not available``, with the reason.
+
+    Args:
+        result: The command and its output.
+        firmware: The firmware version, which the output lacks.
+    """
     try:
         report = json.loads(result["stdout"])
         return Health(
@@ -174,7 +194,10 @@ def from_nvme(result: CommandResult, firmware: str | None) -> Health:
 
 
 def _limits(disk: str) -> Health:
-    """Return the temperature limits of a disk that the kernel's hwmon reports."""
+    """Return the temperature limits of a disk from the kernel's hwmon interface.
+
+    The result has the keys ``warning_c`` and ``critical_c``, each only if the kernel reports the limit.
+    """
     limits: Health = {}
     for folder in (_SYS_BLOCK / disk / "device").glob("hwmon*"):
         for place in (folder, *folder.glob("hwmon*")):  # some drivers have another folder in between
@@ -186,5 +209,5 @@ def _limits(disk: str) -> Health:
 
 
 def _degrees(file: Path) -> int:
-    """Return a temperature of hwmon in °C; 0 if there is none."""
+    """Return the temperature in a hwmon file, in °C; 0 if the file is missing."""
     return round(int(machine.read_kernel_file(file) or 0) / 1000)

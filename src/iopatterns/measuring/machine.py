@@ -28,9 +28,9 @@ def _meminfo_bytes(key: str) -> int | None:
 
 @functools.cache
 def machine_facts() -> MachineFacts:
-    """Return the facts about this machine that stay constant during a run.
+    """Return the properties of this machine that stay constant during a run.
 
-    The host name is not among them.
+    They are kernel, CPU model, number of CPUs and size of memory. The host name is left out for privacy.
     """
     cpu_model = re.search(r"^(?:model name|Model).*?:(.*)", read_kernel_file("/proc/cpuinfo") or "", re.MULTILINE)
     uname = os.uname()
@@ -43,23 +43,26 @@ def machine_facts() -> MachineFacts:
 
 
 def is_this_host(host: str) -> bool:
-    """Return whether this host has the given name, with or without its domain.
+    """Return whether `host` is the name of this host, with or without its domain.
 
-    See `host_name`.
+    In a Slurm job, the name of the node counts.
     """
     name = host_name()
     return host in {name, name.partition(".")[0]}
 
 
 def host_name() -> str:
-    """Return the name of this host; in a job of Slurm, the name of the node."""
+    """Return the name of this host.
+
+    In a Slurm job, it is the name of the node (the environment variable SLURMD_NODENAME).
+    """
     return os.environ.get("SLURMD_NODENAME") or os.uname().nodename
 
 
 def load_snapshot() -> LoadSnapshot:
     """Return the present load of this machine.
 
-    The frequency governor is that of the first CPU.
+    It consists of the available memory, the load averages, and the frequency governor of the first CPU.
     """
     return {
         "memory_available_bytes": _meminfo_bytes("MemAvailable"),
@@ -69,16 +72,23 @@ def load_snapshot() -> LoadSnapshot:
 
 
 def disk_traffic_bytes(device: str | None) -> int | None:
-    """Return how many bytes a disk has read and written since it appeared.
+    """Return how many bytes a disk has read and written in total since it appeared.
 
-    ``device`` is its name, such as ``sda``.
+    Args:
+        device: The kernel's name of the disk, such as ``sda``.
+
+    Returns:
+        The number of bytes. None if `device` is None or no such disk exists.
     """
     words = (read_kernel_file(f"/sys/block/{device}/stat") or "").split() if device else []
     return (int(words[2]) + int(words[6])) * 512 if words else None
 
 
 def file_system_type(folder: Path) -> str | None:
-    """Return the type of the file system of a folder, such as ``ext4`` or ``tmpfs``."""
+    """Return the type of the file system of a folder, such as ``ext4`` or ``tmpfs``.
+
+    Returns None if neither the mount table nor stat(1) reports it.
+    """
     mount = _mount_of(folder)
     if mount:
         return mount.type
@@ -94,7 +104,14 @@ def file_system_type(folder: Path) -> str | None:
 
 
 class Mount(NamedTuple):
-    """A mount, with the number of its device, and the type and source of its file system."""
+    """An entry of the mount table.
+
+    Attributes:
+        point: The folder on which the file system is mounted.
+        number: The device number of the file system.
+        type: The type of the file system, such as ``ext4``.
+        source: The mounted device, such as ``/dev/sda1``; another text for file systems without a device.
+    """
 
     point: Path
     number: int
@@ -103,7 +120,10 @@ class Mount(NamedTuple):
 
 
 def mounts() -> list[Mount]:
-    """Return all mounts in the order of /proc/self/mountinfo (proc(5))."""
+    """Return all mounts that this process sees.
+
+    They have the order of /proc/self/mountinfo, see proc(5).
+    """
     found = []
     for line in (read_kernel_file("/proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
@@ -114,7 +134,7 @@ def mounts() -> list[Mount]:
 
 
 def _mount_of(folder: Path) -> Mount | None:
-    """Return the mount of a folder."""
+    """Return the mount that a folder is on; None if the mount table has none."""
     resolved = folder.resolve()
     # of several mounts at one mount point, the last one is visible
     inside = [mount for mount in mounts() if resolved.is_relative_to(mount.point)]
@@ -122,17 +142,21 @@ def _mount_of(folder: Path) -> Mount | None:
 
 
 def disk_facts_under(folder: Path) -> DiskFacts:
-    """Return the kernel's facts about the disk under a folder.
+    """Return what the kernel reports about the disk that stores a folder.
 
-    All values are None if the folder is not on a disk.
+    All values are None if the folder is not on a disk, such as in a network or memory file system.
     """
     return _facts(_sysfs_disk(folder))
 
 
 def disk_facts(node: Path | int) -> DiskFacts:
-    """Return the kernel's facts about a block device, given by node or number.
+    """Return what the kernel reports about a block device.
 
-    The serial number of a loop device is the path of the file behind it.
+    The serial number of a loop device is the path of the file behind it. All values are None if the kernel has no block
+    device of this number.
+
+    Args:
+        node: The path of the device's node, such as ``/dev/sda``, or its device number (``st_rdev``).
     """
     return _facts(sysfs_folder(node))
 
@@ -158,7 +182,11 @@ def _facts(entry: Path | None) -> DiskFacts:
 def _serial(entry: Path) -> str | None:
     """Return the serial number of a disk; for a loop device, the path of its file.
 
-    SCSI disks report it in page 0x80.
+    Args:
+        entry: The sysfs folder of the disk.
+
+    Returns:
+        The serial number. None if the kernel reports none. SCSI disks report it in the vital product data, page 0x80.
     """
     for name in ("device/serial", "serial", "loop/backing_file"):
         if found := read_kernel_file(entry / name):
@@ -170,9 +198,13 @@ def _serial(entry: Path) -> str | None:
 
 
 def sysfs_folder(node: Path | int) -> Path | None:
-    """Return the sysfs folder of a block device, given by node or number.
+    """Return the sysfs folder of a block device, such as /sys/devices/…/block/sda.
 
-    Returns None if there is none.
+    Args:
+        node: The path of the device's node, such as ``/dev/sda``, or its device number (``st_rdev``).
+
+    Returns:
+        The folder, with symbolic links resolved. None if the kernel has no block device of this number.
     """
     device = node if isinstance(node, int) else os.stat(node).st_rdev
     entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
@@ -180,17 +212,22 @@ def sysfs_folder(node: Path | int) -> Path | None:
 
 
 def whole_disks_under(folder: Path) -> list[Path]:
-    """Return the sysfs folders of the disks that store a folder.
+    """Return the sysfs folders of the physical disks that store a folder.
 
-    They are below any LVM, RAID or encryption.
+    Layers above the disks, such as partitions, LVM, RAID or encryption, are followed down to the disks. The list is
+    empty if the folder is not on a disk.
     """
     return _whole_disks(_sysfs_disk(folder))
 
 
 def physical_disks(device: str) -> list[str]:
-    """Return the names of the disks that a device is built on.
+    """Return the kernel's names of the physical disks that a block device is built on.
 
-    If the device is a disk, the only name is its own.
+    Layers such as LVM, RAID or encryption are followed down to the disks. A disk is built on itself only. The list is
+    empty if there is no such device.
+
+    Args:
+        device: The kernel's name of the device, such as ``dm-0`` or ``sda``.
     """
     entry = Path("/sys/block") / device
     return sorted(disk.name for disk in _whole_disks(entry.resolve() if entry.exists() else None))
@@ -210,26 +247,27 @@ def _whole_disks(entry: Path | None) -> list[Path]:
 
 
 def active_swaps(kind: str) -> list[str]:
-    """Return the paths in use as swap, according to /proc/swaps.
+    """Return the paths of all active swap areas of one kind, from /proc/swaps.
 
-    ``kind`` is ``partition`` or ``file``.
+    Args:
+        kind: ``partition`` or ``file``.
     """
     lines = (read_kernel_file("/proc/swaps") or "").splitlines()[1:]
     return [_unescaped(line.split()[0]) for line in lines if line.split()[1] == kind]
 
 
 def _unescaped(text: str) -> str:
-    """Return a path from /proc with its octal escapes replaced.
+    r"""Return a path from a file in /proc with its octal escapes replaced.
 
-    The kernel escapes spaces and tabs.
+    The kernel writes a space as ``\040``, and escapes other special characters alike.
     """
     return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
 
 
 def _sysfs_disk(folder: Path) -> Path | None:
-    """Return the sysfs folder of the disk under a folder.
+    """Return the sysfs folder of the disk under a folder of the file system.
 
-    Returns None for network, memory and overlay file systems.
+    For a partition, it is the folder of its disk. Returns None for network, memory and overlay file systems.
     """
     entry = sysfs_folder(os.stat(folder).st_dev)
     if entry is None:

@@ -1,4 +1,8 @@
-"""The progress of a run and the time of its jobs, in a file that they share."""
+"""The progress of a run and the time of its jobs.
+
+All processes of a run record both in one file, whose path is in the environment variable IOPATTERNS_PROGRESS. Without
+the variable, nothing is recorded.
+"""
 
 import contextlib
 import json
@@ -16,7 +20,14 @@ _START_TIME = 19  # index of starttime in the fields of /proc/pid/stat after the
 
 
 def begin_count(path: Path, repetitions: int) -> None:
-    """Start recording the progress of a run, for this process and its children."""
+    """Start recording the progress of a run.
+
+    This process and the children that it starts later record their progress in the same file.
+
+    Args:
+        path: The path of the file. An older file is overwritten.
+        repetitions: The number of repetitions that the run will measure.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     header = {"executions": repetitions, "started": time.time()}
     path.write_text(json.dumps(header) + "\n", encoding="utf-8")
@@ -24,22 +35,26 @@ def begin_count(path: Path, repetitions: int) -> None:
 
 
 def is_run_counted() -> bool:
-    """Return whether the progress of this process is recorded and printed."""
+    """Return whether this process belongs to a run whose progress is recorded."""
     return PROGRESS_VARIABLE in os.environ
 
 
 def count_repetition() -> None:
-    """Record that one repetition is finished."""
+    """Record in the progress file of the run that one repetition is finished."""
     _note(_DONE)
 
 
 def record_job_time(part: str) -> None:
-    """Record the age of this process as the time that a job of a part of the run took."""
+    """Record how long this process has run, as the duration of a job of the run.
+
+    Args:
+        part: The part of the run that the job belongs to, such as ``measuring`` or ``report``.
+    """
     _note(json.dumps({"part": part, "seconds": process_age_s()}))
 
 
 def process_age_s() -> float:
-    """Return the age of this process in seconds."""
+    """Return how long ago this process was started, in seconds."""
     fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
 
@@ -53,9 +68,14 @@ def _note(line: str) -> None:
 
 
 def seconds_by_part(path: Path, since_s: float) -> dict[str, float]:
-    """Return the total time of the jobs of each part of a run, in seconds.
+    """Return how many seconds the jobs of each part of a run took in total.
 
-    The result is empty if the file is missing or damaged, or if the run began before ``since_s`` (since the epoch).
+    The keys are the names of the parts, such as ``measuring``. The result is empty if the file is missing or damaged,
+    or if its run began before `since_s`.
+
+    Args:
+        path: The progress file of the run.
+        since_s: The earliest time at which the run may have begun, in seconds since the epoch.
     """
     try:
         header, *lines = path.read_text(encoding="utf-8").splitlines()
@@ -71,9 +91,9 @@ def seconds_by_part(path: Path, since_s: float) -> dict[str, float]:
 
 
 def progress_text() -> str:
-    """Return the progress as text: " - 30 of 80 repetitions done, about 1 min left".
+    """Return the progress of the run as text to append to a message.
 
-    The text is empty if no progress is recorded.
+    An example is " - 30 of 80 repetitions done, about 1 min left". The text is empty if no progress is recorded.
     """
     path = os.environ.get(PROGRESS_VARIABLE)
     if not path or not Path(path).exists():

@@ -1,4 +1,7 @@
-"""Replay a phase of a block trace on a simulated drive, and summarise it."""
+"""Replay a phase of a block trace on a simulated drive, and summarise the result.
+
+A block trace lists requests to a drive with their times. A phase is a named part of it.
+"""
 
 import itertools
 import tempfile
@@ -28,19 +31,22 @@ _MIN_PEAK = 5
 
 
 class ReplayError(IoPatternsError):
-    """A trace has changed, or has no such phase."""
+    """The error raised if a trace has changed, or lacks the requested phase."""
 
 
 def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
-    """Return the begin and end of a phase of a trace, in ns.
+    """Return the begin and end of each selected phase of a trace, in ns.
 
     Args:
         path: The trace.
-        phase: The name of the phase. ``NAME*`` selects all phases whose name begins with NAME, in their order.
+        phase: The name of a phase. ``NAME*`` selects all phases whose name begins with NAME.
+
+    Returns:
+        A pair of begin and end for each phase, in the order of the trace.
 
     Raises:
         ReplayError: The trace has no such phase.
-        TwinError: The file is no trace.
+        TwinError: The file is not a trace.
     """
     marks = parquet.read_phases(path)
     names = list(marks)
@@ -55,16 +61,17 @@ def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
 
 
 def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, Any], dict[str, int]]:
-    """Replay a phase of a trace on a new drive.
+    """Replay a phase of a trace on a new simulated drive, and summarise it.
 
-    Returns the content of the raw file, and the drive's counters.
+    Each request is submitted at its time in the trace. With the option ``depth``, requests are submitted in the order
+    of the trace instead, as soon as fewer than that many are outstanding. The phase then begins once all earlier
+    requests have ended.
 
-    All requests of the trace up to the end of the phase are replayed. Requests before the phase bring the drive into
-    its state, and are not part of the result. Each request is submitted at its time in the trace. With the option
-    ``depth``, requests are submitted in the order of the trace instead, as soon as fewer than that many are
-    outstanding; a phase begins when all requests before it have ended.
+    The requests before the phase are replayed, too. They bring the drive into its state, and are not part of the
+    result.
 
-    If several phases are selected, each is a run. ``depth`` and ``counters`` then include the time between the runs.
+    If several phases are selected, each is called a run. The keys ``depth`` and ``counters`` of the result then also
+    cover the time between the runs.
 
     Args:
         model: The model of the drive.
@@ -72,21 +79,22 @@ def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, An
         replay: The phase and the options, as the cell's specification has them.
 
     Returns:
-        The content of the raw file, and the counters of the complete replay. The keys of the content are:
+        The content of the raw file, and the drive's counters from the first request of the trace to the end. The keys
+        of the content are:
 
-        - ``replay``: the phase and the options
-        - ``requests``: see `_summarise_requests`
-        - ``duration_ns``: from the first request to the end of the last; of several runs the sum
-        - ``depth``: see `_summarise_depth`
+        - ``replay``: the phase and the options, and the SHA-256 of the trace
+        - ``requests``: number, sizes and mean latency of the requests, by operation
+        - ``duration_ns``: from the first submission to the last end; the sum for several runs
+        - ``depth``: how often the drive's queue reached each depth, and the extremes of the depth over time
         - ``counters``: the counters of the phase only
-        - ``blocks``: see `_summarise_blocks`; at the end of the phase, or with ``blocks_every_ms`` at the last of these
-          times, which are counted from the first request of the trace
-        - ``blocks_over_time``: see `_blocks_over_time`; only with this option
-        - ``runs_ns``: the duration of each run, if the name of the phase ends with ``*``
-        - ``latency``: see `_summarise_latency`; only with the option ``latencies``
+        - ``blocks``: how many flash blocks have 0, 1, … valid pages at the end of the phase. With ``blocks_every_ms``,
+          at the last multiple of this interval after the first request of the trace
+        - ``blocks_over_time``: the same at equally spaced times; only with this option
+        - ``runs_ns``: the duration of each run; only if the name of the phase ends with ``*``
+        - ``latency``: the largest latency over time, the median, and the peaks; only with the option ``latencies``
 
     Raises:
-        ReplayError: The trace has changed, or has no such phase.
+        ReplayError: The trace has changed, or lacks the phase.
         TwinError: The trace or the model is not valid.
     """
     sha256 = files.sha256(path)
@@ -142,14 +150,16 @@ def _replay_closed_loop(
 ) -> tuple[ReplayResult, dict[str, int]]:
     """Replay a trace with a fixed number of outstanding requests.
 
+    The times in the trace are ignored. At each position in `starts`, the replay waits until all requests have ended.
+
     Args:
         model: The model of the drive.
         trace: The trace.
         depth: The number of outstanding requests.
-        starts: The positions of the first request of each phase. All requests before have ended then.
+        starts: The positions of the first request of each selected phase.
 
     Returns:
-        The result, and the counters at the start of the first phase.
+        The result of the complete replay, and the drive's counters at the start of the first phase.
     """
     session = ReplaySession(model, depth=depth)
     done: list[pd.DataFrame] = []
@@ -163,17 +173,19 @@ def _replay_closed_loop(
 
 
 def _with_submission_times(trace: pd.DataFrame, closed: ReplayResult, first: int) -> tuple[pd.DataFrame, int, int]:
-    """Return a trace with the times at which a closed loop submitted its requests.
+    """Return a trace whose times are those at which a closed loop submitted requests.
 
-    A replay of this trace submits the same requests at the same times, and can be recorded up to a time after the end.
+    A replay of this trace submits the same requests at the same times. Unlike the closed loop, it can record the state
+    of the drive until after the last request.
 
     Args:
         trace: The trace.
-        closed: The result of replaying it in a closed loop.
+        closed: The result of replaying the trace with a fixed number of outstanding requests.
         first: The position of the first request of the phase.
 
     Returns:
-        The trace, the submission time of the first request of the phase, and the end of the last request, in ns.
+        The trace with new times, the submission time of the first request of the phase, and the end of the last
+        request. Times are in ns.
     """
     issue_ns = closed.latencies.set_index("request")["issue_ns"].sort_index()
     submitted = trace.assign(arrival_ns=issue_ns.to_numpy()).astype(trace.dtypes)
@@ -181,22 +193,39 @@ def _with_submission_times(trace: pd.DataFrame, closed: ReplayResult, first: int
 
 
 def _span(requests: pd.DataFrame) -> tuple[int, int]:
-    """Return the first submission and the last end of some requests, in ns."""
+    """Return the first submission time and the last end of some requests, in ns."""
     return int(requests["issue_ns"].min()), int((requests["issue_ns"] + requests["latency_ns"]).max())
 
 
 def _part_ns(began_ns: int, ended_ns: int) -> int:
-    """Return the length of one of the `_PARTS` parts of a phase, rounded up."""
+    """Return the length of one of the 250 equal parts of a phase, in ns.
+
+    The phase is divided into these parts to store values over time. The length is rounded up, so that the parts cover
+    the complete phase.
+    """
     return max(1, -(-(ended_ns - began_ns + 1) // _PARTS))
 
 
 def _summarise_latency(requests: pd.DataFrame, began_ns: int, ended_ns: int) -> dict[str, Any]:
     """Return the latencies of the requests of a phase over time.
 
+    The phase is divided into equal parts. Adjacent requests whose latency is at least five times the median form a
+    peak.
+
+    Args:
+        requests: The requests of the phase, with the columns ``issue_ns`` and ``latency_ns``.
+        began_ns: The begin of the phase.
+        ended_ns: The end of the phase.
+
     Returns:
-        A dictionary with the keys ``began_ns``, ``part_ns`` (length of a part), ``largest_ns`` (in each part),
-        ``median_ns``, and ``standing_out``: the peaks, with their largest latency and the position of their first
-        request. Adjacent requests with at least `_MIN_PEAK` times the median latency are one peak.
+        A dictionary with these keys:
+
+        - ``began_ns``: the begin of the phase
+        - ``part_ns``: the length of a part
+        - ``largest_ns``: the largest latency in each part, 0 without requests
+        - ``median_ns``: the median latency
+        - ``standing_out``: the peaks, as the lists ``request`` (position of the first request in the phase) and
+          ``largest_ns`` (largest latency)
     """
     part_ns = _part_ns(began_ns, ended_ns)
     part = (requests["issue_ns"] - began_ns) // part_ns
@@ -220,11 +249,20 @@ def _summarise_latency(requests: pd.DataFrame, began_ns: int, ended_ns: int) -> 
 def _replay_recorded(
     model: Model, trace: pd.DataFrame, end_ns: int, interval_ns: int
 ) -> tuple[ReplayResult, pd.DataFrame]:
-    """Replay a trace.
+    """Replay a trace while recording the state of the drive.
 
-    Returns the result, and the drive's series with a snapshot in each interval.
+    To get a snapshot of the state after `end_ns`, a flush request long after that time is appended to the trace. It is
+    not counted in the result.
 
-    A flush long after ``end_ns`` makes sure that there is a snapshot after that time. It is not counted.
+    Args:
+        model: The model of the drive.
+        trace: The trace.
+        end_ns: The end of the phase.
+        interval_ns: The time between two snapshots of the flash blocks.
+
+    Returns:
+        The result, and a table with the columns ``series``, ``time_ns`` and ``value``. The series are the depth of the
+        drive's queue, and the share of valid pages of each flash block in each snapshot.
     """
     flush = trace.iloc[:1].assign(operation=traces.OPERATIONS["flush"], offset_bytes=0, size_bytes=0)
     flush_ns = max(end_ns, int(trace["arrival_ns"].iloc[-1])) + 2 * interval_ns
@@ -239,9 +277,15 @@ def _replay_recorded(
 
 
 def _summarise_requests(trace: pd.DataFrame, latency_ns: pd.Series) -> dict[str, dict[str, float]]:
-    """Return the number, sizes and mean latency of requests, by operation.
+    """Return the number, sizes and mean latency of the requests of each operation.
 
-    ``latency_ns`` has the trace's index.
+    Args:
+        trace: The requests.
+        latency_ns: The latency of each request, with the same index as the trace.
+
+    Returns:
+        For each operation that occurs, such as ``read``, a dictionary with the keys ``count``, ``bytes`` (in total),
+        ``largest_bytes``, ``median_bytes`` and ``latency_mean_ns``.
     """
     found = {}
     for name, number in traces.OPERATIONS.items():
@@ -260,9 +304,21 @@ def _summarise_requests(trace: pd.DataFrame, latency_ns: pd.Series) -> dict[str,
 def _summarise_depth(series: pd.DataFrame, began_ns: int, ended_ns: int) -> dict[str, Any]:
     """Return the depth of the drive's queue during a phase.
 
+    The phase is divided into equal parts.
+
+    Args:
+        series: The recorded series of the drive.
+        began_ns: The begin of the phase.
+        ended_ns: The end of the phase.
+
     Returns:
-        A dictionary with the keys ``events`` (how often the queue reached each depth), ``began_ns``, ``part_ns``
-        (length of a part), and ``least`` and ``most`` (in each part).
+        A dictionary with these keys:
+
+        - ``events``: how often the queue reached a depth of 0, 1, … requests
+        - ``began_ns``: the begin of the phase
+        - ``part_ns``: the length of a part
+        - ``least``: the smallest depth in each part
+        - ``most``: the largest depth in each part
     """
     depths = series[(series["series"] == "queue_depth") & series["time_ns"].between(began_ns, ended_ns)]
     values = depths["value"].to_numpy().astype(np.int64)
@@ -283,7 +339,13 @@ def _summarise_depth(series: pd.DataFrame, began_ns: int, ended_ns: int) -> dict
 def _summarise_blocks(series: pd.DataFrame, model: Model) -> dict[str, Any]:
     """Return how many flash blocks have 0, 1, … valid pages in the last snapshot.
 
-    A hard disk has no flash blocks: their size is 0.
+    Args:
+        series: The recorded series of the drive.
+        model: The model of the drive.
+
+    Returns:
+        A dictionary with the keys ``block_bytes`` (size of a flash block; 0 for a hard disk, which has none),
+        ``capacity_bytes`` (size of the drive) and ``by_valid_pages`` (number of blocks, by number of valid pages).
     """
     if model.kind == "hard_disk":
         return {"block_bytes": 0, "capacity_bytes": model.size_bytes, "by_valid_pages": [0]}
@@ -296,7 +358,12 @@ def _summarise_blocks(series: pd.DataFrame, model: Model) -> dict[str, Any]:
 
 
 def _count_by_valid_pages(ratios: pd.DataFrame, model: Model) -> list[int]:
-    """Return how many blocks have 0, 1, … valid pages, given the rows of one snapshot."""
+    """Return how many flash blocks have 0, 1, … valid pages in one snapshot.
+
+    Args:
+        ratios: The rows of the snapshot: for each block, the share of its pages that are valid.
+        model: The model of the drive.
+    """
     pages = int(model.number("flash.pages_per_block"))
     valid = np.rint(ratios["value"].to_numpy() * pages).astype(np.int64)
     return [int(count) for count in np.bincount(valid, minlength=pages + 1)]
@@ -305,11 +372,19 @@ def _count_by_valid_pages(ratios: pd.DataFrame, model: Model) -> list[int]:
 def _blocks_over_time(
     series: pd.DataFrame, model: Model, began_ns: int, ended_ns: int, times: int
 ) -> list[dict[str, Any]]:
-    """Return the valid pages of the flash blocks at equally spaced times.
+    """Return the valid pages of the flash blocks at equally spaced times of a phase.
+
+    Args:
+        series: The recorded series of the drive.
+        model: The model of the drive.
+        began_ns: The begin of the phase.
+        ended_ns: The end of the phase.
+        times: The number of times. The last is the end of the phase.
 
     Returns:
-        For each time, a dictionary with the keys ``at_ns``, counted from the first request, and ``by_valid_pages``,
-        from the next snapshot. The list is empty for a hard disk.
+        For each time, a dictionary with the keys ``at_ns`` (time since the begin of the phase) and ``by_valid_pages``:
+        how many blocks have 0, 1, … valid pages in the first snapshot at or after that time. The list is empty for a
+        hard disk.
     """
     if model.kind == "hard_disk":
         return []

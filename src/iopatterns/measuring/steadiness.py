@@ -1,4 +1,7 @@
-"""Whether repetitions are comparable: steady state, outliers and two levels."""
+"""Tests of whether measured values are comparable.
+
+They find out whether a series is in steady state, has outliers, or varies between two levels.
+"""
 
 import itertools
 import math
@@ -28,11 +31,13 @@ _MIN_PER_LEVEL = 3
 
 @dataclass(frozen=True)
 class Steadiness:
-    """The variation of a series of rounds.
+    """How much the values of a series of rounds vary.
+
+    A round is a part of a measurement, and its value is the rate in it.
 
     Attributes:
-        excursion: Range over mean.
-        rise: Rise of the best linear fit over mean.
+        excursion: The range of the values, divided by their mean.
+        rise: The rise of the best linear fit from the first to the last round, divided by the mean.
     """
 
     excursion: float
@@ -40,14 +45,18 @@ class Steadiness:
 
     @property
     def steady(self) -> bool:
-        """Whether excursion and rise are within SNIA's limits for steady state."""
+        """Whether the series is in steady state according to SNIA.
+
+        The limits are 20 % for the excursion and 10 % for the rise in either direction (Solid State Storage Performance
+        Test Specification 2.0.2).
+        """
         return self.excursion <= _MAX_EXCURSION + _SLACK and abs(self.rise) <= _MAX_RISE + _SLACK
 
 
 def steadiness(values: Sequence[float]) -> Steadiness | None:
-    """Return the steadiness of the last five values.
+    """Return how much the last five values of a series vary.
 
-    Returns None if there are fewer, or if their mean is not positive.
+    Returns None if there are fewer than five values, or if the mean of the last five is not positive.
     """
     last = list(values[-ROUNDS:])
     mean = statistics.fmean(last) if last else 0.0
@@ -58,10 +67,10 @@ def steadiness(values: Sequence[float]) -> Steadiness | None:
 
 
 def steadiness_of_summary(least: float, most: float, mean: float, deviation: float, rounds: int) -> Steadiness | None:
-    """Return the steadiness of rounds, given the summary that fio reports.
+    """Return how much the rounds of a series vary, given only a summary.
 
-    The order of the rounds is unknown. The rise is therefore the largest that the best linear fit through values of
-    this standard deviation can have: no fit explains more than their variance.
+    fio reports such a summary. It does not report the order of the values, so the rise of their best linear fit is
+    unknown. The result has the largest rise that is possible with this standard deviation.
 
     Args:
         least: The smallest value.
@@ -71,7 +80,7 @@ def steadiness_of_summary(least: float, most: float, mean: float, deviation: flo
         rounds: The number of rounds.
 
     Returns:
-        The steadiness; None for fewer than five rounds, or if the mean is not positive.
+        Range and rise relative to the mean. None for fewer than five rounds, or if the mean is not positive.
     """
     if rounds < ROUNDS or mean <= 0:
         return None
@@ -80,14 +89,16 @@ def steadiness_of_summary(least: float, most: float, mean: float, deviation: flo
 
 
 def is_steady(rows: "pd.DataFrame") -> bool | None:
-    """Return whether a repetition was in steady state; None if that is unknown.
+    """Return whether the total rate of a repetition was in steady state.
 
-    It is unknown if fio reports fewer than five rounds, as for a replay that ended early. The extremes of all jobs are
-    added. If jobs take bandwidth from each other, a steady total rate may therefore be found unsteady, but an unsteady
-    total rate is never found steady.
+    fio reports the smallest and the largest rate of each job. The sums over all jobs limit the total rate. If jobs take
+    bandwidth from each other, a steady total rate may be found unsteady. An unsteady total rate is never found steady.
 
     Args:
-        rows: The rows of the repetition's jobs and directions, from `fio_parser_json.jobs`.
+        rows: One row for each job and direction (read or write) of the repetition, from `fio_parser_json.jobs`.
+
+    Returns:
+        Whether the rate was steady. None if fio reports fewer than five rounds, such as for a replay that ended early.
     """
     if "iops_samples" not in rows:  # all rows are of replayed block traces
         return None
@@ -110,9 +121,11 @@ def is_steady(rows: "pd.DataFrame") -> bool | None:
 
 
 def outliers(values: Sequence[float]) -> list[int]:
-    """Return the indices of outliers by the modified z-score.
+    """Return the indices of the values that are outliers.
 
-    Source: Iglewicz and Hoaglin 1993.
+    A value is an outlier if its modified z-score exceeds 3.5 (Iglewicz and Hoaglin 1993). If more than half of the
+    values are equal, every other value is an outlier. The list is empty for fewer than
+    five values.
     """
     if len(values) < ROUNDS:
         return []
@@ -125,9 +138,11 @@ def outliers(values: Sequence[float]) -> list[int]:
 
 
 def has_two_levels(values: Sequence[float]) -> bool:
-    """Return whether values form two groups, so that their mean describes neither.
+    """Return whether values form two separate groups, so that their mean fits neither.
 
-    Each group has at least three values, and the gap between the groups is wider than all other gaps together.
+    The values are split at the widest gap between neighbours in sorted order. Two groups require that each has at least
+    three values, and that this gap is wider than all other gaps together. The result is False for fewer than eight
+    values.
     """
     ordered = sorted(values)
     if len(ordered) < _MIN_FOR_LEVELS:
@@ -141,7 +156,10 @@ def has_two_levels(values: Sequence[float]) -> bool:
 def steadiness_doubts(values: Sequence[float]) -> list[str]:
     """Return what makes the mean of a cell's repetitions doubtful.
 
-    The result is empty if nothing does.
+    Each doubt is a short text: no steady state, outliers, or two levels. The list is empty if there is no doubt.
+
+    Args:
+        values: The value of each repetition, in order.
     """
     last = steadiness(values)
     doubts = [

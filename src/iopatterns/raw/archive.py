@@ -1,4 +1,8 @@
-"""Archives: all raw files of a drive in one file, for analysis on other machines."""
+"""Archives: all raw files of a drive in one file, for analysis on other machines.
+
+An archive is a compressed tar file. Its first member, the manifest, lists the cells and the SHA-256 of every other
+member: the raw files and their metadata files.
+"""
 
 import dataclasses
 import hashlib
@@ -26,9 +30,9 @@ _RAW_NAME = re.compile(r"\d{2,}\.json")
 
 
 class ArchiveError(IoPatternsError):
-    """An archive cannot be made or is not valid.
+    """The error raised if an archive cannot be made or is not valid.
 
-    The message names the file, the member, and what to do.
+    The message names the file and the member, and says what the user can do.
     """
 
 
@@ -38,13 +42,15 @@ _FORMAT = sealed_tar.SealedTarFormat(
 
 
 class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
-    """One cell of an archive, as the manifest lists it.
+    """The entry of one cell in the manifest of an archive.
 
     Attributes:
-        study: The study.
-        name: The name of the cell's folder.
-        specification: The specification, including keys of other versions of this package, which its digest covers.
-        experiments: The experiments that asked for the cell where it was measured; empty if none did any more.
+        study: The name of the study that the cell belongs to.
+        name: The name of the cell's folder, which ends with eight digits of the specification's SHA-256.
+        specification: Everything that determines what is measured. Keys that this version of the package does not know
+            are kept, because the SHA-256 covers them.
+        experiments: The names of the study's experiments that used the cell when the archive was packed. Empty if none
+            did.
         sums: The SHA-256 of each raw file and each metadata file, by file name.
     """
 
@@ -56,7 +62,7 @@ class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
 
     @property
     def executions(self) -> int:
-        """The number of repetitions in the archive, counted without a gap."""
+        """The number of repetitions, each of which has a raw file and a metadata file."""
         return len(self.sums) // 2
 
 
@@ -65,8 +71,8 @@ class ArchiveContents:
     """The content of an archive according to its manifest.
 
     Attributes:
-        sha256: The SHA-256 of the archive file.
-        drive: The name of the drive where it was measured.
+        sha256: The SHA-256 of the complete archive file.
+        drive: The name of the drive on the machine where it was measured.
         cells: The cells, in the order of the manifest.
     """
 
@@ -75,13 +81,23 @@ class ArchiveContents:
     cells: Sequence[ArchivedCell]
 
     def sums(self) -> dict[str, str]:
-        """Return the SHA-256 of each member except the manifest, by path."""
+        """Return the SHA-256 of each member except the manifest.
+
+        The keys are the paths of the members, ``<study>/<cell>/<file>``, in sorted order.
+        """
         found = {f"{cell.study}/{cell.name}/{file}": sum_ for cell in self.cells for file, sum_ in cell.sums.items()}
         return dict(sorted(found.items()))
 
 
 class _Manifest(msgspec.Struct):
-    """The manifest: the first member of an archive."""
+    """The content of ``manifest.json``, the first member of an archive.
+
+    Attributes:
+        drive: The name of the drive on the machine where it was measured.
+        cells: One entry for each cell.
+        format: The name of the archive format.
+        version: The version of the archive format.
+    """
 
     drive: str
     cells: list[ArchivedCell]
@@ -90,7 +106,13 @@ class _Manifest(msgspec.Struct):
 
 
 class ArchiveOrigin(TypedDict):
-    """The archive that raw files come from, and the drive's name in it."""
+    """The archive from which the raw files of a drive were unpacked.
+
+    Attributes:
+        archive: The file name of the archive.
+        sha256: The SHA-256 of the archive file.
+        drive: The name of the drive in the archive.
+    """
 
     archive: str
     sha256: str
@@ -101,20 +123,23 @@ class ArchiveOrigin(TypedDict):
 
 
 def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> ArchiveContents:
-    """Pack the raw files of a drive into an archive.
+    """Pack the raw files and metadata files of a drive into an archive.
 
-    Returns the content of the archive.
-
-    The same raw files give an archive with the same bytes. After an error, `output` is unchanged.
+    The same files always give an archive with the same bytes. After an error, `output` is unchanged.
 
     Args:
-        raw: The folder of the drive below data/raw.
-        experiments: The names of the experiments that ask for each cell, by the path of the cell's folder,
-            ``<drive>/<study>/<cell>``. The cells of the archive have this order.
-        output: The path of the archive.
+        raw: The drive's folder below data/raw.
+        experiments: For each cell, the names of the experiments that use it. The keys are the paths of the cells'
+            folders, ``<drive>/<study>/<cell>``. The archive lists these cells first, in the order of the keys. Cells
+            that no experiment uses follow.
+        output: The path of the archive. An older archive of the same drive is replaced.
+
+    Returns:
+        The content of the new archive.
 
     Raises:
-        ArchiveError: There is nothing to pack, `output` is another file, or a repetition is missing.
+        ArchiveError: There is nothing to pack, `output` exists and is not an archive of this drive, a repetition is
+            missing, or the archive would exceed a limit of the format.
         MetadataError: A raw file or a metadata file has changed since it was measured.
     """
     _check_output(output, raw.name)
@@ -142,7 +167,7 @@ def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Pa
 
 
 def _check_output(output: Path, drive: str) -> None:
-    """Raise ArchiveError if the output exists and is no archive of this drive."""
+    """Raise ArchiveError if `output` exists and is not an archive of this drive."""
     if output.exists():
         try:
             is_replaceable = read_archive(output).drive == drive
@@ -155,9 +180,15 @@ def _check_output(output: Path, drive: str) -> None:
 
 
 def _packed(raws: Sequence[Path], experiments: Sequence[str]) -> ArchivedCell:
-    """Return the entry of a cell in the manifest.
+    """Return the manifest entry of one cell.
 
-    Raises ArchiveError if a repetition is missing.
+    Args:
+        raws: The raw files of the cell, sorted by name.
+        experiments: The names of the experiments that use the cell.
+
+    Raises:
+        ArchiveError: The raw files are not numbered 01, 02, … without a gap.
+        MetadataError: A raw file or a metadata file has changed since it was measured.
     """
     cell = raws[0].parent
     for number, path in enumerate(raws, start=1):
@@ -173,9 +204,17 @@ def _packed(raws: Sequence[Path], experiments: Sequence[str]) -> ArchivedCell:
 
 
 def _write(output: Path, raw: Path, contents: ArchiveContents) -> None:
-    """Write an archive.
+    """Write an archive whose bytes depend only on `contents` and on the packed files.
 
-    Its bytes depend on neither clock, owner nor the order of files in a folder.
+    They depend neither on the time, nor on the owner, nor on the order of files in a folder.
+
+    Args:
+        output: The path to write to.
+        raw: The drive's folder below data/raw.
+        contents: The cells and files to pack.
+
+    Raises:
+        ArchiveError: The manifest or a file would be too large, or the path of a member too long.
     """
     manifest = msgspec.to_builtins(_Manifest(contents.drive, list(contents.cells)))
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
@@ -193,9 +232,9 @@ def _write(output: Path, raw: Path, contents: ArchiveContents) -> None:
 
 
 def _content(path: Path) -> bytes:
-    """Return the content of a file to pack.
+    """Return the bytes of a file to pack.
 
-    Raises ArchiveError if `read_archive` would refuse its size.
+    Raises ArchiveError if the file is larger than the largest member that can be read from an archive.
     """
     content = path.read_bytes()
     if len(content) > sealed_tar.MAX_MEMBER_BYTES:
@@ -210,7 +249,16 @@ def _content(path: Path) -> bytes:
 
 
 def _contents(path: Path, reader: sealed_tar.SealedTarReader, sha256: str) -> ArchiveContents:
-    """Return the content of an archive according to its manifest. Raises ArchiveError."""
+    """Return the content of an archive according to its manifest.
+
+    Args:
+        path: The path of the archive, for error messages.
+        reader: The reader of the open archive, before its first member.
+        sha256: The SHA-256 of the archive, which the result repeats.
+
+    Raises:
+        ArchiveError: The manifest is not valid.
+    """
     manifest = reader.manifest()
     try:
         checked = msgspec.convert(manifest, _Manifest)
@@ -231,7 +279,11 @@ def _contents(path: Path, reader: sealed_tar.SealedTarReader, sha256: str) -> Ar
 
 
 def _check(path: Path, reader: sealed_tar.SealedTarReader, cell: ArchivedCell) -> None:
-    """Raise ArchiveError unless the manifest lists a complete cell by safe names."""
+    """Raise ArchiveError unless the manifest entry of a cell is complete and safe.
+
+    The entry must list a raw file and a metadata file for each repetition from 1, its folder name must match its
+    specification, and none of its names may lead out of the folder.
+    """
     for part in (cell.study, cell.name, *cell.sums):
         if not sealed_tar.is_plain_name(part):
             raise reader.escape(f"{cell.study}/{cell.name}/{part}")
@@ -247,7 +299,10 @@ def _check(path: Path, reader: sealed_tar.SealedTarReader, cell: ArchivedCell) -
 def read_archive(path: Path) -> ArchiveContents:
     """Return the content of an archive according to its manifest.
 
-    Other members are not read. Raises ArchiveError.
+    The raw files in the archive are not unpacked or checked.
+
+    Raises:
+        ArchiveError: The file is not an archive, or its manifest is not valid.
     """
     with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
         # before the checksum: reading the manifest is bounded in time and memory, even for a malicious file
@@ -260,19 +315,22 @@ def read_archive(path: Path) -> ArchiveContents:
 
 
 def unpack_archive(path: Path, raw: Path, sha256: str | None = None) -> int:
-    """Write the files of an archive below ``raw``, byte for byte as packed.
+    """Write the files of an archive below `raw`, byte for byte as they were packed.
 
-    Returns the number of raw files.
-
-    Nothing is written unless the complete archive is valid. Files from an earlier archive are replaced if they differ.
+    The complete archive is checked before anything is written. Files from an earlier archive are replaced if their
+    content differs.
 
     Args:
         path: The archive.
-        raw: The folder of the drive below data/raw.
-        sha256: The expected SHA-256 of the archive; None accepts any.
+        raw: The drive's folder below data/raw.
+        sha256: The expected SHA-256 of the archive. None accepts any.
+
+    Returns:
+        The number of raw files in the archive.
 
     Raises:
-        ArchiveError: The archive is damaged or has changed, or `raw` contains files that were measured on this machine.
+        ArchiveError: The archive is damaged or has another SHA-256, or `raw` contains files that were measured on this
+            machine.
     """
     contents = read_archive(path)
     if sha256 not in {None, contents.sha256}:
@@ -295,10 +353,17 @@ def unpack_archive(path: Path, raw: Path, sha256: str | None = None) -> int:
 
 
 def _visit_members(path: Path, contents: ArchiveContents, do: Callable[[str, bytes], object]) -> None:
-    """Call ``do`` with the path and content of each member except the manifest.
+    """Call `do` with the path and the bytes of each member except the manifest.
 
-    Each metadata file comes before its raw file. Raises ArchiveError if a member is damaged, or if the manifest no
-    longer lists ``contents``.
+    The metadata file of a raw file comes before the raw file.
+
+    Args:
+        path: The archive.
+        contents: The content that the manifest is expected to list.
+        do: The function to call.
+
+    Raises:
+        ArchiveError: A member is damaged, or the manifest no longer lists `contents`.
     """
     with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
         reader = sealed_tar.SealedTarReader(path, file, _FORMAT)
@@ -321,9 +386,17 @@ def _write_if_changed(path: Path, content: bytes) -> None:
 
 
 def read_origin(raw: Path) -> ArchiveOrigin | None:
-    """Return the archive that the raw files of a drive come from.
+    """Return the archive that the raw files of a drive were unpacked from.
 
-    Returns None if they were measured on this machine.
+    Args:
+        raw: The drive's folder below data/raw.
+
+    Returns:
+        The archive's file name and SHA-256, and the drive's name in it. None if the raw files were not unpacked from an
+        archive.
+
+    Raises:
+        ArchiveError: The note about the archive, ``.unpacked.json``, is damaged.
     """
     try:
         return files.decode_json((raw / UNPACKED).read_bytes(), ArchiveOrigin)

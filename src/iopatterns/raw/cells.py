@@ -1,6 +1,7 @@
-"""The identity of a cell: the hash of its specification, and derived seeds.
+"""The identity of a cell: the SHA-256 of its specification, and derived seeds.
 
-A cell is one configuration: a drive, its settings and a workload.
+A cell is one configuration: a drive, its settings and a workload. Its specification is a dictionary of everything that
+can change what is measured.
 """
 
 import hashlib
@@ -10,24 +11,35 @@ from typing import Any
 
 
 def canonical_json(specification: Mapping[str, Any]) -> str:
-    """Return the JSON text of a specification that is hashed: sorted keys, no spaces."""
+    """Return a specification as the JSON text that is hashed.
+
+    Keys are sorted, and there are no spaces between tokens.
+    """
     return json.dumps(specification, sort_keys=True, separators=(",", ":"))
 
 
 def specification_digest(specification: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a specification as 64 hexadecimal digits."""
+    """Return the SHA-256 of a cell's specification as 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(specification).encode()).hexdigest()
 
 
 def folder_matches(folder: str, specification: Mapping[str, Any]) -> bool:
-    """Return whether a folder name ends with eight digits of the cell's digest."""
+    """Return whether a folder name belongs to the cell of a specification.
+
+    The name of a cell's folder ends with a hyphen and the first eight digits of the specification's SHA-256.
+    """
     return folder.endswith(f"-{specification_digest(specification)[:8]}")
 
 
 def randseed(specification: Mapping[str, Any], execution: int) -> int:
-    """Return fio's ``randseed`` for a repetition of a cell.
+    """Return fio's ``randseed`` option for one repetition of a cell.
 
-    The seed is 32 bits of a hash of the specification, which includes the configured seed, and the repetition's number.
+    The seed is 32 bits of a hash of the specification and the number of the repetition. The specification includes the
+    ``seed`` of config/config.yaml.
+
+    Args:
+        specification: The specification of the cell.
+        execution: The number of the repetition, from 1.
     """
     text = f"{specification_digest(specification)}/{execution}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

@@ -1,4 +1,7 @@
-"""Metadata files: how each raw file was made, with checksums of both."""
+"""Metadata files: how each raw file was made, with checksums of both files.
+
+The raw file of a cell's third repetition is ``03.json``; its metadata file is ``03.sidecar.json``.
+"""
 
 import hashlib
 import re
@@ -17,14 +20,17 @@ _OWN_SUM = re.compile(rb'^  "sha256": "([0-9a-f]{64})",\n', re.MULTILINE)
 
 
 class MetadataError(IoPatternsError):
-    """A raw file or its metadata file has changed.
+    """The error raised if a raw file or its metadata file has changed or is not valid.
 
-    The message names it and says what to do.
+    The message names the file and says what the user can do.
     """
 
 
 def metadata_path(raw: Path) -> Path:
-    """Return the path of a metadata file: ``03.sidecar.json`` beside ``03.json``."""
+    """Return the path of a raw file's metadata file.
+
+    It is ``03.sidecar.json`` for the raw file ``03.json`` in the same folder.
+    """
     return raw.with_name(f"{raw.stem}.sidecar.json")
 
 
@@ -33,9 +39,15 @@ def read_metadata(raw: Path) -> MetadataFile:
 
     All code that reads metadata calls this function.
 
+    Args:
+        raw: The path of the raw file.
+
+    Returns:
+        The content of the metadata file.
+
     Raises:
-        MetadataError: The metadata file is missing, either file has changed, or the metadata belong to another cell or
-            repetition than the names of folder and file.
+        MetadataError: The metadata file is missing, either file does not match its SHA-256, or the metadata belong to
+            another cell or repetition than the names of folder and file say.
     """
     path = metadata_path(raw)
     comes_again = "unpacked" if (raw.parent.parent.parent / UNPACKED).exists() else "measured"
@@ -77,7 +89,14 @@ def read_metadata(raw: Path) -> MetadataFile:
 
 
 def write_metadata(raw: Path, content: MetadataFile) -> None:
-    """Write the metadata file of a raw file, and add the SHA-256 of its other lines."""
+    """Write the metadata file of a raw file.
+
+    The SHA-256 of the written text is added to the file as the key ``sha256``, so that later changes are detected.
+
+    Args:
+        raw: The path of the raw file.
+        content: The metadata without the key ``sha256``.
+    """
     text = files.json_text(content)
     with_sum = files.json_text({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()})
     assert _OWN_SUM.sub(b"", with_sum.encode()) == text.encode()
@@ -85,8 +104,8 @@ def write_metadata(raw: Path, content: MetadataFile) -> None:
 
 
 def is_measured(metadata: RepetitionMetadata) -> bool:
-    """Return whether fio ran for a raw file.
+    """Return whether fio ran, or a trace was replayed, for a raw file.
 
-    fio does not run if the drive rejects the settings of the cell.
+    Neither happens if a setting of the cell does not take effect on the drive. The raw file then stores the reasons.
     """
     return not steps_not_in_effect(metadata["tuning"])

@@ -1,10 +1,10 @@
 """The types of metadata files: specifications of cells, records of repetitions.
 
-Each raw file, which holds what fio printed in one repetition of a cell, has a metadata file that says how it was made.
+A raw file stores what fio printed in one repetition of a cell. Its metadata file says how the raw file was made.
 
-The types are dictionaries, not classes: a specification is hashed as the JSON text that it was read from, including the
-keys of other versions of this package. `files.decode_json` checks the types at runtime. `docs/raw-files.md` describes
-each key.
+The types are dictionaries, not classes, because a specification is hashed as the JSON text that it was read from,
+including the keys of other versions of this package. `files.decode_json` checks the types at runtime. The page
+``docs/raw-files.md`` describes each key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,12 @@ Settings = Mapping[str, int | str]
 
 
 class DriveSpecification(TypedDict):
-    """A drive of any kind.
+    """The drive of a cell: the keys that all kinds of drive have.
 
-    ``kind`` names one of the types below, or a kind that only archives contain.
+    Attributes:
+        name: The name of the drive in the configuration.
+        kind: ``twin`` (simulated drive), ``file``, ``block``, or another kind that only archives contain.
+        file_size_bytes: How much of the drive is read and written.
     """
 
     name: str
@@ -32,7 +35,13 @@ class DriveSpecification(TypedDict):
 
 
 class TwinSpecification(DriveSpecification):
-    """A simulated drive: its model file, changed parameters, and the digest of both."""
+    """A simulated drive (kind ``twin``).
+
+    Attributes:
+        model: The name of the drive's model file.
+        model_digest: The SHA-256 of everything in the model and in `set` that can change what the drive does.
+        set: The changed parameters of the model, by name.
+    """
 
     model: str
     model_digest: str
@@ -40,9 +49,11 @@ class TwinSpecification(DriveSpecification):
 
 
 class FileSpecification(DriveSpecification):
-    """A file on a mounted disk.
+    """A file on a mounted disk (kind ``file``).
 
-    ``tune`` names the settings of the disk that a cell may change.
+    Attributes:
+        path: The path of the file as configured.
+        tune: The names of the disk's settings that a cell may change.
     """
 
     path: str
@@ -52,7 +63,9 @@ class FileSpecification(DriveSpecification):
 class Precondition(TypedDict):
     """How a disk is brought into a known state before it is measured.
 
-    ``mode`` is ``fill`` or ``steady``.
+    Attributes:
+        mode: ``fill`` (write once, sequentially) or ``steady`` (then also write randomly until the rate is steady).
+        round_ms: The duration of one round of random writes.
     """
 
     mode: str
@@ -60,9 +73,15 @@ class Precondition(TypedDict):
 
 
 class BlockSpecification(DriveSpecification):
-    """A disk: its path and its identity.
+    """A disk, given by its block device (kind ``block``).
 
-    ``tune`` names the settings of the disk that a cell may change.
+    Attributes:
+        path: The path of the block device as configured.
+        serial: The serial number that the disk must report.
+        model: The model that the disk must report, if configured.
+        size: The size that the disk must have, if configured: a number of bytes, or a text with a unit.
+        precondition: How the disk is prepared before it is measured, if requested.
+        tune: The names of the disk's settings that a cell may change.
     """
 
     path: str
@@ -74,13 +93,14 @@ class BlockSpecification(DriveSpecification):
 
 
 class CallTrace(TypedDict):
-    """The selected requests of the user's system call trace that a cell replays.
+    """A recording of a program's system calls, and the part of it that a cell replays.
 
     Attributes:
-        path: Path of the trace.
+        path: Path of the recording.
         only: Pattern that the paths of the selected files match.
         process: Number of the selected process.
-        sha256: SHA-256 of the requests that result. Other changes of the trace do not change it.
+        sha256: SHA-256 of the selected requests. Changes of the recording that leave these requests alone do not change
+            it.
     """
 
     path: str
@@ -92,15 +112,18 @@ class CallTrace(TypedDict):
 class Replay(TypedDict):
     """The phase of a block trace that a cell replays instead of running fio.
 
+    A block trace lists requests to a drive with their times. A phase is a named part of it.
+
     Attributes:
         trace: Path of the trace.
         phase: Name of the phase. ``NAME*`` selects all phases whose name begins with NAME.
-        sha256: SHA-256 of the trace. In the specification, absent for a trace that the same run records.
-        made_of: SHA-256 of everything that a recorded trace is made of.
-        depth: Number of requests to keep outstanding. The times in the trace are ignored then.
+        sha256: SHA-256 of the trace. A specification lacks this key if the run itself records the trace.
+        made_of: SHA-256 of everything that determines a trace that the run itself records.
+        depth: Number of requests to keep outstanding. If this key is given, the times in the trace are ignored.
         latencies: Whether to store latencies over time.
         blocks_over_time: Number of equally spaced times at which to count the valid pages of all flash blocks.
-        blocks_every_ms: Interval at which to count them instead. The last count replaces the one at the end.
+        blocks_every_ms: Interval at which to count the valid pages of all flash blocks. The last of these counts
+            replaces the count at the end of the phase.
     """
 
     trace: str
@@ -114,7 +137,22 @@ class Replay(TypedDict):
 
 
 class Specification(TypedDict):
-    """Everything that can change what is measured in a cell, in canonical units."""
+    """Everything that can change what is measured in a cell, in canonical units.
+
+    The SHA-256 of this dictionary identifies the cell.
+
+    Attributes:
+        protocol: A number that is raised when the package changes what it asks fio to do.
+        runtime_ms: The duration of a repetition.
+        warmup_ms: How long the workload runs before the first repetition; 0 for none.
+        seed: The ``seed`` of config/config.yaml.
+        drive: The drive, as a dictionary of the type for its kind.
+        fio: The fio options of the workload. Sizes are in bytes, durations in µs.
+        iolog: The key ``sha256`` with the checksum of the fio I/O log that the cell replays. Absent without a log.
+        calls: The system calls that the cell replays. Absent without any.
+        replay: The block trace that the cell replays. Absent without a trace.
+        settings: The wanted drive settings by name. Absent without any.
+    """
 
     protocol: int
     runtime_ms: int
@@ -135,6 +173,15 @@ class DriveFacts(TypedDict):
     """What drives of all kinds report about themselves.
 
     A value that the drive does not report is None.
+
+    Attributes:
+        model: The model name.
+        serial: The serial number.
+        firmware: The firmware version.
+        size_bytes: The size of the drive.
+        rotational: Whether the drive is a hard disk.
+        logical_block_bytes: The size of a logical block.
+        scheduler: The I/O scheduler in use.
     """
 
     model: str | None
@@ -149,16 +196,22 @@ class DriveFacts(TypedDict):
 class DiskFacts(DriveFacts):
     """What the kernel reports about a disk.
 
-    ``device`` is the kernel's name, such as ``sda``.
+    Attributes:
+        device: The kernel's name of the disk, such as ``sda``. None if it is unknown.
     """
 
     device: str | None
 
 
 class OpenedTarget(TypedDict):
-    """The device or file that was opened; ``path`` has symbolic links resolved.
+    """The disk or file that was opened for a measurement.
 
-    ``number`` is the device number of a disk. ``file_system_number`` and ``inode`` identify a file.
+    Attributes:
+        path: The path with symbolic links resolved.
+        size_bytes: The size; None if unknown.
+        number: The device number of a disk, such as ``8:16``. Absent for a file.
+        file_system_number: The device number of a file's file system. Absent for a disk.
+        inode: The inode of a file. Absent for a disk.
     """
 
     path: str
@@ -169,9 +222,19 @@ class OpenedTarget(TypedDict):
 
 
 class PreconditioningRecord(TypedDict):
-    """How a disk was preconditioned: filled, and possibly written in rounds.
+    """How a disk was preconditioned: filled, and then possibly written in rounds.
 
-    ``rounds`` has the IOPS of each round; `measuring.steadiness` defines the last three keys.
+    Only the mode ``steady`` has rounds of random writes and the keys about them. The disk is steady if the IOPS of its
+    last five rounds vary little.
+
+    Attributes:
+        mode: ``fill`` or ``steady``.
+        size_bytes: The size of the part that was written, from the start of the disk.
+        round_ms: The duration of a round.
+        rounds: The IOPS of each round.
+        steady: Whether the last five rounds met SNIA's limits for steady state.
+        excursion: The range of the last five rounds, divided by their mean.
+        rise: The rise of the best linear fit through the last five rounds, divided by their mean.
     """
 
     mode: str
@@ -184,9 +247,21 @@ class PreconditioningRecord(TypedDict):
 
 
 class DriveIdentity(DriveFacts):
-    """The drive in a metadata file.
+    """The drive in a metadata file. Some keys exist only for some kinds of drive.
 
-    Keys that only some kinds of drive have are not required.
+    Attributes:
+        name: The name of the drive in the configuration.
+        kind: ``twin`` (simulated drive), ``file`` or ``block``.
+        file_size_bytes: How much of the drive is read and written.
+        twin: Simulated drives: the name of the model file.
+        set: Simulated drives: the changed parameters of the model, if any.
+        model_digest: Simulated drives: the SHA-256 of everything in model and parameters that can change what the drive
+            does.
+        device: Real drives: the kernel's name of the disk, such as ``sda``; None if it is unknown.
+        path: Real drives: the path as configured.
+        opened: Real drives: the file or disk that was opened. None if none was.
+        file_system: Kind ``file``: the type of the file system, such as ``ext4``.
+        preconditioned: Kind ``block``: how the disk was preconditioned; None if it was not.
     """
 
     name: str
@@ -208,9 +283,21 @@ _NoHealth = TypedDict("_NoHealth", {"not available": str}, total=False)
 
 
 class Health(_NoHealth, total=False):
-    """The health of a real drive, or only the key ``not available`` with the reason.
+    """The health of a real drive, as smartctl or nvme reports it.
 
-    A value that the drive does not report is None. `measuring.health.read_health` describes each key.
+    A value that the drive does not report is None. If nothing can be read, the only key is ``not available``, with the
+    reason.
+
+    Attributes:
+        program: The program that read the health, ``smartctl`` or ``nvme``.
+        temperature_c: The temperature.
+        warning_c: The temperature from which the drive warns.
+        critical_c: The temperature from which the drive reports a critical state.
+        passed: The drive's own SMART assessment.
+        critical_warning: NVMe's critical-warning bits.
+        media_errors: The number of media errors so far.
+        overheated: The sum of NVMe's counters of minutes too hot and of throttling events.
+        firmware: The firmware version.
     """
 
     program: str
@@ -225,9 +312,11 @@ class Health(_NoHealth, total=False):
 
 
 class WriteCache(TypedDict):
-    """The state of a disk's write cache; None if unknown.
+    """The state of a disk's write cache, according to the disk and to the kernel.
 
-    The drive reports 0 or 1; the kernel has a view of its own.
+    Attributes:
+        drive: 1 if the disk reports that its cache is on, 0 if off, None if unknown.
+        kernel: ``write back`` (the kernel sends flushes) or ``write through`` (it sends none); None if unknown.
     """
 
     drive: int | None
@@ -235,7 +324,14 @@ class WriteCache(TypedDict):
 
 
 class MachineFacts(TypedDict):
-    """The properties of a machine that stay constant during a run."""
+    """The properties of a machine that stay constant during a run.
+
+    Attributes:
+        kernel: System, release and architecture, such as ``Linux 6.1.0 x86_64``.
+        cpu_model: The model name of the CPU.
+        cpu_count: The number of logical CPUs.
+        memory_bytes: The size of the main memory.
+    """
 
     kernel: str
     cpu_model: str | None
@@ -244,7 +340,13 @@ class MachineFacts(TypedDict):
 
 
 class LoadSnapshot(TypedDict):
-    """The load of a machine at one time; ``load_average`` is over 1, 5 and 15 minutes."""
+    """The load of a machine at one time.
+
+    Attributes:
+        memory_available_bytes: The available memory.
+        load_average: The load averages over 1, 5 and 15 minutes.
+        cpu_governor: The frequency governor of the first CPU; None if it has none.
+    """
 
     memory_available_bytes: int | None
     load_average: list[float]
@@ -257,7 +359,12 @@ class LoadSnapshot(TypedDict):
 class CellMetadata(TypedDict):
     """The metadata that all repetitions of a cell share if they are measured together.
 
-    ``fio_version`` is missing if the drive rejected the settings, because fio did not run then.
+    Attributes:
+        specification: Everything that can change what is measured.
+        drive: The drive's name, kind and properties.
+        tuning: The result of setting each drive setting of the cell.
+        fio_version: The output of ``fio --version``. Absent if a setting did not take effect, because the cell is not
+            measured then.
     """
 
     specification: Specification
@@ -267,9 +374,25 @@ class CellMetadata(TypedDict):
 
 
 class RepetitionMetadata(CellMetadata):
-    """The metadata of one repetition, whose number is ``execution``.
+    """The metadata of one repetition of a cell.
 
-    The other keys require that fio ran.
+    If the cell was not measured because a setting did not take effect, `execution` is the only key of its own.
+
+    Attributes:
+        execution: The number of the repetition, from 1.
+        randseed: fio's seed.
+        command: The command line.
+        machine: The constant properties of the machine.
+        before: The load of the machine before the start.
+        started: The time of the start (UTC, ISO 8601).
+        ended: The time of the end (UTC, ISO 8601).
+        wall_s: The wall-clock duration.
+        counters: Simulated drives: the drive's counters at the end, by name.
+        health: Real drives: the health ``before`` the first repetition of the cell and ``after`` this repetition.
+        write_cache: Real drives: the state of the write cache.
+        held_up: Real drives: why earlier attempts at this repetition were discarded, a sentence for each.
+        others_bytes: Real drives: bytes that other programs read or wrote on the disk meanwhile; None if unknown.
+        doubts: Real drives: what makes the result doubtful, such as "a busy machine".
     """
 
     execution: int
@@ -291,16 +414,24 @@ class RepetitionMetadata(CellMetadata):
 
 
 class RawFile(TypedDict):
-    """The checksum and size of the raw file that a metadata file describes."""
+    """The checksum and size of the raw file that a metadata file describes.
+
+    Attributes:
+        sha256: The SHA-256 of the raw file.
+        size_bytes: The size of the raw file.
+    """
 
     sha256: str
     size_bytes: int
 
 
 class MetadataFile(RepetitionMetadata):
-    """The content of a metadata file.
+    """The content of a metadata file: the metadata of a repetition, and two checksums.
 
-    ``sha256`` is the SHA-256 of all lines except its own; `metadata_files.write_metadata` adds it.
+    Attributes:
+        raw: The checksum and size of the raw file.
+        sha256: The SHA-256 of all lines of the metadata file except the line with this key.
+            `metadata_files.write_metadata` adds it.
     """
 
     raw: RawFile

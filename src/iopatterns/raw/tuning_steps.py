@@ -1,4 +1,7 @@
-"""Tuning steps: what happened to each drive setting that a cell asks for."""
+"""Tuning steps: what happened to each drive setting that a cell asks for.
+
+A cell is one configuration: a drive, its settings and a workload.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +21,14 @@ _IN_EFFECT = frozenset({ALREADY, CHANGED})
 
 
 class CommandResult(TypedDict):
-    """A command with its exit status and what it printed."""
+    """A command that was run, with its result.
+
+    Attributes:
+        command: The words of the command line.
+        exit_status: The exit status.
+        stdout: What the command printed to stdout.
+        stderr: What the command printed to stderr.
+    """
 
     command: list[str]
     exit_status: int
@@ -27,12 +37,17 @@ class CommandResult(TypedDict):
 
 
 class TuningStep(TypedDict):
-    """One setting of one drive: the wanted value, and the result of setting it.
+    """The attempt to set one setting of one drive, and its result.
 
     Attributes:
+        setting: The name of the setting, such as ``scheduler`` or ``WCE``.
+        wanted: The value to set.
         before: The value that the drive reported before; None if it reports no such setting.
-        after: The value that the drive reported afterwards.
-        changeable: Whether the drive's mask of changeable values allows a change; None if it has no mask.
+        after: The value that the drive reported afterwards; None if it reports no such setting.
+        changeable: Whether the drive declares the setting as changeable; None if it declares nothing.
+        outcome: ``already so``, ``changed``, ``not changeable``, ``refused``, ``ignored`` or ``not applicable``. The
+            wanted value is in effect after the first two only.
+        reason: The outcome in words, for messages.
         exchange: The commands that were run, in order.
     """
 
@@ -47,10 +62,12 @@ class TuningStep(TypedDict):
 
 
 class TuningRecord(TuningStep):
-    """The tuning step of a setting in one cell.
+    """A tuning step together with the cell that asked for the setting.
 
     Attributes:
-        experiments: The experiments that ask for the cell.
+        drive: The name of the drive.
+        cell: The name of the cell's folder.
+        experiments: The names of the experiments that use the cell.
         measured: Whether all settings of the cell took effect, so that the cell was measured.
     """
 
@@ -77,7 +94,18 @@ def tuning_step(
     changeable: bool | None = None,
     exchange: Iterable[CommandResult] = (),
 ) -> TuningStep:
-    """Return a tuning step; `TuningStep` describes the arguments."""
+    """Return the record of an attempt to set one drive setting.
+
+    Args:
+        setting: The name of the setting.
+        wanted: The value to set.
+        outcome: One of the outcomes that this module declares, such as `CHANGED` or `REFUSED`.
+        reason: The outcome in words.
+        before: The value that the drive reported before.
+        after: The value that the drive reported afterwards.
+        changeable: Whether the drive declares the setting as changeable; None if it declares nothing.
+        exchange: The commands that were run, in order.
+    """
     return {
         "setting": setting,
         "wanted": wanted,
@@ -91,24 +119,34 @@ def tuning_step(
 
 
 def is_in_effect(step: Mapping[str, Any]) -> bool:
-    """Return whether the wanted value is in effect after a step."""
+    """Return whether the drive has the wanted value of a setting after a tuning step.
+
+    This is so if the drive already had the value, or was changed to it.
+
+    Args:
+        step: A `TuningStep`, or any mapping with its key ``outcome``.
+    """
     return step["outcome"] in _IN_EFFECT
 
 
 def steps_not_in_effect(steps: Iterable[_AnyStep]) -> list[_AnyStep]:
-    """Return the steps after which the wanted value is not in effect."""
+    """Return the tuning steps after which the drive does not have the wanted value."""
     return [step for step in steps if not is_in_effect(step)]
 
 
 def write_tuning_records(path: Path, records: TuningRecords) -> None:
-    """Write records as JSON.
+    """Write the tuning records of a study to a JSON file.
 
-    Names of experiments are joined by spaces, as in the table of measurements.
+    The file has a list with one object for each record. The names of experiments are joined by spaces, as in the
+    study's table of measurements.
     """
     files.write_json(path, [{**record, "experiments": " ".join(record["experiments"])} for record in records])
 
 
 def read_tuning_records(path: Path) -> list[TuningRecord]:
-    """Return the records in a file that `write_tuning_records` wrote."""
+    """Return the tuning records in a JSON file that `write_tuning_records` wrote.
+
+    The names of experiments, joined by spaces in the file, are lists again.
+    """
     content = json.loads(path.read_text(encoding="utf-8"))
     return [record | {"experiments": record["experiments"].split()} for record in content]

@@ -1,6 +1,7 @@
-"""Drives: what fio measures.
+"""Drives: what a cell is measured on.
 
-All kinds of drive have one interface, and measuring uses nothing else.
+A drive is a simulated drive, a file on a disk, or a disk. All kinds have one interface, `Drive`, and measuring uses
+nothing else. A cell is one configuration: a drive, its settings and a workload.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ __all__ = ["Drive", "DriveError", "ReplayingDrive", "open_drive"]
 
 
 class Drive(Protocol):
-    """A drive of any kind.
+    """The interface of all kinds of drive, for measuring one cell.
 
     The methods are called in this order: `hold`, and within its context `guard`, `prepare`, `tune`, `identify`; then
     for each repetition `verify`, `run`, `verify` and `changed_settings`.
@@ -27,61 +28,89 @@ class Drive(Protocol):
 
     @property
     def target(self) -> str:
-        """The path that is given to fio. The drive must be prepared."""
+        """The path that is given to fio as ``--filename``, valid after `prepare`."""
 
     @property
     def prefix(self) -> list[str]:
-        """The words before ``fio`` on the command line; empty for a real drive."""
+        """The words before ``fio`` on the command line; empty for a real drive.
+
+        For a simulated drive, they are the ``twin run`` command with its options.
+        """
 
     def hold(self) -> AbstractContextManager[None]:
         """Lock the drive while the context lasts; restore its settings on exit."""
 
     def identify(self) -> DriveIdentity:
-        """Return the identity of the drive for metadata files."""
+        """Return the drive's name, kind and properties for metadata files."""
 
     def guard(self) -> None:
-        """Raise DriveError unless this drive may be measured."""
+        """Raise DriveError unless the drive may be measured with the cell's workload."""
 
     def verify(self) -> None:
         """Raise DriveError if the drive is no longer the one that `guard` checked."""
 
     def prepare(self) -> None:
-        """Bring the drive into the state in which measuring starts."""
+        """Bring the drive into the state in which measuring starts.
+
+        A simulated drive is reset, a file is created and filled, and a disk is preconditioned if the configuration asks
+        for it.
+        """
 
     def tune(self, settings: Settings) -> list[TuningStep]:
-        """Set the settings of a cell.
+        """Set the drive settings of a cell.
 
-        Returns a step for each that says whether it took effect.
+        Args:
+            settings: The wanted values, by name of the setting.
+
+        Returns:
+            For each setting, the values before and after, and whether the wanted value is in effect. A setting that the
+            drive does not accept is reported there.
         """
 
     def run(self, argv: list[str], expected_s: float) -> FioOutcome:
-        """Run a fio command line that begins with ``prefix``, see `fio.run_fio`."""
+        """Run fio on the drive and wait for its end.
+
+        Args:
+            argv: The command line. It begins with `prefix`.
+            expected_s: The expected duration in seconds. fio that takes far longer is killed.
+
+        Returns:
+            When fio started and ended, and what disturbed it. For a simulated drive, also the drive's counters.
+
+        Raises:
+            FioError: fio failed.
+        """
 
     def changed_settings(self, steps: Sequence[TuningStep]) -> list[str]:
         """Return a message for each setting that has changed since `tune`.
 
-        ``steps`` are the steps that `tune` returned.
+        Args:
+            steps: The steps that `tune` returned.
         """
 
 
 @runtime_checkable
 class ReplayingDrive(Protocol):
-    """A drive that can replay block traces without fio."""
+    """A drive that can replay block traces without fio: a simulated drive."""
 
     def replay(self, path: Path, replay: Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
-        """Replay a phase of the trace at ``path`` on a drive in its initial state.
+        """Replay a phase of a block trace on the drive in its initial state.
+
+        Args:
+            path: The trace.
+            replay: The phase and the options, as the cell's specification has them.
 
         Returns:
-            The command by which a user replays the trace, and the two results of `replays.replay_phase`.
+            The command by which a user replays the trace, the content of the raw file (a summary of the replay), and
+            the drive's counters by name.
         """
 
 
 def open_drive(root: Path, specification: Specification) -> Drive:
     """Return the drive in the specification of a cell.
 
-    Nothing is opened or locked yet.
-
-    Each kind is imported only if it is used, because the imports take time.
+    Nothing is opened or locked yet. The code for a kind of drive is imported only when it is used, because the imports
+    take time.
 
     Args:
         root: The project folder.

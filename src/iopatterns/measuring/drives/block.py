@@ -1,6 +1,7 @@
-"""Drive kind `block`: a disk.
+"""Drive kind `block`: a disk, given by its block device.
 
-It is read without consent, and written only if all pre-write checks pass.
+Reading workloads need no consent. The disk is written only if all pre-write checks pass, one of which requires the
+user's consent in config/drives.yaml.
 """
 
 import contextlib
@@ -25,9 +26,15 @@ from iopatterns.raw.tuning_steps import NOT_APPLICABLE, TuningStep, tuning_step
 
 
 def _read_consent(root: Path, name: str) -> dict[str, Any]:
-    """Return the present consent to writing a drive, from config/drives.yaml.
+    """Return what config/drives.yaml at present permits to overwrite on a drive.
 
-    It is not part of a specification.
+    The result has the keys ``destroy`` (the disk's serial number, as consent) and ``expendable`` (types of content that
+    may be lost), each only if the drive's entry has it. They are read again each time, because a cell's specification
+    does not include them.
+
+    Args:
+        root: The project folder.
+        name: The name of the drive.
     """
     from iopatterns.base import yaml_schema  # these imports take time, and only disks need them
     from iopatterns.configuration import drive_entries
@@ -37,11 +44,11 @@ def _read_consent(root: Path, name: str) -> dict[str, Any]:
 
 
 class BlockDrive:
-    """A disk that is measured in its first part.
+    """A disk of which the first part is measured (kind ``block``).
 
-    The path of the disk is resolved only once, in `hold`. All checks, the lock, settings, measurements and metadata are
-    of the device that was opened then. The lock excludes measurements of all checkouts. While the disk is written,
-    nothing can mount it.
+    The path of the disk is resolved only once, in `hold`. All checks, the lock, settings, measurements and metadata
+    then refer to the device that was opened. The lock excludes measurements from all checkouts of the project. While
+    the disk is written, it cannot be mounted.
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
@@ -58,16 +65,26 @@ class BlockDrive:
 
     @property
     def target(self) -> str:
-        """The path of the device's descriptor, which fio inherits."""
+        """The path that is given to fio: the device's file descriptor, which fio inherits."""
         return descriptors.descriptor_path(self._checks.descriptor)
 
     def run(self, argv: list[str], expected_s: float) -> fio.FioOutcome:
-        """Run fio with the descriptor of the device. Raises FioError."""
+        """Run fio, which inherits the descriptor of the device, and wait for its end.
+
+        Args:
+            argv: The command line.
+            expected_s: The expected duration in seconds.
+
+        Raises:
+            FioError: fio failed.
+        """
         return fio.run_fio(argv, expected_s, [self._checks.descriptor])
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Open and lock the device while the context lasts; restore settings on exit.
+        """Open and lock the device while the context lasts; restore its settings on exit.
+
+        Settings that an interrupted run left changed are restored first.
 
         Raises:
             DriveError: The device is not the disk in the configuration.
@@ -84,9 +101,10 @@ class BlockDrive:
                 yield
 
     def guard(self) -> None:
-        """Raise DriveError unless the workload may run on the disk.
+        """Raise DriveError unless the cell's workload may run on the disk.
 
-        If the workload writes, the disk is claimed exclusively.
+        A workload that writes requires that all pre-write checks pass. The disk is then claimed, so that nothing can
+        mount it.
         """
         self._require_passed(writing=self._writing)
         if self._writing:
@@ -103,16 +121,20 @@ class BlockDrive:
             self._checks.note_writing(done=True)
 
     def _claim(self) -> None:
-        """Prevent everybody from mounting the device until it is released.
+        """Prevent everybody from mounting the device until `hold` ends.
 
-        Raises OSError if it is in use.
+        Raises OSError if the device is in use.
         """
         if not self._claimed:
             self._resources.enter_context(self._checks.claimed())
             self._claimed = True
 
     def _require_passed(self, *, writing: bool) -> None:
-        """Raise DriveError if a check fails, or if the disk is too small."""
+        """Raise DriveError if a check of the disk fails, or if the disk is too small.
+
+        Args:
+            writing: Whether the disk is to be written, which requires more checks than reading.
+        """
         for check in self._checks.checks(writing=writing):
             if not check.passed:
                 raise DriveError(f"{self._label}: refused by the check of {check.name}: {check.found}. {check.remedy}")
@@ -120,9 +142,9 @@ class BlockDrive:
         require_capacity(self._label, size_bytes, self._drive["file_size_bytes"])
 
     def verify(self) -> None:
-        """Raise DriveError unless the disk is still connected and the same.
+        """Raise DriveError unless the disk that was checked is still connected.
 
-        Its serial number and size are compared with those that were checked.
+        Its kernel name, serial number and size are compared with those that were checked.
         """
         try:
             self._checks.verify()
@@ -132,8 +154,9 @@ class BlockDrive:
     def prepare(self) -> None:
         """Precondition the disk if the configuration asks for it, unless already done.
 
-        Preconditioning writes, and therefore requires that all pre-write checks pass. A note beside the raw files says
-        what was done. If the note is deleted, the disk is preconditioned again.
+        Preconditioning writes to the disk until it is in a known state. It therefore requires that all pre-write checks
+        pass. A note beside the raw files, ``.preconditioned.json``, records what was done. If the user deletes the
+        note, the disk is preconditioned again.
 
         Raises:
             DriveError: A check has failed.
@@ -156,9 +179,9 @@ class BlockDrive:
         files.write_json(self._note, {**record, **key})
 
     def preconditioned(self) -> records.PreconditioningRecord | None:
-        """Return the record of preconditioning in the note beside the raw files.
+        """Return how the disk was preconditioned, from the note beside the raw files.
 
-        Returns None without a valid note.
+        Returns None if there is no valid note.
         """
         try:
             return files.decode_json(self._note.read_bytes(), records.PreconditioningRecord)
@@ -166,9 +189,10 @@ class BlockDrive:
             return None
 
     def tune(self, settings: Settings) -> list[TuningStep]:
-        """Set the settings that ``tune`` in config/drives.yaml permits.
+        """Set those settings that ``tune`` in config/drives.yaml permits.
 
-        Returns a step for each setting.
+        Returns, for each setting, the values before and after and whether the wanted value is in effect. A setting that
+        is not permitted is reported as not applicable.
         """
         return [self._set(setting, settings[setting]) for setting in factors.in_setting_order(settings)]
 
@@ -187,11 +211,18 @@ class BlockDrive:
         return queue_settings.set_attribute(self._checks.name, setting, wanted, self._journal.record)
 
     def changed_settings(self, steps: Sequence[TuningStep]) -> list[str]:
-        """Return a message for each setting that no longer has its value after `tune`."""
+        """Return a message for each setting that no longer has its value after `tune`.
+
+        Args:
+            steps: The steps that `tune` returned.
+        """
         return restoring.settings_changed_since_tuning(self._checks.name, steps)
 
     def identify(self) -> records.DriveIdentity:
-        """Return the kernel's facts about the disk, and which device was opened."""
+        """Return name and path of the drive, and what the kernel reports about the disk.
+
+        The result also has the device that was opened, and how the disk was preconditioned.
+        """
         identity = {
             "name": self._drive["name"],
             "kind": "block",

@@ -1,4 +1,4 @@
-"""A sample of the content of a device: where there are data, and their digest."""
+"""A sample of the content of a device: where data are, and their SHA-256."""
 
 import hashlib
 import mmap
@@ -17,11 +17,11 @@ _EMPTY = (b"\x00", b"\xff")
 
 @dataclass(frozen=True)
 class ContentSample:
-    """The data found in a sample of a device.
+    """The result of reading a sample of the blocks of a device.
 
     Attributes:
-        data_at_bytes: The offsets of the sampled blocks that contain data.
-        sha256: The digest of all sampled blocks.
+        data_at_bytes: The offsets of the sampled blocks that contain data: not only zeros, and not only 0xff bytes.
+        sha256: The SHA-256 of all sampled blocks together.
     """
 
     data_at_bytes: list[int]
@@ -29,9 +29,9 @@ class ContentSample:
 
 
 def sample_content(descriptor: int, size_bytes: int) -> ContentSample:
-    """Sample the first and last MiB of a device, and 64 blocks between them.
+    """Read the first and the last MiB of a device, and 64 blocks between them.
 
-    The device is read with direct I/O.
+    The device is read with direct I/O, which bypasses the page cache.
 
     Args:
         descriptor: The open device.
@@ -58,9 +58,10 @@ def sample_content(descriptor: int, size_bytes: int) -> ContentSample:
 
 
 def _places(size_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield the offset and length of each sampled block, in bytes.
+    """Yield the offset and the length in bytes of each block to sample.
 
-    Offsets are multiples of all logical block sizes.
+    The blocks are the first MiB, 64 blocks of 64 KiB at equal distances, and the last MiB. A device of at most 2 MiB is
+    one block. Offsets are multiples of 64 KiB, and thereby of every logical block size.
     """
     if size_bytes <= 2 * _MIB:
         yield 0, size_bytes

@@ -1,6 +1,7 @@
 """File descriptors of checked files and devices.
 
-Programs get the descriptor that was checked, so that a path that leads elsewhere meanwhile has no effect.
+Programs such as fio inherit the descriptor that was checked. If the path leads to another file later, that has no
+effect.
 """
 
 import contextlib
@@ -14,30 +15,43 @@ _FIRST_INHERITED = 100
 def open_path_only(path: str | os.PathLike[str], *, in_folder: int | None = None, follow: bool = True) -> int:
     """Return a descriptor that only identifies a file or device (O_PATH, open(2)).
 
-    Raises OSError.
-
-    A device is not opened, because that may change it: opening a tape drive rewinds the tape.
+    The file itself is not opened. Opening some devices changes them: a tape drive rewinds its tape.
 
     Args:
         path: The path.
         in_folder: Descriptor of the folder that a relative path starts from; None for the working directory.
         follow: Whether to follow a symbolic link at the end of the path.
+
+    Raises:
+        OSError: The path does not exist or cannot be reached.
     """
     return os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW), dir_fd=in_folder)
 
 
 def reopen(descriptor: int, flags: int) -> int:
-    """Open the file or device of a descriptor with other flags.
+    """Open the file or device of an open descriptor again, with other flags.
 
-    Returns the new descriptor. Raises OSError.
+    Args:
+        descriptor: A descriptor of the file, possibly from `open_path_only`. It stays open.
+        flags: The flags of open(2), such as ``os.O_RDWR``.
+
+    Returns:
+        The new descriptor.
+
+    Raises:
+        OSError: The file cannot be opened.
     """
     return os.open(descriptor_path(descriptor), flags | os.O_CLOEXEC)
 
 
 def make_inheritable(descriptor: int) -> int:
-    """Move a descriptor to a number reserved for programs that inherit it.
+    """Move a descriptor to the lowest free number from 100 on.
 
-    Returns the new descriptor; the given one is closed.
+    These numbers are reserved for descriptors that programs inherit. They are the same in each run, so that command
+    lines with them are the same.
+
+    Returns:
+        The new descriptor. The given one is closed.
     """
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_INHERITED)
@@ -46,7 +60,7 @@ def make_inheritable(descriptor: int) -> int:
 
 
 def descriptor_path(descriptor: int) -> str:
-    """Return a path of the descriptor's file.
+    """Return a path that leads to the file of a descriptor: ``/proc/self/fd/100``.
 
     The path is valid in this process, and in programs that inherit the descriptor.
     """
@@ -54,17 +68,21 @@ def descriptor_path(descriptor: int) -> str:
 
 
 def resolved_path(descriptor: int) -> str:
-    """Return the path of a descriptor's file, with symbolic links resolved."""
+    """Return the real path of a descriptor's file, with symbolic links resolved."""
     return os.readlink(descriptor_path(descriptor))  # noqa: PTH115 - the path is text here
 
 
 def device_number_text(number: int) -> str:
-    """Return a device number in the kernel's notation: ``8:16``."""
+    """Return a device number as ``major:minor``, such as ``8:16``.
+
+    Args:
+        number: The number in the form of ``st_rdev``.
+    """
     return f"{os.major(number)}:{os.minor(number)}"
 
 
 def close_descriptor(descriptor: int | None) -> None:
-    """Close a descriptor; None is allowed. Errors are ignored."""
+    """Close a descriptor, ignoring errors. Nothing happens for None."""
     if descriptor is not None:
         with contextlib.suppress(OSError):
             os.close(descriptor)

@@ -37,14 +37,17 @@ _RENAME_NOREPLACE = 1  # renameat2(2)
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """The note in `.iopatterns` that identifies the file.
+    """The note about the measured file, by which this package recognises it.
+
+    It is stored in the folder ``.iopatterns`` beside the file.
 
     Attributes:
         identity: The random text in the last block of the file.
         file_size_bytes: The size of the part that fio uses.
-        inode: The inode.
+        inode: The inode of the file.
         size_bytes: The size of the file.
-        ctime_ns: The change time of the file, which the kernel updates at each change; None while it is being written.
+        ctime_ns: The change time of the file, which the kernel updates at each change. None while the file is being
+            written.
         laid_out_bytes: The size of the file without its last block.
     """
 
@@ -57,14 +60,14 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 class FileDrive:
-    """A file that is filled with incompressible data once, and kept between cells.
+    """A file on a mounted disk, filled with incompressible data (kind ``file``).
 
-    fio uses the first ``file_size`` bytes. A workload with `skip` also uses the data behind them, as far as it reaches
-    before it starts again.
+    The file is created once, and kept between cells. fio uses its first ``file_size`` bytes. A workload with fio's
+    offset increment (`skip`) goes beyond them before it starts again. The file is longer by at least that much.
 
-    The last block of the file is its mark, a random identity. A note in the folder `.iopatterns` beside the file
-    repeats the identity, with the inode, size and change time of the file. A file that does not match its note belongs
-    to somebody else, and is refused.
+    The package overwrites only its own file. It recognises the file by its last block, which has a random identity. A
+    note in the folder ``.iopatterns`` beside the file repeats the identity, with the inode, size and change time of the
+    file. A file that does not match its note belongs to somebody else, and is refused.
 
     The folder and the file are opened only once, in `hold` and `guard`, so that fio gets the file that was checked.
     """
@@ -91,7 +94,7 @@ class FileDrive:
 
     @property
     def target(self) -> str:
-        """The path of the file's descriptor, which fio inherits."""
+        """The path that is given to fio: the file's descriptor, which fio inherits."""
         return descriptors.descriptor_path(self._descriptor)
 
     @property
@@ -101,7 +104,15 @@ class FileDrive:
         return self._file
 
     def run(self, argv: list[str], expected_s: float) -> fio.FioOutcome:
-        """Run fio with the descriptor of the file. Raises FioError."""
+        """Run fio, which inherits the descriptor of the file, and wait for its end.
+
+        Args:
+            argv: The command line.
+            expected_s: The expected duration in seconds.
+
+        Raises:
+            FioError: fio failed.
+        """
         return fio.run_fio(argv, expected_s, [self._descriptor])
 
     def _refusal(self, reason_and_remedy: str) -> DriveError:
@@ -113,7 +124,7 @@ class FileDrive:
     def hold(self) -> Iterator[None]:
         """Lock the file and the disk under it while the context lasts.
 
-        Restore the disk's settings on exit.
+        The settings of the disk are restored on exit.
 
         Raises:
             DriveError: The folder is not suitable, or the file belongs to somebody else. Nothing is created then.
@@ -135,7 +146,8 @@ class FileDrive:
     def _disk_locked(self) -> Iterator[None]:
         """Lock the disks under the file while the context lasts.
 
-        The lock is exclusive if settings may be changed, otherwise shared.
+        The lock is exclusive if the configuration permits to change settings of the disk. Otherwise, other measurements
+        that change no settings may share it.
         """
         folder = self._path.parent
         devices = [machine.disk_facts_under(folder)["device"]]
@@ -150,9 +162,17 @@ class FileDrive:
             yield
 
     def _open_folder(self, resources: contextlib.ExitStack) -> None:
-        """Open the folder of the file, and this package's own folder in it.
+        """Open the folder of the file, and the folder ``.iopatterns`` in it.
 
-        If the file exists and is not ours, nothing is created.
+        The latter is created if it is missing. If a file exists at the path and this package did not make it, nothing
+        is created.
+
+        Args:
+            resources: The stack that closes both folders.
+
+        Raises:
+            DriveError: The folder is not suitable, or the file belongs to somebody else.
+            NotOursError: The folder ``.iopatterns`` belongs to somebody else.
         """
         self._check_folder()
         if not self._path.parent.is_dir():
@@ -182,9 +202,9 @@ class FileDrive:
         self._file = None
 
     def _check_folder(self) -> None:
-        """Raise DriveError unless the folder is suitable.
+        """Raise DriveError unless the folder of the file is suitable.
 
-        It must be a writable folder on a disk, or a missing folder inside the project.
+        It must be a writable folder on a disk. If it is missing, it must be inside the project.
         """
         folder = self._path.parent
         try:
@@ -223,7 +243,10 @@ class FileDrive:
 
     @contextlib.contextmanager
     def _found(self) -> Iterator[int | None]:
-        """Yield a path-only descriptor of what exists at the path; None if nothing exists."""
+        """Yield a descriptor of the file at the drive's path; None if there is no file.
+
+        The descriptor only identifies the file (O_PATH). It is closed on exit.
+        """
         try:
             found = descriptors.open_path_only(self._path.name, in_folder=self._folder, follow=False)
         except FileNotFoundError:
@@ -243,9 +266,9 @@ class FileDrive:
             )
 
     def guard(self) -> None:
-        """Raise DriveError unless the file is ours or missing.
+        """Raise DriveError unless the file may be measured.
 
-        Its file system must offer direct I/O.
+        The file must be made by this package, or missing. Its file system must support direct I/O.
         """
         try:
             with self._found() as found:
@@ -259,7 +282,11 @@ class FileDrive:
             raise self._foreign_own_folder(error) from None
 
     def _check_file(self, state: os.stat_result) -> None:
-        """Raise DriveError unless the file matches its note, and nothing else uses it."""
+        """Raise DriveError unless the file matches its note, and nothing else uses it.
+
+        Args:
+            state: The inode, size and number of hard links of the file, from stat(2).
+        """
         self._check_type(state)
         try:
             note = msgspec.convert(self._own.read_json(self._note_name), _Note)
@@ -276,7 +303,11 @@ class FileDrive:
         self._note = note
 
     def _check_mark(self) -> None:
-        """Raise DriveError unless the open file has its mark and is unchanged."""
+        """Raise DriveError unless the open file is unchanged since it was measured.
+
+        Its last block must have the identity in the note, and its change time must be the one in the note. If a
+        killed run left no change time there, the file must instead have no signature of a file system or the like.
+        """
         if not self._is_marked():
             raise self._foreign_file(" (it does not have this package's mark)")
         if self._note.ctime_ns is None:  # a killed run could not note the change time
@@ -290,7 +321,7 @@ class FileDrive:
         return block == _mark_block(self._note.identity)
 
     def verify(self) -> None:
-        """Raise DriveError unless the open file is still at its path and has its mark."""
+        """Raise DriveError if the open file was replaced, renamed, linked or changed."""
         try:
             state = os.fstat(self._descriptor)
             at_path = os.stat(self._path.name, dir_fd=self._folder, follow_symlinks=False)
@@ -307,7 +338,7 @@ class FileDrive:
         self._own.write_json(self._note_name, msgspec.to_builtins(note))
 
     def _note_change_time(self) -> None:
-        """Write the change time of the file to its note, after the last write."""
+        """Write the change time of the file to its note, after the last write to the file."""
         # a disk that has failed keeps the note that the file was being written
         with contextlib.suppress(OSError, NotOursError, DriveError):
             if self._file is not None and self._note.ctime_ns is None:
@@ -316,9 +347,9 @@ class FileDrive:
                 self._write_note(msgspec.structs.replace(self._note, ctime_ns=os.fstat(self._file).st_ctime_ns))
 
     def _try_direct_io(self) -> None:
-        """Write one block with direct I/O.
+        """Raise DriveError unless a block can be written with direct I/O.
 
-        Some file systems accept O_DIRECT in open(2), but not in write(2).
+        Opening a file is not enough to know: some file systems accept O_DIRECT in open(2), but not in write(2).
         """
         name = f"{self._path.name}.trial"
         with mmap.mmap(-1, 2**16) as block:  # anonymous memory is aligned; 64 KiB is a multiple of all block sizes
@@ -346,7 +377,7 @@ class FileDrive:
     def prepare(self) -> None:
         """Create the file and fill it with data, unless it exists with the right size.
 
-        Before anything writes to the file, the note says that it is being written.
+        If the workload writes to an existing file, its note first says that the file is being written.
         """
         if not self._is_laid_out():
             self._lay_out()
@@ -363,9 +394,9 @@ class FileDrive:
         return self._note.file_size_bytes == self._size_bytes and behind_bytes >= 0 and is_whole
 
     def _lay_out(self) -> None:
-        """Create a file of the right size in place of the old one.
+        """Create a file of the right size in place of the old one, filled with data.
 
-        The file is filled before it gets its name.
+        The file gets its final name only when it is complete.
         """
         part = f"{self._path.name}.part"
         self._delete_file(part)
@@ -402,7 +433,12 @@ class FileDrive:
             self._own.delete(part)
 
     def _delete_file(self, part: str) -> None:
-        """Delete the file that `guard` has checked, to free its space for a new one."""
+        """Delete the file that `guard` has checked, to free its space for a new one.
+
+        Args:
+            part: The name of the unfinished new file in ``.iopatterns``. An unfinished file of an earlier run is
+                deleted, too.
+        """
         self._own.delete(part)
         if self._file is None:
             return
@@ -415,9 +451,14 @@ class FileDrive:
         self._close_file()
 
     def _rename(self, part: str, *, inwards: bool) -> None:
-        """Move the file between its path and our folder.
+        """Move the file between the drive's path and the folder ``.iopatterns``.
 
-        Raises FileExistsError if the destination exists.
+        Args:
+            part: The name of the file in ``.iopatterns``.
+            inwards: Whether to move the file into ``.iopatterns``.
+
+        Raises:
+            FileExistsError: A file exists at the destination.
         """
         ends = [(self._folder, self._path.name), (self._own.descriptor, part)]
         (source, old), (target, new) = ends if inwards else reversed(ends)
@@ -446,7 +487,10 @@ class FileDrive:
     # ---- Identity and settings
 
     def identify(self) -> records.DriveIdentity:
-        """Return the file that was opened, its file system, and the disk under it."""
+        """Return name and path of the drive, the opened file, its file system and disk.
+
+        The disk's values are those that the kernel reports.
+        """
         folder = self._path.parent
         state = None if self._file is None else os.fstat(self._file)
         opened: records.OpenedTarget | None = state and {
@@ -467,9 +511,13 @@ class FileDrive:
         return cast(records.DriveIdentity, identity)
 
     def tune(self, settings: Settings) -> list[TuningStep]:
-        """Set the settings that ``tune`` in config/drives.yaml permits.
+        """Set those settings of the disk that ``tune`` in config/drives.yaml permits.
 
-        They are settings of the disk under the file.
+        The disk under the file also serves others. Settings that could endanger their data are therefore never set.
+
+        Returns:
+            For each setting, the values before and after, and whether the wanted value is in effect. A setting that was
+            not set is reported as not applicable.
         """
         return [self._set(setting, settings[setting]) for setting in factors.in_setting_order(settings)]
 
@@ -488,7 +536,11 @@ class FileDrive:
         return tuning_step(setting, wanted, NOT_APPLICABLE, reason)
 
     def changed_settings(self, steps: Sequence[TuningStep]) -> list[str]:
-        """Return a message for each setting of the disk that has changed since `tune`."""
+        """Return a message for each setting of the disk that has changed since `tune`.
+
+        Args:
+            steps: The steps that `tune` returned.
+        """
         disk = machine.disk_facts_under(self._path.parent)["device"]
         return restoring.settings_changed_since_tuning(disk, steps) if disk else []
 

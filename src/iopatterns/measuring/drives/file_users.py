@@ -1,4 +1,4 @@
-"""Other users of a file: loop devices, swap, and programs that write to it."""
+"""Find who else uses a file: loop devices, swap, and programs that write to it."""
 
 import contextlib
 import fcntl
@@ -18,11 +18,11 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 
 @dataclass(frozen=True)
 class LoopBacking:
-    """The file or block device behind a loop device.
+    """The file or block device that stores the data of a loop device.
 
     Attributes:
-        device: The device number of the file's file system.
-        inode: The inode of the file.
+        device: The device number of the file system that the file or the device node is on.
+        inode: The inode of the file or of the device node.
         number: The device number of a block device; 0 for a file.
     """
 
@@ -34,12 +34,13 @@ class LoopBacking:
 def find_file_user(device: int, inode: int, *, but_loop: str | None = None) -> str | None:
     """Return who else uses a file, as text for a message; None if nobody does.
 
-    A user other than root sees only that user's programs.
+    The users looked for are loop devices, swap, and other processes that have the file open for writing. Without root,
+    only processes of the same user are found.
 
     Args:
-        device: The device number of the file's file system.
+        device: The device number of the file's file system (``st_dev``).
         inode: The inode of the file.
-        but_loop: A loop device to ignore, such as ``loop0``.
+        but_loop: The name of a loop device to ignore, such as ``loop0``.
     """
     for name, backing in _loops():
         if name != but_loop and (backing.device, backing.inode) == (device, inode):
@@ -79,9 +80,13 @@ def _loops() -> Iterator[tuple[str, LoopBacking]]:
 
 
 def loop_backing(loop: int) -> LoopBacking:
-    """Return the file or block device behind a loop device.
+    """Return the file or block device that stores the data of a loop device.
 
-    Raises OSError if there is none.
+    Args:
+        loop: The descriptor of the open loop device.
+
+    Raises:
+        OSError: The loop device has no file.
     """
     status = fcntl.ioctl(loop, _LOOP_GET_STATUS64, bytes(_STATUS_BYTES))
     device, inode, number = struct.unpack_from("<QQQ", status)
@@ -89,12 +94,16 @@ def loop_backing(loop: int) -> LoopBacking:
 
 
 def _decoded(number: int) -> int:
-    """Return a device number as stat(2) has it, from the kernel's encoding."""
+    """Convert a device number from the encoding of the loop driver to that of stat(2)."""
     return os.makedev((number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00))
 
 
 def _open_files() -> Iterator[tuple[int, Path]]:
-    """Yield the number of each other process with each of its open files in /proc."""
+    """Yield each file that another process has open.
+
+    Each item is the number of the process and the path ``/proc/<process>/fd/<descriptor>``. Processes that this user
+    may not inspect are skipped.
+    """
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and int(folder.name) != os.getpid():
             with contextlib.suppress(OSError):  # a process of another user, or one that has ended

@@ -1,6 +1,6 @@
-"""Locks of drives: two measurements never use the same disk concurrently.
+"""Locks of drives, so that two measurements never use the same disk concurrently.
 
-The locks exclude measurements of all checkouts.
+A lock applies to all checkouts of the project on this machine.
 """
 
 import contextlib
@@ -16,10 +16,10 @@ from iopatterns.measuring.drives.error import DriveError
 
 
 class DiskBusyError(DriveError):
-    """Another process holds the lock of a disk.
+    """The error raised if another process holds the lock of a disk.
 
     Attributes:
-        owner: The process, such as ``process 123``.
+        owner: The other process, such as ``process 123``, or ``another program`` if its number is unknown.
     """
 
     def __init__(self, name: str, owner: str) -> None:
@@ -31,13 +31,13 @@ class DiskBusyError(DriveError):
 def locked(number: int, *, subject: str | None, shared: bool = False) -> Iterator[None]:
     """Hold the lock of a block device while the context lasts.
 
-    The lock is flock(2) on the kernel's own node of the device. All nodes and symbolic links by which users may name
-    the device share the lock, and udev does not touch a locked device.
+    The lock is flock(2) on the kernel's own node of the device, such as ``/dev/sdb``. It applies to all paths that lead
+    to the device, and udev leaves a locked device alone.
 
     Args:
         number: The device number (``st_rdev``).
-        subject: The subject of the message that is printed before waiting for the lock, such as ``drive 'lab'``. If
-            None, a lock that another process holds is an error.
+        subject: What is to be measured, such as ``drive 'lab'``. A message with it is printed before waiting for a lock
+            that another process holds. None raises an error instead of waiting.
         shared: Whether other processes may hold a shared lock meanwhile.
 
     Raises:
@@ -60,16 +60,16 @@ def locked(number: int, *, subject: str | None, shared: bool = False) -> Iterato
 
 @contextlib.contextmanager
 def locked_file(path: Path, *, subject: str) -> Iterator[None]:
-    """Create a file and hold its lock while the context lasts.
+    """Create a lock file and hold its lock while the context lasts.
 
-    Delete the file at the end.
-
-    On a file system that several hosts share, the lock excludes processes on all of them. Raises OSError if the file
-    system has no locks.
+    The file is deleted on exit. On a file system that several hosts share, the lock excludes processes on all of them.
 
     Args:
-        path: The path of the file.
-        subject: See `locked`.
+        path: The path of the lock file.
+        subject: What the lock protects, such as ``drive 'lab'``, for the message that is printed before waiting for it.
+
+    Raises:
+        OSError: The file cannot be created, or the file system has no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
@@ -94,13 +94,18 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def take_lock(descriptor: int, name: str, *, subject: str | None, shared: bool = False) -> None:
-    """Take the lock of an open file. It is released when the file is closed.
+    """Take the lock of an open file, waiting for it if necessary.
+
+    The lock is released when the file is closed.
 
     Args:
         descriptor: The open file.
-        name: The name of the file for `DiskBusyError`.
-        subject: See `locked`.
-        shared: See `locked`.
+        name: The name of the file for the error message.
+        subject: What the lock protects, for the message that is printed before waiting. None raises an error instead.
+        shared: Whether other processes may hold a shared lock meanwhile.
+
+    Raises:
+        DiskBusyError: Another process holds the lock, and `subject` is None.
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
@@ -116,7 +121,11 @@ def take_lock(descriptor: int, name: str, *, subject: str | None, shared: bool =
 def kernel_node(number: int) -> Path:
     """Return the kernel's node of a block device, such as ``/dev/sdb``.
 
-    Raises DriveError if the device is gone.
+    Args:
+        number: The device number (``st_rdev``).
+
+    Raises:
+        DriveError: The device does not exist any more.
     """
     entry = machine.sysfs_folder(number)
     if entry is None:
@@ -125,12 +134,20 @@ def kernel_node(number: int) -> Path:
 
 
 def wrong_node(node: Path, number: int) -> DriveError:
-    """Return the error for a node in /dev that is another device than expected."""
+    """Return the error for a node in /dev that is another device than expected.
+
+    Args:
+        node: The node.
+        number: The device number that was expected.
+    """
     return DriveError(f"{node} is not the disk {device_number_text(number)}. Was /dev changed by hand?")
 
 
 def _owner(descriptor: int) -> str:
-    """Return the process that holds the lock of an open file (/proc/locks, proc(5))."""
+    """Return who holds the lock of an open file, such as ``process 123``.
+
+    The source is /proc/locks. If it does not list the lock, the result is ``another program``.
+    """
     state = os.fstat(descriptor)
     place = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}"
     with contextlib.suppress(OSError):

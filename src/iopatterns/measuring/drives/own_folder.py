@@ -1,4 +1,4 @@
-"""The folder of this package's own files beside the file of a drive."""
+"""The folder ``.iopatterns`` of this package's own files, beside a measured file."""
 
 import contextlib
 import fcntl
@@ -17,18 +17,17 @@ _OWNER_TEXT = (
 
 
 class NotOursError(Exception):
-    """A file or folder with a name of this package belongs to somebody else.
+    """The error raised if somebody else's file or folder has a name of this package.
 
-    The message says what it is.
+    The message says what was found.
     """
 
 
 class OwnFolder:
     """The open folder ``.iopatterns``, which only its user can access.
 
-    A file in the folder marks it as created by this package.
-
-    Only regular files of this user without other hard links are opened, and symbolic links are never followed.
+    The folder contains a file ``owner`` with a fixed text, by which this package recognises its own folder. Only
+    regular files of this user with one hard link are opened. Symbolic links are never followed.
 
     Attributes:
         descriptor: The descriptor of the folder.
@@ -39,14 +38,17 @@ class OwnFolder:
 
     @classmethod
     def opened(cls, parent: int, *, create: bool) -> Self | None:
-        """Open the folder in a parent folder, which is given by descriptor.
+        """Open the folder ``.iopatterns`` in a parent folder.
 
         Args:
             parent: The descriptor of the parent folder.
-            create: Whether to create the folder if it is missing. If not, the result is None then.
+            create: Whether to create the folder if it is missing.
+
+        Returns:
+            The open folder. None if it is missing and `create` is false.
 
         Raises:
-            NotOursError: The folder belongs to somebody else.
+            NotOursError: The folder belongs to somebody else, or others may access it.
             OSError: The folder cannot be created.
         """
         if create:
@@ -67,7 +69,7 @@ class OwnFolder:
         return folder
 
     def close(self) -> None:
-        """Close the folder."""
+        """Close the descriptor of the folder."""
         descriptors.close_descriptor(self.descriptor)
 
     def _check(self) -> None:
@@ -92,10 +94,17 @@ class OwnFolder:
             raise NotOursError(f"{OWN_FOLDER_NAME} exists, and this package did not create it")
 
     def open(self, name: str, flags: int) -> int:
-        """Open a file in the folder; return its descriptor.
+        """Open a file in the folder.
+
+        Args:
+            name: The name of the file.
+            flags: The flags of open(2), such as ``os.O_RDONLY``. O_CREAT creates the file with mode 0600.
+
+        Returns:
+            The descriptor of the file.
 
         Raises:
-            NotOursError: The name is not that of a regular file of this user.
+            NotOursError: What has this name is not a regular file of this user, or has several hard links.
             OSError: The file cannot be opened.
         """
         try:
@@ -123,26 +132,30 @@ class OwnFolder:
             return 0
 
     def new(self, name: str) -> int:
-        """Create an empty file in place of any older one.
+        """Create an empty file in the folder, in place of any older file.
 
-        Returns its descriptor, open for reading and writing.
+        Returns:
+            The descriptor of the file, open for reading and writing.
         """
         self.delete(name)
         return self.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def delete(self, name: str) -> None:
-        """Delete a file if it exists. Of a symbolic link, only the link is deleted."""
+        """Delete a file in the folder if it exists; of a symbolic link, only the link."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.descriptor)
 
     def has(self, name: str) -> bool:
-        """Return whether a file or folder of this name exists."""
+        """Return whether the folder contains a file or folder of this name."""
         return bool(self._mode(name))
 
     def read_json(self, name: str) -> Any:
-        """Return the content of a JSON file; None if it is missing or damaged.
+        """Return the content of a JSON file in the folder.
 
-        Raises NotOursError.
+        Returns None if the file is missing or not readable as JSON.
+
+        Raises:
+            NotOursError: What has this name is not a regular file of this user.
         """
         try:
             with open(self.open(name, os.O_RDONLY), encoding="utf-8") as file:
@@ -151,9 +164,10 @@ class OwnFolder:
             return None
 
     def write_json(self, name: str, content: Any) -> None:
-        """Write a JSON file atomically, and return when it is on stable storage.
+        """Write a JSON file in the folder atomically, and wait until it is on the disk.
 
-        Raises OSError.
+        Raises:
+            OSError: The file cannot be written.
         """
         temporary = f"{name}.new"
         self.delete(temporary)

@@ -1,4 +1,7 @@
-"""Precondition a disk: fill it, or write it randomly until its rate is steady."""
+"""Precondition a disk: fill it, and write it randomly until its rate is steady.
+
+The rate of an SSD depends on what was written to it before. Preconditioning gives it a defined history.
+"""
 
 from pathlib import Path
 
@@ -13,17 +16,21 @@ MAX_ROUNDS = 25
 
 
 def precondition(descriptor: int, size_bytes: int, mode: str, round_ms: int, output: Path) -> PreconditioningRecord:
-    """Bring an open block device into a known state.
+    """Write to a block device until it is in a known state.
 
-    Returns the record for metadata files.
+    The mode ``fill`` writes the first part of the device once, sequentially. The mode ``steady`` then writes 4 KiB
+    blocks randomly in rounds, until the IOPS of the last five rounds meet SNIA's limits for steady state, but for at
+    most 25 rounds.
 
     Args:
-        descriptor: The device.
+        descriptor: The open device.
         size_bytes: The size of the part that is written, from the start of the device.
-        mode: ``fill`` writes the part once, sequentially. ``steady`` also writes 4 KiB blocks randomly in rounds, until
-            the IOPS of the last five rounds are steady (see `steadiness`), or for `MAX_ROUNDS` rounds.
+        mode: ``fill`` or ``steady``.
         round_ms: The duration of a round.
         output: The path of a temporary file for fio's results.
+
+    Returns:
+        The record for metadata files: the arguments. For ``steady``, also the IOPS of each round and their variation.
 
     Raises:
         FioError: fio failed.

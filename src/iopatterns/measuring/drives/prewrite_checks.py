@@ -1,4 +1,8 @@
-"""The checks of a block device before it is read or written."""
+"""The checks of a disk before it is read or written.
+
+They ensure that the device is the configured disk, that nothing else uses it, and that writing destroys no data without
+the user's consent.
+"""
 
 import contextlib
 import errno
@@ -29,12 +33,12 @@ _DATA = "data"
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
+    """The result of one check of a disk.
 
     Attributes:
-        name: The name of the check.
+        name: The name of the check, such as ``mounts``.
         passed: Whether the check passed.
-        found: What was found.
+        found: What was found, as text for the user.
         remedy: What the user can do if the check failed.
     """
 
@@ -45,10 +49,10 @@ class Check:
 
 
 class _RefusedError(Exception):
-    """A check failed.
+    """The error raised by a check that fails.
 
     Attributes:
-        found: What was found.
+        found: What was found, as text for the user.
         remedy: What the user can do.
     """
 
@@ -58,17 +62,20 @@ class _RefusedError(Exception):
 
 
 class PrewriteChecks:
-    """The checks of one block device. Nothing on the device is changed.
+    """The checks of one disk before it is read or written.
 
-    The first check resolves the path and opens the device. All other checks, and all that the properties return, are of
-    the device that was opened, wherever the path leads meanwhile. The caller must call `close`.
+    The first check resolves the path and opens the device. All other checks and all properties refer to the device that
+    was opened, even if the path leads to another device later. The checks change nothing on the device. The caller must
+    call `close`.
     """
 
     def __init__(self, entry: BlockEntry) -> None:
-        """Store the drive's entry in config/drives.yaml.
+        """Store the entry of the drive; nothing is opened yet.
 
-        The keys are path and serial, and optionally model, size, destroy (the serial number again, as consent to
-        writing) and expendable (types of signatures that may be overwritten, and ``data``).
+        Args:
+            entry: The drive's entry in config/drives.yaml. Its keys are ``path`` and ``serial``, and optionally
+                ``model``, ``size``, ``destroy`` (the serial number again, as consent to writing) and ``expendable``
+                (types of signatures that may be overwritten; ``data`` for data without a signature).
         """
         self._entry = entry
         self._path = Path(entry["path"])
@@ -78,29 +85,29 @@ class PrewriteChecks:
         self._signature_types: set[str] = set()
 
     def close(self) -> None:
-        """Close the device."""
+        """Close the device, if it is open."""
         descriptors.close_descriptor(self._descriptor)
         self._descriptor = None
 
     @property
     def descriptor(self) -> int:
-        """The descriptor of the device, open for reading.
+        """The file descriptor of the device, open for reading.
 
-        The first check must have passed.
+        It exists once the first check has passed.
         """
         assert self._descriptor is not None
         return self._descriptor
 
     @property
     def number(self) -> int:
-        """The device number."""
+        """The device number of the opened device, in the form of ``st_rdev``."""
         return os.fstat(self.descriptor).st_rdev
 
     @property
     def node(self) -> Path:
-        """The kernel's node of the device.
+        """The kernel's node of the opened device, such as ``/dev/sda``.
 
-        Raises DriveError if that node is another device.
+        Raises DriveError if the device is gone, or if that node is another device.
         """
         node = kernel_node(self.number)
         try:
@@ -113,19 +120,22 @@ class PrewriteChecks:
 
     @property
     def name(self) -> str:
-        """The kernel's name of the device, such as ``sda``."""
+        """The kernel's name of the opened device, such as ``sda``.
+
+        Raises DriveError if the device is gone.
+        """
         return self._sysfs_folders()[0].name
 
     def opened_target(self) -> OpenedTarget:
-        """Return the path, number and size of the device that was opened."""
+        """Return the resolved path, the device number and the size of the opened device."""
         number = descriptors.device_number_text(self.number)
         size_bytes = machine.disk_facts(self.number)["size_bytes"]
         return {"path": self._resolved_path, "number": number, "size_bytes": size_bytes}
 
     def verify(self) -> None:
-        """Raise DriveError unless the device still exists and is the same.
+        """Raise DriveError unless the disk that was checked is still connected.
 
-        Its serial number and size are compared with those that were checked.
+        Its kernel name, serial number and size are compared with those found by the checks.
         """
         now = machine.disk_facts(self.number)
         for key in ("device", "serial", "size_bytes"):
@@ -136,10 +146,11 @@ class PrewriteChecks:
                 )
 
     def checks(self, *, writing: bool) -> Iterator[Check]:
-        """Yield the results of the checks in order, up to the first check that fails.
+        """Yield the result of each check in order, up to the first check that fails.
 
         Args:
-            writing: Whether to check for writing. Reading requires the first two checks only.
+            writing: Whether the disk is to be written. For reading, only the first two checks are made: that the path
+                is a block device, and that it is the configured disk.
         """
         steps: list[tuple[str, Callable[[], str]]] = [
             ("block device", self._require_block_device),
@@ -162,9 +173,9 @@ class PrewriteChecks:
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Open the device exclusively while the context lasts (O_EXCL, open(2)).
+        """Open the device exclusively (O_EXCL, open(2)) while the context lasts.
 
-        Nothing can mount the device meanwhile.
+        Meanwhile, nothing can mount the device.
 
         Raises:
             OSError: The device is in use (EBUSY).
@@ -199,9 +210,13 @@ class PrewriteChecks:
         return f"{self._path} is {self._resolved_path}, {disk.name} to the kernel"
 
     def _open(self) -> int:
-        """Open the device if the path is a block device; return the mode of the file.
+        """Open the device if the path leads to a block device.
 
-        Raises OSError.
+        Returns:
+            The file mode of what the path leads to (``st_mode``). Nothing else than a block device is opened.
+
+        Raises:
+            OSError: The path does not exist, or the device cannot be opened.
         """
         if self._descriptor is not None:
             return os.fstat(self._descriptor).st_mode
@@ -251,9 +266,15 @@ class PrewriteChecks:
         return unused
 
     def _require_own_backing(self) -> str:
-        """Require that nothing else uses the file or disk behind a loop device.
+        """Check that nothing else uses the file or disk behind a loop device.
 
-        Writing to a loop device writes to that file or disk.
+        What is written to a loop device ends up in that file or disk.
+
+        Returns:
+            What was found, as text for the user. A disk that is no loop device passes.
+
+        Raises:
+            _RefusedError: Something else uses the file or disk, or it does not exist.
         """
         disk = self._sysfs_folders()[0]
         if not (disk / "loop").exists():
@@ -289,9 +310,10 @@ class PrewriteChecks:
         return expended or "no file system, partition table, LVM, RAID or encryption"
 
     def _signatures(self) -> list[tuple[str, str]]:
-        """Return the place and type of each signature on the disk and on its partitions.
+        """Return all signatures of file systems and the like on the disk.
 
-        Partitions that the kernel has not read are included.
+        Each item is a place, such as ``sda1``, and a type of signature, such as ``ext4``. Partitions are included, also
+        those in a partition table that the kernel has not read.
         """
         disk, *parts = self._sysfs_folders()
         found = [(disk.name, kind) for kind in signatures.find_signatures(self.descriptor)]
@@ -309,9 +331,16 @@ class PrewriteChecks:
         return found
 
     def _require_no_data(self) -> str:
-        """Require that all data have a signature, or were written by this package.
+        """Check that the disk has no data that might be somebody's.
 
-        If there are signatures of file systems and the like, the user has declared them and their data expendable.
+        A sample of the disk is read. Data pass if the user has declared them expendable, if they belong to a signature
+        that the user has declared expendable, or if this package wrote them and they are unchanged.
+
+        Returns:
+            What was found, as text for the user.
+
+        Raises:
+            _RefusedError: There are other data, or the disk cannot be read.
         """
         if _DATA in self._entry.get("expendable", ()):
             return "all data are expendable"
@@ -336,18 +365,24 @@ class PrewriteChecks:
 
     @property
     def _note(self) -> Path:
-        """The file of this host that says which data this package has written to the disk."""
+        """The path of the note about which data this package has written to the disk.
+
+        It is a file of this host, named by a digest of the disk's serial number and size.
+        """
         identity = f"{self._facts['serial']}\n{self._facts['size_bytes']}"
         return host_state.own_state_folder("written") / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
 
     def note_writing(self, *, done: bool) -> None:
-        """Record that this package writes to the disk, or which data it has left.
+        """Record on this host that this package writes, or has written, to the disk.
 
-        The latter is recorded once ``done``.
+        Later checks then recognise the data as this package's own.
+
+        Args:
+            done: False before writing. True afterwards: a SHA-256 of a sample of the data is recorded.
 
         Raises:
             OSError: The disk cannot be read.
-            StateError: The note cannot be written.
+            StateError: The record cannot be written.
         """
         identity = {key: self._facts[key] for key in ("model", "serial", "size_bytes")}
         left = content.sample_content(self.descriptor, self._facts["size_bytes"]).sha256 if done else None
@@ -363,7 +398,7 @@ class PrewriteChecks:
         raise _RefusedError(found, f"If all data on it may be lost, add `destroy: {serial}` there.")
 
     def _sysfs_folders(self) -> list[Path]:
-        """Return the sysfs folders of the disk and of its partitions.
+        """Return the sysfs folder of the disk, followed by those of its partitions.
 
         Raises DriveError if the disk is gone.
         """
@@ -434,9 +469,17 @@ def _number(folder: Path) -> int:
 
 
 def _open_device(folder: Path, flags: int) -> int:
-    """Open the device of a sysfs folder by the kernel's node.
+    """Open the block device that a sysfs folder describes.
 
-    Raises OSError, also if the node is another device.
+    Args:
+        folder: The sysfs folder of a disk or partition.
+        flags: The flags of open(2).
+
+    Returns:
+        The file descriptor.
+
+    Raises:
+        OSError: The device cannot be opened, or its node in /dev is another device.
     """
     path_only = descriptors.open_path_only(f"/dev/{folder.name.replace('!', '/')}")
     try:

@@ -1,4 +1,7 @@
-"""Restore the disk settings that a run changed, also after a run that was killed."""
+"""Restore the disk settings that a run changed, even if the run was killed.
+
+Each original value is recorded in a journal, a file on this host, before the setting changes.
+"""
 
 import contextlib
 import os
@@ -16,16 +19,16 @@ from iopatterns.raw import tuning_steps
 
 @contextlib.contextmanager
 def restored_on_exit(disk: Disk, owner: Owner) -> Iterator[Journal]:
-    """Yield a journal for `disk`; restore the settings recorded in it on exit.
+    """Yield a journal for a disk; restore the settings recorded in it on exit.
 
     Settings that an earlier, interrupted run left changed are restored first.
 
     Args:
-        disk: The disk to tune. The caller holds its lock, unless this user may not open the disk.
-        owner: The drive and the checkout that the changes are made for.
+        disk: The disk whose settings may be changed. The caller holds its lock, unless this user may not open the disk.
+        owner: The drive and the checkout of the project for which settings are changed.
 
     Yields:
-        The journal in which every setting is to be recorded before it is changed.
+        The journal. Each setting must be recorded in it before the setting is changed.
 
     Raises:
         DriveError: Root left settings of the disk changed, and this user may not restore them.
@@ -42,8 +45,9 @@ def restored_on_exit(disk: Disk, owner: Owner) -> Iterator[Journal]:
 def _restore_despite_stop_signal(own_journal: Journal) -> None:
     """Restore the settings in a journal, even if a stop signal arrives meanwhile.
 
-    A stop signal can still raise until the signals are blocked. Its handler ignores all further stop signals
-    (`measuring.cell.interruptible`), so nothing interrupts the second attempt.
+    A signal that arrives before signals are blocked still raises an exception. Restoring then starts again. The handler
+    of the signal has ignored all further ones (`measuring.cell.interruptible`), so that nothing interrupts the second
+    attempt.
     """
     try:
         with signals.stop_signals_blocked():
@@ -66,10 +70,15 @@ def locked_disks(disks: Sequence[Disk], owner: Owner, *, exclusive: bool, subjec
 
     Args:
         disks: The disks, at least one.
-        owner: The drive and the checkout that the changes are made for.
-        exclusive: Whether to lock out all other measurements, as required for changing settings. Measurements that
-            change no settings share the lock of a disk, unless settings of the disk are still to be restored.
-        subject: The subject of the message that is printed before waiting for a lock, see `lock.locked`.
+        owner: The drive and the checkout of the project for which settings are changed.
+        exclusive: Whether to exclude all other measurements, as required for changing settings. If false, measurements
+            that change no settings may share the disks. Restoring a disk's settings first requires an exclusive lock in
+            any case.
+        subject: What is to be measured, such as ``drive 'lab'``, for the message that is printed before waiting for a
+            lock.
+
+    Yields:
+        The journal. Each setting must be recorded in it before the setting is changed.
 
     Raises:
         DriveError: A disk is gone, or root left its settings changed.
@@ -86,7 +95,17 @@ def locked_disks(disks: Sequence[Disk], owner: Owner, *, exclusive: bool, subjec
 
 
 def _add_lock(locks: contextlib.ExitStack, disk: Disk, subject: str, *, shared: bool) -> None:
-    """Add the lock of `disk` to `locks`, unless this process may not open the disk."""
+    """Take the lock of a disk, and let a stack of contexts release it.
+
+    Nothing happens if this process may not open the disk.
+
+    Args:
+        locks: The stack that releases the lock.
+        disk: The disk.
+        subject: What is to be measured, for the message that is printed before waiting for the lock.
+        shared: Whether others may share the lock. It is exclusive in any case if an interrupted run left settings
+            changed.
+    """
     try:
         os.close(os.open(disk.node, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     except PermissionError:  # raised for root, too, in a container without access to the device
@@ -102,7 +121,14 @@ def _add_lock(locks: contextlib.ExitStack, disk: Disk, subject: str, *, shared: 
 
 
 def _restore_leftovers(disk: Disk) -> None:
-    """Restore the settings of a locked disk that interrupted runs left changed."""
+    """Restore the settings of a locked disk that interrupted runs left changed.
+
+    What was restored is printed.
+
+    Raises:
+        DriveError: Root left settings changed, and this user is not root.
+        RestoreError: A setting could not be restored.
+    """
     for path in journal.journal_paths(disk):
         if journal.is_reserved_for_root(path):
             raise DriveError(
@@ -116,12 +142,13 @@ def _restore_leftovers(disk: Disk) -> None:
 
 
 def restore_all_disks() -> tuple[list[str], list[str]]:
-    """Restore all settings left changed on this host; return results and errors.
+    """Restore all disk settings that interrupted runs left changed on this host.
 
-    The settings of a disk that is being measured are not touched: the measurement restores them.
+    A disk that is being measured is skipped: the measurement restores its settings.
 
     Returns:
-        The lines that report what was restored or skipped, and one error message per journal that failed.
+        The lines that report what was restored or skipped, and an error message for each journal whose settings could
+        not be restored.
     """
     results: list[str] = []
     errors: list[str] = []
@@ -136,7 +163,18 @@ def restore_all_disks() -> tuple[list[str], list[str]]:
 
 
 def _restore_journal(path: Path) -> list[str]:
-    """Restore the settings in one journal; return the lines that report it."""
+    """Restore the settings that one journal records.
+
+    Args:
+        path: The path of the journal.
+
+    Returns:
+        A line for each setting that says what was done. If the disk is being measured, a line that says so.
+
+    Raises:
+        DriveError: The journal belongs to root, and this user is not root.
+        RestoreError: A setting could not be restored.
+    """
     if journal.is_reserved_for_root(path):
         raise DriveError(f"{path}: only root can restore these settings: sudo iopatterns restore")
     entry = journal.read_journal(path)
@@ -163,7 +201,7 @@ def settings_changed_since_tuning(device: str, steps: Sequence[tuning_steps.Tuni
 
     Args:
         device: The kernel's name of the disk, such as ``sda``.
-        steps: The tuning steps as recorded; ``after`` is the value that was read back.
+        steps: The steps that tuning returned. Their key ``after`` is the value that was read back.
     """
     changed = []
     for step in steps:

@@ -1,4 +1,7 @@
-"""Signatures of file systems, partition tables, LVM, RAID and encryption."""
+"""Find signatures of file systems, partition tables, LVM, RAID and encryption.
+
+A signature is a fixed sequence of bytes by which programs recognise the type of data on a disk.
+"""
 
 import json
 import subprocess
@@ -14,7 +17,13 @@ _NOT_INSTALLED = 127  # as a shell reports it
 
 @dataclass(frozen=True)
 class Partition:
-    """An entry of a partition table, in sectors of 512 bytes."""
+    """An entry of a partition table.
+
+    Attributes:
+        number: The number of the partition.
+        start: The first sector, in sectors of 512 bytes.
+        sectors: The length, in sectors of 512 bytes.
+    """
 
     number: int
     start: int
@@ -22,9 +31,12 @@ class Partition:
 
 
 def find_signatures(descriptor: int) -> list[str]:
-    """Return the types of the signatures on a device, such as ext4 or crypto_LUKS.
+    """Return the types of all signatures on a device, such as ext4 or crypto_LUKS.
 
-    They are found by wipefs(8).
+    wipefs(8) finds them. If it fails, the list has one text that begins with ``unknown``.
+
+    Args:
+        descriptor: The open device.
     """
     result = _run(["wipefs", "--no-act", "--json", descriptor_path(descriptor)], descriptor)
     if result.returncode:
@@ -33,13 +45,14 @@ def find_signatures(descriptor: int) -> list[str]:
 
 
 def find_partition_signatures(descriptor: int, known: Collection[tuple[int, int]]) -> Iterator[tuple[Partition, str]]:
-    """Yield each signature in the partitions of a device, with its partition.
+    """Yield the partition and the type of each signature in a device's partitions.
 
-    The partitions are those in the device's partition table.
+    The partitions are those in the partition table on the device, even if the kernel has not read it. If a program to
+    find them is missing or fails, the type begins with ``unknown``.
 
     Args:
         descriptor: The open device.
-        known: Start and length, in sectors, of the partitions to skip, because they have devices of their own.
+        known: Start and length, in sectors, of the partitions to skip because the kernel has devices for them.
     """
     argv = ["partx", "--raw", "--noheadings", "--output", "NR,START,SECTORS", descriptor_path(descriptor)]
     result = _run(argv, descriptor)
@@ -65,7 +78,7 @@ def _signatures_in(descriptor: int, partition: Partition) -> list[str]:
 
 
 def _run(argv: Sequence[str], descriptor: int) -> subprocess.CompletedProcess[str]:
-    """Run a program that inherits the descriptor.
+    """Run a program that inherits a file descriptor; return its output.
 
     The exit status is 127 if the program is not installed.
     """

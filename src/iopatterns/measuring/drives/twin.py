@@ -1,4 +1,7 @@
-"""Drive kind `twin`: a simulated drive, on which fio runs in virtual time."""
+"""Drive kind `twin`: a simulated drive, on which fio runs in virtual time.
+
+Virtual time is the time of the simulation. It does not depend on the speed of this machine.
+"""
 
 import contextlib
 import dataclasses
@@ -28,14 +31,15 @@ _NOT_IN_MODEL = {
 
 
 class TwinDrive:
-    """A simulated drive, measured as by ``twin run``.
+    """A simulated drive (kind ``twin``). Results are the same as with ``twin run``.
 
     Every repetition starts from the state in the model file.
 
     Nothing on this machine is read or written except a state folder below ``data/raw/.twins``, which stores the
-    settings of the drive. Each cell has its own, so that cells of one drive can be measured concurrently.
+    settings of the drive. Each cell has its own folder, so that cells of one drive can be measured concurrently.
 
-    fio stays loaded for all repetitions of the cell. A command line with `prefix` gives the same result.
+    fio is loaded only once, and forks for each repetition of the cell. The command line that is recorded in metadata
+    files starts fio with `prefix` instead, and gives the same result.
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
@@ -57,9 +61,10 @@ class TwinDrive:
     def hold(self) -> Iterator[None]:
         """Hold the lock of the cell while the context lasts.
 
-        On exit, end fio and delete the state folder.
+        On exit, fio is ended and the state folder is deleted.
 
-        Two jobs may measure the same cell if a cluster has lost contact to a host and has started its job elsewhere.
+        The lock matters only in a cluster: if it has lost contact to a host, it may start a job again elsewhere, so
+        that two jobs measure the same cell.
         """
         with lock.locked_file(self._state.with_suffix(".lock"), subject=f"{self._label}: this cell"):
             try:
@@ -70,19 +75,22 @@ class TwinDrive:
                 shutil.rmtree(self._state, ignore_errors=True)
 
     def guard(self) -> None:
-        """Raise DriveError if the model has changed since planning, or is too small."""
+        """Raise DriveError if the model changed since planning, or the drive is too small.
+
+        The drive is too small if it has fewer bytes than are to be measured.
+        """
         self.verify()
         require_capacity(self._label, self.model().size_bytes, self._drive["file_size_bytes"])
 
     @property
     def prefix(self) -> list[str]:
-        """The words before ``fio`` on the command line."""
+        """The words before ``fio`` on the command line: ``twin run`` with its options."""
         return [*self._command, *_set(self._cell_parameters), "--"]
 
     def verify(self) -> None:
         """Raise DriveError if the model has changed since the run was planned.
 
-        The model file is read only if its metadata have changed: this method is called twice for each repetition.
+        To be fast, the model is read again only if inode, size or times of its file have changed.
         """
         try:
             state = os.stat(model_file_path(self._drive["model"]))
@@ -94,11 +102,22 @@ class TwinDrive:
         self._verified = seen
 
     def prepare(self) -> None:
-        """Reset the settings of the drive to the values in the model file."""
+        """Reset the settings of the drive to the values in its model file."""
         shutil.rmtree(self._state, ignore_errors=True)
 
     def tune(self, settings: Settings) -> list[TuningStep]:
-        """Set bits of the mode page with sdparm, and other settings in the model."""
+        """Set the drive settings of a cell.
+
+        Bits of the SCSI caching mode page are set with sdparm, as on a real drive. Settings of the kernel, such as the
+        I/O scheduler, are parameters of the model.
+
+        Args:
+            settings: The wanted values, by name of the setting.
+
+        Returns:
+            For each setting, the values before and after, and whether the wanted value is in effect. A setting that
+            simulated drives lack is reported as not applicable.
+        """
         steps = []
         for setting, wanted in settings.items():
             if setting in mode_page.MODE_PAGE_BITS:
@@ -118,7 +137,14 @@ class TwinDrive:
         return steps
 
     def run(self, argv: list[str], expected_s: float) -> fio.FioOutcome:
-        """Run fio on the drive, without starting ``twin run``.
+        """Run fio on the simulated drive, without starting the program ``twin run``.
+
+        Args:
+            argv: The command line. It begins with `prefix`.
+            expected_s: The expected duration in seconds.
+
+        Returns:
+            When fio started and ended, and the drive's counters by name.
 
         Raises:
             FioError: fio failed, or uses something that simulated drives do not support.
@@ -137,14 +163,29 @@ class TwinDrive:
         return dataclasses.replace(outcome, counters=_read_counters(self._totals))
 
     def replay(self, path: Path, replay: records.Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
-        """Replay a phase of a block trace, see `ReplayingDrive.replay`."""
+        """Replay a phase of a block trace on the drive in its initial state.
+
+        Args:
+            path: The trace.
+            replay: The phase and the options, as the cell's specification has them.
+
+        Returns:
+            The ``twin replay`` command by which a user replays the trace, the content of the raw file (a summary of the
+            replay), and the drive's counters by name.
+        """
         from iopatterns.measuring import replays  # imports pandas
 
         command = ["twin", "replay", self._drive["model"], replay["trace"]]
         return command, *replays.replay_phase(self.model(), path, replay)
 
     def changed_settings(self, steps: Sequence[TuningStep]) -> list[str]:
-        """Return a message if the file of the drive's settings has changed since `tune`."""
+        """Return a message if the drive's settings have changed since `tune`.
+
+        The list is empty if they have not. The settings are in a file of the state folder.
+
+        Args:
+            steps: The steps that `tune` returned.
+        """
         if self._stored_settings() == self._settings:
             return []
         names = ", ".join(f"{step['setting']} (set to {step['after']})" for step in steps)
@@ -155,7 +196,10 @@ class TwinDrive:
         return stored.read_bytes() if stored.exists() else None
 
     def identify(self) -> records.DriveIdentity:
-        """Return the identity of the simulated drive, with the digest of its model."""
+        """Return name and kind of the drive, and the properties that its model declares.
+
+        The result includes the name and the digest of the model, and the changed parameters if there are any.
+        """
         model = self.model()
         identity: records.DriveIdentity = {
             "name": self._drive["name"],
@@ -176,9 +220,10 @@ class TwinDrive:
         return identity
 
     def model(self) -> models.Model:
-        """Return the model with the parameters that the drive's entry changes.
+        """Return the drive's model with the parameters that the configuration changes.
 
-        Raises DriveError.
+        Raises:
+            DriveError: The model or a parameter is not valid.
         """
         try:
             model = models.load_model(self._drive["model"])
@@ -188,14 +233,20 @@ class TwinDrive:
 
 
 def _read_counters(path: Path) -> dict[str, int]:
-    """Return the counters that the preload library wrote, by name.
+    """Return the counters of the simulated drive after a repetition, by name.
 
-    The result is empty if fio did nothing on the drive.
+    Args:
+        path: The file in which the library that is loaded into fio wrote them. It is missing if fio did no I/O on the
+            drive; the result is empty then.
     """
     lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
     return {name: int(number) for name, number in map(str.split, lines)}
 
 
 def _set(parameters: Sequence[str]) -> list[str]:
-    """Return options of ``twin run`` for parameters, given as ``group.name=value``."""
+    """Return ``--set`` options of ``twin run`` for parameters of the model.
+
+    Args:
+        parameters: Parameters in the form ``group.name=value``.
+    """
     return [word for parameter in parameters for word in ("--set", parameter)]

@@ -1,4 +1,4 @@
-"""fio: command line, processes, server for simulated drives, check of results."""
+"""Run fio: its command line, its processes, and the check of its results."""
 
 from iopatterns.measuring.fio.command_line import fio_command_line, histogram_log, only_reads
 from iopatterns.measuring.fio.fork_server import FioForkServer

@@ -1,4 +1,7 @@
-"""The fio command line of a repetition."""
+"""The fio command line for one repetition of a cell.
+
+A cell is one configuration: a drive, its settings and a workload.
+"""
 
 from pathlib import Path
 
@@ -21,19 +24,19 @@ def fio_command_line(
 
     The options of the cell come first, then the options that every measurement needs:
 
-    - ``thread``: one process, whose death ends all jobs
-    - ``randrepeat=0`` with ``randseed``: offsets that differ between repetitions and follow from the seed (by default
-      fio ignores the seed)
+    - ``thread``: jobs are threads of one process, so that its end ends all jobs
+    - ``randrepeat=0`` with ``randseed``: the offsets follow from the seed, and differ between repetitions
     - ``allow_file_create=0``: fio never creates a file in place of a missing drive
-    - ``iopsavgtime``: the rate in each of the rounds by which steady state is defined, unless the cell sets it
+    - ``iopsavgtime``: fio reports how the rate varies over at least five intervals, which show whether it is steady. A
+      cell may set another length of the intervals
 
     Args:
         specification: The specification of the cell.
         target: The path of the drive.
         randseed: The seed of the repetition.
-        runtime_ms: For how long fio runs.
-        output: The path of fio's json+ file.
-        iolog: The path of the log to replay. All its requests go to the drive.
+        runtime_ms: How long fio runs.
+        output: The path of fio's result file (json+ format).
+        iolog: The path of the I/O log to replay. All its requests go to the drive. None replays none.
     """
     options = specification["fio"]
     argv = ["fio", f"--name={options['rw']}", f"--filename={_escaped(target)}"]
@@ -66,18 +69,26 @@ def fio_command_line(
 
 
 def histogram_log(output: Path) -> Path:
-    """Return the path of the latency log that fio writes beside its result."""
+    """Return the path of the latency log that fio writes beside a result file.
+
+    Args:
+        output: The path of the result file.
+    """
     return output.with_name(f"{output.name}_clat_hist.log")
 
 
 def _escaped(path: str) -> str:
-    """Return `path` with its colons escaped; fio separates paths by colons."""
+    """Return a path with its colons escaped, because fio separates paths by colons."""
     return path.replace(":", "\\:")
 
 
 def only_reads(options: FioOptions) -> bool:
-    """Return whether a workload writes nothing.
+    """Return whether a workload only reads.
 
-    For a replayed log of the user, ``rw`` says what the log does. The log is checked against ``rw`` when it is read.
+    If the workload replays a log of the user, its option ``rw`` says whether the log writes. The log is checked against
+    ``rw`` when it is read.
+
+    Args:
+        options: The fio options of the workload.
     """
     return options["rw"] in {"read", "randread"} and "write" not in options.get("replay", "")

@@ -1,6 +1,6 @@
 """A fio process that stays loaded, and forks for each repetition.
 
-It is used on simulated drives.
+It is used for simulated drives only: fio starts more slowly than it runs there.
 """
 
 import contextlib
@@ -25,17 +25,21 @@ _STATUS = struct.Struct("i")  # the wait status of wait(2)
 
 
 class FioForkServer:
-    """A fio process that forks a child for each repetition.
+    """A fio process that forks a child for each repetition on a simulated drive.
 
-    Loading fio and its libraries takes longer than a repetition in virtual time. ``src/twin/preload/executions.cc``
-    implements the other side of the protocol. All fio processes die with this process. They end when a repetition
-    fails; the next repetition starts a new server.
+    Loading fio and its libraries takes longer than a repetition in virtual time. The server loads them once. The
+    library that is preloaded into fio implements the other side of the protocol (``src/twin/preload/executions.cc``).
+
+    If this process dies, the kernel kills the server and its children. If a repetition fails, they are killed, too; the
+    next repetition starts a new server.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Store the environment for programs on the simulated drive.
+        """Store the environment of fio; the server starts with the first repetition.
 
-        It is made by `iopatterns.twin.running.prepare_environment`.
+        Args:
+            environment: The environment variables for programs on the simulated drive, from
+                `iopatterns.twin.running.prepare_environment`.
         """
         self._environment = environment
         self._resources = contextlib.ExitStack()  # the process and everything that it needs
@@ -46,15 +50,18 @@ class FioForkServer:
     def run(self, argv: list[str], expected_s: float, displayed: list[str]) -> FioOutcome:
         """Run one repetition and wait for its end.
 
-        Disturbances are not detected: virtual time does not notice them.
+        Unlike on a real drive, it does not matter if the process is stopped meanwhile: virtual time stops with it.
 
         Args:
-            argv: The command line, made by `iopatterns.twin.running.on_drive`.
-            expected_s: The expected duration.
+            argv: The command line, from `iopatterns.twin.running.command_on_drive`.
+            expected_s: The expected duration in seconds.
             displayed: The command line by which a user gets the same result, for messages.
 
+        Returns:
+            When the repetition started and ended.
+
         Raises:
-            FioError: fio failed; the message contains its output.
+            FioError: fio failed or hangs. The message contains its output.
         """
         started_s, clock = time.time(), time.monotonic()
         if self._process is None:
@@ -72,9 +79,17 @@ class FioForkServer:
         return FioOutcome(started_s, time.time(), time.monotonic() - clock)
 
     def _execute(self, argv: list[str], process: subprocess.Popen[bytes]) -> int:
-        """Return the exit status of a repetition, negative after a signal.
+        """Have the server run one repetition; return the exit status of its process.
 
-        Raises TimeoutError.
+        Args:
+            argv: The command line. The first word, the program, is already loaded.
+            process: The process of the server.
+
+        Returns:
+            The exit status; minus the number of the signal if a signal killed the process.
+
+        Raises:
+            TimeoutError: The repetition does not end.
         """
         try:
             self._channel.send(b"".join(os.fsencode(argument) + b"\0" for argument in argv[1:]))
@@ -98,6 +113,6 @@ class FioForkServer:
         return process
 
     def close(self) -> None:
-        """Kill fio, also during a repetition."""
+        """Kill the server, and a repetition that is running."""
         self._process = None
         self._resources.close()

@@ -1,4 +1,4 @@
-"""Writes that bring a drive into a known state, by fio."""
+"""Writes with fio that bring a drive into a known state before it is measured."""
 
 from pathlib import Path
 
@@ -10,8 +10,12 @@ from iopatterns.measuring.fio.process import run_fio
 def fill(descriptor: int, size_bytes: int) -> None:
     """Fill the start of an open file or block device with incompressible data.
 
-    fio writes the first ``size_bytes`` bytes once, sequentially. The writes bypass the page cache and are
-    flushed. A file must have at least this size before the call: fio would delete a shorter file.
+    fio writes it once, sequentially. The writes bypass the page cache and are flushed. A file must have at least the
+    given size before the call, because fio would delete a shorter file.
+
+    Args:
+        descriptor: The descriptor of the file or device.
+        size_bytes: How many bytes to write.
 
     Raises:
         FioError: fio failed.
@@ -24,9 +28,9 @@ def random_writes(descriptor: int, size_bytes: int, runtime_ms: int, randseed: i
     """Write 4 KiB blocks randomly at queue depth 32; return the IOPS.
 
     Args:
-        descriptor: The open block device.
+        descriptor: The descriptor of the block device.
         size_bytes: The size of the part that is written, from the start of the device.
-        runtime_ms: For how long fio writes.
+        runtime_ms: How long fio writes.
         randseed: The seed of the offsets and of the data.
         output: The path of fio's JSON file, which is deleted afterwards.
 
@@ -45,7 +49,15 @@ def random_writes(descriptor: int, size_bytes: int, runtime_ms: int, randseed: i
 
 
 def _command(descriptor: int, size_bytes: int, randseed: int = 1) -> list[str]:
-    """Return the options that all preparation has in common."""
+    """Return the start of the fio command line of all writes that prepare a drive.
+
+    The writes use direct I/O and incompressible data, and are flushed at the end.
+
+    Args:
+        descriptor: The descriptor of the file or device.
+        size_bytes: The size of the part that is written.
+        randseed: The seed of the offsets and of the data.
+    """
     target = f"/proc/self/fd/{descriptor}"
     how = ["--allow_file_create=0", "--direct=1", "--end_fsync=1", "--thread=1"]
     # without refill_buffers fio writes one block repeatedly, which a drive may compress or deduplicate

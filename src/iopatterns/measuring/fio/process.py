@@ -1,4 +1,4 @@
-"""The fio process: started, watched for disturbances, killed with its parent."""
+"""The fio process: it is started, watched for disturbances, and always ended."""
 
 import contextlib
 import ctypes
@@ -27,26 +27,30 @@ _CHILD_SIGNALS = (signal.SIGCHLD, signal.SIGCONT)
 
 
 class FioError(IoPatternsError):
-    """fio failed, or its result is no valid measurement.
+    """The error raised if fio failed, or if its result is not a valid measurement.
 
-    The message contains fio's output.
+    If fio printed anything, the message contains it.
     """
 
 
 class DisturbedError(FioError):
-    """fio succeeded, but was disturbed: the result does not describe the drive."""
+    """The error raised if a measurement was disturbed, although fio succeeded.
+
+    The result does not describe the drive, for example because the machine was suspended. Another attempt may succeed.
+    """
 
 
 @dataclass(frozen=True)
 class FioOutcome:
-    """The course of one fio process.
+    """When a fio process ran, and what disturbed it.
 
     Attributes:
-        started_s: Seconds since the epoch.
-        ended_s: Seconds since the epoch.
-        wall_s: The duration.
-        disturbed: What disturbed fio, as a predicate: "was stopped by a signal for a while". None if nothing did.
-        counters: The counters of a simulated drive at the end, by name.
+        started_s: The time of the start, in seconds since the epoch.
+        ended_s: The time of the end, in seconds since the epoch.
+        wall_s: The duration in seconds, by a clock that is never set.
+        disturbed: What disturbed fio, as the end of a sentence that begins with "fio": "was stopped by a signal for a
+            while". None if nothing did.
+        counters: The counters of a simulated drive at the end, by name. None for a real drive.
     """
 
     started_s: float
@@ -59,7 +63,8 @@ class FioOutcome:
 def version() -> str:
     """Return the output of ``fio --version``, such as ``fio-3.33``.
 
-    Raises FioError without fio.
+    Raises:
+        FioError: fio is not installed, or does not start.
     """
     path = shutil.which("fio")
     if path is None:
@@ -70,9 +75,10 @@ def version() -> str:
 
 @functools.cache
 def _version(path: str, *_state: int) -> str:
-    """Return the version of the fio at `path`.
+    """Return the version that the fio at a path prints.
 
-    `_state` identifies the file in the cache.
+    Results are cached. Inode and modification time of the file are arguments only so that a new fio at the same path is
+    asked again.
     """
     try:
         result = subprocess.run(
@@ -92,11 +98,14 @@ def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = (
 
     Args:
         argv: The command line.
-        expected_s: The expected duration.
+        expected_s: The expected duration in seconds. fio that takes far longer is killed.
         descriptors: The file descriptors that fio inherits.
 
+    Returns:
+        When fio started and ended, and what disturbed it.
+
     Raises:
-        FioError: fio failed; the message contains its output.
+        FioError: fio failed or hangs. The message contains its output.
     """
     started_s, clock, suspended_s = time.time(), time.monotonic(), _suspended_s()
     with tempfile.TemporaryFile() as output, child_signals_blocked() as mask:
@@ -118,17 +127,19 @@ def spawned(
     environment: Mapping[str, str],
     descriptors: Collection[int],
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield the process of a program; kill and reap its process group on exit.
+    """Start a program and yield its process; kill it and its process group on exit.
+
+    If this process dies, the kernel kills the program.
 
     Args:
         argv: The command line.
         output: The file that receives stdout and stderr.
-        mask: The signals that the program has blocked, from `child_signals_blocked`.
-        environment: The environment, which is made uniform (`subprocess_env.child_environment`).
+        mask: The signals that the program starts with as blocked, from `child_signals_blocked`.
+        environment: The environment variables. Those for time zone and locale are replaced by fixed values.
         descriptors: The file descriptors that the program inherits.
 
     Raises:
-        FioError: There is no such program.
+        FioError: The program is not installed.
     """
     # a stop signal that arrives meanwhile stays pending until fio can be killed
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
@@ -156,7 +167,14 @@ def spawned(
 
 
 def _preexec(parent: int, mask: set[int | signal.Signals]) -> None:
-    """preexec_fn: set PR_SET_PDEATHSIG, restore the caller's signal mask."""
+    """Prepare a child process between fork and exec (``preexec_fn`` of Popen).
+
+    The kernel is told to kill the child when its parent dies, and the signal mask is set.
+
+    Args:
+        parent: The process ID of the parent. The child exits at once if the parent is already dead.
+        mask: The signals to block in the child.
+    """
     die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:  # the parent was killed before prctl(2)
         os._exit(1)
@@ -164,18 +182,22 @@ def _preexec(parent: int, mask: set[int | signal.Signals]) -> None:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Have the kernel send a signal to this process when its parent thread ends."""
+    """Have the kernel send a signal to this process when its parent thread ends.
+
+    See PR_SET_PDEATHSIG in prctl(2).
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
 @contextlib.contextmanager
 def child_signals_blocked() -> Iterator[set[int | signal.Signals]]:
-    """Keep SIGCHLD and SIGCONT pending, so that `_wait` can receive them.
+    """Block SIGCHLD and SIGCONT in this process while the context lasts.
 
-    SIGCHLD gets its default action: if it is inherited as ignored, the kernel discards exit statuses of children.
+    `_wait` receives them while it waits for a child. SIGCHLD gets its default action meanwhile: if it were ignored, the
+    kernel would discard the exit status of the child.
 
     Yields:
-        The signal mask from before, which is to be the mask of the child.
+        The signals that were blocked before. They are to be the blocked signals of the child.
     """
     action = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _CHILD_SIGNALS)
@@ -189,12 +211,23 @@ def child_signals_blocked() -> Iterator[set[int | signal.Signals]]:
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | None]:
-    """Wait for a process; return its exit status and what stopped it meanwhile.
+    """Wait for a process to end; return its exit status and what disturbed it.
 
-    Raises TimeoutError.
+    A disturbance is that the process, or this process, is stopped meanwhile.
 
-    Requires `child_signals_blocked`. `Popen.wait` with a timeout polls every 50 ms, which is as long as fio takes on a
-    simulated drive.
+    SIGCHLD and SIGCONT must be blocked (`child_signals_blocked`). `Popen.wait` would not do: with a timeout it polls
+    every 50 ms, which is as long as fio takes on a simulated drive.
+
+    Args:
+        process: The process.
+        timeout: The timeout in seconds.
+
+    Returns:
+        The exit status (minus the number of the signal that killed the process), and what disturbed the process, such
+        as "was stopped by a signal for a while". None if nothing did.
+
+    Raises:
+        TimeoutError: The process has not ended within the timeout.
     """
     disturbed = None
     deadline_s = time.monotonic() + timeout
@@ -220,9 +253,16 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | 
 
 @contextlib.contextmanager
 def timeout_as_error(argv: list[str], expected_s: float) -> Iterator[float]:
-    """Yield the time in seconds after which fio is considered to hang.
+    """Yield a timeout for fio; convert TimeoutError within the context to FioError.
 
-    TimeoutError becomes FioError, with the command line and the expected duration.
+    The timeout is far longer than the expected duration: fio that exceeds it is considered to hang.
+
+    Args:
+        argv: The command line, for the message.
+        expected_s: The expected duration in seconds.
+
+    Yields:
+        The timeout in seconds.
     """
     clock = time.monotonic()
     try:
@@ -235,7 +275,13 @@ def timeout_as_error(argv: list[str], expected_s: float) -> Iterator[float]:
 
 
 def require_success(status: int, output: IO[bytes], argv: list[str]) -> None:
-    """Raise FioError with fio's output unless its exit status is 0."""
+    """Raise FioError unless fio succeeded.
+
+    Args:
+        status: The exit status of fio; minus the number of the signal if a signal killed it.
+        output: The file with what fio printed, for the message.
+        argv: The command line, for the message.
+    """
     if status:
         output.seek(0)
         printed = output.read().decode(errors="replace").strip() or _preamble(argv) or "(nothing)"
@@ -244,12 +290,18 @@ def require_success(status: int, output: IO[bytes], argv: list[str]) -> None:
 
 
 def indented(text: str) -> str:
-    """Return the last twelve lines of fio's output, indented for a message."""
+    """Return the last twelve lines of a text, each indented by four spaces."""
     return "\n".join(f"    {line}" for line in text.strip().splitlines()[-12:])
 
 
 def _preamble(argv: list[str]) -> str:
-    """Return what fio wrote before the JSON in its output file, such as errors."""
+    """Return what fio wrote before the JSON text in its output file, such as errors.
+
+    The path of the file is taken from the option ``--output``. The result is empty if the file cannot be read.
+
+    Args:
+        argv: The command line of fio.
+    """
     output = next((word.removeprefix("--output=") for word in argv if word.startswith("--output=")), "")
     with contextlib.suppress(OSError):
         return Path(output).read_text(errors="replace").partition("{")[0].strip()
@@ -257,8 +309,8 @@ def _preamble(argv: list[str]) -> str:
 
 
 def _suspended_s() -> float:
-    """Return for how long the machine has been suspended since boot, in s.
+    """Return for how long the machine has been suspended since boot, in seconds.
 
-    It is the difference of two clocks (clock_gettime(2), CLOCK_BOOTTIME).
+    It is the difference of two clocks, of which only CLOCK_BOOTTIME runs during suspension (clock_gettime(2)).
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

@@ -29,24 +29,23 @@ _MAX_OVERHEAD_S = 30.0
 def check_result(
     output: Path, specification: Specification, requests: int | None = None, outcome: FioOutcome | None = None
 ) -> int:
-    """Return how many bytes a repetition moved.
+    """Check the result of a repetition; return how many bytes it read and wrote.
 
-    Raise FioError unless its result is complete and valid.
+    fio exits with 0 in several cases in which it measured nothing. Therefore, the result must have one document without
+    errors, the expected number of jobs, I/O in each direction (read or write), and a runtime near the requested one.
+    There are two exceptions:
 
-    fio exits with 0 in several cases in which it measured nothing; so: one document, no error, the expected number of
-    jobs, I/O in each direction, and a runtime near the requested one. Two exceptions:
-
-    - A replay may get no further than its first direction, and ends early once all requests are done.
-    - A direction of a mixed workload may have had no request, if so few were made that chance explains it.
+    - A replay may do I/O in one direction only, and ends early once all requests are done.
+    - One direction of a mixed workload may have no request, if so few were made that chance explains it.
 
     Args:
-        output: The path of fio's json+ file.
+        output: The path of fio's result file (json+ format).
         specification: The specification of the cell.
-        requests: The number of requests in the replayed log, None without a log.
-        outcome: The outcome of the fio process on a real drive, None in virtual time.
+        requests: The number of requests in the replayed log; None without a log.
+        outcome: The times of the fio process on a real drive. None for a simulated drive, which nothing can disturb.
 
     Raises:
-        DisturbedError: On a real drive, fio was disturbed or ran too short.
+        DisturbedError: On a real drive, fio was disturbed, or ran too short or too long.
         FioError: The result is not valid.
     """
     if outcome is not None and outcome.disturbed:
@@ -90,7 +89,15 @@ def check_result(
 
 
 def _check_duration(jobs: Sequence[Mapping[str, Any]], specification: Specification, outcome: FioOutcome) -> None:
-    """Raise DisturbedError if fio took longer than the drive explains."""
+    """Raise DisturbedError if fio took longer than the drive explains.
+
+    Both the I/O of each job and the remaining time of the process are limited.
+
+    Args:
+        jobs: The jobs in fio's result.
+        specification: The specification of the cell.
+        outcome: The times of the fio process.
+    """
     options = specification["fio"]
     longest_ms = 0
     for job in jobs:
@@ -112,8 +119,13 @@ def _check_duration(jobs: Sequence[Mapping[str, Any]], specification: Specificat
 def _max_runtime_ms(specification: Specification, total_ios: int, runtime_ms: int) -> float:
     """Return the longest plausible runtime of a job, in ms.
 
-    As many requests as are outstanding at once may start just before the end. Draining them takes the time that as many
-    requests take on this drive: at depth 1024 a hard disk of 100 IOPS ends ten seconds late.
+    The last requests are submitted just before the requested runtime ends, as many as can be outstanding at once. The
+    drive needs time to complete them: at a queue depth of 1024, a hard disk of 100 IOPS ends ten seconds late.
+
+    Args:
+        specification: The specification of the cell.
+        total_ios: The number of requests of the job.
+        runtime_ms: The actual runtime of the job.
     """
     options = specification["fio"]
     depth = options.get("iodepth", 1) if options.get("ioengine") in engines.ASYNCHRONOUS_ENGINES else 1
@@ -124,7 +136,13 @@ def _max_runtime_ms(specification: Specification, total_ios: int, runtime_ms: in
 
 
 def _shares(options: FioOptions) -> dict[str, float]:
-    """Return the directions of a workload, with their expected shares of requests."""
+    """Return the expected share of each direction in the requests of a workload.
+
+    The keys are ``read``, ``write`` or both. The shares add up to 1.
+
+    Args:
+        options: The fio options of the workload.
+    """
     rw = options["rw"]
     if rw in {"readwrite", "randrw"}:
         share = options.get("rwmixread", 50) / 100

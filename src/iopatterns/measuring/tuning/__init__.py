@@ -1,1 +1,1 @@
-"""Drive settings: read, set, recorded in a journal, and restored."""
+"""Settings of disks: read them, set them, record them in a journal, restore them."""

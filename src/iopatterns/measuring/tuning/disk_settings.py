@@ -1,7 +1,7 @@
 """Settings that a disk stores itself, and the kernel's view of its write cache.
 
-The program that reads and sets a setting depends on the transport: sdparm for SCSI and SATA, hdparm for SATA only,
-nvme-cli for NVMe.
+The program that reads and sets a setting depends on the disk: sdparm for SCSI and SATA disks, hdparm for one setting of
+SATA disks, nvme-cli for NVMe disks.
 """
 
 import contextlib
@@ -31,18 +31,20 @@ RecordSetting = Callable[[str, int | str], None]
 
 
 def set_on_disk(device: Path, setting: str, wanted: int, note: RecordSetting | None = None) -> TuningStep:
-    """Set a setting until the disk's next power cycle.
+    """Set a setting of a disk until the disk's next power cycle.
 
-    Returns the tuning step with the value read back.
-
-    WCE of an NVMe disk is its volatile write cache. ``look_ahead`` is a setting of SATA disks. After a change of WCE,
-    the kernel's view of the write cache is updated.
+    WCE (write cache enable) of an NVMe disk is its volatile write cache. ``look_ahead`` exists on SATA disks only.
+    After a change of WCE, the kernel's view of the write cache is updated.
 
     Args:
-        device: The node of the disk.
+        device: The node of the disk, such as ``/dev/sda``.
         setting: One of `DISK_SETTINGS`.
-        wanted: The value to set.
-        note: Called with the name and the old value of each setting that the change affects, before the change.
+        wanted: The value to set, 0 or 1.
+        note: Called before the change with the name and the old value of each setting that the change affects.
+
+    Returns:
+        The values before and after, and whether the wanted value is in effect. A setting that the disk lacks is
+        reported as not applicable.
     """
     access = _access(device, setting)
     if isinstance(access, str):
@@ -53,9 +55,14 @@ def set_on_disk(device: Path, setting: str, wanted: int, note: RecordSetting | N
 
 
 def current_value(device: Path, setting: str) -> int | str | None:
-    """Return the present value of a setting of a disk or of its queue.
+    """Return the present value of a setting of a disk or of its queue in the kernel.
 
-    Returns None if the disk has no such setting.
+    Args:
+        device: The node of the disk, such as ``/dev/sda``.
+        setting: The name of the setting, such as ``WCE`` or ``scheduler``.
+
+    Returns:
+        The value. None if the disk has no such setting.
     """
     if setting in queue_settings.QUEUE_SETTINGS:
         return _queue_value(device, setting)
@@ -64,15 +71,27 @@ def current_value(device: Path, setting: str) -> int | str | None:
 
 
 def manual_command(device: Path, setting: str, value: int) -> str:
-    """Return the command by which a user sets a setting, or why there is none."""
+    """Return the command by which a user sets a setting of a disk.
+
+    If there is no such command, return the reason instead.
+
+    Args:
+        device: The node of the disk, such as ``/dev/sda``.
+        setting: One of `DISK_SETTINGS`.
+        value: The value to set.
+    """
     access = _access(device, setting)
     return access if isinstance(access, str) else shlex.join(access.order(value))
 
 
 def read_write_cache(disk: str) -> WriteCache:
-    """Return the state of a disk's write cache.
+    """Return the state of a disk's write cache, according to disk and kernel.
 
-    ``disk`` is the kernel's name of the disk.
+    Args:
+        disk: The kernel's name of the disk, such as ``sda``.
+
+    Returns:
+        ``drive`` is 1 (on) or 0 (off), ``kernel`` is ``write back`` or ``write through``. Either is None if unknown.
     """
     device = Path("/dev") / disk
     access = _access(device, _WRITE_CACHE) if disk.startswith(("sd", "nvme")) else ""
@@ -81,9 +100,10 @@ def read_write_cache(disk: str) -> WriteCache:
 
 
 def write_caches_disagree(seen: WriteCache) -> bool:
-    """Return whether drive and kernel disagree on the write cache.
+    """Return whether disk and kernel disagree on whether the write cache is on.
 
-    If they do, the kernel omits flushes that the drive needs, or sends flushes that have no effect.
+    If they do, the kernel omits flushes that the disk needs, or sends flushes that have no effect. The result is False
+    if one of the states is unknown.
     """
     return None not in seen.values() and seen["kernel"] != (_BACK if seen["drive"] else _THROUGH)
 
@@ -93,7 +113,10 @@ def _queue_value(device: Path, setting: str) -> int | str | None:
 
 
 def _access(device: Path, setting: str) -> sg_commands.SettingAccess | str:
-    """Return the commands that read and set a setting, or why there is none."""
+    """Return the commands that read and set a setting of a disk.
+
+    If the disk has no such setting, return the reason as text.
+    """
     if setting == _LOOK_AHEAD:
         if _vendor(device) != "ATA":  # the vendor that libata and SCSI-to-ATA bridges report
             return "the disk is no SATA disk, and hdparm knows the look-ahead of these alone; on SCSI it is DRA"
@@ -124,9 +147,10 @@ def _look_ahead_access(device: Path) -> sg_commands.SettingAccess:
 
 
 def _volatile_write_cache_access(device: Path) -> sg_commands.SettingAccess | str:
-    """Return the commands for the write cache of an NVMe disk's controller.
+    """Return the commands that read and set the write cache of an NVMe disk.
 
-    The disk must have one controller, and the controller no other disk. Otherwise, return the reason.
+    The write cache belongs to the controller. If the disk has several controllers, or the controller has several disks,
+    return the reason why the cache cannot be set, as text.
     """
     above = (_SYS_BLOCK / device.name / "device").resolve()
     controllers = [path for path in (above, *above.glob("*")) if re.fullmatch(r"nvme\d+", path.name)]
@@ -160,7 +184,17 @@ def _set_write_cache(
 ) -> TuningStep:
     """Set the write cache of a disk, and update the kernel's view of it.
 
-    Until both agree again, the kernel's view is ``write back``: otherwise, it would send no flushes to the drive.
+    While the two differ, the kernel's view is ``write back``. With ``write through``, it would send no flushes to the
+    disk.
+
+    Args:
+        device: The node of the disk, such as ``/dev/sda``.
+        access: The commands that read and set the write cache.
+        wanted: 1 for on, 0 for off.
+        note: Called before the change with the name and the old value of each setting that the change affects.
+
+    Returns:
+        The values before and after, and whether the wanted value is in effect.
     """
     # some kernels reset the read-ahead when they rescan a disk
     queue_values = ((name, _queue_value(device, name)) for name in ("write_cache", "read_ahead_kb"))
@@ -183,7 +217,10 @@ def _set_write_cache(
 
 
 def align_kernel_write_cache(device: Path) -> None:
-    """Update the kernel's view of the write cache to the state of the disk."""
+    """Update the kernel's view of a disk's write cache to what the disk reports.
+
+    Nothing happens if they agree, or if either is unknown.
+    """
     seen = read_write_cache(device.name)
     if write_caches_disagree(seen):
         _rescan(device)
@@ -195,13 +232,13 @@ def align_kernel_write_cache(device: Path) -> None:
 def _rescan(device: Path) -> None:
     """Have the kernel read the properties of a SCSI or SATA disk again.
 
-    If such a disk reported no write cache when it was last read, the kernel rejects ``write back`` until it is read
-    again. The kernel does not rescan NVMe disks: it keeps what the controller supports.
+    This is necessary after the write cache was turned on: if the disk reported no cache when the kernel last read it,
+    the kernel rejects ``write back``. On NVMe disks, nothing happens.
     """
     _write_sysfs(_SYS_BLOCK / device.name / "device/rescan", "1")
 
 
 def _write_sysfs(file: Path, text: str) -> None:
-    """Write to a sysfs file. Errors are ignored: callers read the value back."""
+    """Write to a sysfs file, ignoring errors, because callers read the value back."""
     with contextlib.suppress(OSError):
         file.write_text(text, encoding="ascii")

@@ -1,6 +1,6 @@
-"""The journal of a disk: original values of settings, recorded before a change.
+"""Journals of disks: the original values of settings, recorded before a change.
 
-After a run that was killed, the journal says what to restore.
+A journal is a JSON file on this host. If a run is killed, the journal says which settings are to be restored.
 """
 
 import contextlib
@@ -29,24 +29,24 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RestoreError(IoPatternsError):
-    """A setting could not be restored.
+    """The error raised if a setting of a disk could not be restored.
 
-    The message names it, and says how to restore it manually.
+    The message names the setting, and says how to restore it manually.
     """
 
 
 class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A disk as the kernel identifies it.
 
-    None for a value that the kernel does not report.
+    A value that the kernel does not report is None.
 
     Attributes:
         device: The kernel's name, such as ``sda``.
         number: The device number, such as ``8:0``.
-        sequence: The kernel's count of disks when this disk appeared (diskseq). It distinguishes two disks that had the
-            same name one after the other.
+        sequence: The kernel's running number of the disk (diskseq). It distinguishes two disks that had the same name
+            one after the other.
         serial: The serial number; for a loop device, the path of the file behind it.
-        model: The model.
+        model: The model name.
         size_bytes: The size.
     """
 
@@ -59,12 +59,12 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def node(self) -> Path:
-        """The kernel's device node."""
+        """The path of the kernel's device node, such as ``/dev/sda``."""
         return Path("/dev") / self.device.replace("!", "/")
 
     @property
     def device_number(self) -> int:
-        """The device number in the form of ``st_rdev``."""
+        """The device number as an integer, in the form of ``st_rdev``."""
         major, minor = map(int, self.number.split(":"))
         return os.makedev(major, minor)
 
@@ -74,20 +74,28 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return hashlib.sha256(identity.encode("utf-8", errors="surrogatepass")).hexdigest()[:12]
 
     def file_name(self) -> str:
-        """Return the name of the disk's journal.
+        """Return the file name of the disk's journal.
 
-        It consists of the end of the serial number, a digest, and the kernel's name of the disk.
+        It consists of the end of the serial number, a digest of the serial number, and the kernel's name of the disk. A
+        disk without a serial number has the model and a digest of model and name instead.
         """
         readable = re.sub(r"[^A-Za-z0-9]+", "-", self.serial or self.model or "disk")[-24:].strip("-")
         return f"{readable}-{self._digest}.{self.device}.json"
 
     def file_pattern(self) -> str:
-        """Return a glob pattern for the disk's journals under all its names."""
+        """Return a glob pattern for the file names of the disk's journals.
+
+        It matches the journals that the disk had under any of its kernel's names, such as ``sda`` and later ``sdb``.
+        """
         return f"*-{self._digest}.*.json"
 
 
 def connected_disk(device: str) -> Disk | None:
-    """Return the disk that has a kernel's name at present; None if there is none."""
+    """Return the connected disk that has a kernel's name; None if there is none.
+
+    Args:
+        device: The kernel's name, such as ``sda``.
+    """
     number = machine.read_kernel_file(_SYS_BLOCK / device / "dev")
     sequence = machine.read_kernel_file(_SYS_BLOCK / device / "diskseq")  # since Linux 5.15
     try:
@@ -102,14 +110,24 @@ def connected_disk(device: str) -> Disk | None:
 
 
 class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The drive, by its name, and the checkout for which settings are changed."""
+    """The measurement for which settings of a disk are changed.
+
+    Attributes:
+        drive: The name of the drive in the configuration.
+        checkout: The path of the project folder.
+    """
 
     drive: _Text
     checkout: _Text
 
 
 class ChangedSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A setting and its original value."""
+    """A setting of a disk, and the value that it had before the first change.
+
+    Attributes:
+        setting: The name of the setting, such as ``scheduler``.
+        value: The original value.
+    """
 
     setting: str
     value: SettingValue
@@ -118,16 +136,17 @@ class ChangedSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class JournalEntry(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"owner": "by", "changed": "settings"}
 ):
-    """The content of a journal.
+    """The content of a journal: which settings of a disk are changed, and for whom.
 
-    The file has the keys of earlier versions, so that the settings of their interrupted runs can still be restored.
+    In the file, two attributes have the keys ``by`` and ``settings`` of earlier versions, so that journals of their
+    interrupted runs can still be read.
 
     Attributes:
         disk: The disk.
-        boot: The kernel's id of the current boot.
-        owner: For which drive and checkout the settings are changed.
-        process: The number of the process that changes them.
-        changed: The settings in the order in which they are changed.
+        boot: The kernel's ID of the boot in which the settings were changed.
+        owner: The drive and the project folder for which the settings were changed.
+        process: The ID of the process that changed the settings.
+        changed: The settings with their original values, in the order in which they were changed.
     """
 
     disk: Disk
@@ -138,12 +157,12 @@ class JournalEntry(
 
     @property
     def settings(self) -> dict[str, SettingValue]:
-        """The original values by setting."""
+        """The original values, by name of the setting."""
         return {each.setting: each.value for each in self.changed}
 
 
 class Journal:
-    """The journal of one disk, used by the process that holds the disk's lock.
+    """The journal of one disk, for the process that holds the disk's lock.
 
     The file exists only while settings are changed.
 
@@ -156,14 +175,18 @@ class Journal:
         self._entry = JournalEntry(disk, _boot_id(), owner, os.getpid(), ())
 
     def record(self, setting: str, value: SettingValue) -> None:
-        """Record the value of a setting before it is changed.
+        """Record the original value of a setting; call this before changing the setting.
 
-        Returns once the record is on stable storage.
+        The record is on the disk when the method returns. If a setting is recorded again, nothing happens, because only
+        its first value is the user's.
 
-        Only the first value of each setting is recorded: it is the user's.
+        Args:
+            setting: The name of the setting.
+            value: The present value.
 
         Raises:
             RestoreError: The value is not valid, so that it could not be restored.
+            StateError: The journal cannot be written.
         """
         if setting in self._entry.settings:
             return
@@ -176,7 +199,14 @@ class Journal:
         self._entry = entry
 
     def restore(self) -> list[str]:
-        """Restore all recorded settings; see `restore_entry`."""
+        """Restore all recorded settings of the disk, then delete the file.
+
+        Returns:
+            A line for each setting that says what was done.
+
+        Raises:
+            RestoreError: The disk is not found, or a setting could not be restored. The file is kept.
+        """
         if not self._entry.changed:
             return []
         lines = restore_entry(self.path, self._entry, find_disk(self.path, self._entry))
@@ -185,9 +215,10 @@ class Journal:
 
 
 def journal_paths(disk: Disk | None = None) -> list[Path]:
-    """Return the paths of this user's and root's journals.
+    """Return the paths of the journals of this user and of root on this host.
 
-    If ``disk`` is given, only journals of this disk are returned.
+    Args:
+        disk: Only journals of this disk are returned. None returns those of all disks.
 
     Raises:
         RestoreError: A folder of journals cannot be listed.
@@ -205,7 +236,12 @@ def journal_paths(disk: Disk | None = None) -> list[Path]:
 
 
 def has_unrestored_settings(drive: str, checkout: Path) -> bool:
-    """Return whether a run for a drive of a checkout has left settings changed."""
+    """Return whether an earlier measurement of a drive has left settings changed.
+
+    Args:
+        drive: The name of the drive in the configuration.
+        checkout: The project folder. Measurements from other project folders do not count.
+    """
     owner = Owner(drive, str(checkout.resolve()))
     for path in journal_paths():
         with contextlib.suppress(RestoreError):  # reported when the disk is used
@@ -216,7 +252,10 @@ def has_unrestored_settings(drive: str, checkout: Path) -> bool:
 
 
 def is_reserved_for_root(path: Path) -> bool:
-    """Return whether a journal belongs to root and this user is not root."""
+    """Return whether a journal belongs to root and this user is not root.
+
+    Only root can restore its settings then.
+    """
     with contextlib.suppress(OSError):
         return os.geteuid() != 0 and path.stat(follow_symlinks=False).st_uid == 0
     return False
@@ -226,12 +265,12 @@ def is_reserved_for_root(path: Path) -> bool:
 
 
 def read_journal(path: Path) -> JournalEntry | None:
-    """Return the content of a journal, None if there is none.
+    """Return the content of a journal; None if the file does not exist.
 
-    A journal contains settings and a disk, but no paths: the files to write follow from the disk that is found.
+    The content is checked strictly. It contains no paths: the files to write when restoring follow from the disk.
 
     Raises:
-        RestoreError: Anything in the journal is not of the known form.
+        RestoreError: The journal is not valid, or cannot be trusted because another user can write to it.
     """
     if _FILE_NAME.fullmatch(path.name) is None:
         raise _malformed(path, "its name is not that of a journal")
@@ -256,9 +295,9 @@ def read_journal(path: Path) -> JournalEntry | None:
 
 
 def _fault(setting: str, value: Any) -> str:
-    """Return what is wrong with a setting or its value.
+    """Return what is wrong with a setting or its value, as text for a message.
 
-    The result is empty if the value can be restored.
+    The text is empty if the setting can be restored to this value.
     """
     if setting in disk_settings.DISK_SETTINGS:
         form = "" if type(value) is int and value in {0, 1} else "0 or 1"
@@ -281,10 +320,15 @@ def _malformed(path: Path, reason: str) -> RestoreError:
 def find_disk(path: Path, entry: JournalEntry) -> Disk:
     """Return the disk that a journal describes, under its present name.
 
-    A disk without a serial number is recognized only until the machine restarts, if all its properties are the same.
+    A disk is recognised by serial number, model and size. A disk without a serial number is recognised only until the
+    machine restarts, and only if all its properties are unchanged.
+
+    Args:
+        path: The path of the journal, for the message.
+        entry: The content of the journal.
 
     Raises:
-        RestoreError: The disk is not connected, or cannot be distinguished from another disk.
+        RestoreError: The disk is not connected, or several disks match.
     """
     same_name = connected_disk(entry.disk.device)
     if same_name == entry.disk and entry.boot == _boot_id():
@@ -315,22 +359,30 @@ def _is_same_hardware(found: Disk, recorded: Disk) -> bool:
 
 
 def is_undone_by_reboot(entry: JournalEntry) -> bool:
-    """Return whether a restart of the machine has reset all settings in a journal."""
+    """Return whether a restart of the machine has reset all settings in a journal.
+
+    This is so if the machine has restarted since, and the journal has only settings of the kernel's queue.
+    """
     return entry.boot != _boot_id() and not set(entry.settings) & set(disk_settings.DISK_SETTINGS)
 
 
 def restore_entry(path: Path, entry: JournalEntry, disk: Disk) -> list[str]:
     """Restore the settings in a journal on a locked disk, then delete the journal.
 
-    Settings are restored in the order in which they were changed: a scheduler changes nr_requests, and WCE changes the
-    kernel's view of the write cache.
+    Settings are restored in the order in which they were changed, because some change others: a new scheduler resets
+    the number of requests.
 
-    Settings of the queue are not restored after a restart of the machine, or if the disk has another name now: the
-    kernel and udev have set up its queue again. Settings that the disk stores are restored, because they may survive a
-    restart. Stop signals are blocked meanwhile.
+    Settings of the kernel's queue are left alone if the machine has restarted or the disk has another name now, because
+    the kernel has set up the queue again. Settings that the disk stores may survive a restart, and are always restored.
+    Stop signals are blocked meanwhile.
+
+    Args:
+        path: The path of the journal.
+        entry: The content of the journal.
+        disk: The disk, under its present name.
 
     Returns:
-        One line for each setting that says what was done.
+        A line for each setting that says what was done.
 
     Raises:
         RestoreError: A setting could not be restored. All others were, and the journal is kept.
@@ -356,9 +408,13 @@ def restore_entry(path: Path, entry: JournalEntry, disk: Disk) -> list[str]:
 
 
 def _restore_setting(disk: Disk, setting: str, value: SettingValue) -> str:
-    """Restore a setting; return the reason if that fails, otherwise an empty text.
+    """Restore a setting of a disk.
 
-    A setting that has its original value is not set: a disk that refused a change may also refuse the original value.
+    A setting that already has its original value is not set again, because a disk that refused a change may refuse
+    that, too.
+
+    Returns:
+        An empty text, or the reason why the setting could not be restored.
     """
     if setting in queue_settings.QUEUE_SETTINGS:
         return queue_settings.restore_attribute(disk.device, setting, value)
@@ -377,5 +433,8 @@ def _manual_command(disk: Disk, setting: str, value: SettingValue) -> str:
 
 
 def _boot_id() -> str:
-    """Return the kernel's id of the current boot."""
+    """Return the kernel's ID of the current boot, which changes when it restarts.
+
+    The text is empty if the kernel reports none.
+    """
     return machine.read_kernel_file("/proc/sys/kernel/random/boot_id") or ""

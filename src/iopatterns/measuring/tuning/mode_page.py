@@ -1,4 +1,7 @@
-"""Bits of the SCSI caching mode page, read and set with sdparm."""
+"""Bits of the SCSI caching mode page, read and set with sdparm.
+
+The mode page is a block of settings in a disk, such as WCE (write cache enable).
+"""
 
 import re
 from collections.abc import Sequence
@@ -14,14 +17,14 @@ _UNIT_ATTENTION = 6  # exit status of sdparm; a drive reports it once after a ch
 
 
 def sdparm_access(prefix: Sequence[str], target: str, setting: str) -> sg_commands.SettingAccess:
-    """Return the commands by which sdparm reads and sets a bit.
+    """Return the commands by which sdparm reads and sets a bit of the mode page.
 
-    The bit is set until the next power cycle of the drive.
+    The bit keeps its value until the next power cycle of the drive.
 
     Args:
-        prefix: The words before ``sdparm`` on the command line, such as those of ``twin run``.
+        prefix: The words before ``sdparm`` on the command line, such as those of ``twin run`` for a simulated drive.
         target: The path of the drive.
-        setting: One of `MODE_PAGE_BITS`.
+        setting: One of `MODE_PAGE_BITS`, such as ``WCE``.
     """
     return sg_commands.SettingAccess(
         program="sdparm",
@@ -32,11 +35,17 @@ def sdparm_access(prefix: Sequence[str], target: str, setting: str) -> sg_comman
 
 
 def _parse_bit(result: CommandResult, setting: str) -> tuple[int, bool] | None:
-    """Return the value and the changeability of a bit in the output of sdparm.
+    """Return the value of a bit, and whether it is changeable, from sdparm's output.
 
-    An example of the output: ``DRA   0  [cha: y, def:  0, sav:  0]``.
+    A line of the output is ``DRA   0  [cha: y, def:  0, sav:  0]``. The exit status is ignored, because it is 5 for
+    drives that save no values, although sdparm printed the value.
 
-    The exit status is ignored: it is 5 for drives that save no values, although the value was printed.
+    Args:
+        result: The command and its output.
+        setting: The name of the bit.
+
+    Returns:
+        The value and the changeability. None if the output lacks the bit.
     """
     found = re.search(rf"^{setting}\s+([01])\s+\[cha: ([yn])", result["stdout"], re.MULTILINE)
     return (int(found[1]), found[2] == "y") if found else None

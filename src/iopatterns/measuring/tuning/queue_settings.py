@@ -1,6 +1,6 @@
-"""Settings of a disk's queue in the kernel, read and set through sysfs.
+"""Settings of a disk's request queue in the kernel, read and set through sysfs.
 
-The settings are the I/O scheduler, read-ahead, number of requests, and the kernel's view of the drive's write cache.
+They are the I/O scheduler, the read-ahead, the number of requests, and the kernel's view of the disk's write cache.
 """
 
 import re
@@ -18,17 +18,23 @@ _SCHEDULER = "scheduler"
 
 
 def attribute_path(disk: str, setting: str) -> Path:
-    """Return the sysfs file of a setting.
+    """Return the sysfs file of a setting, such as /sys/block/sda/queue/scheduler.
 
-    ``disk`` is the kernel's name of a disk, such as ``sda``.
+    Args:
+        disk: The kernel's name of the disk, such as ``sda``.
+        setting: The name of the setting.
     """
     return Path("/sys/block") / disk / "queue" / setting
 
 
 def expected_form(setting: str, value: object) -> str:
-    """Return the form that values of a setting have, as text.
+    """Return an empty text if a value is valid for a setting, or the valid form.
 
-    The result is empty if ``value`` has that form.
+    The valid form is a text for a message, such as "a number of at most 9 digits".
+
+    Args:
+        setting: One of `QUEUE_SETTINGS`.
+        value: The value to check.
     """
     if setting == _SCHEDULER:  # any name: the disk may have had a scheduler that no study may ask for
         form = "a scheduler's name, one word"
@@ -43,15 +49,16 @@ def expected_form(setting: str, value: object) -> str:
 def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[str, int | str], None]) -> TuningStep:
     """Set a setting of a disk's queue.
 
-    Returns the tuning step with the value read back.
-
-    Names of schedulers that current kernels no longer have stand for their successors: ``cfq`` for ``bfq``.
+    For an I/O scheduler that current kernels no longer have, its successor is set: ``bfq`` for ``cfq``.
 
     Args:
-        disk: The kernel's name of the disk.
+        disk: The kernel's name of the disk, such as ``sda``.
         setting: One of `QUEUE_SETTINGS`.
         wanted: The value to set.
-        note: Called with the name and the old value of each setting that the change affects, before the change.
+        note: Called before the change with the name and the old value of each setting that the change affects.
+
+    Returns:
+        The values before and after, and whether the wanted value is in effect. If not, the reason is included.
     """
     attribute = attribute_path(disk, setting)
     before = attribute_value(attribute)
@@ -89,9 +96,15 @@ def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[st
 
 
 def restore_attribute(disk: str, setting: str, value: int | str) -> str:
-    """Set a setting of a disk's queue to an earlier value.
+    """Set a setting of a disk's queue to an earlier value, and verify it.
 
-    Returns the reason if that fails, otherwise an empty text.
+    Args:
+        disk: The kernel's name of the disk, such as ``sda``.
+        setting: One of `QUEUE_SETTINGS`.
+        value: The earlier value.
+
+    Returns:
+        An empty text, or the reason why the setting could not be restored.
     """
     attribute = attribute_path(disk, setting)
     if attribute_value(attribute) == value:
@@ -107,14 +120,19 @@ def restore_attribute(disk: str, setting: str, value: int | str) -> str:
 
 
 def _offered(scheduler: Path) -> list[str]:
-    """Return the schedulers that the kernel lists for a disk."""
+    """Return the names of the I/O schedulers that the kernel lists for a disk.
+
+    Args:
+        scheduler: The sysfs file ``scheduler`` of the disk.
+    """
     return [word.strip("[]") for word in (machine.read_kernel_file(scheduler) or "").split()]
 
 
 def attribute_value(path: Path) -> int | str | None:
-    """Return the value in a sysfs file; None if there is no such file.
+    """Return the value in a sysfs file; None if the file is missing or empty.
 
-    Of several words, the value is the one in brackets: ``none [mq-deadline] kyber``.
+    A decimal number is returned as int. If the file lists several words, such as ``none [mq-deadline] kyber``, the
+    value is the word in brackets.
     """
     text = machine.read_kernel_file(path) or ""
     if text.isdecimal():

@@ -1,4 +1,4 @@
-"""Settings stored in a drive: read, set and verified by a program such as sdparm."""
+"""Read, set and verify settings that a drive stores, with programs like sdparm."""
 
 import subprocess
 from collections.abc import Callable, Sequence
@@ -20,11 +20,12 @@ class SettingAccess:
     """The commands by which a program reads and sets one setting of one drive.
 
     Attributes:
-        program: The program.
-        find: Returns the value, and whether it is changeable (None: unknown); None if there is no such setting.
-        order: Returns the command that sets a value.
-        rejected: Returns whether the result of that command is a refusal. Some programs exit with 0 after a refusal.
-        again_after: The exit statuses after which the command is to be repeated once.
+        program: The name of the program.
+        find: Reads the setting with a function that runs commands. Returns the value, and whether it is changeable
+            (None: unknown). Returns None if the drive has no such setting.
+        order: Returns the command that sets a given value.
+        rejected: Returns whether the result of the setting command is a refusal. Some programs exit with 0 then.
+        again_after: The exit statuses after which a command is repeated once.
     """
 
     program: str
@@ -37,15 +38,19 @@ class SettingAccess:
 def set_value(
     access: SettingAccess, setting: str, wanted: int, note: Callable[[str, int], object] | None = None
 ) -> TuningStep:
-    """Set a setting if its value differs and is changeable.
+    """Set a setting of a drive, and verify it by reading it back.
 
-    Returns the tuning step with the value read back.
+    Nothing is set if the drive already has the value, or declares the setting as not changeable.
 
     Args:
         access: The commands that read and set the setting.
         setting: The name of the setting.
         wanted: The value to set.
         note: Called with the name and the old value before the value is changed.
+
+    Returns:
+        The values before and after, whether the wanted value is in effect, the reason in words, and the commands that
+        were run.
     """
     exchange: list[CommandResult] = []
     ask = _command_runner(access, exchange)
@@ -81,18 +86,19 @@ def set_value(
 
 
 def read_value(access: SettingAccess) -> int | None:
-    """Return the current value of a setting.
-
-    Returns None if the drive reports no such setting.
-    """
+    """Return the current value of a setting; None if the drive has no such setting."""
     found = access.find(_command_runner(access, []))
     return None if found is None else found[0]
 
 
 def _command_runner(access: SettingAccess, exchange: list[CommandResult]) -> CommandRunner:
-    """Return a function that runs a command and appends its result to a list.
+    """Return a function that runs a command, records its result and returns it.
 
-    The command is repeated once after certain exit statuses.
+    The command is repeated once after the exit statuses that `access` lists.
+
+    Args:
+        access: The commands of a setting.
+        exchange: The list to which the result of each run is appended.
     """
 
     def ask(command: Sequence[str]) -> CommandResult:
@@ -106,9 +112,10 @@ def _command_runner(access: SettingAccess, exchange: list[CommandResult]) -> Com
 
 
 def run_command(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> CommandResult:
-    """Run a command; return its exit status and output.
+    """Run a command; return its exit status and its output.
 
-    The exit status is 127 if the program is not installed, and 124 after the timeout.
+    No exception is raised if the program is not installed (exit status 127) or exceeds the timeout (exit status 124).
+    What is wrong is in ``stderr`` then.
     """
     try:
         done = subprocess.run(
@@ -131,6 +138,9 @@ def run_command(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Comman
 
 
 def last_output_line(result: CommandResult) -> str:
-    """Return the last line that a command printed, preferably of its errors."""
+    """Return the last line that a command printed, for a message.
+
+    It is the last line of stderr, otherwise of stdout. If the command printed nothing, the text is its exit status.
+    """
     lines = (result["stderr"] or result["stdout"]).splitlines()
     return lines[-1].strip() if lines else f"exit status {result['exit_status']}"
