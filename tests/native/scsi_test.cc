@@ -103,7 +103,7 @@ ScsiResult change(ScsiTarget& target, const char* name, std::uint32_t value, boo
   return select(target, page, save);
 }
 
-TEST_CASE("inquiry and vital product data are those of the model") {
+TEST_CASE("inquiry and vital product data are given by the model") {
   const Folder folder;
   ScsiTarget target(kMixed, folder.path);
   Bytes in = answer(target, {0x12, 0, 0, 0, 255, 0});
@@ -235,7 +235,7 @@ TEST_CASE("a program does not undo what another program has saved since it start
   set(requested, *find_caching_field("WCE"), 0);
   REQUIRE(change(one, "DRA", 1, true).status == 0);
   REQUIRE(select(other, requested, false, false).status == 0);
-  // the page of `other` has all its fields, as `other` read them before; the saved page is that of `one`
+  // `other` sets all fields to the values that it has read before; the saved page has the values of `one`
   CHECK(other.caching("DRA") == 0);
   CHECK(all_pages(one) == all_pages(other));
   CHECK(value_of(page_of(one, 3), "DRA") == 1);

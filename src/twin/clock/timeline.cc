@@ -60,11 +60,9 @@ void Timeline::forget_others(VirtualThread& self) {
 }
 
 VirtualThread* Timeline::earliest() const {
-  VirtualThread* first = nullptr;
-  for (VirtualThread* each : threads_) {
-    if (each->due_ != kNever && (first == nullptr || each->due_ < first->due_)) first = each;
-  }
-  return first;
+  const auto due = [](const VirtualThread* each) { return each->due_; };
+  const auto first = std::ranges::min_element(threads_, {}, due);
+  return first == threads_.end() || due(*first) == kNever ? nullptr : *first;
 }
 
 void Timeline::find_next_due(const VirtualThread& self) {

@@ -2,13 +2,14 @@
 //
 // A hand-over through the kernel takes some microseconds, more than everything else in a request. Therefore all threads
 // that take turns share one kernel thread, the carrier. It switches from the stack and thread pointer of one thread to
-// those of the next. The C library and thread-local variables identify a thread by its thread pointer.
+// the stack and thread pointer of the next. The C library and thread-local variables identify a thread by its thread
+// pointer.
 //
 // The kernel thread with which a thread was created is its home. The home sleeps on a small stack of its own while the
 // carrier runs the thread. When the thread leaves, it continues at home, because a thread must end there: the C library
 // waits for the end of the home, and the kernel frees its resources.
 //
-// State that the kernel keeps for a thread is that of the carrier: thread number (gettid), signal mask, priority.
+// All threads share the state that the kernel keeps for the carrier: thread number (gettid), signal mask, priority.
 //
 // Processors that cannot switch the thread pointer without the kernel hand over through the kernel. These are all
 // processors except x86-64 with Linux 5.9 or later.

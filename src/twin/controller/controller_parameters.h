@@ -17,22 +17,17 @@ struct ControllerParameters {
   double throttle = 0;
 
   void visit(FieldVisitor& v) {
-    v.number("read_command_time", read_command_time, Unit::kNanoseconds, 0, kSecond,
-             "time of a read command in the controller before its data are requested");
-    v.number("write_command_time", write_command_time, Unit::kNanoseconds, 0, kSecond,
-             "time of a write, flush or discard command in the controller");
-    v.number(
-        "read_interval", read_interval, Unit::kNanoseconds, 0, kSecond,
-        "minimum time between two read commands: that of the slowest stage of the controller, which processes several "
-        "commands at once");
-    v.number("write_interval", write_interval, Unit::kNanoseconds, 0, kSecond,
-             "minimum time between two write, flush or discard commands");
-    v.number("discard_unit_time", discard_unit_time, Unit::kNanoseconds, 0, kMillisecond,
-             "time to clear the map entry of each discarded mapping unit");
-    v.number("read_memory_rate", read_memory_rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000,
-             "rate at which the data of one read command pass through the buffer memory, in parallel with the link");
-    v.number("write_memory_rate", write_memory_rate, Unit::kBytesPerSecond, 1'000'000, 1'000'000'000'000,
-             "rate at which the data of one write command pass from the link into the buffer memory");
+    v.time("read_command_time", read_command_time, kSecond,
+           "controller time of a read command until it requests its data");
+    v.time("write_command_time", write_command_time, kSecond, "controller time of a write, flush or discard");
+    v.time("read_interval", read_interval, kSecond,
+           "minimum time between two read commands: time of the controller's slowest stage");
+    v.time("write_interval", write_interval, kSecond, "minimum time between two write, flush or discard commands");
+    v.time("discard_unit_time", discard_unit_time, kMillisecond, "time to clear the map entry of a discarded unit");
+    v.rate("read_memory_rate", read_memory_rate, 1'000'000, 1'000'000'000'000,
+           "rate at which the data of one read command pass through the buffer memory, in parallel with the link");
+    v.rate("write_memory_rate", write_memory_rate, 1'000'000, 1'000'000'000'000,
+           "rate at which the data of one write command pass from the link into the buffer memory");
     v.ratio("throttle", throttle, 0, 0.95,
             "share of each 10 ms in which a drive that is too hot accepts no command; 0: no throttling");
   }
@@ -49,23 +44,17 @@ struct WriteBufferParameters {
   Nanoseconds destage_delay = 0;
 
   void visit(FieldVisitor& v) {
-    v.number("size", size, Unit::kBytes, 0, 1LL << 36,
-             "memory for written data; 0: no buffer, writes wait for the flash");
+    v.size("size", size, 0, 1LL << 36, "memory for written data; 0: no buffer, writes wait for the flash");
     v.toggle("enabled", enabled, "WCE: whether writes are acknowledged from the buffer");
     v.toggle("power_loss_protected", power_loss_protected,
-             "whether capacitors preserve the buffer at power loss; if so, writes are acknowledged from it even with "
-             "WCE off, "
-             "and a flush takes no time");
-    v.number("acknowledge_time", acknowledge_time, Unit::kNanoseconds, 0, kSecond,
-             "time from the arrival of the data in the buffer to the acknowledgement");
-    v.number("segments", segments, Unit::kCount, 1, 4096,
-             "number of sequential write streams that the buffer distinguishes");
-    v.number("new_segment_time", new_segment_time, Unit::kNanoseconds, 0, kSecond,
-             "time to open a buffer segment for a write that continues no stream, after its data have arrived");
-    v.number("segment_search_time", segment_search_time, Unit::kNanoseconds, 0, kSecond,
-             "time to find space for such a segment, in parallel with the transfer of its data");
-    v.number("destage_delay", destage_delay, Unit::kNanoseconds, 0, 100 * kSecond,
-             "time for which data that do not fill a flash page wait for more");
+             "whether capacitors preserve the buffer at power loss; if so, WCE off and flushes have no effect");
+    v.time("acknowledge_time", acknowledge_time, kSecond, "time from arrival in the buffer to acknowledgement");
+    v.count("segments", segments, 1, 4096, "number of sequential write streams that the buffer distinguishes");
+    v.time("new_segment_time", new_segment_time, kSecond,
+           "time to open a buffer segment for a write that continues no stream, after its data have arrived");
+    v.time("segment_search_time", segment_search_time, kSecond,
+           "time to find space for a new buffer segment, in parallel with the transfer of its data");
+    v.time("destage_delay", destage_delay, 100 * kSecond, "time for which data that do not fill a page wait");
   }
 };
 
@@ -76,11 +65,10 @@ struct ReadCacheParameters {
   std::int64_t initial = 0;
 
   void visit(FieldVisitor& v) {
-    v.number("size", size, Unit::kBytes, 0, 1LL << 36, "memory for data that were read, to serve repeated reads");
+    v.size("size", size, 0, 1LL << 36, "memory for data that were read, to serve repeated reads");
     v.toggle("enabled", enabled, "not RCD: whether cached data serve later reads of the same blocks");
     v.toggle("keeps_written", keeps_written, "whether the cache also keeps written data, as a host's file cache does");
-    v.number("initial", initial, Unit::kBytes, 0, 1LL << 36,
-             "amount of data, from the beginning of the drive, that is in the cache when the measurement begins");
+    v.size("initial", initial, 0, 1LL << 36, "amount of data from the drive's beginning that is cached at the start");
   }
 };
 
@@ -94,15 +82,12 @@ struct ReadAheadParameters {
 
   void visit(FieldVisitor& v) {
     v.toggle("enabled", enabled, "not DRA: whether data are prefetched for sequential readers");
-    v.number("streams", streams, Unit::kCount, 1, 64,
-             "number of sequential streams that are recognized at once; 1: interleaved readers reset each other");
-    v.number("trigger_commands", trigger_commands, Unit::kCount, 1, 64,
-             "number of contiguous commands after which prefetching begins");
-    v.number("window", window, Unit::kBytes, 0, 1LL << 30, "amount of data that is prefetched ahead of a reader");
-    v.number("refill", refill, Unit::kBytes, 0, 1LL << 30,
-             "amount of the window that must be used up before more is prefetched");
-    v.number("max_outstanding", max_outstanding, Unit::kCount, 1, 65536,
-             "nothing is prefetched while the drive holds more commands than this");
+    v.count("streams", streams, 1, 64,
+            "sequential streams that are recognized at once; 1: interleaved readers reset each other");
+    v.count("trigger_commands", trigger_commands, 1, 64, "contiguous commands that start prefetching");
+    v.size("window", window, 0, 1LL << 30, "amount of data that is prefetched ahead of a reader");
+    v.size("refill", refill, 0, 1LL << 30, "amount of the window that must be used up before more is prefetched");
+    v.count("max_outstanding", max_outstanding, 1, 65536, "no prefetching while the drive holds more commands");
   }
 };
 

@@ -8,21 +8,14 @@
 namespace twin {
 namespace {
 
-// A token consists of stream, generation and piece, in 6, 22 and 32 bits. The four highest bits are free for the
-// caller.
-constexpr std::uint64_t kGenerationMask = 0x3FFFFF;
-constexpr std::uint64_t kPieceMask = 0xFFFFFFFF;
-
-std::uint64_t make_token(std::size_t stream, std::uint32_t generation, std::uint64_t piece) {
-  return static_cast<std::uint64_t>(stream) << 54 | (generation & kGenerationMask) << 32 | (piece & kPieceMask);
-}
+// A token consists of a stream and of the number of a piece. Its four highest bits are free for the caller.
+constexpr unsigned kPieceBits = 54;
 
 }  // namespace
 
 ReadAhead::ReadAhead(const ReadAheadParameters& parameters, std::uint64_t unit_bytes, std::uint64_t capacity_bytes,
                      Counters& counters)
-    : enabled_(parameters.enabled && parameters.window > 0),
-      trigger_commands_(parameters.trigger_commands),
+    : trigger_commands_(parameters.trigger_commands),
       window_bytes_(static_cast<std::uint64_t>(parameters.window)),
       piece_bytes_(static_cast<std::uint64_t>(parameters.refill)),
       capacity_bytes_(capacity_bytes),
@@ -32,7 +25,7 @@ ReadAhead::ReadAhead(const ReadAheadParameters& parameters, std::uint64_t unit_b
     throw std::invalid_argument("read_ahead.refill: must be a multiple of the mapping unit, and greater than 0");
   }
   if (window_bytes_ < piece_bytes_) throw std::invalid_argument("read_ahead.window: must not be less than refill");
-  streams_.resize(static_cast<std::size_t>(parameters.streams));
+  if (parameters.enabled) streams_.resize(static_cast<std::size_t>(parameters.streams));
   // The ring buffer has an extra piece at each end of the window, because readers need not be aligned to pieces.
   for (Stream& stream : streams_) stream.slots.resize(window_bytes_ / piece_bytes_ + 3);
 }
@@ -41,15 +34,14 @@ void ReadAhead::restart(Stream& stream, std::uint64_t next_bytes) {
   if (stream.end_bytes > stream.next_bytes) {
     counters_.prefetch_wasted_bytes += stream.end_bytes - std::max(stream.next_bytes, stream.begin_bytes);
   }
-  ++stream.generation;
   stream.next_bytes = next_bytes;
   stream.begin_bytes = stream.end_bytes = next_bytes;
-  stream.begin_piece = stream.end_piece = 0;
+  stream.begin_piece = stream.end_piece;
   stream.sequential_commands = 1;
 }
 
 int ReadAhead::observe(const Request& request) {
-  if (!enabled_) return kNoStream;
+  if (streams_.empty()) return kNoStream;
   ++use_clock_;
   const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
   std::size_t oldest = 0;
@@ -115,7 +107,7 @@ std::optional<ReadAhead::Piece> ReadAhead::reserve_next_piece(int stream) {
   const std::uint64_t end = piece_end(s.end_bytes);
   // a piece is prefetched when it fits completely into the window; alignment may shorten the first one
   if (end > s.next_bytes + window_bytes_) return std::nullopt;
-  const Piece piece{s.end_bytes, end, make_token(static_cast<std::size_t>(stream), s.generation, s.end_piece)};
+  const Piece piece{s.end_bytes, end, static_cast<std::uint64_t>(stream) << kPieceBits | s.end_piece};
   s.slots[s.end_piece % s.slots.size()] = Slot{};
   ++s.end_piece;
   s.end_bytes = end;
@@ -124,18 +116,15 @@ std::optional<ReadAhead::Piece> ReadAhead::reserve_next_piece(int stream) {
 }
 
 Command* ReadAhead::complete_piece(std::uint64_t token) {
-  Stream& s = streams_[static_cast<std::size_t>(token >> 54 & 0x3F)];
-  if ((token >> 32 & kGenerationMask) != (s.generation & kGenerationMask)) return nullptr;
-  // the token has only the low bits of the piece's number; the number is at least that of the first piece
-  std::uint64_t piece = (s.begin_piece & ~kPieceMask) | (token & kPieceMask);
-  if (piece < s.begin_piece) piece += kPieceMask + 1;
+  Stream& s = streams_[token >> kPieceBits];
+  const std::uint64_t piece = token & ((1ULL << kPieceBits) - 1);
+  if (piece < s.begin_piece) return nullptr;  // dropped by restart()
   Slot& slot = s.slots[piece % s.slots.size()];
   slot.arrived = true;
   return std::exchange(slot.waiters, nullptr);
 }
 
 void ReadAhead::invalidate(std::uint64_t offset_bytes, std::uint64_t size_bytes) {
-  if (!enabled_) return;
   for (Stream& stream : streams_) {
     if (stream.begin_bytes >= offset_bytes + size_bytes || stream.end_bytes <= offset_bytes) continue;
     if (!has_waiters(stream)) restart(stream, stream.next_bytes);

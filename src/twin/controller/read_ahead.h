@@ -72,24 +72,22 @@ class ReadAhead {
     std::int64_t sequential_commands = 0;  // 0: never assigned
     std::uint64_t begin_bytes = 0;         // data prefetched or being prefetched: [begin, end)
     std::uint64_t end_bytes = 0;
-    std::uint64_t begin_piece = 0;  // the same data as piece numbers: [begin, end)
+    std::uint64_t begin_piece = 0;  // the same data as piece numbers: [begin, end); never reused
     std::uint64_t end_piece = 0;
-    std::uint64_t last_use = 0;    // value of use_clock_
-    std::uint32_t generation = 0;  // incremented by restart(), so that tokens of dropped pieces are recognized
-    std::vector<Slot> slots;       // ring buffer, indexed by piece number modulo size
+    std::uint64_t last_use = 0;  // value of use_clock_
+    std::vector<Slot> slots;     // ring buffer, indexed by piece number modulo size
   };
 
   [[nodiscard]] static bool has_waiters(const Stream& stream);
   void restart(Stream& stream, std::uint64_t next_bytes);
   [[nodiscard]] std::uint64_t piece_end(std::uint64_t begin_bytes) const;
 
-  bool enabled_;
   std::int64_t trigger_commands_;
   std::uint64_t window_bytes_;
   std::uint64_t piece_bytes_;
   std::uint64_t capacity_bytes_;
   std::uint64_t use_clock_ = 0;  // counts observed commands, for least-recently-used replacement
-  std::vector<Stream> streams_;
+  std::vector<Stream> streams_;  // empty if read-ahead is off
   Counters& counters_;
 };
 

@@ -1,6 +1,7 @@
 // The read cache: units that were read and stay in the drive's memory, replaced least recently used first.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -24,13 +25,10 @@ class ReadCache {
   bool hit(std::uint64_t unit) {
     if (sets_ == 0) return false;
     std::uint64_t* set = set_of(unit);
-    for (std::size_t way = 0; way < kWays; ++way) {
-      if (set[way] == unit + 1) {
-        to_front(set, way, unit);
-        return true;
-      }
-    }
-    return false;
+    const std::size_t way = way_of(set, unit);
+    if (way == kWays) return false;
+    to_front(set, way, unit);
+    return true;
   }
 
   void insert(std::uint64_t unit) {
@@ -46,9 +44,7 @@ class ReadCache {
     if (end - first < tags_.size()) {
       for (std::uint64_t unit = first; unit < end; ++unit) {
         std::uint64_t* set = set_of(unit);
-        for (std::size_t way = 0; way < kWays; ++way) {
-          if (set[way] == unit + 1) remove(set, way);
-        }
+        if (const std::size_t way = way_of(set, unit); way < kWays) remove(set, way);
       }
       return;
     }
@@ -63,6 +59,11 @@ class ReadCache {
   static constexpr std::size_t kWays = 8;
 
   std::uint64_t* set_of(std::uint64_t unit) { return &tags_[((unit * kGoldenRatio) >> 24 & (sets_ - 1)) * kWays]; }
+
+  // Returns the way of a unit in its set; kWays if the unit is not there.
+  static std::size_t way_of(const std::uint64_t* set, std::uint64_t unit) {
+    return static_cast<std::size_t>(std::find(set, set + kWays, unit + 1) - set);
+  }
 
   static void to_front(std::uint64_t* set, std::size_t way, std::uint64_t unit) {
     for (; way > 0; --way) set[way] = set[way - 1];

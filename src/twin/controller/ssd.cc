@@ -31,24 +31,20 @@ constexpr std::size_t kMaxSharedUnits = 1 << 16;
 
 Ssd::Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const MakeFtl& make_ftl, Link& link,
          EventQueue& events, Counters& counters)
-    : controller_(parameters.controller),
-      buffer_parameters_(parameters.write_buffer),
-      max_outstanding_(parameters.read_ahead.max_outstanding),
+    : parameters_(parameters),
       link_(link),
       events_(events),
       counters_(counters),
       ftl_(make_ftl(*this)),
-      background_idle_(ftl_->background_idle()),
-      unit_bytes_(ftl_->unit_bytes()),
-      piece_units_(ftl_->page_units()),
+      unit_bytes_(ftl_->properties().unit_bytes),
       read_cache_(static_cast<std::uint64_t>(parameters.read_cache.size), unit_bytes_, parameters.read_cache.enabled),
-      keeps_written_(parameters.read_cache.keeps_written),
       read_ahead_(parameters.read_ahead, unit_bytes_, capacity_bytes, counters),
-      buffer_(parameters.write_buffer, unit_bytes_, ftl_->program_units(), ftl_->parallel_programs()),
+      buffer_(parameters.write_buffer, unit_bytes_, ftl_->properties().program_units,
+              ftl_->properties().parallel_programs),
       piece_of_unit_(kMaxSharedUnits),
       write_back_(parameters.write_buffer.size > 0 &&
                   (parameters.write_buffer.enabled || parameters.write_buffer.power_loss_protected)) {
-  batch_.reserve(ftl_->program_units());
+  batch_.reserve(ftl_->properties().program_units);
   const auto initial_bytes = static_cast<std::uint64_t>(parameters.read_cache.initial);
   const std::uint64_t cached = read_cache_.enabled() ? std::min(initial_bytes, capacity_bytes) / unit_bytes_ : 0;
   for (std::uint64_t unit = 0; unit < cached; ++unit) read_cache_.insert(unit);
@@ -60,15 +56,16 @@ void Ssd::start(Nanoseconds now, Command& command) {
   if (command.index >= states_.size()) states_.resize(2 * command.index + 64);
   states_[command.index].command = &command;
   Nanoseconds begin = std::max(accepts_from_, now);
-  if (controller_.throttle > 0) {
-    const auto closed = static_cast<Nanoseconds>(controller_.throttle * kThrottlePeriod);
+  if (parameters_.controller.throttle > 0) {
+    const auto closed = static_cast<Nanoseconds>(parameters_.controller.throttle * kThrottlePeriod);
     const Nanoseconds since = begin % kThrottlePeriod;
     if (since < closed) begin += closed - since;
   }
   const bool read = command.request.operation == Operation::kRead;
-  accepts_from_ = begin + (read ? controller_.read_interval : controller_.write_interval);
-  events_.schedule(begin + (read ? controller_.read_command_time : controller_.write_command_time), *this,
-                   command.index << kWhatBits | kDecoded);
+  accepts_from_ = begin + (read ? parameters_.controller.read_interval : parameters_.controller.write_interval);
+  events_.schedule(
+      begin + (read ? parameters_.controller.read_command_time : parameters_.controller.write_command_time), *this,
+      command.index << kWhatBits | kDecoded);
 }
 
 void Ssd::on_event(Nanoseconds now, std::uint64_t what) {
@@ -95,8 +92,8 @@ void Ssd::on_event(Nanoseconds now, std::uint64_t what) {
     case kIdle: {
       idle_timer_ = false;
       if (commands_ > 0) return;  // the next response sets the timer again
-      const Nanoseconds due = last_activity_ + background_idle_;
-      if (now >= due) return ftl_->idle(now, last_activity_);
+      const Nanoseconds due = last_activity_ + ftl_->properties().background_idle;
+      if (now >= due) return ftl_->idle(now);
       idle_timer_ = true;
       events_.schedule(due, *this, kIdle);
       return;
@@ -141,11 +138,12 @@ void Ssd::read_range(Nanoseconds now, Command& command, std::uint64_t begin_byte
     const std::uint32_t* piece = piece_of_unit_.empty() ? nullptr : piece_of_unit_.find(unit);
     return piece == nullptr ? kInFlash : *piece;
   };
+  const std::uint64_t page_units = ftl_->properties().page_units;
   const std::uint64_t end = end_unit(end_bytes);
   bool all_in_memory = true;
   std::uint64_t unit = first_unit(begin_bytes);
   while (unit < end) {
-    const std::uint64_t piece_end = std::min(end, (unit / piece_units_ + 1) * piece_units_);
+    const std::uint64_t piece_end = std::min(end, (unit / page_units + 1) * page_units);
     // a run of units before piece_end that are all in the same place
     const std::uint32_t here = where(unit);
     std::uint64_t run_end = unit + 1;
@@ -210,7 +208,7 @@ void Ssd::remove_read_units(std::uint64_t first, std::uint64_t end) {
 // data of several commands pass through the memory in parallel, and over the link one after another.
 void Ssd::transfer_to_host(Nanoseconds now, Command& command, std::uint64_t size_bytes) {
   Nanoseconds& until = states_[command.index].in_memory_until;
-  until = std::max(until, now) + transfer_ns(size_bytes, controller_.read_memory_rate);
+  until = std::max(until, now) + transfer_ns(size_bytes, parameters_.controller.read_memory_rate);
   link_.transfer_to_host(now, command, size_bytes);
 }
 
@@ -227,7 +225,7 @@ void Ssd::complete_part(Nanoseconds now, Command& command) {
 }
 
 void Ssd::prefetch(Nanoseconds now, int stream) {
-  if (stream == ReadAhead::kNoStream || commands_ > max_outstanding_) return;
+  if (stream == ReadAhead::kNoStream || commands_ > parameters_.read_ahead.max_outstanding) return;
   while (const auto piece = read_ahead_.reserve_next_piece(stream)) {
     const std::uint64_t first = first_unit(piece->begin_bytes);
     const auto count = static_cast<std::uint32_t>(end_unit(piece->end_bytes) - first);
@@ -273,7 +271,8 @@ void Ssd::begin_write(Nanoseconds now, Command& command) {
   read_ahead_.invalidate(request.offset_bytes, request.size_bytes);
   const std::uint64_t end_bytes = request.offset_bytes + request.size_bytes;
   remove_read_units(first_unit(request.offset_bytes), end_unit(end_bytes));
-  for (std::uint64_t unit = first_unit(request.offset_bytes); keeps_written_ && unit < end_unit(end_bytes); ++unit) {
+  for (std::uint64_t unit = first_unit(request.offset_bytes);
+       parameters_.read_cache.keeps_written && unit < end_unit(end_bytes); ++unit) {
     read_cache_.insert(unit);
   }
   // if the command writes only a part of a unit, the rest of the unit is read from flash
@@ -312,12 +311,12 @@ bool Ssd::buffer_write(Nanoseconds now, Command& command) {
     destage(now, true);
     return false;
   }
-  Nanoseconds done =
-      now + transfer_ns(request.size_bytes, controller_.write_memory_rate) + buffer_parameters_.acknowledge_time;
+  Nanoseconds done = now + transfer_ns(request.size_bytes, parameters_.controller.write_memory_rate) +
+                     parameters_.write_buffer.acknowledge_time;
   if (!buffer_.continues_stream(request.offset_bytes, request.size_bytes)) {
     // the search runs in parallel with the transfer of the data
-    const Nanoseconds search = buffer_parameters_.segment_search_time - link_.data_ns(request.size_bytes);
-    done += buffer_parameters_.new_segment_time + std::max<Nanoseconds>(search, 0);
+    const Nanoseconds search = parameters_.write_buffer.segment_search_time - link_.data_ns(request.size_bytes);
+    done += parameters_.write_buffer.new_segment_time + std::max<Nanoseconds>(search, 0);
   }
   events_.schedule(done, *this, command.index << kWhatBits | kAcknowledge);
   destage(now, false);
@@ -331,26 +330,26 @@ void Ssd::write_through(Nanoseconds now, Command& command) {
   command.pending = 1;
   for (std::uint64_t unit = first_unit(request.offset_bytes); unit < end;) {
     batch_.clear();
-    while (unit < end && batch_.size() < ftl_->program_units()) batch_.push_back(unit++);
+    while (unit < end && batch_.size() < ftl_->properties().program_units) batch_.push_back(unit++);
     ++command.pending;
-    ftl_->write(now, batch_.data(), static_cast<std::uint32_t>(batch_.size()), kWriteThrough | command.index);
+    ftl_->write(now, batch_, kWriteThrough | command.index);
   }
   if (--command.pending == 0) respond(now, command);
 }
 
 // Writes waiting units to flash in full batches; with `partial`, also the rest.
 void Ssd::destage(Nanoseconds now, bool partial) {
-  while (buffer_.can_begin_batch() && buffer_.waiting_units() >= (partial ? 1 : ftl_->program_units())) {
+  while (buffer_.can_begin_batch() && buffer_.waiting_units() >= (partial ? 1 : ftl_->properties().program_units)) {
     const std::uint32_t batch = buffer_.begin_batch(batch_);
     if (batch_.empty()) {  // all waiting units have been discarded
       buffer_.end_batch(batch);
       return;
     }
-    ftl_->write(now, batch_.data(), static_cast<std::uint32_t>(batch_.size()), kBatch | batch);
+    ftl_->write(now, batch_, kBatch | batch);
   }
   if (buffer_.waiting_units() > 0 && !destage_timer_) {
     destage_timer_ = true;
-    events_.schedule(now + buffer_parameters_.destage_delay, *this, kDestage);
+    events_.schedule(now + parameters_.write_buffer.destage_delay, *this, kDestage);
   }
 }
 
@@ -369,14 +368,14 @@ void Ssd::write_done(Nanoseconds now, std::uint64_t token) {
 // ---- flush, discard, response
 
 void Ssd::begin_flush(Nanoseconds now, Command& command) {
-  if (!write_back_ || buffer_parameters_.power_loss_protected) return respond(now, command);
+  if (!write_back_ || parameters_.write_buffer.power_loss_protected) return respond(now, command);
   states_[command.index].flush_target = buffer_.units_added();
   flushes_.push_back(&command);
   destage(now, true);
   complete_flushes(now);
 }
 
-// Completes flushes whose units have left the buffer: those that were in it when the flush arrived.
+// Completes each flush for which all units that were in the buffer at its arrival have left.
 void Ssd::complete_flushes(Nanoseconds now) {
   while (!flushes_.empty() && states_[flushes_.front()->index].flush_target <= buffer_.units_removed()) {
     Command& command = *flushes_.front();
@@ -396,7 +395,7 @@ void Ssd::begin_discard(Nanoseconds now, Command& command) {
     buffer_.drop_range(first, end);
     ftl_->discard(now, first, end - first);
     // the controller accepts no other command meanwhile
-    const Nanoseconds done = now + static_cast<Nanoseconds>(end - first) * controller_.discard_unit_time;
+    const Nanoseconds done = now + static_cast<Nanoseconds>(end - first) * parameters_.controller.discard_unit_time;
     accepts_from_ = std::max(accepts_from_, done);
     if (done > now) return events_.schedule(done, *this, command.index << kWhatBits | kAcknowledge);
   }
@@ -406,9 +405,9 @@ void Ssd::begin_discard(Nanoseconds now, Command& command) {
 void Ssd::respond(Nanoseconds now, Command& command) {
   --commands_;
   last_activity_ = now;
-  if (commands_ == 0 && background_idle_ > 0 && !idle_timer_) {
+  if (commands_ == 0 && ftl_->properties().background_idle > 0 && !idle_timer_) {
     idle_timer_ = true;
-    events_.schedule(now + background_idle_, *this, kIdle);
+    events_.schedule(now + ftl_->properties().background_idle, *this, kIdle);
   }
   link_.respond(now, command);
 }

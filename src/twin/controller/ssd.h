@@ -92,18 +92,13 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
     return (end_bytes + unit_bytes_ - 1) / unit_bytes_;
   }
 
-  ControllerParameters controller_;
-  WriteBufferParameters buffer_parameters_;
-  std::int64_t max_outstanding_;
+  SsdParameters parameters_;
   Link& link_;
   EventQueue& events_;
   Counters& counters_;
   std::unique_ptr<Ftl> ftl_;
-  Nanoseconds background_idle_;
   std::uint64_t unit_bytes_;
-  std::uint64_t piece_units_;  // largest number of units in a piece: the units of a flash page
   ReadCache read_cache_;
-  bool keeps_written_;
   ReadAhead read_ahead_;
   WriteBuffer buffer_;
   UnitTable piece_of_unit_;  // pieces that are being read, if there is a read cache

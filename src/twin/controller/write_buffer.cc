@@ -1,8 +1,6 @@
 // The units in the write buffer, their order, and the sequential streams.
 #include "controller/write_buffer.h"
 
-#include <algorithm>
-
 namespace twin {
 
 WriteBuffer::WriteBuffer(const WriteBufferParameters& parameters, std::uint64_t unit_bytes, std::uint32_t batch_units,

@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "core/units.h"
+
 namespace twin {
 
 enum class Unit : std::uint8_t { kCount, kNanoseconds, kBytes, kBytesPerSecond };
@@ -19,6 +21,19 @@ class FieldVisitor {
                       const char* text) = 0;
   virtual void ratio(const char* name, double& value, double minimum, double maximum, const char* text) = 0;
   virtual void toggle(const char* name, bool& value, const char* text) = 0;
+
+  void time(const char* name, Nanoseconds& value, Nanoseconds maximum, const char* text) {
+    number(name, value, Unit::kNanoseconds, 0, maximum, text);
+  }
+  void count(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum, const char* text) {
+    number(name, value, Unit::kCount, minimum, maximum, text);
+  }
+  void size(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum, const char* text) {
+    number(name, value, Unit::kBytes, minimum, maximum, text);
+  }
+  void rate(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum, const char* text) {
+    number(name, value, Unit::kBytesPerSecond, minimum, maximum, text);
+  }
 
   // `choices` names the enumerators of Enum, whose values must be 0, 1, 2, ... in this order.
   template <class Enum>

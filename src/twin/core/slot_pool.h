@@ -1,4 +1,4 @@
-// A pool of reusable objects, for requests, commands and operations, of which a run creates millions.
+// A pool of reusable objects. A run creates millions of requests, commands and operations.
 #pragma once
 
 #include <cstddef>

@@ -27,28 +27,22 @@ struct DiskParameters {
   bool reorders = true;
 
   void visit(FieldVisitor& v) {
-    v.number("rotation_rpm", rotation_rpm, Unit::kCount, 1000, 30000, "revolutions of the platters in a minute");
-    v.number("heads", heads, Unit::kCount, 1, 64, "number of surfaces in use");
-    v.number("cylinders", cylinders, Unit::kCount, 100, 10'000'000, "number of tracks on one surface");
-    v.number("zones", zones, Unit::kCount, 1, 1000,
-             "number of groups of cylinders with the same number of sectors in each track");
-    v.number("outer_rate", outer_rate, Unit::kBytesPerSecond, 100'000, 10'000'000'000,
-             "media rate in the outermost zone");
-    v.number("inner_rate", inner_rate, Unit::kBytesPerSecond, 100'000, 10'000'000'000,
-             "media rate in the innermost zone");
-    v.number("track_to_track_seek", track_to_track_seek, Unit::kNanoseconds, 0, kSecond,
-             "time of a seek to the next cylinder");
-    v.number("average_seek", average_seek, Unit::kNanoseconds, 0, kSecond,
-             "mean seek time over random pairs of cylinders");
-    v.number("full_seek", full_seek, Unit::kNanoseconds, 0, kSecond, "time of a seek across all cylinders");
-    v.number("head_switch", head_switch, Unit::kNanoseconds, 0, kSecond,
-             "time to change to another surface of a cylinder");
-    v.number("write_settle", write_settle, Unit::kNanoseconds, 0, kSecond, "additional settling time before a write");
-    v.number("command_time", command_time, Unit::kNanoseconds, 0, kSecond, "processing time of a command");
-    v.number("track_buffer", track_buffer, Unit::kBytes, 0, 1LL << 34, "memory for data that were read or prefetched");
+    v.count("rotation_rpm", rotation_rpm, 1000, 30000, "revolutions of the platters in a minute");
+    v.count("heads", heads, 1, 64, "number of surfaces in use");
+    v.count("cylinders", cylinders, 100, 10'000'000, "number of tracks on one surface");
+    v.count("zones", zones, 1, 1000, "number of groups of cylinders with the same number of sectors in each track");
+    v.rate("outer_rate", outer_rate, 100'000, 10'000'000'000, "media rate in the outermost zone");
+    v.rate("inner_rate", inner_rate, 100'000, 10'000'000'000, "media rate in the innermost zone");
+    v.time("track_to_track_seek", track_to_track_seek, kSecond, "time of a seek to the next cylinder");
+    v.time("average_seek", average_seek, kSecond, "mean seek time over random pairs of cylinders");
+    v.time("full_seek", full_seek, kSecond, "time of a seek across all cylinders");
+    v.time("head_switch", head_switch, kSecond, "time to change to another surface of a cylinder");
+    v.time("write_settle", write_settle, kSecond, "additional settling time before a write");
+    v.time("command_time", command_time, kSecond, "processing time of a command");
+    v.size("track_buffer", track_buffer, 0, 1LL << 34, "memory for data that were read or prefetched");
     v.toggle("read_ahead", read_ahead, "not DRA: whether the disk reads on after the end of a request");
     v.toggle("read_cache", read_cache, "not RCD: whether the track buffer serves repeated reads");
-    v.number("write_cache", write_cache, Unit::kBytes, 0, 1LL << 34, "memory for written data");
+    v.size("write_cache", write_cache, 0, 1LL << 34, "memory for written data");
     v.toggle("write_cache_enabled", write_cache_enabled, "WCE: whether writes are acknowledged from the write cache");
     v.toggle("reorders", reorders, "whether the queued command with the shortest positioning time is served next");
   }

@@ -36,8 +36,8 @@ class Drive final : private CompletionSink {
 
   [[nodiscard]] std::uint64_t size_bytes() const { return static_cast<std::uint64_t>(parameters_.capacity.size); }
 
-  // Processor time of the host's thread: for each request before it reaches the block layer, for each wait for a
-  // completion, and for each request that it reaps.
+  // Processor time of the submitting thread per request before it reaches the block layer, per wait for a completion,
+  // and per request that it reaps.
   [[nodiscard]] Nanoseconds submit_cost_ns(const Request& request) const;
   [[nodiscard]] Nanoseconds wakeup_cost_ns() const { return parameters_.host.wakeup_time; }
   [[nodiscard]] Nanoseconds reap_cost_ns() const { return parameters_.host.reap_time; }

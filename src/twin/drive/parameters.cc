@@ -2,7 +2,6 @@
 #include "drive/parameters.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 
 namespace twin {
@@ -33,10 +32,8 @@ class Setter final : public FieldVisitor {
     set_in_range(name, value, minimum, maximum);
   }
 
-  void toggle(const char* name, bool& value, const char*) override {
-    const std::string text = take(values_, key(name));
-    if (text != "0" && text != "1") fail(key(name), "'" + text + "' is not valid; valid are 0 and 1");
-    value = text == "1";
+  void toggle(const char* name, bool& value, const char* text) override {
+    value = choose(name, 0, {"0", "1"}, text) == 1;
   }
 
  private:

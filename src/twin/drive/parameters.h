@@ -26,9 +26,7 @@ enum class DriveKind : std::uint8_t { kSsd, kHardDisk };
 struct CapacityParameters {
   std::int64_t size = 0;
 
-  void visit(FieldVisitor& v) {
-    v.number("size", size, Unit::kBytes, 1 << 20, 1LL << 50, "size of the drive as the host sees it");
-  }
+  void visit(FieldVisitor& v) { v.size("size", size, 1 << 20, 1LL << 50, "size of the drive as the host sees it"); }
 };
 
 struct Parameters {
@@ -85,15 +83,16 @@ Values read_values(std::string_view text);
 template <class Number, class... Base>
 Number parse_number(std::string_view key, std::string_view text, Base... base) {
   Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value, base...);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, value, base...);
   if (error != std::errc() || stop != end) {
     throw std::invalid_argument(std::string(key) + ": '" + std::string(text) + "' is not a valid number");
   }
   return value;
 }
 
-// Reads the parameters of a drive from their text form. Groups other than those of Parameters (`identity`, `mode_page`)
+// Reads the parameters of a drive from their text form. Groups that Parameters does not have (`identity`, `mode_page`)
 // are ignored, except `identity.transport`, which decides which commands the drive can queue. Throws
 // std::invalid_argument, naming the key, for a key that is unknown or missing, and for a value out of range.
 Parameters parse_parameters(std::string_view text);

@@ -36,8 +36,8 @@ class Replay {
   // thread that is free first. If submitting blocks, a thread has at most one outstanding request, and reaps it as soon
   // as it is complete.
   //
-  // Open loop (`depth` 0): each request is submitted at its arrival time, whatever has completed by then, and its own
-  // thread waits for it.
+  // Open loop (`depth` 0): each request is submitted at its arrival time, even if earlier ones are outstanding, and its
+  // own thread waits for it.
   //
   // The drive must outlive the replay, and must not be used otherwise.
   Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth);

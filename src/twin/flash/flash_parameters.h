@@ -33,42 +33,35 @@ struct FlashParameters {
   Nanoseconds housekeeping_slice = 0;
 
   void visit(FieldVisitor& v) {
-    v.number("channels", channels, Unit::kCount, 1, 64, "buses between controller and flash");
-    v.number("dies_per_channel", dies_per_channel, Unit::kCount, 1, 64,
-             "dies that share a channel and work at the same time");
-    v.number("planes", planes, Unit::kCount, 1, 8, "planes of a die, which are programmed and erased together");
-    v.number("page", page, Unit::kBytes, 512, 1 << 20, "amount of data that is read or programmed at once on a plane");
-    v.number("pages_per_block", pages_per_block, Unit::kCount, 8, 8192, "pages that are erased together");
+    v.count("channels", channels, 1, 64, "buses between controller and flash");
+    v.count("dies_per_channel", dies_per_channel, 1, 64, "dies that share a channel and work at the same time");
+    v.count("planes", planes, 1, 8, "planes of a die, which are programmed and erased together");
+    v.size("page", page, 512, 1 << 20, "amount of data that is read or programmed at once on a plane");
+    v.count("pages_per_block", pages_per_block, 8, 8192, "pages that are erased together");
     v.choice("cell", cell, {"slc", "mlc", "tlc"}, "bits per cell: one, two or three");
-    v.number("codeword", codeword, Unit::kBytes, 512, 1 << 20,
-             "unit of error correction, which is always transferred completely to the controller; at most a page");
-    v.number("read_time", read_time, Unit::kNanoseconds, 0, kSecond,
-             "tR: time to read a page from the array into the page register, mean over the pages of a block");
-    v.number("program_time", program_time, Unit::kNanoseconds, 0, kSecond,
-             "tPROG: time to program a page from the page register into the array, mean over the pages of a block");
-    v.number("erase_time", erase_time, Unit::kNanoseconds, 0, 10 * kSecond,
-             "tBERS: time to erase a block of each plane");
-    v.number("channel_rate", channel_rate, Unit::kBytesPerSecond, 1'000'000, 100'000'000'000,
-             "transfer rate between page register and controller");
+    v.size("codeword", codeword, 512, 1 << 20,
+           "unit of error correction, which is always transferred completely; at most a page");
+    v.time("read_time", read_time, kSecond,
+           "tR: time to read a page from the array into the page register, mean over the pages of a block");
+    v.time("program_time", program_time, kSecond,
+           "tPROG: time to program a page from the page register into the array, mean over the pages of a block");
+    v.time("erase_time", erase_time, 10 * kSecond, "tBERS: time to erase a block of each plane");
+    v.rate("channel_rate", channel_rate, 1'000'000, 100'000'000'000, "transfer rate of a channel");
     v.ratio("read_time_spread", read_time_spread, 0, 0.9,
             "tR of a cell's lower page is shorter than the mean, and tR of its upper page longer, by this share");
     v.ratio("program_time_spread", program_time_spread, 0, 0.9,
             "tPROG of a cell's lower page is shorter than the mean, and tPROG of its upper page longer, by this share");
-    v.number(
-        "suspend_time", suspend_time, Unit::kNanoseconds, 0, 10 * kMillisecond,
-        "time to suspend a program or an erase for a read by the host, and again to resume it; 0: never suspended");
-    v.number("suspend_interval", suspend_interval, Unit::kNanoseconds, 0, 100 * kMillisecond,
-             "longest suspension, and time for which a resumed operation runs before the next one");
-    v.ratio("read_retry_rate", read_retry_rate, 0, 1,
-            "share of page reads that have to be repeated with other threshold voltages");
-    v.number("read_retries", read_retries, Unit::kCount, 1, 64, "number of further reads of such a page");
-    v.number("housekeeping_interval", housekeeping_interval, Unit::kNanoseconds, 0, 3600 * kSecond,
-             "interval at which each die works for the drive itself, for example checks and refreshes pages; 0: never");
-    v.number("housekeeping_time", housekeeping_time, Unit::kNanoseconds, 0, kSecond,
-             "duration of this housekeeping, each time");
-    v.number(
-        "housekeeping_slice", housekeeping_slice, Unit::kNanoseconds, 0, kSecond,
-        "time of housekeeping after which waiting operations of the die are let in, repeatedly; 0: at the end only");
+    v.time("suspend_time", suspend_time, 10 * kMillisecond,
+           "time to suspend a program or an erase for a read by the host, and again to resume it; 0: never suspended");
+    v.time("suspend_interval", suspend_interval, 100 * kMillisecond,
+           "longest suspension, and time for which a resumed operation runs before the next one");
+    v.ratio("read_retry_rate", read_retry_rate, 0, 1, "share of page reads that are repeated with other thresholds");
+    v.count("read_retries", read_retries, 1, 64, "number of further reads of such a page");
+    v.time("housekeeping_interval", housekeeping_interval, 3600 * kSecond,
+           "interval at which each die does housekeeping, such as checking and refreshing pages; 0: never");
+    v.time("housekeeping_time", housekeeping_time, kSecond, "duration of housekeeping");
+    v.time("housekeeping_slice", housekeeping_slice, kSecond,
+           "time of housekeeping after which waiting operations are let in, repeatedly; 0: only at the end");
   }
 };
 
@@ -81,18 +74,15 @@ struct AgeingParameters {
   double program_time_when_worn = 1;
 
   void visit(FieldVisitor& v) {
-    v.number("cycles", cycles, Unit::kCount, 0, 1'000'000,
-             "program/erase cycles of every block when the measurement begins");
-    v.number("rated_cycles", rated_cycles, Unit::kCount, 1, 1'000'000,
-             "program/erase cycles for which the flash is rated; it is worn when they are used up");
+    v.count("cycles", cycles, 0, 1'000'000, "program/erase cycles of every block when the measurement begins");
+    v.count("rated_cycles", rated_cycles, 1, 1'000'000, "rated program/erase cycles, at which the flash is worn");
     v.ratio("retry_rate_when_worn", retry_rate_when_worn, 0, 1,
             "increase of read_retry_rate in worn flash; it grows with the square of the cycles");
     v.ratio("erase_time_when_worn", erase_time_when_worn, 0.1, 10,
             "tBERS of worn flash as a multiple of tBERS of new flash; it changes in proportion to the cycles");
-    v.ratio(
-        "program_time_when_worn", program_time_when_worn, 0.1, 10,
-        "tPROG of worn flash as a multiple of tPROG of new flash, in proportion to the cycles; below 1 if worn cells "
-        "take charge more readily");
+    v.ratio("program_time_when_worn", program_time_when_worn, 0.1, 10,
+            "tPROG of worn flash as a multiple of new flash, in proportion to the cycles; below 1 if worn cells charge "
+            "faster");
   }
 };
 

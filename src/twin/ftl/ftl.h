@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/counters.h"
 #include "core/units.h"
@@ -27,39 +28,42 @@ class FtlClient {
   ~FtlClient() = default;
 };
 
+// The properties of an FTL.
+struct FtlProperties {
+  std::uint64_t unit_bytes = 0;         // size of a mapping unit
+  std::uint32_t page_units = 0;         // units in a flash page
+  std::uint32_t program_units = 0;      // best size of a write(), and its largest: a page on each plane
+  std::uint32_t parallel_programs = 0;  // number of such writes that the flash accepts at once
+  Nanoseconds background_idle = 0;      // time without a command after which to call idle(); 0: never
+};
+
 class Ftl {
  public:
   virtual ~Ftl() = default;
 
-  // Starts to read `count` units from `unit` on, of which the controller needs `size_bytes` in total. Returns false,
+  [[nodiscard]] const FtlProperties& properties() const { return properties_; }
+
+  // Starts to read `count` units from `unit` on, from which the controller needs `size_bytes`. Returns false,
   // and never calls the client, if no flash has to be read, because all units are unmapped and their map entries in
   // memory.
   virtual bool read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std::uint64_t size_bytes,
                     std::uint64_t token) = 0;
 
-  // Starts to program `count` units, at most program_units(), in any order. Never refuses: programs for which the flash
-  // is not free wait in the order of the calls.
-  virtual void write(Nanoseconds now, const std::uint64_t* units, std::uint32_t count, std::uint64_t token) = 0;
+  // Starts to program units, at most `program_units`, in any order. Never refuses: programs for which the flash is not
+  // free wait in the order of the calls.
+  virtual void write(Nanoseconds now, std::span<const std::uint64_t> units, std::uint64_t token) = 0;
 
   // Unmaps units. Reading them then needs no flash, and garbage collection does not move them.
   virtual void discard(Nanoseconds now, std::uint64_t unit, std::uint64_t count) = 0;
 
-  // Gives the FTL time for background garbage collection and merges: there has been no command since `since`.
-  virtual void idle(Nanoseconds now, Nanoseconds since) = 0;
-
-  // The size of a mapping unit, and the number of units in a flash page.
-  [[nodiscard]] virtual std::uint32_t unit_bytes() const = 0;
-  [[nodiscard]] virtual std::uint32_t page_units() const = 0;
-
-  // The time without a command after which idle() is to be called; 0: never.
-  [[nodiscard]] virtual Nanoseconds background_idle() const = 0;
-
-  // The best size of a write() (a page on each plane), and the number of such writes that the flash accepts at once.
-  [[nodiscard]] virtual std::uint32_t program_units() const = 0;
-  [[nodiscard]] virtual std::uint32_t parallel_programs() const = 0;
+  // Gives the FTL time for background garbage collection and merges. Call after `background_idle` without a command.
+  virtual void idle(Nanoseconds now) = 0;
 
   // Records the erase count of each block, and the ratio of valid units of each block that is not free.
   virtual void record(Nanoseconds now, Recorder& recorder) const = 0;
+
+ protected:
+  FtlProperties properties_;  // set by the constructor of each FTL
 };
 
 }  // namespace twin

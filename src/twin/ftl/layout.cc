@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "core/random.h"
 
@@ -109,18 +110,13 @@ std::uint32_t InitialLayout::permute(std::uint32_t unit, bool inverse) const {
   do {
     auto left = static_cast<std::uint32_t>(value >> half_bits_) & mask;
     auto right = static_cast<std::uint32_t>(value) & mask;
+    // the inverse has the same rounds in reverse order, with exchanged halves
+    if (inverse) std::swap(left, right);
     for (int i = 0; i < kRounds; ++i) {
-      const int round = inverse ? kRounds - 1 - i : i;
-      const std::uint32_t known = inverse ? left : right;
-      const auto noise = static_cast<std::uint32_t>(mix(static_cast<std::uint64_t>(round + 1) << 32 | known)) & mask;
-      if (inverse) {
-        left = right ^ noise;
-        right = known;
-      } else {
-        right = left ^ noise;
-        left = known;
-      }
+      const std::uint64_t round = static_cast<std::uint64_t>(inverse ? kRounds - i : i + 1) << 32;
+      left = std::exchange(right, left ^ (static_cast<std::uint32_t>(mix(round | right)) & mask));
     }
+    if (inverse) std::swap(left, right);
     value = static_cast<std::uint64_t>(left) << half_bits_ | right;
   } while (value >= units_);
   return static_cast<std::uint32_t>(value);

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/units.h"
 #include "ftl/ftl_parameters.h"
 
 namespace twin {

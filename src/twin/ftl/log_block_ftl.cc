@@ -60,7 +60,7 @@ LogBlockFtl::Shape shape_of(std::int64_t capacity_bytes, const FlashParameters& 
   // a full merge needs a free block before it frees one
   const std::int64_t needed = shape.data_blocks + log.log_blocks + 1;
   if (shape.blocks < needed) {
-    throw std::invalid_argument("ftl.over_provisioning: gives " + std::to_string(shape.blocks) +
+    throw std::invalid_argument("ftl.over_provisioning: leaves " + std::to_string(shape.blocks) +
                                 " mapping blocks, but " + std::to_string(needed) +
                                 " are needed for the capacity, log_mapping.log_blocks and a block to merge into");
   }
@@ -79,7 +79,6 @@ LogBlockFtl::LogBlockFtl(std::int64_t capacity_bytes, const FlashParameters& fla
       units_(static_cast<std::uint32_t>(capacity_bytes / flash.page)),
       blocks_per_log_(static_cast<std::uint32_t>(mapping.blocks_per_log)),
       spare_logs_(static_cast<std::uint32_t>(mapping.spare_logs)),
-      merge_idle_(mapping.background_merge_idle),
       shape_(shape_of(capacity_bytes, flash, ftl, mapping)),
       flash_(flash, ageing, seed, counters),
       reader_(events, flash_, client),
@@ -89,6 +88,7 @@ LogBlockFtl::LogBlockFtl(std::int64_t capacity_bytes, const FlashParameters& fla
       in_log_(units_),
       log_p2l_(logs_.size() * shape_.block_units),
       invalid_(units_ / 64 + 1) {
+  properties_ = {unit_bytes_, 1, shape_.row_units, shape_.dies, mapping.background_merge_idle};
   fill_initially(ftl.initial_state);
 }
 
@@ -177,14 +177,7 @@ bool LogBlockFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count,
                        std::uint64_t token) {
   touched_ = true;
   const std::uint32_t operation = reader_.begin(token);
-  // only consecutive pages of a row are read together
-  reader_.read_units(
-      now, operation, static_cast<std::uint32_t>(unit), count, size_bytes, unit_bytes_,
-      [this](std::uint32_t each) { return physical_page_of(each); },
-      [this](std::uint32_t page) { return shape_.flash_page_of(page); },
-      [this](std::uint32_t page, std::uint32_t run, std::uint32_t next) {
-        return next == page + run && next % shape_.row_units != 0;
-      });
+  reader_.read_units(*this, now, operation, static_cast<std::uint32_t>(unit), count, size_bytes);
   return reader_.end_of_call(operation);
 }
 
@@ -209,14 +202,14 @@ void LogBlockFtl::on_event(Nanoseconds now, std::uint64_t what) {
 
 // ---- writing
 
-void LogBlockFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32_t count, std::uint64_t token) {
+void LogBlockFtl::write(Nanoseconds now, std::span<const std::uint64_t> units, std::uint64_t token) {
   touched_ = true;
   written_until_ = now;
-  for (std::uint32_t i = 0; i < count; ++i) append(now, static_cast<std::uint32_t>(units[i]));
+  for (const std::uint64_t unit : units) append(now, static_cast<std::uint32_t>(unit));
   program_run();
   merge_ahead(now);
-  counters_.units_host += count;
-  counters_.units_programmed += count;
+  counters_.units_host += units.size();
+  counters_.units_programmed += units.size();
   events_.schedule(written_until_, *this, static_cast<std::uint64_t>(writes_.take(token)) << kWhatBits | kProgrammed);
 }
 
@@ -256,7 +249,7 @@ void LogBlockFtl::map_to_next_page(std::uint32_t unit, std::uint32_t number) {
 
 void LogBlockFtl::program_run() {
   if (run_.count == 0) return;
-  const Nanoseconds done = flash_.program(run_.ready, shape_.flash_page_of(run_.page), run_.count * unit_bytes_);
+  const Nanoseconds done = flash_.program(run_.ready, flash_page_of(run_.page), run_.count * unit_bytes_);
   Nanoseconds& programmed = blocks_[run_.page / shape_.block_units].programmed;
   programmed = std::max(programmed, done);
   written_until_ = std::max(written_until_, done);
@@ -404,7 +397,7 @@ void LogBlockFtl::merge_ahead(Nanoseconds now) {
 
 // Merges a log and frees it. Returns when the merge is complete.
 Nanoseconds LogBlockFtl::merge(Nanoseconds now, std::uint32_t number) {
-  program_run();  // its pages are programmed before those of the merge
+  program_run();  // its pages are programmed before the pages of the merge
   Nanoseconds done = now;
   if (is_prefix(logs_[number])) {
     done = take_over(now, number);
@@ -481,7 +474,7 @@ Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::ui
         Nanoseconds in_register = now;
         if (page / shape_.row_units != source) {
           source = page / shape_.row_units;
-          in_register = flash_.array_read(now, shape_.flash_page_of(page), ReadFor::kDrive);
+          in_register = flash_.array_read(now, flash_page_of(page), ReadFor::kDrive);
         }
         arrived = std::max(arrived, flash_.transfer(in_register, die, unit_bytes_));
         ++counters_.units_moved;
@@ -492,7 +485,7 @@ Nanoseconds LogBlockFtl::copy(Nanoseconds now, std::uint32_t data_block, std::ui
       ++counters_.units_programmed;
       ++offset;
     } while (offset < end && offset % shape_.row_units != 0);
-    const FlashPage page = shape_.flash_page_of(target * shape_.block_units + begin);
+    const FlashPage page = flash_page_of(target * shape_.block_units + begin);
     done = std::max(done, flash_.program(arrived, page, (offset - begin) * unit_bytes_));
   }
   blocks_[target].filled = std::max(end, from);
@@ -511,8 +504,7 @@ void LogBlockFtl::close_log(std::uint32_t number) {
   if (sharing_ == number) sharing_ = kNone;
 }
 
-void LogBlockFtl::idle(Nanoseconds now, Nanoseconds since) {
-  if (merge_idle_ == 0 || now - since < merge_idle_) return;
+void LogBlockFtl::idle(Nanoseconds now) {
   touched_ = false;
   if (background_ || oldest_log(false) == kNone) return;
   ++counters_.gc_runs_background;

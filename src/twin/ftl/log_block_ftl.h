@@ -26,7 +26,7 @@
 // merged, and later operations find dies and channels busy.
 //
 // Pages of a block are programmed in order. If a copied block has unmapped pages before mapped ones, the unmapped pages
-// are programmed as padding. A data block of which only the beginning is written takes the following pages directly.
+// are programmed as padding. A data block whose beginning alone is written takes the following pages directly.
 //
 // Initial states: fresh; sequential: filled data block by data block; random: like sequential, and every log block is
 // full of pages with random offsets in data blocks all over the drive, so the first overwrite elsewhere needs a merge.
@@ -58,14 +58,9 @@ class LogBlockFtl final : public Ftl, private EventHandler {
 
   bool read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std::uint64_t size_bytes,
             std::uint64_t token) override;
-  void write(Nanoseconds now, const std::uint64_t* units, std::uint32_t count, std::uint64_t token) override;
+  void write(Nanoseconds now, std::span<const std::uint64_t> units, std::uint64_t token) override;
   void discard(Nanoseconds now, std::uint64_t unit, std::uint64_t count) override;
-  void idle(Nanoseconds now, Nanoseconds since) override;
-  [[nodiscard]] std::uint32_t unit_bytes() const override { return static_cast<std::uint32_t>(unit_bytes_); }
-  [[nodiscard]] std::uint32_t page_units() const override { return 1; }
-  [[nodiscard]] Nanoseconds background_idle() const override { return merge_idle_; }
-  [[nodiscard]] std::uint32_t program_units() const override { return shape_.row_units; }
-  [[nodiscard]] std::uint32_t parallel_programs() const override { return shape_.dies; }
+  void idle(Nanoseconds now) override;
   void record(Nanoseconds now, Recorder& recorder) const override;
 
   // The division of the flash. Unlike a block of BlockShape, a mapping block is on `group` dies.
@@ -80,20 +75,23 @@ class LogBlockFtl final : public Ftl, private EventHandler {
     [[nodiscard]] std::uint32_t die_of(std::uint32_t page) const {
       return page / block_units % (dies / group) * group + page % block_units / row_units % group;
     }
-    [[nodiscard]] FlashPage flash_page_of(std::uint32_t page) const {
-      return {die_of(page), page % block_units / row_units / group};
-    }
   };
 
   // Returns the physical page (block * block_units + page of the block) of a unit's newest copy; kNoUnit if the unit is
   // not mapped.
   [[nodiscard]] std::uint32_t physical_page_of(std::uint32_t unit) const;
+  [[nodiscard]] FlashPage flash_page_of(std::uint32_t page) const {
+    return {shape_.die_of(page), page % shape_.block_units / shape_.row_units / shape_.group};
+  }
+  // For PageReader: consecutive pages of a row are read together.
+  [[nodiscard]] bool reads_together(std::uint32_t page, std::uint32_t run, std::uint32_t next) const {
+    return next == page + run && next % shape_.row_units != 0;
+  }
   // Returns the unit whose newest copy is on a physical page; kNoUnit if there is none.
   [[nodiscard]] std::uint32_t unit_at(std::uint32_t page) const;
   // For tests.
   [[nodiscard]] std::uint32_t valid(std::uint32_t block) const { return blocks_[block].valid; }
   [[nodiscard]] std::uint32_t erase_count(std::uint32_t block) const { return blocks_[block].erases; }
-  [[nodiscard]] std::uint32_t free_blocks() const { return static_cast<std::uint32_t>(free_.size()); }
   [[nodiscard]] const Shape& shape() const { return shape_; }
 
  private:
@@ -176,7 +174,6 @@ class LogBlockFtl final : public Ftl, private EventHandler {
   std::uint32_t units_;
   std::uint32_t blocks_per_log_;
   std::uint32_t spare_logs_;
-  Nanoseconds merge_idle_;
   Shape shape_;
   Flash flash_;
   PageReader reader_;

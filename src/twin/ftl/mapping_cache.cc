@@ -20,7 +20,7 @@ MappingCache::Lookup MappingCache::look_up(std::uint32_t unit, bool change) {
     if (free_.empty()) result.pages_written += evict();
     load(unit, true);
     if (batch_fetch_) {
-      // Loads as many neighbours as fit beside the entry, those that follow it first. Colder rows make room.
+      // Loads as many neighbours as fit beside the entry, following neighbours first. Colder rows are evicted.
       const std::uint32_t begin = page_of(unit) * page_entries_;
       const std::uint32_t end = std::min(begin + page_entries_, units_);
       missing_.clear();

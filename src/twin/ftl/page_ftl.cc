@@ -46,7 +46,7 @@ BlockShape shape_of(std::int64_t capacity_bytes, const FlashParameters& flash, c
   const auto reserve = static_cast<std::uint32_t>(mapping.gc_reserve);
   const std::uint32_t needed = static_cast<std::uint32_t>(units / shape.block_units()) + (reserve + 1) * shape.dies;
   if (shape.blocks < needed) {
-    throw std::invalid_argument("ftl.over_provisioning: gives " + std::to_string(shape.blocks) +
+    throw std::invalid_argument("ftl.over_provisioning: leaves " + std::to_string(shape.blocks) +
                                 " blocks, but at least " + std::to_string(needed) +
                                 " are needed for the capacity and " + std::to_string(reserve) +
                                 " erased blocks for each die (page_mapping.gc_reserve)");
@@ -67,12 +67,10 @@ PageFtl::PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, cons
     : events_(events),
       client_(client),
       counters_(counters),
-      unit_bytes_(static_cast<std::uint32_t>(mapping.unit)),
+      unit_bytes_(static_cast<std::uint64_t>(mapping.unit)),
       units_(static_cast<std::uint32_t>(capacity_bytes / mapping.unit)),
       shape_(shape_of(capacity_bytes, flash, ftl, mapping)),
-      row_bytes_(static_cast<std::uint64_t>(shape_.row_units) * unit_bytes_),
-      planes_(static_cast<std::uint32_t>(flash.planes)),
-      background_idle_(mapping.background_gc_idle),
+      row_bytes_(shape_.row_units * unit_bytes_),
       start_collecting_(reserve_units(mapping.gc_reserve, shape_)),
       stop_collecting_(reserve_units(mapping.background_gc_reserve, shape_)),
       collect_whole_blocks_(mapping.gc_whole_blocks),
@@ -90,7 +88,8 @@ PageFtl::PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, cons
   if (mapping.background_gc_reserve < mapping.gc_reserve) {
     throw std::invalid_argument("page_mapping.background_gc_reserve: must not be less than gc_reserve");
   }
-  moving_.reserve(shape_.row_units);
+  properties_ = {unit_bytes_, shape_.row_units / static_cast<std::uint32_t>(flash.planes), shape_.row_units,
+                 shape_.dies, mapping.background_gc_idle};
 }
 
 std::uint32_t PageFtl::physical_page_of(std::uint32_t unit) const {
@@ -105,29 +104,16 @@ bool PageFtl::read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std
                    std::uint64_t token) {
   touched_ = true;
   const std::uint32_t operation = reader_.begin(token);
-  const MapRead data{operation, static_cast<std::uint32_t>(unit), count, size_bytes};
-  if (!cache_.covers_all()) {
-    look_up(now, unit, count, false, counters_.map_read_hits, counters_.map_read_misses);
-    if (!map_pages_.empty()) {
-      // the data are read when all map entries are in memory
-      events_.schedule(read_map_pages(now), *this,
-                       static_cast<std::uint64_t>(map_reads_.take(data)) << kWhatBits | kMapRead);
-      return true;
-    }
+  const auto first = static_cast<std::uint32_t>(unit);
+  look_up(now, unit, count, false, counters_.map_read_hits, counters_.map_read_misses);
+  if (!map_pages_.empty()) {
+    // the data are read when all map entries are in memory
+    const std::uint64_t slot = map_reads_.take({operation, first, count, size_bytes});
+    events_.schedule(read_map_pages(now), *this, slot << kWhatBits | kMapRead);
+    return true;
   }
-  read_data(now, data);
+  reader_.read_units(*this, now, operation, first, count, size_bytes);
   return reader_.end_of_call(operation);
-}
-
-// Starts the page reads of a read operation. Units in the same row of a die are read together.
-void PageFtl::read_data(Nanoseconds now, const MapRead& data) {
-  reader_.read_units(
-      now, data.operation, data.unit, data.count, data.size_bytes, unit_bytes_,
-      [this](std::uint32_t unit) { return physical_page_of(unit); },
-      [this](std::uint32_t page) { return flash_page_of(page); },
-      [this](std::uint32_t page, std::uint32_t, std::uint32_t next) {
-        return next / shape_.row_units == page / shape_.row_units;
-      });
 }
 
 void PageFtl::on_event(Nanoseconds now, std::uint64_t what) {
@@ -136,7 +122,7 @@ void PageFtl::on_event(Nanoseconds now, std::uint64_t what) {
     case kMapRead: {
       const MapRead data = map_reads_[number];
       map_reads_.release(number);
-      read_data(now, data);
+      reader_.read_units(*this, now, data.operation, data.unit, data.count, data.size_bytes);
       return reader_.end(now, data.operation);
     }
     case kProgrammed: {
@@ -171,9 +157,11 @@ void PageFtl::on_event(Nanoseconds now, std::uint64_t what) {
 
 // ---- the map
 
-// Looks up `count` map entries in the cache, and stores the pages of the map that have to be read in map_pages_.
+// Looks up `count` map entries in the cache, and stores the pages of the map that have to be read in map_pages_. Does
+// nothing, and counts nothing, if the complete map is in memory.
 void PageFtl::look_up(Nanoseconds now, std::uint64_t unit, std::uint64_t count, bool change, std::uint64_t& hits,
                       std::uint64_t& misses) {
+  if (cache_.covers_all()) return;
   map_pages_.clear();
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto each = static_cast<std::uint32_t>(unit + i);
@@ -224,16 +212,14 @@ void PageFtl::unmap(std::uint32_t unit) {
 
 // ---- writing
 
-void PageFtl::write(Nanoseconds now, const std::uint64_t* units, std::uint32_t count, std::uint64_t token) {
+void PageFtl::write(Nanoseconds now, std::span<const std::uint64_t> units, std::uint64_t token) {
   touched_ = true;
-  if (!cache_.covers_all()) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      look_up(now, units[i], 1, true, counters_.map_write_hits, counters_.map_write_misses);
-      read_map_pages(now);
-    }
+  for (const std::uint64_t unit : units) {
+    look_up(now, unit, 1, true, counters_.map_write_hits, counters_.map_write_misses);
+    read_map_pages(now);
   }
-  moving_.assign(units, units + count);
-  counters_.units_host += count;
+  moving_.assign(units.begin(), units.end());
+  counters_.units_host += units.size();
   const FlashPage at = map_row(host_frontier_, next_die(host_frontier_));
   const std::uint32_t number = programs_.take({token, at.die, flash_.postponed_ns(at.die)});
   events_.schedule(flash_.program(now, at, row_bytes_), *this,
@@ -285,10 +271,8 @@ FlashPage PageFtl::map_row(Frontier& frontier, std::uint32_t die) {
 
 void PageFtl::discard(Nanoseconds now, std::uint64_t unit, std::uint64_t count) {
   touched_ = true;
-  if (!cache_.covers_all()) {
-    look_up(now, unit, count, true, counters_.map_discard_hits, counters_.map_discard_misses);
-    read_map_pages(now);
-  }
+  look_up(now, unit, count, true, counters_.map_discard_hits, counters_.map_discard_misses);
+  read_map_pages(now);
   for (std::uint64_t each = unit; each < unit + count; ++each) {
     unmap(static_cast<std::uint32_t>(each));
     l2p_[each] = kUnmapped;
@@ -390,20 +374,14 @@ bool PageFtl::gather(Nanoseconds now) {
 
 void PageFtl::erase(Nanoseconds now, std::uint32_t block) {
   gc_until_ = std::max(gc_until_, flash_.erase(now, shape_.die_of(block)));
-  const std::size_t first = static_cast<std::size_t>(block) * shape_.block_units();
-  for (std::size_t page = first; page < first + shape_.block_units();) {
-    if (page % 64 == 0 && page + 64 <= first + shape_.block_units()) {
-      invalid_[page / 64] = 0;
-      page += 64;
-    } else {
-      invalid_[page / 64] &= ~(1ULL << (page % 64));
-      ++page;
-    }
+  const std::uint32_t first_page = block * shape_.block_units();
+  for (std::uint32_t page = first_page; page < first_page + shape_.block_units(); ++page) {
+    invalid_[page / 64] &= ~(1ULL << (page % 64));
   }
   pool_.erased(block);
 }
 
-void PageFtl::idle(Nanoseconds now, Nanoseconds) {
+void PageFtl::idle(Nanoseconds now) {
   touched_ = false;  // allows a step that is already scheduled
   if (background_ || erased_units() >= stop_collecting_) return;
   ++counters_.gc_runs_background;

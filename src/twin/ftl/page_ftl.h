@@ -30,18 +30,20 @@ class PageFtl final : public Ftl, private EventHandler {
 
   bool read(Nanoseconds now, std::uint64_t unit, std::uint32_t count, std::uint64_t size_bytes,
             std::uint64_t token) override;
-  void write(Nanoseconds now, const std::uint64_t* units, std::uint32_t count, std::uint64_t token) override;
+  void write(Nanoseconds now, std::span<const std::uint64_t> units, std::uint64_t token) override;
   void discard(Nanoseconds now, std::uint64_t unit, std::uint64_t count) override;
-  void idle(Nanoseconds now, Nanoseconds since) override;
-  [[nodiscard]] std::uint32_t unit_bytes() const override { return unit_bytes_; }
-  [[nodiscard]] std::uint32_t page_units() const override { return shape_.row_units / planes_; }
-  [[nodiscard]] Nanoseconds background_idle() const override { return background_idle_; }
-  [[nodiscard]] std::uint32_t program_units() const override { return shape_.row_units; }
-  [[nodiscard]] std::uint32_t parallel_programs() const override { return shape_.dies; }
+  void idle(Nanoseconds now) override;
   void record(Nanoseconds now, Recorder& recorder) const override;
 
   // Returns the physical page of a unit (numbered as in BlockShape); kNoUnit if the unit is not mapped.
   [[nodiscard]] std::uint32_t physical_page_of(std::uint32_t unit) const;
+  [[nodiscard]] FlashPage flash_page_of(std::uint32_t page) const {
+    return {shape_.die_of(page / shape_.block_units()), page % shape_.block_units() / shape_.row_units};
+  }
+  // For PageReader: units in the same row of a die are read together.
+  [[nodiscard]] bool reads_together(std::uint32_t page, std::uint32_t, std::uint32_t next) const {
+    return next / shape_.row_units == page / shape_.row_units;
+  }
   // For tests.
   [[nodiscard]] const BlockPool& blocks() const { return pool_; }
   [[nodiscard]] const BlockShape& shape() const { return shape_; }
@@ -72,14 +74,10 @@ class PageFtl final : public Ftl, private EventHandler {
   };
 
   void on_event(Nanoseconds now, std::uint64_t what) override;
-  void read_data(Nanoseconds now, const MapRead& data);
 
   void unmap(std::uint32_t unit);
   [[nodiscard]] bool is_valid(std::uint32_t page) const;
   [[nodiscard]] std::uint32_t unit_at(std::uint32_t page) const;
-  [[nodiscard]] FlashPage flash_page_of(std::uint32_t page) const {
-    return {shape_.die_of(page / shape_.block_units()), page % shape_.block_units() / shape_.row_units};
-  }
   [[nodiscard]] std::uint32_t next_die(const Frontier& frontier) const;
   std::uint32_t open_row(Frontier& frontier, std::uint32_t die);
   FlashPage map_row(Frontier& frontier, std::uint32_t die);
@@ -97,12 +95,10 @@ class PageFtl final : public Ftl, private EventHandler {
   EventQueue& events_;
   FtlClient& client_;
   Counters& counters_;
-  std::uint32_t unit_bytes_;
+  std::uint64_t unit_bytes_;
   std::uint32_t units_;
   BlockShape shape_;
   std::uint64_t row_bytes_;
-  std::uint32_t planes_;
-  Nanoseconds background_idle_;
   std::uint64_t start_collecting_;  // foreground collection runs while fewer units are erased
   std::uint64_t stop_collecting_;   // background collection runs while fewer units are erased
   bool collect_whole_blocks_;

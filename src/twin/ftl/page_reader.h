@@ -24,28 +24,24 @@ class PageReader final : private EventHandler {
   // Begins an operation and returns its number. The operation stays open until end() or end_of_call() is called.
   std::uint32_t begin(std::uint64_t token) { return operations_.take({token, 1}); }
 
-  // Starts the page reads for `count` units from `first` on, of which the client needs `size_bytes` in total.
-  //
-  // `page_of(unit)` returns the unit's physical page, or kNoUnit if there is nothing to read. `flash_page_of(page)`
-  // returns the page of flash that contains the physical page. `joins(page, run, next)` returns whether physical page
-  // `next` belongs to the same page read as the `run` units from `page` on; neighbouring units are read together as
-  // long as it is true.
-  template <class PageOf, class FlashPageOf, class Joins>
-  void read_units(Nanoseconds now, std::uint32_t operation, std::uint32_t first, std::uint32_t count,
-                  std::uint64_t size_bytes, std::uint64_t unit_bytes, PageOf page_of, FlashPageOf flash_page_of,
-                  Joins joins) {
+  // Starts the page reads for `count` units from `first` on, from which the client needs `size_bytes`.
+  // Neighbouring units are read together as long as `ftl.reads_together(page, run, next)` is true: whether physical
+  // page `next` belongs to the same page read as the `run` physical pages from `page` on.
+  template <class MappedFtl>
+  void read_units(const MappedFtl& ftl, Nanoseconds now, std::uint32_t operation, std::uint32_t first,
+                  std::uint32_t count, std::uint64_t size_bytes) {
     std::uint64_t left_bytes = size_bytes;
     for (std::uint32_t i = 0; i < count;) {
-      const std::uint32_t page = page_of(first + i);
+      const std::uint32_t page = ftl.physical_page_of(first + i);
       std::uint32_t run = 1;
       while (page != kNoUnit && i + run < count) {
-        const std::uint32_t next = page_of(first + i + run);
-        if (next == kNoUnit || !joins(page, run, next)) break;
+        const std::uint32_t next = ftl.physical_page_of(first + i + run);
+        if (next == kNoUnit || !ftl.reads_together(page, run, next)) break;
         ++run;
       }
-      const std::uint64_t wanted_bytes = std::min<std::uint64_t>(left_bytes, run * unit_bytes);
+      const std::uint64_t wanted_bytes = std::min(left_bytes, run * ftl.properties().unit_bytes);
       left_bytes -= wanted_bytes;
-      if (page != kNoUnit) read_page(now, operation, flash_page_of(page), wanted_bytes);
+      if (page != kNoUnit) read_page(now, operation, ftl.flash_page_of(page), wanted_bytes);
       i += run;
     }
   }

@@ -54,7 +54,7 @@ void BlockLayer::send_or_enqueue(Nanoseconds now, Command& command) {
 }
 
 void BlockLayer::enqueue(Nanoseconds now, Command& command) {
-  if (scheduler_->merges() && merge(command)) return;
+  if (scheduler_->merges && merge(command)) return;
   if (queue_.size() < nr_requests_) {
     queue_.push_back({&command, now});
   } else {
@@ -110,23 +110,13 @@ void BlockLayer::send_or_hold(Nanoseconds now, Command& command) {
 }
 
 void BlockLayer::send(Nanoseconds now, Command& command) {
-  switch (command.request.operation) {
-    case Operation::kRead:
-      ++counters_.read_commands;
-      counters_.read_bytes += command.request.size_bytes;
-      break;
-    case Operation::kWrite:
-      ++counters_.write_commands;
-      counters_.write_bytes += command.request.size_bytes;
-      break;
-    case Operation::kFlush:
-      ++counters_.flush_commands;
-      break;
-    case Operation::kDiscard:
-      ++counters_.discard_commands;
-      counters_.discard_bytes += command.request.size_bytes;
-      break;
-  }
+  Counters& c = counters_;
+  // by Operation; a flush has no bytes
+  std::uint64_t* const commands[] = {&c.read_commands, &c.write_commands, &c.flush_commands, &c.discard_commands};
+  std::uint64_t* const bytes[] = {&c.read_bytes, &c.write_bytes, nullptr, &c.discard_bytes};
+  const auto operation = static_cast<std::size_t>(command.request.operation);
+  ++*commands[operation];
+  if (bytes[operation] != nullptr) *bytes[operation] += command.request.size_bytes;
   drive_.send(now, command);
   counters_.queue_depth_max = std::max<std::uint64_t>(counters_.queue_depth_max, drive_.outstanding());
   if (recorder_ != nullptr) recorder_->record(now, Series::kQueueDepth, 0, drive_.outstanding());

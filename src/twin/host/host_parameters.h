@@ -22,26 +22,23 @@ struct HostParameters {
   bool blocking_submit = false;
 
   void visit(FieldVisitor& v) {
-    v.number("submit_time", submit_time, Unit::kNanoseconds, 0, kSecond,
-             "CPU time of the submitting thread for each request, from the system call to the block layer");
-    v.number("wakeup_time", wakeup_time, Unit::kNanoseconds, 0, kSecond,
-             "time from the completion interrupt until the waiting thread runs again; paid once for each wait");
-    v.number("reap_time", reap_time, Unit::kNanoseconds, 0, kSecond,
-             "CPU time to reap a completed request; paid for each request, whether or not the thread had to wait");
-    v.number("page_time", page_time, Unit::kNanoseconds, 0, kMillisecond,
-             "CPU time to pin and map each 4 KiB page of a request's buffer");
-    v.number("lock_time", lock_time, Unit::kNanoseconds, 0, kMillisecond,
-             "time for which a request holds the queue lock of the block layer, which all processors share (SCSI disks "
-             "in Linux before 5.0); 0: each processor has its own queue");
+    v.time("submit_time", submit_time, kSecond,
+           "CPU time of the submitting thread for each request, from the system call to the block layer");
+    v.time("wakeup_time", wakeup_time, kSecond,
+           "time from the completion interrupt until the waiting thread runs again; paid once for each wait");
+    v.time("reap_time", reap_time, kSecond,
+           "CPU time to reap a completed request; paid for each request, whether or not the thread had to wait");
+    v.time("page_time", page_time, kMillisecond, "CPU time to pin and map each 4 KiB page of a request's buffer");
+    v.time("lock_time", lock_time, kMillisecond,
+           "time for which a request holds the queue lock of all processors (SCSI before Linux 5.0); 0: no such lock");
     v.choice("scheduler", scheduler, {"none", "noop", "deadline", "cfq"},
              "I/O scheduler: orders and merges the requests that wait while the drive's queue is full");
-    v.number("nr_requests", nr_requests, Unit::kCount, 1, 65536,
-             "number of requests that can be queued in the block layer before submitters have to wait");
-    v.number("max_request", max_request, Unit::kBytes, 4096, 1 << 30,
-             "largest request sent to the drive; larger ones are split, and merging stops at this size");
+    v.count("nr_requests", nr_requests, 1, 65536,
+            "number of requests that can be queued in the block layer before submitters have to wait");
+    v.size("max_request", max_request, 4096, 1 << 30,
+           "largest request sent to the drive; larger ones are split, and merging stops at this size");
     v.toggle("blocking_submit", blocking_submit,
-             "whether submitting an asynchronous request waits for its completion, as on a file system without "
-             "asynchronous direct I/O");
+             "whether an asynchronous submission waits for completion, as on file systems without asynchronous I/O");
   }
 };
 

@@ -1,6 +1,7 @@
 // The four schedulers, modelled on Linux' Documentation/block (deadline-iosched, cfq-iosched) with default tunables.
 #include "host/scheduler.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace twin {
@@ -34,12 +35,8 @@ std::uint64_t end_of(const Command& command) { return command.request.offset_byt
 // First come, first served. `none` leaves ordering and merging to the drive; `noop` merges.
 class FifoScheduler final : public IoScheduler {
  public:
-  explicit FifoScheduler(bool merges) : merges_(merges) {}
+  using IoScheduler::IoScheduler;
   std::size_t pick(Nanoseconds, const std::vector<QueuedRequest>&) override { return 0; }
-  [[nodiscard]] bool merges() const override { return merges_; }
-
- private:
-  bool merges_;
 };
 
 // Sends batches of reads or writes in order of their offsets. Reads come first, but neither reads nor writes wait much
@@ -57,13 +54,11 @@ class DeadlineScheduler final : public IoScheduler {
     if (next == kNone) {
       choose_direction(queue);
       batch_ = 0;
-      for (std::size_t i = 0; i < queue.size() && next == kNone; ++i) {
-        if (!wanted(*queue[i].command)) continue;
-        // the batch starts at the oldest request of its direction if that has expired
-        if (now - queue[i].queued_ns >= (reading_ ? kReadExpire : kWriteExpire)) next = i;
-        break;
-      }
-      if (next == kNone) next = next_in_order(queue, position_, wanted);
+      // the batch starts at the oldest request of its direction if that has expired
+      const auto oldest =
+          std::ranges::find_if(queue, wanted, [](const auto& each) -> Command& { return *each.command; });
+      const bool expired = now - oldest->queued_ns >= (reading_ ? kReadExpire : kWriteExpire);
+      next = expired ? static_cast<std::size_t>(oldest - queue.begin()) : next_in_order(queue, position_, wanted);
     }
     ++batch_;
     position_ = end_of(*queue[next].command);
@@ -124,17 +119,9 @@ class CfqScheduler final : public IoScheduler {
 }  // namespace
 
 std::unique_ptr<IoScheduler> make_scheduler(Scheduler which) {
-  switch (which) {
-    case Scheduler::kDeadline:
-      return std::make_unique<DeadlineScheduler>();
-    case Scheduler::kCfq:
-      return std::make_unique<CfqScheduler>();
-    case Scheduler::kNoop:
-      return std::make_unique<FifoScheduler>(true);
-    case Scheduler::kNone:
-      break;
-  }
-  return std::make_unique<FifoScheduler>(false);
+  if (which == Scheduler::kDeadline) return std::make_unique<DeadlineScheduler>();
+  if (which == Scheduler::kCfq) return std::make_unique<CfqScheduler>();
+  return std::make_unique<FifoScheduler>(which == Scheduler::kNoop);
 }
 
 }  // namespace twin

@@ -18,13 +18,13 @@ struct QueuedRequest {
 
 class IoScheduler {
  public:
+  explicit IoScheduler(bool merging = true) : merges(merging) {}
   virtual ~IoScheduler() = default;
 
   // Returns the index in `queue` of the request to send next. `queue` is in order of arrival, and not empty.
   virtual std::size_t pick(Nanoseconds now, const std::vector<QueuedRequest>& queue) = 0;
 
-  // Returns whether the block layer merges requests that are adjacent on the drive.
-  [[nodiscard]] virtual bool merges() const { return true; }
+  const bool merges;  // whether the block layer merges requests that are adjacent on the drive
 };
 
 std::unique_ptr<IoScheduler> make_scheduler(Scheduler which);

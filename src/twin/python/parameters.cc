@@ -4,12 +4,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <stdexcept>
 #include <string>
 
 #include "core/counters.h"
 #include "drive/drive.h"
-#include "python/bindings.h"
 #include "scsi/caching_page.h"
 #include "scsi/scsi_target.h"
 

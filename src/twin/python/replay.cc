@@ -14,7 +14,6 @@
 #include "drive/drive.h"
 #include "drive/file_recorder.h"
 #include "drive/parameters.h"
-#include "python/bindings.h"
 
 namespace nb = nanobind;
 
@@ -138,7 +137,7 @@ void bind_replay(nb::module_& module) {
       .def("record", &Session::record, nb::arg("path"), nb::arg("interval_ns"), nb::arg("interval_bytes"),
            "Record time series to a file, with snapshots every interval_ns and interval_bytes (0: never).")
       .def("feed", &Session::feed, nb::arg("arrival_ns"), nb::arg("operation"), nb::arg("offset_bytes"),
-           nb::arg("size_bytes"), "Submit requests; return (request, issue_ns, latency_ns) of those that are complete.")
+           nb::arg("size_bytes"), "Submit requests; return (request, issue_ns, latency_ns) of complete requests.")
       .def("finish", &Session::finish, "Wait for the outstanding requests; return (request, issue_ns, latency_ns).")
       .def("counters", &Session::counters, "Return the counters of the drive by their names.")
       .def_prop_ro("end_ns", &Session::end_ns, "Time at which the last request was complete.")

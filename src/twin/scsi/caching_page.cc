@@ -1,13 +1,13 @@
 // Reading and writing the fields of the caching mode page.
 #include "scsi/caching_page.h"
 
+#include <algorithm>
+
 namespace twin {
 
 const CachingField* find_caching_field(std::string_view name) {
-  for (const CachingField& field : kCachingFields) {
-    if (field.name == name) return &field;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(kCachingFields, name, &CachingField::name);
+  return found == kCachingFields.end() ? nullptr : &*found;
 }
 
 std::uint32_t get(const CachingPage& page, const CachingField& field) {

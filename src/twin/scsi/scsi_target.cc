@@ -2,7 +2,6 @@
 #include "scsi/scsi_target.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -39,9 +38,10 @@ constexpr std::uint8_t kDataCommands[] = {0x08, 0x0A, 0x28, 0x2A, 0x2E, 0x2F, 0x
                                           0x88, 0x8A, 0x8E, 0x8F, 0x93, 0xA8, 0xAA, 0xAE};
 
 // Pages that cannot be changed: read-write error recovery, control, informational exceptions.
-constexpr std::uint8_t kErrorRecoveryPage[] = {0x01, 0x0A, 0xC0, 0x01, 0, 0, 0, 0, 0x05, 0, 0xFF, 0xFF};
-constexpr std::uint8_t kControlPage[] = {0x0A, 0x0A, 0x02, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0};
-constexpr std::uint8_t kExceptionsPage[] = {0x1C, 0x0A, 0x00, 0x06, 0, 0, 0, 0, 0, 0, 0, 0};
+using FixedPage = std::array<std::uint8_t, 12>;
+constexpr FixedPage kErrorRecoveryPage = {0x01, 0x0A, 0xC0, 0x01, 0, 0, 0, 0, 0x05, 0, 0xFF, 0xFF};
+constexpr FixedPage kControlPage = {0x0A, 0x0A, 0x02, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0};
+constexpr FixedPage kExceptionsPage = {0x1C, 0x0A, 0x00, 0x06, 0, 0, 0, 0, 0, 0, 0, 0};
 
 ScsiResult check_condition(std::uint16_t code) {
   ScsiResult result;
@@ -67,13 +67,12 @@ std::size_t cdb_length(std::uint8_t code) {
   return kByGroup[code >> 5];
 }
 
-Behaviour parse_behaviour(std::string_view key, std::string_view text) {
-  if (text == "fixed") return Behaviour::kFixed;
-  if (text == "changeable") return Behaviour::kChangeable;
-  if (text == "refused") return Behaviour::kRefused;
-  if (text == "ignored") return Behaviour::kIgnored;
-  throw std::invalid_argument(std::string(key) + ": '" + std::string(text) +
-                              "' is not valid; valid are changeable, fixed, refused, ignored");
+constexpr std::string_view kBehaviourNames[] = {"fixed", "changeable", "refused", "ignored"};  // by Behaviour
+
+Behaviour parse_behaviour(const std::string& key, const std::string& text) {
+  const auto found = std::find(std::begin(kBehaviourNames), std::end(kBehaviourNames), text);
+  if (found != std::end(kBehaviourNames)) return static_cast<Behaviour>(found - kBehaviourNames);
+  throw std::invalid_argument(key + ": '" + text + "' is not valid; valid are fixed, changeable, refused, ignored");
 }
 
 }  // namespace
@@ -82,14 +81,21 @@ Behaviour parse_behaviour(std::string_view key, std::string_view text) {
 struct ScsiTarget::Reply {
   std::vector<std::uint8_t> bytes;
 
+  // Appends a number of `count` bytes.
   void add(std::uint64_t value, std::size_t count) {
-    for (std::size_t i = count; i > 0; --i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * (i - 1))));
+    bytes.resize(bytes.size() + count);
+    put(bytes.size() - count, value, count);
   }
+  void put(std::size_t at, std::uint64_t value, std::size_t count) {
+    for (; count > 0; --count) bytes[at++] = static_cast<std::uint8_t>(value >> (8 * (count - 1)));
+  }
+  // Sets a length field of `count` bytes to the number of bytes after it.
+  void set_length(std::size_t at, std::size_t count) { put(at, bytes.size() - at - count, count); }
   // Adds text of a fixed width, padded with spaces.
   void add_text(const std::string& text, std::size_t width) {
     for (std::size_t i = 0; i < width; ++i) bytes.push_back(i < text.size() ? static_cast<std::uint8_t>(text[i]) : ' ');
   }
-  void add_bytes(const std::uint8_t* data, std::size_t count) { bytes.insert(bytes.end(), data, data + count); }
+  void add_bytes(const auto& data) { bytes.insert(bytes.end(), data.begin(), data.end()); }
   void pad_to(std::size_t size) { bytes.resize(std::max(bytes.size(), size)); }
 
   // Copies as much as fits into the caller's space and the command's allocation length. Returns the size.
@@ -168,6 +174,7 @@ ScsiResult ScsiTarget::execute(const std::uint8_t* cdb, std::size_t cdb_bytes, c
   ScsiResult result;
   Reply reply;
   std::uint64_t allocation = 0;
+  const bool descriptors = (cdb[1] & 0x01) != 0;
   switch (cdb[0]) {
     case kTestUnitReady:
     case kStartStopUnit:
@@ -175,15 +182,9 @@ ScsiResult ScsiTarget::execute(const std::uint8_t* cdb, std::size_t cdb_bytes, c
     case kSynchronizeCache16:
       break;
     case kRequestSense:  // no sense data are ever pending, because every error is returned with its command
-      if ((cdb[1] & 0x01) != 0) {
-        reply.add(0x72, 1);  // descriptor format, without descriptors
-        reply.pad_to(8);
-      } else {
-        reply.add(0x70, 1);
-        reply.pad_to(8);
-        reply.bytes[7] = 10;
-        reply.pad_to(18);
-      }
+      reply.add(descriptors ? 0x72 : 0x70, 1);
+      reply.add(descriptors ? 0 : 10, 7);  // bytes that follow
+      reply.pad_to(descriptors ? 8 : 18);
       allocation = cdb[4];
       break;
     case kInquiry:
@@ -273,9 +274,7 @@ ScsiResult ScsiTarget::inquiry(const std::uint8_t* cdb, Reply& reply) const {
     default:
       return check_condition(kInvalidFieldInCdb);
   }
-  const std::size_t length = reply.bytes.size() - 4;
-  reply.bytes[2] = static_cast<std::uint8_t>(length >> 8);
-  reply.bytes[3] = static_cast<std::uint8_t>(length);
+  reply.set_length(2, 2);
   return {};
 }
 
@@ -297,30 +296,20 @@ ScsiResult ScsiTarget::mode_sense(const std::uint8_t* cdb, bool ten, Reply& repl
     reply.add(kSectorBytes, 4);
   }
   const std::size_t before = reply.bytes.size();
-  const auto add_fixed = [&](const auto& bytes) {
-    if (page != bytes[0] && page != 0x3F) return;
-    const std::size_t begin = reply.bytes.size();
-    reply.add_bytes(bytes, sizeof bytes);
-    if (control == 1)
-      std::fill(reply.bytes.begin() + static_cast<std::ptrdiff_t>(begin) + 2, reply.bytes.end(), std::uint8_t{0});
+  const auto add = [&](const auto& bytes) {
+    if (page == 0x3F || page == (bytes[0] & 0x3F)) reply.add_bytes(bytes);
   };
+  const auto add_fixed = [&](const FixedPage& bytes) { add(control == 1 ? FixedPage{bytes[0], bytes[1]} : bytes); };
+  const CachingPage* const by_control[] = {&settings_.current, &changeable_, &factory_, &settings_.saved};
+  CachingPage caching = *by_control[control];
+  if (savable_) caching[0] |= 0x80;
   add_fixed(kErrorRecoveryPage);
-  if (page == 0x08 || page == 0x3F) {
-    const CachingPage& bytes = control == 0   ? settings_.current
-                               : control == 1 ? changeable_
-                               : control == 2 ? factory_
-                                              : settings_.saved;
-    const std::size_t begin = reply.bytes.size();
-    reply.add_bytes(bytes.data(), bytes.size());
-    if (savable_) reply.bytes[begin] |= 0x80;
-  }
+  add(caching);
   add_fixed(kControlPage);
   add_fixed(kExceptionsPage);
   if (reply.bytes.size() == before) return check_condition(kInvalidFieldInCdb);
 
-  const std::size_t length = reply.bytes.size() - (ten ? 2 : 1);
-  if (ten) reply.bytes[0] = static_cast<std::uint8_t>(length >> 8);
-  reply.bytes[ten ? 1 : 0] = static_cast<std::uint8_t>(length);
+  reply.set_length(0, ten ? 2 : 1);
   return {};
 }
 
@@ -358,9 +347,8 @@ ScsiResult ScsiTarget::mode_select(const std::uint8_t* cdb, bool ten, const std:
 
 // Applies the values of a page to `caching`. A page that cannot be changed must have its current values.
 ScsiResult ScsiTarget::select_page(const std::uint8_t* page, std::size_t page_bytes, CachingPage& caching) const {
-  const auto is_fixed = [&](const auto& bytes) {
-    return (page[0] & 0x7F) == bytes[0] && page_bytes == sizeof bytes &&
-           std::equal(page + 1, page + page_bytes, bytes + 1);
+  const auto is_fixed = [&](const FixedPage& bytes) {
+    return (page[0] & 0x7F) == bytes[0] && std::equal(page + 1, page + page_bytes, bytes.begin() + 1, bytes.end());
   };
   if (is_fixed(kErrorRecoveryPage) || is_fixed(kControlPage) || is_fixed(kExceptionsPage)) return {};
   if ((page[0] & 0x7F) != 0x08 || page_bytes != kCachingPageBytes) return check_condition(kInvalidFieldInParameterList);

@@ -35,20 +35,18 @@ bool from_hex(const std::string& text, CachingPage& page) {
 
 }  // namespace
 
-SettingsStore::Lock::~Lock() { close(descriptor_); }
-
-SettingsStore::Lock SettingsStore::lock() const {
-  // locks the folder itself, so that no lock file is left behind
-  const int descriptor = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw std::runtime_error(folder_ + ": " + std::strerror(errno));
-  while (flock(descriptor, LOCK_EX) != 0) {
-    if (errno == EINTR) continue;
-    const std::string why = std::strerror(errno);
-    close(descriptor);
-    throw std::runtime_error(folder_ + ": " + why);
+// Locks the folder itself, so that no lock file is left behind.
+SettingsStore::Lock::Lock(const std::string& folder)
+    : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  while (descriptor_ < 0 || flock(descriptor_, LOCK_EX) != 0) {
+    if (descriptor_ >= 0 && errno == EINTR) continue;
+    const std::string message = folder + ": " + std::strerror(errno);
+    if (descriptor_ >= 0) close(descriptor_);
+    throw std::runtime_error(message);
   }
-  return Lock(descriptor);
 }
+
+SettingsStore::Lock::~Lock() { close(descriptor_); }
 
 void SettingsStore::load(StoredSettings& settings) const {
   std::ifstream file(path_);

@@ -17,7 +17,7 @@ class SettingsStore {
   // Prevents other programs from changing the settings while it exists.
   class Lock {
    public:
-    explicit Lock(int descriptor) : descriptor_(descriptor) {}
+    explicit Lock(const std::string& folder);
     ~Lock();
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
@@ -30,7 +30,7 @@ class SettingsStore {
 
   // Locks the settings; waits while another program has them locked. Throws std::runtime_error if the folder is
   // missing.
-  [[nodiscard]] Lock lock() const;
+  [[nodiscard]] Lock lock() const { return Lock(folder_); }
 
   // Reads the file into `settings`. Leaves them unchanged if there is no file. Throws std::runtime_error if the file is
   // invalid.
