@@ -75,7 +75,7 @@ class LinuxOptions:
         memory_bytes: Memory of the guest.
         queue_depth: Queue depth of the drive.
         seed: Seed of all random numbers.
-        wall_limit_s: Limit of the host's time for the run.
+        wall_limit_s: Limit of the wall-clock time.
         trace: File for a trace of the requests that the drive receives, .parquet or .csv; None to write no file.
         trace_all: Whether the trace includes the requests of mkfs and mount.
         counters: File for the drive's counters over time, .parquet or .csv; None to write no file.
@@ -121,7 +121,7 @@ def run_in_linux(
 ) -> subprocess.CompletedProcess[Any]:
     """Run a program in a Linux guest; return the completed process.
 
-    Its return code is the status of the command, or 124 if the limit of the host's time is reached, 125 if the guest
+    Its return code is the status of the command, or 124 if the wall-clock limit is reached, 125 if the guest
     fails, 126 if the command cannot be run, 127 if it does not exist, and 128 + N if signal N ends it.
 
     Args:

@@ -1,4 +1,4 @@
-"""`twin describe`."""
+"""Command `twin describe`."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""`twin fit`."""
+"""Command `twin fit`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`twin linux`."""
+"""Command `twin linux`."""
 
 import sys
 from pathlib import Path

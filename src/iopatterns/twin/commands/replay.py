@@ -1,4 +1,4 @@
-"""`twin replay`."""
+"""Command `twin replay`."""
 
 import json
 from pathlib import Path
@@ -38,9 +38,9 @@ def command(
 ) -> None:
     """Replay the block trace TRACE on MODEL without fio.
 
-    The requests are submitted at the times of the trace (open loop), or, with --depth, as soon as fewer than that many
-    requests are outstanding (closed loop). TRACE has any form that `twin trace` reads. The command prints a summary and
-    the counters of the drive as JSON.
+    Without --depth, each request is submitted at its time in the trace (open loop). With --depth, each thread keeps
+    that many requests outstanding (closed loop). TRACE has any form that `twin trace` reads. The command prints a
+    summary and the counters of the drive as JSON.
     """
     from iopatterns.twin import models, traces
     from iopatterns.twin.trace_replay import replay_to_files
