@@ -121,13 +121,13 @@ def run_in_linux(
 ) -> subprocess.CompletedProcess[Any]:
     """Run a program in a Linux guest; return the completed process.
 
-    Its return code is the status of the command, or 124 if the wall-clock limit is reached, 125 if the guest
-    fails, 126 if the command cannot be run, 127 if it does not exist, and 128 + N if signal N ends it.
+    Its return code is the status of the command, or 124 if the wall-clock limit is reached, 125 if the guest fails, 126
+    if the command cannot be run, 127 if it does not exist, and 128 + N if signal N ends it.
 
     Args:
         model: Name of a model, or path of a model file.
         command: Program and arguments. ``{drive}`` in them stands for the path of the drive, and ``{folder}`` for the
-            path in the guest of the folder that `LinuxOptions` shares.
+            path in the guest of the folder in `LinuxOptions.folder`.
         options: Options of the run; None for the default values.
         **streams: Arguments of `subprocess.Popen`, such as stdout and stderr.
 

@@ -145,13 +145,13 @@ _REQUEUED = UNKNOWN_TIME + 1  # in place of the completion time
 
 
 def _finished(request: list[int], in_flight: dict[tuple[int, int], deque[list[int]]]) -> Iterator[TraceRequest]:
-    """Yield a request whose fate is known, unless the drive returned it.
+    """Yield a request that has ended, unless the drive returned it to be issued again.
 
-    A request without completion is also removed from ``in_flight``.
+    A request whose completion the trace does not contain is also removed from ``in_flight``.
 
     Args:
         request: Operation, offset, size, arrival time, time of the issue, and time of the completion. The last is
-            `_REQUEUED` if the drive returned the request to be issued again.
+            `_REQUEUED` if the drive returned the request, and `UNKNOWN_TIME` if the completion is not known.
         in_flight: Issued requests that have not completed, by operation and offset.
     """
     operation, offset, size, arrival, dispatched, completed = request
