@@ -220,7 +220,10 @@ class _Names:
 
 
 class _OnFiles:
-    """Generator of the lines in the I/O log of one process, for a replay on files."""
+    """Generator of the lines in the I/O log of one process, for a replay on files.
+
+    It remembers which files the log has opened, and what the process has written.
+    """
 
     def __init__(self, names: _Names, needed_bytes: dict[str, int]) -> None:
         """Begin a log.

@@ -304,8 +304,8 @@ def _checkpoints(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[
 def _documents(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]:
     """Yield the calls of one process of a web server.
 
-    The process reads randomly chosen documents from start to end. After a fixed number of documents it writes to its
-    log.
+    The process reads randomly chosen documents from start to end. Each time it has read a fixed number of documents, it
+    writes to its log.
 
     Args:
         tag: Beginning of all file names.
