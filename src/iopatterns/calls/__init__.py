@@ -1,6 +1,7 @@
 """Read traces of system calls in several formats, and convert them to Parquet.
 
-docs/application-traces.md describes the formats.
+A trace lists the system calls with which the processes of a program accessed files. docs/application-traces.md
+describes the formats.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,11 +41,14 @@ _VALID_FORMATS = (
 
 @dataclass
 class ReadingNotes:
-    """What a reader of a trace skipped.
+    """Lines and calls that the reader of a trace skipped.
 
     Attributes:
-        skipped: Counts faulty lines, which are skipped; None to raise an error at the first.
-        left_out: Number of reads and writes on descriptors whose open is not in the trace, such as pipes.
+        skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
+            line.
+        left_out: Number of reads and writes whose file or offset is unknown, because the trace does not contain the
+            opening of the descriptor. Pipes are an example. The number is known when the trace has been read to its
+            end.
     """
 
     skipped: SkippedLines | None = None
@@ -59,17 +63,21 @@ def open_trace(
     adapter: str = "",
     only: str = "*",
 ) -> Trace:
-    """Return the trace in one or several files. Their content determines its format.
+    """Return the trace in one or several files.
+
+    The content of the files determines their format. The files are read when `Trace.pieces` is called.
 
     Args:
         paths: The files.
-        name: Name of the trace; by default the name of the first file.
-        notes: Receives what is skipped.
-        adapter: Class that reads another format, as ``FILE.py:CLASS``, see `adapter.Adapter`.
-        only: Shell pattern; only calls on files with matching names are kept.
+        name: Name of the trace; by default the name of the first file without its suffix, or the name that a Parquet
+            file records.
+        notes: Receives the numbers of skipped lines and calls. Without it, a faulty line raises an error.
+        adapter: A class of the user that reads another format, as ``FILE.py:CLASS``; see `adapter.Adapter`.
+        only: Shell pattern of file names, such as ``/home/me/*``. Calls on other files are left out.
 
     Raises:
-        CallsError: A file is not a trace. `Trace.pieces` raises it for a faulty line, with file and line.
+        CallsError: A file is not a trace. A faulty line raises the error later, in `Trace.pieces`; the message has the
+            file and the line.
     """
     if not paths:
         raise CallsError("give at least one file of a trace")
@@ -102,7 +110,15 @@ def open_trace(
 
 
 def _detect_trace(sources: Sequence[CallTraceFile], notes: ReadingNotes) -> Trace:
-    """Return the trace in files; the first file determines the format."""
+    """Return the trace in files, whose format the content of the first determines.
+
+    Args:
+        sources: The files.
+        notes: Receives the number of calls that are left out, when the trace is read.
+
+    Raises:
+        CallsError: The first file is not a trace, or there are several files of a format that has one file.
+    """
     first = sources[0]
     with first.path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
@@ -131,7 +147,16 @@ def _detect_trace(sources: Sequence[CallTraceFile], notes: ReadingNotes) -> Trac
 
 
 def _adapted_trace(sources: Sequence[CallTraceFile], adapter: str, notes: ReadingNotes) -> Trace:
-    """Return the trace in files that an adapter class of the user reads."""
+    """Return the trace in files that an adapter class of the user reads.
+
+    Args:
+        sources: The files.
+        adapter: The class, as ``FILE.py:CLASS``.
+        notes: Receives the number of calls that are left out, when the trace is read.
+
+    Raises:
+        CallsError: The class cannot be imported.
+    """
     reader = adapters.load_adapter(adapter)
     return Trace(
         sources[0].path.stem,
@@ -142,9 +167,11 @@ def _adapted_trace(sources: Sequence[CallTraceFile], adapter: str, notes: Readin
 
 
 def _call_tables(events: Iterable[Event], notes: ReadingNotes) -> Iterator[pd.DataFrame]:
-    """Yield the calls of events as tables.
+    """Yield the calls that follow from events as tables, see `Trace.pieces`.
 
-    The number of calls that are left out is stored in ``notes``.
+    Args:
+        events: System calls on descriptors, as the program made them.
+        notes: Receives, at the end, the number of reads and writes whose file or offset is unknown.
     """
     positions = PositionTracker()
     yield from form.call_tables(positions.follow(events))
@@ -153,11 +180,11 @@ def _call_tables(events: Iterable[Event], notes: ReadingNotes) -> Iterator[pd.Da
 
 @dataclass(frozen=True)
 class CallConversion:
-    """The result of converting a trace of system calls.
+    """Result of converting a trace of system calls.
 
     Attributes:
         name: Name of the trace.
-        origin: Origin of the trace, see `Trace.origin`.
+        origin: ``recorded``, or ``stand-in`` for a synthetic trace that replaces an unpublished trace.
         form: Name of the original format.
         calls: Number of calls.
         processes: Number of processes.
@@ -177,8 +204,11 @@ def convert_calls(trace: Trace, output: Path, inputs: Sequence[Path] = ()) -> Ca
 
     Args:
         trace: The trace.
-        output: The Parquet file. It is complete, or does not exist.
+        output: The Parquet file. It appears only when it is complete.
         inputs: The files of the trace, which must not be overwritten.
+
+    Returns:
+        Name, origin and original format of the trace, and the numbers of its calls and processes.
 
     Raises:
         CallsError: The trace is not valid or has no calls, or ``output`` does not end in .parquet or is an input.

@@ -1,4 +1,4 @@
-"""Read traces in other formats with a class of the user.
+"""Read traces of system calls in other formats with a class of the user.
 
 The traces of Sandia National Laboratories have such a format. docs/application-traces.md has a complete example.
 """
@@ -16,9 +16,9 @@ __all__ = ["Adapter", "Event", "load_adapter", "read_with_adapter"]
 
 
 class Adapter:
-    """Base class of readers for other formats: derive from it, and implement `events`.
+    """Base class for readers of other formats: derive from it, and implement `events`.
 
-    Each file is read by an object of its own.
+    Each file is read by an object of its own. So the object can remember what earlier lines of the file said.
 
     Attributes:
         path: The file.
@@ -28,10 +28,14 @@ class Adapter:
         self.path = path
 
     def events(self, line: str) -> Iterable[Event]:
-        """Return the successful calls in a line, usually one or none.
+        """Return the successful system calls in a line, usually one or none.
 
-        Offsets may be missing: they follow from the descriptors, see `Event`. Times are in nanoseconds since any
-        moment, which must be the same for all files. In a file they must not decrease.
+        An event needs no offset if it follows from earlier calls on the same descriptor, see `Event`. Times are in
+        nanoseconds from any starting point, but all files of a trace must have the same starting point. Within a file,
+        times must not decrease.
+
+        Args:
+            line: A line of the file.
 
         Raises:
             ValueError: The line is faulty. The message states the problem.
@@ -40,13 +44,13 @@ class Adapter:
 
 
 def load_adapter(name: str) -> type[Adapter]:
-    """Import an adapter class and return it.
+    """Import an adapter class, and return the class.
 
     Args:
-        name: File and class, as ``FILE.py:CLASS``.
+        name: Python file and class, as ``FILE.py:CLASS``.
 
     Raises:
-        CallsError: The file cannot be imported, or does not contain the class.
+        CallsError: The file cannot be imported, or does not contain a class of this name that derives from `Adapter`.
     """
     path, colon, class_name = name.rpartition(":")
     if not (colon and path.endswith(".py") and class_name):
@@ -70,9 +74,14 @@ def load_adapter(name: str) -> type[Adapter]:
 
 
 def read_with_adapter(sources: Sequence[CallTraceFile], adapter: type[Adapter]) -> Iterator[Event]:
-    """Yield the events of several files in order of time.
+    """Yield the events in several files in order of time.
 
-    A separate object of the class reads each file.
+    Args:
+        sources: The files.
+        adapter: The class that parses lines. Each file gets an object of its own.
+
+    Raises:
+        CallsError: A line is faulty, and faulty lines are not skipped.
     """
     events = (source.parsed(source.lines(), adapter(source.path).events) for source in sources)
     return heapq.merge(*events, key=lambda event: event.time_ns)

@@ -1,7 +1,8 @@
-"""Darshan's extended traces (DXT) of parallel programs, read with PyDarshan.
+"""Read Darshan's extended traces (DXT) of parallel programs with PyDarshan.
 
-The C library of PyDarshan ends its process on some damaged logs. Of others it returns a part and prints an error. So
-this module runs itself as a program that reads the log, and treats each error that is printed as a fault of the log.
+With some damaged logs the C library of PyDarshan ends its process. With other damaged logs it prints an error and
+returns only a part. So this module runs itself as a program in a separate process, which reads the log. Each error that
+is printed there counts as a fault of the log.
 """
 
 import subprocess
@@ -26,16 +27,17 @@ def is_darshan_log(head: bytes) -> bool:
     """Return whether a file is a log of Darshan.
 
     Args:
-        head: The first bytes of the file.
+        head: The first bytes of the file, at least 16.
     """
     return head[8:12] == _MAGIC[0] or head[12:16] == _MAGIC[1]
 
 
 def read_dxt(source: CallTraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the reads and writes in a log as tables, see `Trace.pieces`.
+    """Yield the reads and writes in a log of Darshan as tables.
 
-    The tables are in order of time. The number of a process is its rank. DXT records offset and size of each access,
-    but neither opens nor the call. So all calls are pread64 and pwrite64. The whole log is read into memory.
+    The tables have the columns of `Trace.pieces`, and are in order of time. The number of a process is its MPI rank.
+    DXT records the offset and the size of each access, but neither opens nor the names of calls. So each read is
+    reported as pread64, and each write as pwrite64. The complete log is read into memory.
 
     Raises:
         CallsError: The log is damaged, or contains no DXT records.
@@ -75,7 +77,17 @@ def read_dxt(source: CallTraceFile) -> Iterator[pd.DataFrame]:
 
 
 def _segments(path: str) -> pd.DataFrame:
-    """Return all accesses in a log. This function runs in a process of its own."""
+    """Return all reads and writes in a log of Darshan.
+
+    Only the separate process of this module calls this function.
+
+    Args:
+        path: The log.
+
+    Returns:
+        A row for each access. Columns: process (the MPI rank), offset, length, start_time and end_time (in seconds),
+            call (``pread64`` or ``pwrite64``) and file.
+    """
     import darshan
 
     report = darshan.DarshanReport(path, read_all=False)

@@ -1,6 +1,6 @@
-"""Read I/O logs of fio (``write_iolog``) as traces of system calls.
+"""Read I/O logs of fio (option write_iolog) as traces of system calls.
 
-Each log belongs to one process.
+Each log has the requests of one process.
 """
 
 import heapq
@@ -16,9 +16,10 @@ _CALLS |= {"sync": "fsync", "datasync": "fdatasync"}
 
 
 def read_iologs(sources: Sequence[CallTraceFile]) -> Iterator[Call]:
-    """Yield the calls in several logs in order of time.
+    """Yield the calls in several I/O logs of fio in order of time.
 
-    The position of a log is the number of its process. ``trim`` is skipped. Times count from the start of a log.
+    A call's process is the position of its log in ``sources``, from 0. Its time counts from the start of its log. A
+    ``trim`` is skipped, because programs have no such system call.
     """
     logs = (_read_iolog(source, process) for process, source in enumerate(sources))
     return heapq.merge(*logs, key=lambda call: call.time_ns)
@@ -35,9 +36,10 @@ def _read_iolog(source: CallTraceFile, process: int) -> Iterator[Call]:
 
 
 def is_stand_in_log(source: CallTraceFile) -> bool:
-    """Return whether an I/O log was made from a stand-in (synthetic trace).
+    """Return whether an I/O log of fio was made from a stand-in.
 
-    The prefix of the first file's name shows it.
+    A stand-in is a synthetic trace that replaces an unpublished trace. The prefix `STAND_IN_FILE_PREFIX` of the first
+    file name in the log marks it.
     """
     for _, line in source.lines():
         if line.strip() not in IOLOG_HEADERS:

@@ -35,25 +35,28 @@ CALL_TYPE = pd.CategoricalDtype(list(CALL_KINDS))
 
 
 class CallsError(IoPatternsError):
-    """A file is not a valid trace of system calls.
+    """Error in a trace of system calls.
 
-    The message has the file and the line.
+    The message has the file, and the line if there is one.
+
+    Attributes:
+        exit_status: Exit status of the command line for this error.
     """
 
     exit_status = 2
 
 
 class Call(NamedTuple):
-    """A system call on a file.
+    """System call on a file.
 
     Attributes:
         process: Number of the process.
-        time_ns: Time of the call since the start of the trace.
-        call: Name of the call, a key of `CALL_KINDS`.
+        time_ns: Time at which the call began, since the start of the trace.
+        call: Name of the call, a key of `CALL_KINDS`, such as ``pread64``.
         file: Path of the file.
-        offset_bytes: Offset of a read or write, position of the file after a seek, or new size of a truncated file;
+        offset_bytes: Offset of a read or write, new position in the file after a seek, or new size of a truncated file;
             `UNKNOWN` for all other calls.
-        size_bytes: Size of a read or write; 0 for all other calls.
+        size_bytes: Number of bytes read or written; 0 for all other calls.
         duration_ns: Duration of the call; `UNKNOWN` if it was not recorded.
     """
 
@@ -68,7 +71,13 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class CallTraceFile(input_file.InputFile):
-    """A file with a trace of system calls."""
+    """File with a trace of system calls.
+
+    Attributes:
+        path: The file.
+        skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
+            line.
+    """
 
     ERROR = CallsError
     MOST_LINE = 2**20  # strace can print all transferred data in a line
@@ -76,13 +85,13 @@ class CallTraceFile(input_file.InputFile):
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace of system calls.
+    """Trace of system calls.
 
     Attributes:
         name: Name of the trace.
         origin: ``recorded``, or ``stand-in`` for a synthetic trace that replaces an unpublished trace.
         form: Name of the original format.
-        read: Reads the trace from the start; yields tables, see `pieces`.
+        read: Reads the trace from its start; returns an iterator over its tables, see `pieces`.
     """
 
     name: str
@@ -92,14 +101,19 @@ class Trace:
 
     @property
     def label(self) -> str:
-        """Name for tables and figures, such as ``Sandia-cth (stand-in)``."""
+        """Name of the trace for tables and figures, such as ``Sandia-cth (stand-in)``.
+
+        Only the label of a stand-in (a synthetic trace that replaces an unpublished one) has the addition in
+        parentheses.
+        """
         return f"{self.name} (stand-in)" if self.origin == "stand-in" else self.name
 
     def pieces(self) -> Iterator[pd.DataFrame]:
         """Yield the calls as tables of at most `PIECE_CALLS` rows.
 
-        The calls of one process are in their order. Memory use does not grow with the length of the trace. The columns
-        are the fields of `Call`: ``call`` is categorical, ``file`` is str, all others are int64.
+        The calls of each process are in order. The columns are the fields of `Call`: ``call`` is categorical, ``file``
+        is str, all others are int64. The trace is read again each time the method is called. Memory use does not grow
+        with the length of the trace, except for logs of Darshan.
 
         Raises:
             CallsError: The trace is not valid.
@@ -107,19 +121,26 @@ class Trace:
         return self.read()
 
     def table(self) -> pd.DataFrame:
-        """Return all calls as one table, with the columns of `pieces`."""
+        """Return all calls as one table, with the columns that `pieces` describes.
+
+        Raises:
+            CallsError: The trace is not valid.
+        """
         return pd.concat([empty_calls(), *self.pieces()], ignore_index=True)
 
 
 def call_tables(calls: Iterable[Call]) -> Iterator[pd.DataFrame]:
-    """Yield calls as tables of at most `PIECE_CALLS` rows, with the columns of `Call`."""
+    """Yield calls as tables of at most `PIECE_CALLS` rows.
+
+    The columns are the fields of `Call`.
+    """
     calls = iter(calls)
     while rows := list(islice(calls, PIECE_CALLS)):
         yield _table(rows)
 
 
 def empty_calls() -> pd.DataFrame:
-    """Return a table without calls that has all columns."""
+    """Return a table without calls that has all columns: the fields of `Call`."""
     return _table([])
 
 

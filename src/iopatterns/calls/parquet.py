@@ -35,6 +35,10 @@ _MAY_BE_UNKNOWN = frozenset({"offset_bytes", "duration_ns"})
 def read_trace_origin(source: CallTraceFile) -> tuple[str, TraceOrigin]:
     """Return the name and the origin of the trace in a Parquet file.
 
+    Returns:
+        The name, by default the name of the file without its suffix; and ``recorded``, or ``stand-in`` for a synthetic
+            trace that replaces an unpublished trace.
+
     Raises:
         CallsError: The metadata of the file do not contain the origin.
     """
@@ -53,9 +57,12 @@ def read_trace_origin(source: CallTraceFile) -> tuple[str, TraceOrigin]:
 
 
 def read_calls(source: CallTraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the calls in a Parquet file as tables, see `Trace.pieces`.
+    """Yield the calls in a Parquet file as tables.
 
-    Messages refer to a faulty row by its position, from 0.
+    The tables have the columns of `Trace.pieces`. Messages name a faulty row by its position, from 0.
+
+    Raises:
+        CallsError: A column is missing, or a row is faulty and faulty rows are not skipped.
     """
     import pyarrow.parquet
 
@@ -78,7 +85,14 @@ def read_calls(source: CallTraceFile) -> Iterator[pd.DataFrame]:
 
 
 def _convert_batch(batch: Any) -> tuple[pd.DataFrame, dict[int, str]]:
-    """Return a batch of rows as a table, and the problem of each faulty row."""
+    """Convert a batch of rows of a Parquet file to a table of calls.
+
+    Args:
+        batch: The rows (pyarrow.RecordBatch).
+
+    Returns:
+        The table, and the problem of each faulty row by its position in the batch. The table includes the faulty rows.
+    """
     import pyarrow as pa
 
     faults: dict[int, str] = {}
@@ -101,12 +115,12 @@ def _convert_batch(batch: Any) -> tuple[pd.DataFrame, dict[int, str]]:
 def write_calls(path: Path, trace: Trace, pieces: Iterable[pd.DataFrame]) -> None:
     """Write the calls of a trace to a new Parquet file.
 
-    The same trace gives the same bytes.
+    The same trace always gives the same bytes.
 
     Args:
         path: The file.
-        trace: The trace, whose name, origin and format are recorded in the file.
-        pieces: The calls, with the columns of `Trace.pieces`.
+        trace: The trace. Its name, origin and original format are recorded in the file.
+        pieces: Consecutive parts of the trace, as tables with the columns of `Trace.pieces`.
     """
     entries = {"": _VERSION, ".name": trace.name, ".origin": trace.origin, ".source": trace.form}
     # the empty table gives a trace without calls its columns

@@ -1,8 +1,8 @@
 """Determine the files and offsets of system calls from their descriptors.
 
-A trace contains the name of a file only at its open, and an offset only if the call has one, as pread64. The rest
-follows from the earlier calls, as in the kernel: a position belongs to an open file description, which all descriptors
-share that dup and fork have made of its descriptor.
+A trace contains the name of a file only where the file is opened. It contains an offset only for calls such as pread64,
+which have one. Everything else follows from earlier calls, as in the kernel: a position belongs to an open file
+description. All descriptors that dup and fork have made from one descriptor share its open file description.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,23 +18,25 @@ FORK, EXECUTE, EXIT, CLOSE_RANGE = "fork", "execve", "exit", "close_range"
 
 
 class Event(NamedTuple):
-    """A successful system call, as a program made it.
+    """Successful system call, as a program made it.
 
     Attributes:
         process: Number of the process.
-        time_ns: Time at which the call began, since any moment.
-        call: A key of `CALL_KINDS`, or `FORK`, `EXECUTE`, `EXIT` or `CLOSE_RANGE`.
+        time_ns: Time at which the call began, from any starting point that all events share.
+        call: Name of the call: a key of `CALL_KINDS`, or `FORK`, `EXECUTE`, `EXIT` or `CLOSE_RANGE`.
         descriptor: The descriptor in the arguments. For iowait, the number that iread or iwrite returned. For
             close_range, the first descriptor.
-        file: Path of the opened file. For other calls, the file of the descriptor if the trace contains it.
+        file: Path of the opened file. For other calls, the file of the descriptor if the trace contains it; otherwise
+            empty.
         size_bytes: Number of bytes read or written.
-        offset_bytes: Offset of a read or write if the call has one; distance of a seek from ``whence``; new size of a
-            truncated file.
+        offset_bytes: Offset of a read or write, None if the call has none; distance of a seek from ``whence``; or new
+            size of a truncated file.
         result: New descriptor (open, dup), new position (seek), number of an iread or iwrite, child of a fork, or last
             descriptor of a close_range; `UNKNOWN` for a seek whose new position is not in the trace.
-        whence: SEEK_SET, SEEK_CUR or SEEK_END, for a seek.
-        duration_ns: Duration of the call.
-        flags: O_APPEND, O_TRUNC and O_CLOEXEC of an open; CLONE_FILES of a fork whose child shares the descriptors.
+        whence: From where a seek counts: SEEK_SET, SEEK_CUR or SEEK_END.
+        duration_ns: Duration of the call; `UNKNOWN` if it was not recorded.
+        flags: O_APPEND, O_TRUNC and O_CLOEXEC of an open; O_CLOEXEC of a dup; CLONE_FILES of a fork whose child shares
+            the descriptors.
     """
 
     process: int
@@ -52,7 +54,13 @@ class Event(NamedTuple):
 
 @dataclass
 class _OpenFile:
-    """An open file description; its position is None if it is unknown."""
+    """Open file description, which several descriptors may share.
+
+    Attributes:
+        file: Path of the file.
+        position: Offset of the next read or write; None if it is unknown.
+        appends: Whether writes go to the end of the file (O_APPEND).
+    """
 
     file: str
     position: int | None = 0
@@ -65,7 +73,7 @@ class _Descriptor(NamedTuple):
 
 
 class PositionTracker:
-    """The descriptors of all processes, and the positions of their files.
+    """Table of the descriptors of all processes, and of the positions in their files.
 
     Attributes:
         left_out: Number of reads and writes whose file or offset is unknown. Their descriptors were opened before the
@@ -80,7 +88,10 @@ class PositionTracker:
         self._asynchronous: dict[tuple[int, int], str] = {}
 
     def follow(self, events: Iterable[Event]) -> Iterator[Call]:
-        """Yield the calls on files, with file and offset, and times since the first event.
+        """Convert events to calls on files, with file and offset.
+
+        Events that are not calls on a known file, such as a fork, are left out. Calls on files below /dev, /proc and
+        /sys are left out, too. Times count from the first event.
 
         Args:
             events: The events of all processes, in order of time.
@@ -93,7 +104,7 @@ class PositionTracker:
                 yield call
 
     def _call(self, event: Event) -> Call | None:
-        """Apply an event to the descriptors, and return its call.
+        """Apply an event to the descriptors, and return the event as a call on a file.
 
         Returns None if the event is not a call on a known file.
         """
@@ -136,9 +147,14 @@ class PositionTracker:
 
     @staticmethod
     def _descriptor(event: Event, table: dict[int, _Descriptor]) -> _Descriptor | None:
-        """Return the descriptor of an event; None if it is unknown or not a file.
+        """Return the descriptor on which an event acts; None if it is not a known file.
 
-        A file in the event itself takes precedence over the descriptor table.
+        If the event names a file, that file takes precedence over the file in the table.
+
+        Args:
+            event: The event.
+            table: The descriptors of the process by number. A descriptor that the event shows to be a new file is
+                added; a pipe or socket is removed.
         """
         known = table.get(event.descriptor)
         if not event.file or (known is not None and known.opened.file == event.file):
@@ -151,9 +167,15 @@ class PositionTracker:
         return table.setdefault(event.descriptor, _Descriptor(_OpenFile(event.file, None)))
 
     def _transfer(self, event: Event, kind: str, opened: _OpenFile) -> Call | None:
-        """Return the call of a read or write, and advance the position.
+        """Return the call of a read or write, and advance the position in the file.
 
-        A call with an offset does not change the position.
+        A call with its own offset, such as pread64, does not change the position. Returns None if the offset is
+        unknown.
+
+        Args:
+            event: The read or write.
+            kind: ``read`` or ``write``.
+            opened: The open file description of the descriptor.
         """
         offset = event.offset_bytes
         if offset is None:
@@ -171,7 +193,7 @@ class PositionTracker:
         return self._call_on(event, opened.file, offset, event.size_bytes)
 
     def _seek(self, event: Event, opened: _OpenFile) -> Call | None:
-        """Set the position of a file; return the call.
+        """Set the position in a file, and return the call of the seek.
 
         Returns None if the new position is unknown.
         """
@@ -186,7 +208,14 @@ class PositionTracker:
         return None if opened.position is None else self._call_on(event, opened.file, opened.position)
 
     def _change_table(self, event: Event, table: dict[int, _Descriptor]) -> None:
-        """Apply an event that changes the descriptors of a process."""
+        """Apply a fork, execve, exit or close_range to the descriptors of processes.
+
+        All other events change nothing.
+
+        Args:
+            event: The event.
+            table: The descriptors of the process by number.
+        """
         if event.call == FORK:
             self._tables[event.result] = table if "CLONE_FILES" in event.flags else table.copy()
         elif event.call == EXECUTE:

@@ -4,15 +4,17 @@ There is one log for each process.
 
 The logs take into account how fio 3.33 behaves:
 
-- fio refuses to open a file that is open. So a log opens a file at its first use, and closes it at its last close.
-- fio ends the replay without a message at a request of no bytes. These requests are left out.
+- fio refuses to open a file that is already open. So a log opens a file at its first use, and closes it at its last
+  close.
+- fio ends the replay without a message at a request of zero bytes. These requests are left out.
 - fio creates missing files that a log writes, but no folders. Files that a log reads must exist with their full size.
 - fio cannot combine `directory` with `read_iolog`. File names are relative to fio's working directory, or absolute.
 - fio with threads (`thread=1`) crashes if `numjobs` jobs replay a list of logs and two logs contain the same file. So
   each log has a job of its own.
 - fio with `replay_redirect` crashes on a log with several files. So only the logs of `to_drive_iologs` use it.
 - fio requires an offset and a length for `sync` and `datasync`, and ignores them.
-- Logs cannot contain truncations. Seeks have no effect beside the offsets of requests. Both are left out.
+- Logs cannot contain truncations. Seeks only determine the offsets of requests, which the log contains. Both are left
+  out.
 """
 
 import bisect
@@ -41,10 +43,11 @@ class WrittenIologs:
     """I/O logs for fio, and the files that they require.
 
     Attributes:
-        logs: Path of each log, by process.
-        sizes_bytes: Size that each file must have before the replay, by its name in the logs, because a process reads
-            data that it has not written; 0 if the file need not exist. For a bare drive, the size of the accessed part.
-        names: Name in the logs of each file of the trace.
+        logs: Path of each log, by the number of its process.
+        sizes_bytes: Size that each file must have before the replay, by its name in the logs. It covers the data that a
+            process reads without having written them. A size of 0 means that the file need not exist. For a bare drive,
+            the only entry is the size of the accessed part.
+        names: Name that each file of the trace has in the logs, by its path in the trace.
     """
 
     logs: Mapping[int, Path]
@@ -52,10 +55,10 @@ class WrittenIologs:
     names: Mapping[str, str]
 
     def job_file(self, options: Mapping[str, object]) -> str:
-        """Return a job file for fio with a job ``processN`` for each log.
+        """Return the text of a job file for fio with a job ``processN`` for each log.
 
         Args:
-            options: Options of fio for all jobs.
+            options: Options of fio for all jobs, by name.
         """
         lines = ["[global]", *(f"{name}={value}" for name, value in options.items())]
         for process, log in self.logs.items():
@@ -71,12 +74,13 @@ def to_iologs(
     Args:
         trace: The trace.
         folder: Folder for the logs, which are named ``TRACE.PROCESS.log``.
-        processes: The processes; None for all.
+        processes: Numbers of the processes to replay; None for all.
         within: Prefix of the file names in the logs, such as ``/mnt/``. All files are in one folder.
-        timed: Whether fio waits for the times of the trace (version 3). If not, requests follow at once (version 2).
+        timed: True for logs of version 3, with which fio waits for the times of the trace. False for version 2, with
+            which each request follows the previous one at once.
 
     Raises:
-        CallsError: A process is not in the trace, or neither reads nor writes, or fio cannot read a name.
+        CallsError: A process is not in the trace or makes no reads and writes, or fio cannot read a path.
     """
     if not re.fullmatch(r"[^\s:]{0,120}", within):
         raise CallsError(
@@ -99,17 +103,17 @@ def to_drive_iologs(
 ) -> WrittenIologs:
     """Write an I/O log for each process, for a replay on a bare drive.
 
-    The accessed parts of the files follow one another on the drive, in the order in which the trace first accesses
-    them. Requests are extended to multiples of 4 KiB, like the pages of a file system.
+    The accessed parts of the files follow one another on the drive, in the order in which the trace first accesses the
+    files. Requests are extended to multiples of 4 KiB, like the pages of a file system.
 
     Args:
         trace: The trace.
         folder: Folder for the logs, which are named ``TRACE.PROCESS.log``.
-        processes: The processes; None for all.
-        timed: See `to_iologs`.
+        processes: Numbers of the processes to replay; None for all.
+        timed: Whether fio waits for the times of the trace, see `to_iologs`.
 
     Raises:
-        CallsError: A process is not in the trace, or neither reads nor writes.
+        CallsError: A process is not in the trace or makes no reads and writes, or fio cannot read the folder's path.
     """
     ends: dict[str, int] = {}
     for piece in trace.pieces():
@@ -127,18 +131,18 @@ def to_drive_iologs(
 def write_replay_folder(
     trace: Trace, folder: Path, *, processes: Collection[int] | None = None, timed: bool = False, drive: bool = False
 ) -> Path:
-    """Write all files that fio needs to replay a trace; return the job file.
+    """Write all files that fio needs to replay a trace; return the job file's path.
 
-    The folder contains the logs in ``logs`` and, unless the replay is on a bare drive, the accessed files in ``files``,
-    with the size that they must have before the replay.
+    The job file is ``replay.fio``; the I/O logs are in the subfolder ``logs``. Unless the replay is on a bare drive,
+    the subfolder ``files`` has the accessed files, with the sizes that they must have before the replay.
 
     Args:
         trace: The trace.
         folder: The folder, which must be empty or missing.
-        processes: The processes; None for all.
-        timed: See `to_iologs`.
-        drive: Whether to replay on the bare drive whose path is in the environment variable TWIN_DRIVE, which
-            `twin run` sets.
+        processes: Numbers of the processes to replay; None for all.
+        timed: Whether fio waits for the times of the trace, see `to_iologs`.
+        drive: Whether to replay on a bare drive instead of files. Its path is in the environment variable TWIN_DRIVE
+            when fio runs, as `twin run` sets it.
 
     Raises:
         CallsError: The folder is not empty, or the trace cannot be replayed.
@@ -161,7 +165,10 @@ def write_replay_folder(
 
 
 def _write_file(path: Path, size_bytes: int) -> None:
-    """Write a file of incompressible data, which no drive can compress or deduplicate."""
+    """Write a file of pseudo-random data that do not compress.
+
+    The data repeat after 1 MiB, and depend only on the file's name.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = hashlib.shake_256(path.name.encode()).digest(_FILL_BYTES)
     with open(path, "wb") as file:
@@ -170,14 +177,25 @@ def _write_file(path: Path, size_bytes: int) -> None:
 
 
 def _rows(piece: pd.DataFrame, processes: Collection[int] | None) -> Iterator[Call]:
-    """Yield the calls of certain processes in a table; of all processes for None."""
+    """Yield the calls in a table of calls.
+
+    Args:
+        piece: The table, with the columns of `Trace.pieces`.
+        processes: Numbers of the processes whose calls are yielded; None for all.
+    """
     if processes is not None:
         piece = piece[piece["process"].isin(list(processes))]
     return (Call(*row) for row in piece.itertuples(index=False, name=None))
 
 
 class _Names:
-    """Unique file names for logs, in one folder, without spaces and colons."""
+    """Unique names for the files of a trace, which fio can read in logs.
+
+    All files are in one folder. The names have no spaces or colons.
+
+    Attributes:
+        given: The names so far, by the path of the file in the trace.
+    """
 
     def __init__(self, within: str) -> None:
         self._within = within
@@ -185,7 +203,11 @@ class _Names:
         self.given: dict[str, str] = {}
 
     def name(self, file: str) -> str:
-        """Return the name that a file of the trace has in the logs."""
+        """Return the name that a file of the trace has in the logs.
+
+        Args:
+            file: Path of the file in the trace.
+        """
         if file not in self.given:
             plain = re.sub(r"[^A-Za-z0-9._-]", "_", file.strip("/"))[-_MAX_NAME:] or "file"
             name, number = plain, 1
@@ -198,14 +220,18 @@ class _Names:
 
 
 class _OnFiles:
-    """Generator of the lines in the I/O log of one process, for a replay on files."""
+    """Generator of the lines in the I/O log of one process, for a replay on files.
+
+    It remembers which files the log has opened, and what the process has written.
+    """
 
     def __init__(self, names: _Names, needed_bytes: dict[str, int]) -> None:
         """Begin a log.
 
         Args:
-            names: The names of files in all logs.
-            needed_bytes: Receives the size up to which a process reads data that it has not written, by file name.
+            names: Names of files, which all logs share.
+            needed_bytes: Receives, by name of the file, the end of the data that the process reads without having
+                written them.
         """
         self._names = names
         self._needed_bytes = needed_bytes
@@ -215,7 +241,7 @@ class _OnFiles:
         self._written: dict[str, _Ranges] = {}
 
     def lines(self, row: Call) -> Iterator[str]:
-        """Yield the lines of the log that replay a system call."""
+        """Yield the lines of the log that replay a system call; none for some calls."""
         kind = CALL_KINDS[row.call]
         if kind in {"open", "duplicate"}:
             self._descriptors[row.file] = self._descriptors.get(row.file, 0) + 1
@@ -243,7 +269,7 @@ class _OnFiles:
                 self._needed_bytes[name] = max(self._needed_bytes.get(name, 0), end)
 
     def end(self) -> Iterator[str]:
-        """Yield the last lines of the log."""
+        """Yield the last lines of the log, which close the open files."""
         for file in sorted(self._open):
             yield f"{self._names.name(file)} close"
 
@@ -256,7 +282,7 @@ class _OnDrive:
         self._is_open = False
 
     def lines(self, row: Call) -> Iterator[str]:
-        """Yield the lines of the log that replay a system call."""
+        """Yield the lines of the log that replay a system call; none for some calls."""
         kind = CALL_KINDS[row.call]
         if kind == "sync" and self._is_open:
             yield f"{_DRIVE} {_SYNCS[row.call]} 0 0"
@@ -270,12 +296,12 @@ class _OnDrive:
             yield f"{_DRIVE} {kind} {begin} {end - begin}"
 
     def end(self) -> Iterator[str]:
-        """Yield the last lines of the log."""
+        """Yield the last line of the log, which closes the drive."""
         yield f"{_DRIVE} close"
 
 
 class _Ranges:
-    """A set of byte ranges; ranges that touch are merged."""
+    """Set of byte ranges. Ranges that overlap or touch are merged."""
 
     def __init__(self) -> None:
         self._begins: list[int] = []
@@ -304,17 +330,17 @@ def _write_logs(
 ) -> dict[int, Path]:
     """Write the logs of the processes; return their paths by process.
 
-    All logs are complete, or none exists.
+    Either all logs are written completely, or none.
 
     Args:
         trace: The trace.
         folder: Folder for the logs.
-        processes: The processes; None for all.
-        make: Returns the object that makes the lines of a process.
-        timed: See `to_iologs`.
+        processes: Numbers of the processes to replay; None for all.
+        make: Returns a new object that makes the lines for one process.
+        timed: Whether fio waits for the times of the trace, see `to_iologs`.
 
     Raises:
-        CallsError: A process is not in the trace, or neither reads nor writes.
+        CallsError: A process is not in the trace or makes no reads and writes, or the folder's path has a colon.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if ":" in str(folder):

@@ -1,8 +1,8 @@
 """Stand-ins for the traces of Park and Shen (2009), which are no longer available.
 
-Stand-ins are synthetic traces of system calls with the properties that the paper states. `STAND_IN_PARAMETERS` has all
-their parameters, and whether the paper states each value or it is assumed. A trace depends on the parameters alone: it
-has the same calls on every machine and with every version of Python.
+Stand-ins are synthetic traces of system calls with the properties that the paper states. `STAND_IN_PARAMETERS` lists
+all their parameters. For each it says whether the paper states the value or the value is assumed. A trace depends on
+the parameters alone. So it has the same calls on every machine and with every version of Python.
 """
 
 import hashlib
@@ -25,12 +25,12 @@ _KB = 1024
 
 
 class SourcedValue(NamedTuple):
-    """A parameter of a stand-in with its source.
+    """Value of a parameter of a stand-in (synthetic trace), with its source.
 
     Attributes:
         value: The value.
-        why: Place in the paper, or reason of the assumption.
-        basis: Whether the paper states the value, or it is assumed.
+        why: Place in the paper by Park and Shen (2009), or reason of the assumption.
+        basis: ``stated`` if the paper states the value; ``assumed`` otherwise.
     """
 
     value: Any
@@ -120,9 +120,10 @@ STAND_IN_NAMES = tuple(STAND_IN_PARAMETERS)
 
 
 def parameters_table() -> pd.DataFrame:
-    """Return the parameters of all stand-ins as a table.
+    """Return the parameters of all stand-ins (synthetic traces) as a table.
 
-    The columns are workload, parameter, value, basis and why.
+    The columns are workload (name of the stand-in), parameter, value, basis (``stated`` in the paper of Park and Shen
+    2009, or ``assumed``) and why (place in the paper, or reason of the assumption).
     """
     rows = [
         (workload, name, each.value, each.basis, each.why)
@@ -135,10 +136,10 @@ def parameters_table() -> pd.DataFrame:
 def stand_in(workload: str) -> Trace:
     """Return the stand-in (synthetic trace) for an unpublished trace.
 
-    Its processes are numbered from 0.
+    The calls are generated when the trace is read. The processes are numbered from 0.
 
     Args:
-        workload: One of `STAND_IN_NAMES`.
+        workload: Name of the stand-in, one of `STAND_IN_NAMES`.
 
     Raises:
         CallsError: There is no such stand-in.
@@ -149,7 +150,11 @@ def stand_in(workload: str) -> Trace:
 
 
 def _calls(workload: str) -> Iterator[Call]:
-    """Yield the calls of all processes of a stand-in in order of time."""
+    """Yield the calls of all processes of a stand-in in order of time.
+
+    Args:
+        workload: Name of the stand-in (synthetic trace), one of `STAND_IN_NAMES`.
+    """
     values = {name: each.value for name, each in STAND_IN_PARAMETERS[workload].items()}
     steps = {"LANL": _segments, "Sandia": _mixed, "web": _documents}[workload.partition("-")[0]]
     if "checkpoints" in values:
@@ -178,7 +183,8 @@ def _close(file: str) -> _Step:
 class _Chance:
     """Random numbers for one process of a stand-in.
 
-    They are made with random() only, because Python may change its other random functions.
+    The same seed always gives the same numbers. Only Python's random() is used, because other versions of Python may
+    have different versions of its other random functions.
     """
 
     def __init__(self, *seed: object) -> None:
@@ -198,18 +204,28 @@ class _Chance:
         return [item for _, _, item in sorted((self._random(), number, item) for number, item in enumerate(items))]
 
     def size_bytes(self, label_kb: int) -> int:
-        """Return a random size in the bucket with this label.
+        """Return a random size from a bucket of sizes.
 
-        The bucket has the sizes above half of its label (in the first bucket from 1 byte) up to the label.
+        The bucket has the sizes above half of its label, up to and including the label. The first bucket, with the
+        label 1, begins at 1 byte.
+
+        Args:
+            label_kb: Label of the bucket: its largest size in KB of 1024 bytes.
         """
         above = 0 if label_kb == 1 else label_kb * _KB // 2
         return above + 1 + self.below(label_kb * _KB - above)
 
 
 def _segments(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]:
-    """Yield the calls of a process with an N-to-1 pattern.
+    """Yield the calls of a process when all processes share one file (N-to-1).
 
-    The process writes a segment of the file that all processes share, and reads the segment back.
+    The process writes its own part of the file, and reads that part back. Before that, it may read a file of
+    parameters.
+
+    Args:
+        tag: Beginning of all file names.
+        process: Number of the process, from 0, which determines its part of the file.
+        values: Parameters of the stand-in by name, see `STAND_IN_PARAMETERS`.
     """
     size = values["request_kb"] * _KB
     first = process * values["writes"] * size
@@ -232,7 +248,12 @@ def _segments(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_St
 def _mixed(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]:
     """Yield reads and writes of all sizes in random order.
 
-    Each process has files of its own. A share of the requests is sequential.
+    Each process has its own files. A part of the requests is sequential; the offsets of all others are random.
+
+    Args:
+        tag: Beginning of all file names.
+        process: Number of the process, from 0.
+        values: Parameters of the stand-in by name, see `STAND_IN_PARAMETERS`.
     """
     chance = _Chance(tag, process)
     requests = [
@@ -264,7 +285,12 @@ def _mixed(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]
 def _checkpoints(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]:
     """Yield the writes of a process to a new file at each checkpoint.
 
-    A checkpoint contains all variables, one after another.
+    Each file contains all variables, one after another.
+
+    Args:
+        tag: Beginning of all file names.
+        process: Number of the process, from 0.
+        values: Parameters of the stand-in by name, see `STAND_IN_PARAMETERS`.
     """
     size = values["request_kb"] * _KB
     for checkpoint in range(values["checkpoints"]):
@@ -276,9 +302,15 @@ def _checkpoints(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[
 
 
 def _documents(tag: str, process: int, values: Mapping[str, Any]) -> Iterator[_Step]:
-    """Yield the calls of a web server.
+    """Yield the calls of one process of a web server.
 
-    The server reads random documents completely, and writes to its log from time to time.
+    The process reads randomly chosen documents from start to end. Each time it has read a fixed number of documents, it
+    writes to its log.
+
+    Args:
+        tag: Beginning of all file names.
+        process: Number of the process, from 0.
+        values: Parameters of the stand-in by name, see `STAND_IN_PARAMETERS`.
     """
     sizes_chance = _Chance(tag, "documents")
     sizes = [sizes_chance.size_bytes(label) for label, count in values["documents_by_kb"].items() for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Traces of system calls by strace(1), as printed with ``strace -f -ttt -T``."""
+"""Read traces of system calls by strace(1), as ``strace -f -ttt -T`` prints them."""
 
 import heapq
 import re
@@ -35,15 +35,16 @@ _WATCHED = frozenset({*CALL_KINDS, *_FORKS, *_EXITS, *_EXECUTES, *_FCNTLS, "ftru
 
 
 def parse_call(process: int, time_ns: int, name: str, rest: str) -> Event | None:
-    """Return a printed call as an event.
-
-    Returns None if the call failed, or has no effect on files and descriptors.
+    """Convert the text of a complete call to an event.
 
     Args:
         process: Number of the process.
         time_ns: Time of the call.
-        name: Name of the call.
-        rest: The text after the opening parenthesis.
+        name: Name of the call, such as ``openat``.
+        rest: The text after the opening parenthesis, with arguments and result.
+
+    Returns:
+        The event; None if the call failed, or has no effect on files and descriptors.
 
     Raises:
         ValueError: The text does not end with a result, or an argument is not valid.
@@ -71,7 +72,12 @@ def parse_call(process: int, time_ns: int, name: str, rest: str) -> Event | None
 
 
 def _nanoseconds(seconds: str, fraction: str) -> int:
-    """Return a time in nanoseconds, given as whole seconds and up to nine decimals."""
+    """Convert a time in seconds to nanoseconds.
+
+    Args:
+        seconds: The digits before the decimal point.
+        fraction: Up to nine digits after the decimal point.
+    """
     return int(seconds) * 1_000_000_000 + int(fraction.ljust(9, "0"))
 
 
@@ -81,7 +87,15 @@ def _fork(parent: int, time_ns: int, arguments: str, child: int) -> Event:
 
 
 def _with_file(event: Event, arguments: str) -> Event:
-    """Return the event of an open with the file and the flags in its arguments."""
+    """Return the event of an open with the file and the flags from its arguments.
+
+    Args:
+        event: The event, without file and flags.
+        arguments: The text between the parentheses of the call.
+
+    Raises:
+        ValueError: The arguments contain no file name.
+    """
     string = _STRING.search(arguments)
     if string is None:
         raise ValueError(f"'{event.call}' has no file name")
@@ -95,7 +109,16 @@ def _with_file(event: Event, arguments: str) -> Event:
 def _with_arguments(event: Event, arguments: str, result: int) -> Event | None:
     """Return the event of a call on a descriptor with its other arguments.
 
-    Returns None if the call has no effect on files.
+    Args:
+        event: The event, with descriptor and file only.
+        arguments: The text between the parentheses of the call.
+        result: What the call returned.
+
+    Returns:
+        The event with size, offset, result and flags; None if the call has no effect on files or descriptors.
+
+    Raises:
+        ValueError: An argument is not valid.
     """
     kind = CALL_KINDS.get(event.call)
     if kind in {"read", "write"}:
@@ -120,9 +143,15 @@ def _with_arguments(event: Event, arguments: str, result: int) -> Event | None:
 
 
 def _descriptor(arguments: str) -> tuple[int, str]:
-    """Return the descriptor in the first argument, and its file.
+    """Return the descriptor in the first argument, and the path of its file.
 
-    The file is empty unless strace printed it (option -y).
+    The path is empty unless strace printed it (option -y).
+
+    Args:
+        arguments: The text between the parentheses of the call.
+
+    Raises:
+        ValueError: The first argument is not a descriptor.
     """
     found = _DESCRIPTOR.match(arguments)
     if found is None:
@@ -131,9 +160,15 @@ def _descriptor(arguments: str) -> tuple[int, str]:
 
 
 def _number(arguments: str, from_end: int) -> int:
-    """Return a numeric argument by its position from the end, from 1.
+    """Return a numeric argument of a call.
 
-    The position is from the end because earlier arguments may contain commas.
+    Args:
+        arguments: The text between the parentheses of the call.
+        from_end: Position of the argument, counted from the end because earlier arguments may contain commas; 1 is the
+            last.
+
+    Raises:
+        ValueError: The argument is not a number, or is too large.
     """
     words = arguments.rsplit(",", from_end)
     word = words[-from_end].strip() if len(words) >= from_end else ""
@@ -153,7 +188,10 @@ def _size(value: int) -> int:
 
 
 def _unescaped(text: str) -> str:
-    """Return a text without the escapes that strace writes as in C."""
+    r"""Return a text with the escapes of C, as strace prints them, resolved.
+
+    For example, ``\n`` becomes a line break. Bytes that are not UTF-8 stay escaped.
+    """
     if "\\" not in text:
         return text
 
@@ -171,20 +209,24 @@ def _unescaped(text: str) -> str:
 
 @dataclass
 class _Processes:
-    """State of the processes in a trace while it is read.
+    """State of the processes in a trace while the trace is read.
 
     Attributes:
-        unfinished: Time, name and first part of the call that strace has printed in part, by process.
-        seen: The processes that have appeared.
+        unfinished: Calls of which strace has so far printed only the first part: time, name and arguments, by process.
+        seen: Numbers of the processes that have appeared.
     """
 
     unfinished: dict[int, tuple[int, str, str]] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
 
     def add(self, process: int, time_ns: int) -> Iterator[Event]:
-        """Add a process; yield the fork that created the process.
+        """Add a process; yield the fork that created the process, if it is not known.
 
-        The fork is yielded only if strace has not yet printed its end.
+        A fork is yielded only for a process that appears before strace has printed the end of the fork.
+
+        Args:
+            process: Number of the process. If it has appeared before, nothing happens.
+            time_ns: Time of its first line.
         """
         if process in self.seen:
             return
@@ -196,15 +238,22 @@ class _Processes:
 
 
 def is_strace_line(line: str) -> bool:
-    """Return whether a text may be a line of strace, with or without times."""
+    """Return whether a line may be output of strace, whatever its format of times."""
     return bool(_LINE.match(line) or _NOTICE.match(line) or _OTHER_TIMES.match(line))
 
 
 def read_strace(sources: Sequence[CallTraceFile]) -> Iterator[Event]:
     """Yield the events in the output of strace in order of time.
 
-    The output is the file of ``strace -f -ttt -T``, or the files of ``strace -ff -ttt -T``. Times count from the epoch.
-    The line contains the number of the process; if not, the suffix of the file's name (``-ff``) is the number, or 0.
+    The output is one file of ``strace -f -ttt -T``, or several files of ``strace -ff -ttt -T``. Times count from the
+    epoch. The number of the process is in the line. If not, it is the suffix of the file name, which ``-ff`` adds, or 0
+    without such a suffix.
+
+    Args:
+        sources: The files.
+
+    Raises:
+        CallsError: A line is faulty and faulty lines are not skipped, or the times are not in seconds since the epoch.
     """
     return heapq.merge(*map(_read_file, sources), key=lambda event: event.time_ns)
 
@@ -233,7 +282,7 @@ def _read_file(source: CallTraceFile) -> Iterator[Event]:
 
 
 def _events(processes: _Processes, process: int, time_ns: int, rest: str) -> list[Event]:
-    """Return the events in a line.
+    """Return the events in a line of strace's output.
 
     Args:
         processes: State of all processes, which is updated.
@@ -271,10 +320,19 @@ _CompleteCall = tuple[int, str, str]
 def _end_call(processes: _Processes, process: int, rest: str) -> _CompleteCall | None:
     """Return the call that a line resumes and ends.
 
-    Returns None if the call has no effect on files.
+    strace prints a call in two parts if another process interrupts it.
+
+    Args:
+        processes: State of all processes, with the first parts of calls. The first part of this call is removed.
+        process: Number of the process.
+        rest: The line without process and time, such as ``<... read resumed>"", 10) = 0``.
+
+    Returns:
+        Time and name of the call, and the complete text after its opening parenthesis; None if the call has no effect
+            on files.
 
     Raises:
-        ValueError: The line is faulty, or the start of the call is missing.
+        ValueError: The line is faulty, or the first part of the call is missing.
     """
     resumed = _RESUMED.match(rest)
     if resumed is None:
@@ -290,7 +348,17 @@ def _end_call(processes: _Processes, process: int, rest: str) -> _CompleteCall |
 def _begin_call(processes: _Processes, process: int, time_ns: int, rest: str) -> _CompleteCall | None:
     """Return the call that begins and ends in a line.
 
-    Returns None if the call ends in a later line, or has no effect on files.
+    The first part of a call that ends in a later line is stored in ``processes``.
+
+    Args:
+        processes: State of all processes.
+        process: Number of the process.
+        time_ns: Time of the line.
+        rest: The line without process and time.
+
+    Returns:
+        Time and name of the call, and the text after its opening parenthesis; None if the call ends in a later line, or
+            has no effect on files.
 
     Raises:
         ValueError: The line is not a call.

@@ -1,10 +1,13 @@
-"""Simulated drives ("twins") for unmodified programs, in virtual time.
+"""Simulated drives ("twins") that unmodified programs use in virtual time.
+
+The program sees the simulated drive as a block device. The clocks that it reads show the time of the simulation. A
+model is a YAML file with the parameters of a drive.
 
 - ``list_models()`` returns the names of the available models.
-- ``load_model(name)`` reads a model of a drive.
+- ``load_model(name)`` reads a model file.
 - ``run_on_twin(model, command)`` runs a program on a simulated drive.
-- ``replay_trace(model, trace)`` replays a block trace without fio.
-- ``fit_model(model, points, move)`` fits parameters of a model to measured points.
+- ``replay_trace(model, trace)`` replays a block trace (a list of requests to a drive) without fio.
+- ``fit_model(model, points, move)`` fits parameters of a model to measured rates and latencies.
 """
 
 TYPE_CHECKING = False  # importing `typing` takes longer than all other imports of `twin run`

@@ -1,4 +1,7 @@
-"""The command line `twin`. Each command is a module of `iopatterns.twin.commands`."""
+"""Command line `twin`.
+
+Each command is a module of `iopatterns.twin.commands`, which is imported when the command is used.
+"""
 
 from collections.abc import Sequence
 
@@ -23,8 +26,12 @@ def twin_command() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit.
+    """Run the command line `twin`, and exit.
 
-    The exit status is 2 for wrong usage or an invalid model, and 1 for other failures.
+    The exit status is 0 on success, 2 for wrong usage or an invalid model, and 1 for other failures. `twin run` and
+    `twin linux` exit with the status of the program that they run.
+
+    Args:
+        arguments: Words after `twin`; None for the arguments of this process.
     """
     command_line.run_program(twin_command, "twin", arguments)

@@ -1,4 +1,8 @@
-"""Conversion of a simulated drive's recorded counters to a tidy table."""
+"""Conversion of a simulated drive's recorded counters to a tidy table.
+
+Counters are statistics of the drive, such as the bytes written and the blocks erased. The simulated drive records them
+over time in a binary file.
+"""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -26,7 +30,16 @@ def check_table_path(path: Path | str) -> None:
 
 
 def table_writer(path: Path, schema: "pyarrow.Schema") -> AbstractContextManager[Any]:
-    """Return a writer of tables with this schema, to a Parquet or CSV file.
+    """Return a context manager that writes Arrow tables to a Parquet or CSV file.
+
+    The ending of the path selects the format. A missing folder is created.
+
+    Args:
+        path: The file, which is overwritten.
+        schema: Schema of all tables that are written.
+
+    Returns:
+        A `pyarrow.parquet.ParquetWriter` or `pyarrow.csv.CSVWriter`, both with the method ``write_table``.
 
     Raises:
         TwinError: The path ends neither in .parquet nor in .csv.
@@ -42,17 +55,21 @@ def table_writer(path: Path, schema: "pyarrow.Schema") -> AbstractContextManager
 
 
 def counter_variables(path: str, interval: str | None, interval_bytes: str | None) -> dict[str, str]:
-    """Return the environment variables that set the times of snapshots.
+    """Return the environment variables that say when to record the counters.
 
-    The preload library reads the variables.
+    The preload library, which connects a program to its simulated drive, reads these variables. It records all counters
+    each time an interval has passed, and each time a number of bytes has been written.
 
     Args:
-        path: File for the counters, as given by the user.
-        interval: Virtual time between two snapshots; by default 100 ms.
-        interval_bytes: Bytes written between two snapshots; by default no limit.
+        path: File for the table of counters. Only its ending is checked here.
+        interval: Simulated time between two records, such as ``10 ms``; None for 100 ms.
+        interval_bytes: Written bytes between two records, such as ``64 MiB``; None to record by time only.
+
+    Returns:
+        TWIN_COUNTERS_INTERVAL_NS and TWIN_COUNTERS_INTERVAL_BYTES with their values as text.
 
     Raises:
-        TwinError: An argument is not valid.
+        TwinError: The path ends neither in .parquet nor in .csv, or an interval has no valid number and unit.
     """
     check_table_path(path)
     try:
@@ -64,15 +81,22 @@ def counter_variables(path: str, interval: str | None, interval_bytes: str | Non
 
 
 def convert_counters(binary: Path, path: Path) -> None:
-    """Write the binary records of a simulated drive to a Parquet or CSV table.
+    """Convert the recorded counters of a simulated drive to Parquet or CSV.
 
     Memory use does not grow with the number of records. The columns of the table:
 
-    - ``time_ns`` (int64): virtual time.
-    - ``series``: ``queue_depth`` after each issue and each completion, the name of a counter, ``erase_count`` or
-      ``valid_ratio``.
+    - ``time_ns`` (int64): simulated time.
+    - ``series``: what was recorded: the name of a counter, ``queue_depth`` (recorded at each issue and completion of a
+      request), ``erase_count`` (of a flash block) or ``valid_ratio`` (share of a flash block that holds current data).
     - ``index``: number of the block for ``erase_count`` and ``valid_ratio``; 0 for all other series.
-    - ``value``: the value.
+    - ``value`` (float64): the recorded value.
+
+    Args:
+        binary: File that the simulated drive has written.
+        path: File for the table, .parquet or .csv.
+
+    Raises:
+        TwinError: The path of the table has another ending.
     """
     import pyarrow as pa
 

@@ -1,12 +1,15 @@
-"""The error that simulated drives raise."""
+"""Error that the simulated drives and the command `twin` raise."""
 
 from iopatterns.base.errors import IoPatternsError
 
 
 class TwinError(IoPatternsError):
-    """A model, a trace or a command for a simulated drive is not valid.
+    """Error in a model, a trace or a command for a simulated drive.
 
-    The message names the file, the key or line, and the valid values.
+    The message names the faulty file and its key or line, where there is one, and the valid values.
+
+    Attributes:
+        exit_status: Exit status of the command `twin` for this error.
     """
 
     exit_status = 2

@@ -1,8 +1,8 @@
 """Check that all I/O of fio goes to the simulated drive.
 
-The check covers the command line, the job files and the logs to replay. fio creates and deletes files before its first
-job begins. So its options are checked before fio starts. The preload library also refuses other files, independently of
-this check. But only this check can name the job and the option.
+The check covers the command line, the job files and the logs that fio is to replay. It is made before fio starts,
+because fio creates and deletes files before its first job begins. The preload library, which redirects fio's system
+calls, also refuses other files. But only this check can name the job and the option in its message.
 
 `twin run` must start fast, so this module imports only what each run needs.
 """
@@ -91,11 +91,11 @@ def _error(message: str) -> "TwinError":
 
 
 class JobSection:
-    """A section of a job file, or the options of one job on the command line.
+    """Section of a job file, or the options of one job on the command line.
 
     Attributes:
-        name: Name of the job; None for options of all following jobs (``[global]``).
-        place: Where the section was given: a job file, or the command line.
+        name: Name of the job; None if the options are for all following jobs (``[global]``).
+        place: Where the section was given: path of a job file, or ``the command line``.
         options: Names and values of the options, in their order.
     """
 
@@ -106,12 +106,13 @@ class JobSection:
 
 
 class FioCommandLine:
-    """The parsed command line of fio, including its job files.
+    """Parsed command line of fio, including its job files.
 
     Attributes:
-        sections: The sections in their order.
+        sections: The options by section, in the order in which they were given. The first section has the options
+            before the first ``--name`` of the command line.
         options: Names of all options that are given.
-        runs_jobs: Whether fio will run jobs; false for options such as ``--version``.
+        runs_jobs: Whether fio will run jobs; False for options such as ``--version``.
     """
 
     def __init__(self, words: "Sequence[str]", environment: "Mapping[str, str]") -> None:
@@ -119,7 +120,7 @@ class FioCommandLine:
 
         Args:
             words: The arguments of fio, without the program's name.
-            environment: Environment in which fio will run; job files may contain its variables.
+            environment: Environment in which fio will run. Its variables replace ``${NAME}`` in job files.
 
         Raises:
             TwinError: An option is ambiguous, or a job file cannot be read.
@@ -135,9 +136,9 @@ class FioCommandLine:
             self.options |= {option for section in self.sections for option, _ in section.options}
 
     def _parse_words(self, words: "Sequence[str]") -> list[str]:
-        """Parse the options; return the remaining words, which are job files.
+        """Parse the options on the command line; return the paths of the job files.
 
-        Options are parsed as by getopt_long_only(), which fio uses.
+        The options are added to `sections`. They are parsed as by getopt_long_only(), which fio uses.
         """
         files: list[str] = []
         rest = iter(words)
@@ -156,11 +157,11 @@ class FioCommandLine:
         return files
 
     def check(self, drive: str, *, keep_data: bool) -> None:
-        """Raise TwinError for a job that accesses other files, or is not supported.
+        """Raise TwinError if a job accesses another file, or is not supported.
 
         Args:
-            drive: Path of the simulated drive.
-            keep_data: Whether written data are kept, so that fio can verify them.
+            drive: Path of the simulated drive, the only file that jobs may access.
+            keep_data: Whether the drive keeps written data. fio can verify only kept data.
         """
         if not self.runs_jobs:
             return
@@ -184,14 +185,17 @@ class FioCommandLine:
 
 
 def _printable(text: str) -> str:
-    """Return a text for a message, with at most 200 printable characters."""
+    """Return a text for a message, with at most 200 printable characters.
+
+    Other characters become ``?``; the rest of a longer text becomes ``…``.
+    """
     # base.messages.printable does the same, but takes long to import
     text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _job(section: JobSection) -> str:
-    """Return a description of a section for messages."""
+    """Return the name and the place of a section in words, for messages."""
     if section.name is None:
         return f"the options of {section.place} for all jobs"
     return f"job '{_printable(section.name)}' ({section.place})"
@@ -202,9 +206,16 @@ def _foreign_file_error(section: JobSection, problem: str) -> "TwinError":
 
 
 def _split_option(word: str, rest: "Iterator[str]") -> tuple[str, str]:
-    """Return name and value of an option on the command line.
+    """Return the name and the value of an option on the command line.
 
-    A value that is not in the word itself is taken from ``rest``.
+    Short forms become full names. The value is empty if the option has none.
+
+    Args:
+        word: The option, such as ``--rw=read`` or ``--rw``.
+        rest: The following words. A value that is not in the word itself is taken from here.
+
+    Raises:
+        TwinError: The option is ambiguous, or its value begins with a dash.
     """
     name, equals, value = word.lstrip("-").partition("=")
     if not word.startswith("--"):
@@ -231,11 +242,12 @@ def _read_job_file(path: str, only: "Sequence[str]", environment: "Mapping[str, 
 
     Args:
         path: The job file.
-        only: Names of the jobs that fio will run (option ``section``); empty for all.
-        environment: Environment in which fio will run.
+        only: Names of the jobs that fio will run (option ``section``); empty for all. Sections of other jobs are left
+            out.
+        environment: Environment in which fio will run. Its variables replace ``${NAME}``.
 
     Raises:
-        TwinError: The file cannot be read, or fio may read it differently.
+        TwinError: The file cannot be read, or is such that fio may read it differently from this function.
     """
     sections: list[JobSection] = []
     options: list[tuple[str, str]] | None = None
@@ -257,7 +269,14 @@ def _read_job_file(path: str, only: "Sequence[str]", environment: "Mapping[str, 
 def _job_file_lines(path: str, depth: int) -> "Iterator[str]":
     """Yield the lines of a job file and of the files that it includes.
 
-    Blank lines and comments are skipped.
+    Blank lines and comments are skipped, and spaces at both ends of a line are removed.
+
+    Args:
+        path: The file.
+        depth: Number of files that led to this one by ``include``; 0 for the job file itself.
+
+    Raises:
+        TwinError: A file cannot be read or is not a job file, or includes are nested too deeply.
     """
     if depth > _MAX_INCLUDE_DEPTH:
         raise _error(f"{_printable(path)}: job files include each other to a depth of more than {_MAX_INCLUDE_DEPTH}.")
@@ -288,7 +307,10 @@ def _job_file_lines(path: str, depth: int) -> "Iterator[str]":
 
 
 def _substitute_variables(text: str, environment: "Mapping[str, str]") -> str:
-    """Return the text with each ``${NAME}`` replaced by the variable's value."""
+    """Return a text with each ``${NAME}`` replaced by the variable's value.
+
+    A variable that is not in the environment becomes an empty text.
+    """
     done = ""
     while True:
         before, opening, rest = text.partition("${")
@@ -300,7 +322,11 @@ def _substitute_variables(text: str, environment: "Mapping[str, str]") -> str:
 
 
 def _open(path: str, what: str) -> "BufferedReader":
-    """Open a regular file.
+    """Open a regular file for reading.
+
+    Args:
+        path: The file.
+        what: Role of the file in messages, such as ``a job file``.
 
     Raises:
         TwinError: The file cannot be opened, or is a pipe or a device, from which reading may never end.
@@ -318,9 +344,9 @@ def _open(path: str, what: str) -> "BufferedReader":
 
 
 def _split_list(value: str) -> list[str]:
-    r"""Return the names in a list that fio splits at colons.
+    r"""Return the file names in a value that fio splits at colons.
 
-    ``\:`` is a colon in a name.
+    ``\:`` in the value is a colon that belongs to a name.
     """
     names = [""]
     for piece in value.strip().replace("\\:", "\0").split(":"):
@@ -329,7 +355,15 @@ def _split_list(value: str) -> list[str]:
 
 
 def _check_option(section: JobSection, option: str, value: str, drive: str, *, keep_data: bool) -> None:
-    """Raise TwinError for an option that leads to other files, or is not supported."""
+    """Raise TwinError if an option is not supported, or names another file.
+
+    Args:
+        section: The section with the option, for messages.
+        option: Name of the option.
+        value: Value of the option.
+        drive: Path of the simulated drive, the only file that jobs may access.
+        keep_data: Whether the drive keeps written data. fio can verify only kept data.
+    """
     if option in _REFUSED:
         why, remedy = _REFUSED[option]
         raise _error(f"{option} is not supported: {why}. {remedy}.")
@@ -352,11 +386,15 @@ def _check_option(section: JobSection, option: str, value: str, drive: str, *, k
 
 
 def _check_offload(section: JobSection, options: "Mapping[str, str]") -> None:
-    """Raise TwinError for batches with io_submit_mode=offload.
+    """Raise TwinError if a job submits batches with io_submit_mode=offload.
 
-    With these options fio never ends, on any drive. A worker of io_submit_mode=offload has one request at a time. With
-    larger batches fio counts the request as returned but not as sent (td_io_commit). It then waits until the number of
-    requests in flight, which is negative, is zero.
+    With these options fio never ends, on any drive. In this mode each worker thread of fio has one request at a time.
+    With batches of several requests fio counts a request as returned but not as sent (td_io_commit in its source). It
+    then waits until the number of requests in flight is zero, but that number is negative.
+
+    Args:
+        section: The job, for messages.
+        options: All options of the job, including those for all jobs.
     """
     for batch in _BATCHES:
         if options.get("io_submit_mode") == "offload" and options.get(batch, "1") != "1":
@@ -367,7 +405,11 @@ def _check_offload(section: JobSection, options: "Mapping[str, str]") -> None:
 
 
 def _check_engine(engine: str) -> None:
-    """Raise TwinError for an I/O engine whose requests cannot go to a simulated drive."""
+    """Raise TwinError if the requests of an I/O engine cannot reach the drive.
+
+    Args:
+        engine: Value of fio's option ioengine.
+    """
     if engine in engines.SIMULATED_ENGINES or engine.startswith(("linuxaio", "aio")):  # two names of libaio
         return
     why = _ENGINES.get(engine.partition(":")[0], _NO_IO)
@@ -378,13 +420,14 @@ _LOG_HEADERS = (b"fio version 2 iolog", b"fio version 3 iolog")
 
 
 def _check_log(section: JobSection, path: str, drive: str, *, redirected: bool) -> None:
-    """Raise TwinError for a log that contains requests to other files.
+    """Raise TwinError if an I/O log contains requests to other files.
 
     Args:
         section: The job that replays the log.
         path: Path of the log.
-        drive: Path of the simulated drive.
-        redirected: Whether replay_redirect sends all requests of the log to the drive.
+        drive: Path of the simulated drive, the only file that jobs may access.
+        redirected: Whether fio's option replay_redirect sends all requests of the log to the drive. File names in the
+            log then have no effect.
     """
     if redirected and path == "-":
         return

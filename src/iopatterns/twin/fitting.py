@@ -1,4 +1,9 @@
-"""Fit the parameters of a simulated drive to measured points."""
+"""Fit the parameters of a simulated drive to measured points.
+
+A point is a workload and the rate or latency that was measured for it. A fit changes parameters of the model until the
+simulated workloads give the measured values as nearly as possible. Points that are held out do not take part in the
+fit; they show how well the fitted model predicts.
+"""
 
 import csv
 import io
@@ -45,10 +50,11 @@ _OUTSTANDING_TOLERANCE = 1.1
 
 
 class NoFitError(TwinError):
-    """The error of the fitted model is too large.
+    """Error of a fit after which the model is still too far from the measured points.
 
     Attributes:
-        report: The fit as text, see `fit_report`.
+        report: The fitted parameters and the error of each point as text, see `fit_report`.
+        exit_status: Exit status of the command `twin` for this error.
     """
 
     exit_status = 1
@@ -60,18 +66,19 @@ class NoFitError(TwinError):
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """A workload and the rate or latency that was measured for it.
+    """Workload and the rate or latency that was measured for it.
 
     Attributes:
         id: Name of the point.
-        rw: Workload: read, randread, write, randwrite or randrw.
+        rw: Kind of workload as in fio: read, randread, write, randwrite or randrw.
         bs_bytes: Size of each request.
         value: The measured rate, or mean time per request.
-        unit: Unit of the value: MB/s, MiB/s, IOPS or us.
-        numjobs: Number of jobs.
+        unit: Unit of the value: MB/s, MiB/s or IOPS for a rate, us for a time.
+        numjobs: Number of concurrent jobs.
         iodepth: Number of requests that each job keeps outstanding.
         rwmixread: Percentage of reads in a mixed workload (randrw).
-        direction: ``read`` or ``write`` if the value counts only one direction of a mixed workload; otherwise empty.
+        direction: ``read`` or ``write`` if the value counts only the reads or only the writes of a mixed workload;
+            otherwise empty.
         predicted: Whether the point is held out: the fit ignores it, and its error is reported separately.
     """
 
@@ -88,24 +95,27 @@ class MeasuredPoint:
 
     @property
     def read_share(self) -> float:
-        """Share of reads in the requests of the workload, from 0 to 1."""
+        """Share of the workload's requests that are reads, from 0 to 1."""
         return self.rwmixread / 100 if self.rw == "randrw" else float(self.rw.endswith("read"))
 
     @property
     def counted_share(self) -> float:
-        """Share of the workload's requests that the value counts, from 0 to 1."""
+        """Share of the workload's requests that the measured value counts, from 0 to 1.
+
+        It is below 1 only if the value counts one direction of a mixed workload.
+        """
         return {"read": self.read_share, "write": 1 - self.read_share}.get(self.direction, 1.0)
 
 
 @dataclass(frozen=True)
 class PointRun:
-    """The conditions under which the workloads of the points run.
+    """Conditions under which the workloads of the points are simulated.
 
     Attributes:
-        ramp_time_s: Time before the measurement, as fio's ramp_time.
-        runtime_s: Measured time.
-        settings: Parameters of the drive during the fit only, by ``group.name``, as in a model file. For example, the
-            points may have been measured on a part of the drive: then capacity.size is the size of that part.
+        ramp_time_s: Simulated time that passes before the measurement begins, as with fio's ramp_time.
+        runtime_s: Simulated time of the measurement.
+        settings: Parameters that the drive has during the fit only, by ``group.name``, as in a model file. For example,
+            if the points were measured on a part of the drive, capacity.size is the size of that part.
     """
 
     ramp_time_s: float = 0.0
@@ -118,16 +128,16 @@ _DEFAULT_RUN = PointRun()
 
 @dataclass(frozen=True)
 class FitResult:
-    """A fitted model and its value for each point.
+    """Fitted model and its value for each point.
 
     Attributes:
         model: The model with the fitted parameters.
         moved: Values of the fitted parameters by ``group.name``.
         points: The points, including held-out points.
-        values: The model's value for each point, in the unit of the point.
-        at_bounds: Parameters that ended at a bound of the search, and a description of the bound. Their best value may
-            be outside the searched range.
-        run: The conditions under which the workloads of the points ran.
+        values: The simulated value for each point, in the unit of the point.
+        at_bounds: Fitted parameters that ended at a bound of the search, by ``group.name``, each with the bound in
+            words. Their best value may be outside the searched range.
+        run: The conditions under which the workloads of the points were simulated.
     """
 
     model: models.Model
@@ -138,9 +148,14 @@ class FitResult:
     run: PointRun = _DEFAULT_RUN
 
     def compared(self, *, predicted: bool) -> list[tuple[MeasuredPoint, float, float]]:
-        """Return fitted or held-out points with the model's values and errors.
+        """Compare the measured and the simulated values of the points.
 
-        An error of 0.05 means that the model's value is 5 % above the measured value.
+        Args:
+            predicted: True for the held-out points, False for the fitted points.
+
+        Returns:
+            For each point: the point, the simulated value in the unit of the point, and the relative error. An error of
+                0.05 means that the simulated value is 5 % above the measured value.
         """
         return [
             (point, value, value / point.value - 1)
@@ -149,24 +164,32 @@ class FitResult:
         ]
 
     def mean_absolute_error(self, *, predicted: bool) -> float:
-        """Return the mean absolute relative error of fitted or held-out points.
+        """Return the mean of the absolute relative errors of the points.
 
-        The error is NaN if there are no such points.
+        A result of 0.05 means that the simulated values are off by 5 % on average. The result is NaN if there are no
+        points.
+
+        Args:
+            predicted: True for the held-out points, False for the fitted points.
         """
         errors = [error for _, _, error in self.compared(predicted=predicted)]
         return float(np.mean(np.abs(errors))) if errors else math.nan
 
 
 def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run: PointRun = _DEFAULT_RUN) -> float:
-    """Simulate the workload of a point; return the value in its unit.
+    """Simulate the workload of a point; return its rate or mean time per request.
 
-    The number of requests is the measured rate times the time of the run, but at least a thousand after the ramp time.
+    The number of measured requests is the measured rate times the runtime, but at least a thousand. The requests of the
+    ramp time come before them.
 
     Args:
         model: The model of the drive.
         point: The point. Its measured value only determines the number of requests.
         seed: Seed of the offsets and operations, and of the drive's random numbers.
-        run: Ramp time and runtime. The caller applies the settings of the run to the model.
+        run: Ramp time and runtime. Its settings are ignored: the caller applies them to the model.
+
+    Returns:
+        The simulated value in the unit of the point.
 
     Raises:
         TwinError: The drive is too small for one request per job.
@@ -201,12 +224,19 @@ def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run
 
 
 def _unit_per_iops(point: MeasuredPoint) -> float:
-    """Return the rate of one request per second in the unit of the point."""
+    """Return how much one request per second is in the unit of a point's rate.
+
+    For example, with requests of 1 MB and the unit MB/s the result is 1.
+    """
     return {"IOPS": 1.0, "MB/s": point.bs_bytes / 1e6, "MiB/s": point.bs_bytes / 2**20}[point.unit]
 
 
 def _requests_per_second(point: MeasuredPoint) -> float:
-    """Return the measured rate of a point in requests per second, in both directions."""
+    """Return the measured rate of a point as requests per second.
+
+    Reads and writes both count, even if the value counts one direction only. A time per request is converted by
+    Little's law: outstanding requests divided by the time.
+    """
     if point.unit == "us":
         return point.numjobs * point.iodepth * 1e6 / point.value
     return point.value / point.counted_share / _unit_per_iops(point)
@@ -217,15 +247,15 @@ def fit_model(
 ) -> FitResult:
     """Fit parameters of a model to the points that are not held out.
 
-    The fit minimizes the squared logarithms of simulated over measured value (scipy.optimize.least_squares). Each
-    parameter is searched on a logarithmic scale from a tenth to ten times its present value, within its declared range.
-    The result is deterministic.
+    The fit minimizes the sum of squared logarithms of simulated over measured value (scipy.optimize.least_squares).
+    Each parameter is searched on a logarithmic scale from a tenth of its present value to ten times that value, within
+    its valid range. The result is deterministic.
 
     Args:
-        model: The model with the values with which the search begins.
+        model: The model, with the values at which the search begins.
         points: The measured points, including held-out points.
-        move: Numeric parameters to fit, as ``group.name``.
-        run: The conditions under which the workloads of the points run.
+        move: Names of the numeric parameters to fit, as ``group.name``.
+        run: The conditions under which the workloads of the points are simulated.
 
     Raises:
         TwinError: A parameter does not exist or is not a positive number, or there are fewer points than parameters.
@@ -261,7 +291,19 @@ def fit_model(
 def _at_bounds(
     moved: Mapping[str, int], start: Sequence[float], lower: Sequence[float], upper: Sequence[float]
 ) -> dict[str, str]:
-    """Describe the bound for each parameter that ended at a bound of the search."""
+    """Return the fitted parameters that ended at a bound of the search.
+
+    The last three arguments are in the order of ``moved``.
+
+    Args:
+        moved: Fitted values by ``group.name``.
+        start: Initial values.
+        lower: Lower bounds of the search.
+        upper: Upper bounds of the search.
+
+    Returns:
+        The bound in words by ``group.name``, such as ``ten times its initial value``.
+    """
     ended = {}
     for (name, value), initial, low, high in zip(moved.items(), start, lower, upper, strict=True):
         for bound, declared, factor in ((low, "smallest", "a tenth of"), (high, "largest", "ten times")):
@@ -272,7 +314,18 @@ def _at_bounds(
 
 
 def _bounds(model: models.Model, move: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
-    """Return initial values of parameters, and lower and upper bounds."""
+    """Return initial values, lower bounds and upper bounds for a search.
+
+    Each list has one element per parameter, in the order of ``move``. The bounds are a tenth of the initial value and
+    ten times that value, within the valid range of the parameter.
+
+    Args:
+        model: The model with the initial values.
+        move: Names of the parameters to fit, as ``group.name``.
+
+    Raises:
+        TwinError: A parameter does not exist, or is not a positive number.
+    """
     start, lower, upper = [], [], []
     for name in move:
         if name not in model.values:
@@ -290,9 +343,13 @@ def _bounds(model: models.Model, move: Sequence[str]) -> tuple[list[float], list
 
 
 def _with_rounded(model: models.Model, move: Sequence[str], logarithms: np.ndarray) -> models.Model:
-    """Return the model with parameters set to ``exp(logarithms)``.
+    """Return the model with parameters set to rounded values.
 
-    The values are rounded to significant digits.
+    Args:
+        model: The model.
+        move: Names of the parameters, as ``group.name``.
+        logarithms: Natural logarithms of the values, in the order of ``move``. The values are rounded to four
+            significant digits and to whole units.
     """
     values = [math.exp(x) for x in logarithms]
     digits = [_SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(value)) for value in values]
@@ -301,19 +358,21 @@ def _with_rounded(model: models.Model, move: Sequence[str], logarithms: np.ndarr
 
 
 def read_points(path: Path) -> list[MeasuredPoint]:
-    """Return the measured points in a CSV table or in fio's JSON output.
+    """Read measured points from a CSV table or from fio's JSON output.
 
-    A table (``.csv``) has the columns id, rw, bs, value and unit. Optional columns:
+    A table (``.csv``) has the columns id, rw, bs, value and unit, as in `MeasuredPoint`. Optional columns:
 
     - numjobs, iodepth and rwmixread.
-    - conditions: the same three as text, such as ``numjobs=16; iodepth=4``.
+    - conditions: numjobs, iodepth and rwmixread as one text, such as ``numjobs=16; iodepth=4``.
     - quantity: ``read iops`` or ``write iops`` if the value counts one direction of a mixed workload.
-    - use: ``fit`` or ``predict``; points to predict are held out.
+    - use: ``fit`` (the default), or ``predict`` for a held-out point.
 
-    In fio's output, each section of the job file and each direction is a point: the total IOPS of all its jobs.
+    Any other file is read as fio's output. There, the reads and the writes of each section of the job file are a point
+    each: the total IOPS of all jobs of the section.
 
     Raises:
-        TwinError: The file cannot be read, or a point cannot be simulated. The message has the file and the line.
+        TwinError: The file cannot be read, or a point cannot be simulated. The message has the file and the line or
+            job.
     """
     return _read_table(path) if path.suffix == ".csv" else _read_fio(path)
 
@@ -353,12 +412,17 @@ def _point_of_row(row: Mapping[str, str], where: str) -> MeasuredPoint:
 
 
 def _parse_conditions(text: str, where: str) -> dict[str, str]:
-    """Return the factors and levels in conditions such as ``numjobs=16``.
+    """Return the names and values in a text such as ``numjobs=16; iodepth=4``.
 
-    Published values have a column ``conditions``.
+    Tables of published values have a column ``conditions`` with such texts.
+
+    Args:
+        text: The text.
+        where: File and line, for error messages.
 
     Raises:
-        TwinError: The fit cannot simulate a factor. It would compare the point with a different workload.
+        TwinError: A name is none of numjobs, iodepth and rwmixread. The fit would compare the point with a different
+            workload.
     """
     pairs = [pair.strip().partition("=") for pair in text.split(";") if pair.strip()]
     for factor, _, level in pairs:
@@ -371,7 +435,12 @@ def _parse_conditions(text: str, where: str) -> dict[str, str]:
 
 
 def _check_point(point: MeasuredPoint, where: str) -> None:
-    """Raise TwinError, beginning with ``where``, for a point that cannot be simulated."""
+    """Raise TwinError for a point that cannot be simulated.
+
+    Args:
+        point: The point.
+        where: File and line, with which error messages begin.
+    """
     if point.rw not in _WORKLOADS:
         raise TwinError(f"{where}: rw is '{point.rw}'. Valid: {', '.join(_WORKLOADS)}.")
     if point.unit not in _UNITS:
@@ -415,10 +484,14 @@ def _read_fio(path: Path) -> list[MeasuredPoint]:
 
 
 def _check_not_concurrent(path: Path, sections: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]]) -> None:
-    """Raise TwinError if two sections of a job file ran at the same time.
+    """Raise TwinError if two sections of fio's job file ran at the same time.
 
-    A fit simulates each section alone. Sections of one group run at the same time, except for sections with
-    ``wait_for``. fio begins a new group at ``stonewall``.
+    A fit simulates each section alone. Sections of one group run at the same time, except for sections with the option
+    ``wait_for``. fio begins a new group at the option ``stonewall``.
+
+    Args:
+        path: fio's JSON file, for error messages.
+        sections: Results of each section, by host, number of the group, and name.
     """
     first_names: dict[tuple[Any, ...], str] = {}
     for (host, group, name), jobs in sections.items():
@@ -433,22 +506,29 @@ def _check_not_concurrent(path: Path, sections: Mapping[tuple[Any, ...], Sequenc
 
 
 def _global_options(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that all jobs share.
+    """Return the options that all jobs in fio's JSON output share.
 
-    fio writes them as a mapping or as a list of mappings.
+    The key ``global options`` holds a mapping, or a list of mappings.
+
+    Args:
+        document: fio's JSON output.
     """
     options = document.get("global options", {})
     return {key: value for part in (options if isinstance(options, list) else [options]) for key, value in part.items()}
 
 
 def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[str, str]) -> list[MeasuredPoint]:
-    """Return the points of one section of a job file.
+    """Return the points of one section of fio's job file.
 
     Args:
-        path: The JSON file, for messages.
-        jobs: The results of the section: one for each job, or one for all jobs (``group_reporting``). The number of
-            results decides which, because fio before 3.39 does not write the option. Rates of several jobs are added.
+        path: fio's JSON file, for error messages.
+        jobs: The results of the section: one for each job, or a single result for all jobs (``group_reporting``). The
+            number of results decides which, because fio before 3.39 does not write that option. The rates of several
+            jobs are added.
         options: The options of the section.
+
+    Returns:
+        A point in IOPS for the reads and another for the writes, if there are any.
 
     Raises:
         TwinError: The section cannot be simulated.
@@ -505,14 +585,17 @@ def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[
 
 
 def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoint]:
-    """Return the published values to which a model was fitted, as points.
+    """Return the published values that the record of a fit names, as points.
+
+    Values that the record lists as predicted become held-out points.
 
     Args:
         root: Folder to which the paths in a model file are relative.
-        recipe: The ``fit`` section of a model file: the table of published values, and the ids of the points.
+        recipe: Section ``fit`` of a model file, with the path of a CSV table of published values (``points``) and the
+            ids of rows in it (``fitted`` and ``predicted``).
 
     Raises:
-        TwinError: The table does not contain a point, or the point cannot be simulated.
+        TwinError: The table does not contain a value, or the value cannot be simulated.
     """
     path = root / recipe["points"]
     with path.open(encoding="utf-8", newline="") as file:
@@ -528,9 +611,10 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoin
 
 
 def fit_report(fitted: FitResult) -> str:
-    """Return a fit as text for people.
+    """Return the result of a fit as text of several lines.
 
-    The text has the fitted parameters, and the measured and the simulated value of each point.
+    The text has the fitted parameters, and for each point the measured value, the simulated value and the error. Fitted
+    and held-out points are separate.
     """
     lines = ["Fitted parameters:"]
     for name, moved in fitted.moved.items():
@@ -550,14 +634,23 @@ def fit_report(fitted: FitResult) -> str:
 
 
 def recorded_run(recipe: Mapping[str, Any]) -> PointRun:
-    """Return the conditions that the ``fit`` section of a model file records."""
+    """Return the conditions of a fit that a model file records.
+
+    Args:
+        recipe: Section ``fit`` of a model file. Missing keys have the defaults of `PointRun`.
+    """
     return PointRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
 
 
 def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
-    """Return the ``fit`` section of a model file for a fit.
+    """Return the section ``fit`` of a model file that records a fit.
 
-    The section has the source of the points, the conditions, and the error of each point.
+    The section has the source of the points, the names of the fitted parameters, the error of each point, and all
+    conditions that differ from the defaults.
+
+    Args:
+        fitted: The result of the fit.
+        points_source: Where the points come from, such as the path of a table.
     """
 
     def rows(predicted: bool) -> dict[str, str]:
@@ -592,19 +685,24 @@ def fit_from_files(
 ) -> str:
     """Fit a model to points in files, as `twin fit` does; return the report.
 
+    If neither files nor parameters are given, the fit that the model file records is repeated.
+
     Args:
         model: The model.
-        tables: Files with points, see `read_points`. If there are no files and no parameters, the fit that the model
-            file records is repeated.
-        move: Parameters to fit, as ``group.name``.
+        tables: Files with points, see `read_points`.
+        move: Names of the parameters to fit, as ``group.name``.
         output: File for the fitted model; None to write no file.
         root: Folder to which the paths in the model file are relative.
-        max_error: Largest mean absolute relative error of the fitted points.
-        given: Conditions of the workloads (ramp_time_s, runtime_s, set), which override the recorded conditions.
+        max_error: Largest valid mean of the absolute relative errors of the fitted points.
+        given: Conditions of the simulated workloads (``ramp_time_s``, ``runtime_s``, ``set``), which override the
+            recorded conditions.
+
+    Returns:
+        The text of `fit_report`.
 
     Raises:
-        NoFitError: The error of the fitted points is too large. Nothing is written.
-        TwinError: A file, a point or a parameter is not valid.
+        NoFitError: The mean error of the fitted points is above ``max_error``. Nothing is written.
+        TwinError: A file, a point or a parameter is not valid, or only one of ``tables`` and ``move`` is given.
     """
     if not tables and not move:
         if not model.fit:

@@ -1,7 +1,8 @@
 """Run programs in a Linux guest with a simulated drive (`twin linux`).
 
-This module collects everything that a run needs in one plan. The machine, a program in src/twin/linux, reads the plan,
-boots the kernel, and provides its drive and its clock.
+The guest is a user-mode Linux kernel in a process of the host. This module collects the settings of a run in a plan, a
+mapping of keys to values. The machine, a program of src/twin/linux, reads the plan, boots the kernel, and provides the
+drive and the clock of the guest.
 """
 
 import os
@@ -64,7 +65,31 @@ _KERNEL = Path(__file__).resolve().parents[3] / ".linux" / "linux"
 class LinuxOptions:
     """Options of `twin linux` with their default values.
 
-    `twin linux --help` describes each option.
+    Attributes:
+        file_system: ext4, ext3, ext2, xfs, btrfs or f2fs; ``none`` for the bare drive.
+        file_system_bytes: Size of the file system; None for the capacity of the drive.
+        mkfs_options: Options for mkfs, separated by spaces.
+        mount_options: Options for mount, separated by commas.
+        scheduler: I/O scheduler of the guest; None for the scheduler of the model.
+        queue: Settings in the guest's /sys/block/vda/queue, as ``NAME=VALUE``.
+        memory_bytes: Memory of the guest.
+        queue_depth: Queue depth of the drive.
+        seed: Seed of all random numbers.
+        wall_limit_s: Limit of the wall-clock time.
+        trace: File for a trace of the requests that the drive receives, .parquet or .csv; None to write no file.
+        trace_all: Whether the trace includes the requests of mkfs and mount.
+        counters: File for the drive's counters over time, .parquet or .csv; None to write no file.
+        interval_ns: Simulated time between two records of the counters.
+        interval_bytes: Written bytes between two records of the counters; 0 to record by time only.
+        keep: New file for the content of the drive after the command; None to drop the content.
+        folder: Folder of the host in which the command may write; None for no folder.
+        state: Folder where the drive keeps its settings between runs; None for a folder of the model in the user's
+            home.
+        settings: Parameters that differ from the model, as ``group.name=value``.
+        kernel: Kernel image; None for the kernel that `./reproduce.sh linux` builds.
+        real_time: Whether to use the clock of the host and, unless ``kernel`` is given, the kernel of Debian's
+            user-mode-linux.
+        drop_caches: Whether the guest has a file /mnt/drop-caches; a read of this file empties the page cache.
     """
 
     file_system: str = "ext4"
@@ -96,14 +121,15 @@ def run_in_linux(
 ) -> subprocess.CompletedProcess[Any]:
     """Run a program in a Linux guest; return the completed process.
 
-    The exit status is the status of the command, or 124 if the wall-clock limit is reached, 125 if the guest fails, 126
+    Its return code is the status of the command, or 124 if the wall-clock limit is reached, 125 if the guest fails, 126
     if the command cannot be run, 127 if it does not exist, and 128 + N if signal N ends it.
 
     Args:
         model: Name of a model, or path of a model file.
-        command: Program and arguments. ``{drive}`` stands for the drive, ``{folder}`` for the folder of the host.
-        options: Options of `twin linux`.
-        **streams: stdout, stderr and other arguments of `subprocess.Popen`.
+        command: Program and arguments. ``{drive}`` in them stands for the path of the drive, and ``{folder}`` for the
+            path in the guest of the folder in `LinuxOptions.folder`.
+        options: Options of the run; None for the default values.
+        **streams: Arguments of `subprocess.Popen`, such as stdout and stderr.
 
     Raises:
         TwinError: An argument is not valid, or the kernel or a program is not installed.
@@ -135,7 +161,13 @@ def run_in_linux(
 def _forward_signals(process: "subprocess.Popen[Any]") -> dict[int, Any]:
     """Forward SIGTERM to the machine, and ignore SIGINT.
 
-    Returns the replaced handlers by signal. The machine ends the guest. It receives SIGINT from the terminal itself.
+    SIGTERM makes the machine end the guest. SIGINT reaches the machine from the terminal without help.
+
+    Args:
+        process: The process of the machine.
+
+    Returns:
+        The replaced signal handlers by signal number; empty outside the main thread, where handlers cannot be set.
     """
     try:
         return {
@@ -147,9 +179,12 @@ def _forward_signals(process: "subprocess.Popen[Any]") -> dict[int, Any]:
 
 
 def _plan_bytes(plan: Mapping[str, _PlanValue]) -> bytes:
-    """Return the plan in the form that the machine reads.
+    """Return a plan in the form that the machine reads.
 
-    The form is records ``key=value``, each ended by a zero byte.
+    The form is records ``key=value``, each ended by a zero byte. A list becomes one record per element.
+
+    Args:
+        plan: The settings of a run by key.
     """
     records = []
     for key, value in plan.items():
@@ -158,9 +193,18 @@ def _plan_bytes(plan: Mapping[str, _PlanValue]) -> bytes:
 
 
 def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str, _PlanValue]:
-    """Return the plan of a run.
+    """Return the plan of a run: the settings that the machine reads, by key.
 
-    src/twin/linux/machine/main.cc reads its keys.
+    `src/twin/linux/machine/main.cc` reads the keys.
+
+    Args:
+        model: Name of a model, or path of a model file.
+        command: Program and arguments.
+        options: Options of `twin linux`.
+
+    Raises:
+        TwinError: An argument is not valid, or the kernel or a program is not installed.
+        CommandError: The command does not exist.
     """
     loaded = models.load_model(model).overridden(options.settings)
     _check(options)
@@ -212,7 +256,7 @@ def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str
 
 
 def _kernel_path(options: LinuxOptions) -> Path:
-    """Return the path of the kernel.
+    """Return the path of the kernel image for a run.
 
     Raises:
         TwinError: The kernel is not installed.
@@ -253,18 +297,26 @@ def _check(options: LinuxOptions) -> None:
 
 
 class CommandError(IoPatternsError):
-    """The command does not exist or is not executable."""
+    """Error of a command that does not exist or is not executable.
+
+    Attributes:
+        exit_status: Exit status of the command `twin` for this error.
+    """
 
     exit_status = 127
 
 
 def _guest_command(command: Sequence[str]) -> list[str]:
-    """Return the command as the guest runs it.
+    """Return a command in the form in which the guest runs it.
 
-    Paths are absolute, and fio uses virtual time.
+    ``{drive}`` and ``{folder}`` are replaced, and the program has an absolute path. For fio, file names in the
+    arguments become absolute, and ``--clocksource=clock_gettime`` is added unless the command sets a clock source.
+
+    Args:
+        command: Program and arguments, as the user gave them.
 
     Raises:
-        TwinError: The command is not supported in virtual time.
+        TwinError: The command contains a zero byte, or an option of fio that does not work in virtual time.
         CommandError: The command does not exist.
     """
     words = [word.replace("{drive}", GUEST_DRIVE).replace("{folder}", GUEST_FOLDER) for word in command]
@@ -284,7 +336,11 @@ def _guest_command(command: Sequence[str]) -> list[str]:
 
 
 def _check_fio(words: Sequence[str]) -> None:
-    """Raise TwinError for options of fio that do not work in virtual time."""
+    """Raise TwinError for options of fio that do not work in virtual time.
+
+    Args:
+        words: Arguments of fio; job files among them are checked, too.
+    """
     for section in FioCommandLine(words, subprocess_env.child_environment()).sections:
         for option, value in section.options:
             # getopt accepts abbreviations; shorter ones are ambiguous
@@ -300,17 +356,19 @@ def _check_fio(words: Sequence[str]) -> None:
 
 
 def _environment(options: LinuxOptions) -> dict[str, str]:
-    """Return the environment of the command in the guest."""
+    """Return the environment variables of the command in the guest."""
     home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else GUEST_MOUNT
     fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": GUEST_DRIVE}
     return subprocess_env.child_environment({}) | fixed
 
 
 def _mkfs(options: LinuxOptions) -> list[str]:
-    """Return the command that creates the file system; empty for no file system.
+    """Return the command that creates the file system in the guest.
+
+    The result is empty if there is to be no file system.
 
     Raises:
-        TwinError: The program is not installed, or --mkfs-options has an open quotation.
+        TwinError: The program is not installed, or the option --mkfs-options has an unclosed quotation mark.
     """
     if options.file_system == NO_FILE_SYSTEM:
         return []
@@ -326,7 +384,7 @@ def _mkfs(options: LinuxOptions) -> list[str]:
 
 
 def _mkfs_drive(options: LinuxOptions) -> list[str]:
-    """Return the arguments of mkfs for the drive and for a given size."""
+    """Return the last arguments of mkfs: the drive, and the size if one is given."""
     size_bytes = options.file_system_bytes
     if size_bytes is None:
         return [GUEST_DRIVE]
@@ -339,9 +397,14 @@ def _mkfs_drive(options: LinuxOptions) -> list[str]:
 
 
 def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
-    """Return the settings for /sys/block/vda/queue in the guest.
+    """Return the settings for /sys/block/vda/queue in the guest, as ``name=value``.
 
-    They make the guest's block layer equal to the block layer of the model.
+    With them, the block layer of the guest has the scheduler and the limits of the model's block layer. The user's
+    settings come last.
+
+    Args:
+        model: The model of the drive.
+        options: Options of `twin linux`.
     """
     scheduler = options.scheduler or schedulers.modern_equivalent(str(model.values["host.scheduler"]))
     settings = [f"scheduler={scheduler}", f"rotational={int(model.kind == 'hard_disk')}"]
@@ -354,9 +417,12 @@ def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
 
 @contextmanager
 def _outputs(options: LinuxOptions) -> Iterator[Mapping[str, IO[bytes]]]:
-    """Yield files in memory for the trace and the counters, by key of the plan.
+    """Yield files in memory that receive the trace and the counters of a run.
 
-    On exit, their content is written to the output files.
+    On exit, their content is written to the output files that the user named.
+
+    Yields:
+        The files by key of the plan: ``trace`` and ``counters``, each only if the user asked for it.
     """
     paths = {"trace": options.trace, "counters": options.counters}
     wanted = {name: path for name, path in paths.items() if path is not None}

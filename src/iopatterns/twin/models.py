@@ -1,4 +1,7 @@
-"""Read, check and write models of simulated drives (data/twins/*.yaml)."""
+"""Read, check and write models of simulated drives (data/twins/*.yaml).
+
+A model gives each parameter of a drive a value, and says where the value comes from.
+"""
 
 import hashlib
 import re
@@ -42,7 +45,7 @@ _WRITTEN_UNITS = {
 
 @dataclass(frozen=True)
 class Model:
-    """A model of a drive whose parameters have been checked.
+    """Model of a drive whose parameters have been checked.
 
     Attributes:
         name: Name of the file without its suffix.
@@ -52,12 +55,17 @@ class Model:
         identity: What the drive reports about itself in SCSI commands, such as vendor and serial number.
         values: Each parameter by ``group.name``: times in nanoseconds, sizes in bytes, rates in bytes per second and
             counts as int, ratios as float, switches as bool, choices as str.
-        sources: Provenance (``datasheet``, ``fitted`` or ``assumed``) and source of each parameter.
-        mode_page: Value and behaviour of each field of the caching mode page.
-        savable: Whether the drive can save its mode page.
-        fit: The fit that the file records; empty if the model was not fitted.
-        chosen_for: Ids (``study/id``) of the published statements for which a parameter was chosen, by parameter.
-            Parameters that were not chosen for a statement are missing.
+        sources: Origin of each value by ``group.name`` or ``mode_page.FIELD``: its provenance (``datasheet``,
+            ``fitted`` or ``assumed``), and its source in words.
+        mode_page: Fields of the SCSI mode page that controls the drive's caches, by sdparm's acronym, such as ``WCE``:
+            initial value, and what a program can do with the field. ``changeable``: the program can change it.
+            ``fixed``: the drive reports that it cannot be changed. ``refused``: the drive reports that it can be
+            changed, but rejects changes. ``ignored``: the drive accepts changes without effect.
+        savable: Whether the drive can save its mode page, so that the settings survive a power cycle.
+        fit: The section ``fit`` of the file, which records how parameters were fitted to measured points; empty if none
+            were.
+        chosen_for: Published claims and values, as ``study/id``, that were in view when the value of a parameter was
+            chosen. The keys are as in ``sources``; all other parameters are missing.
     """
 
     name: str
@@ -79,7 +87,7 @@ class Model:
 
     @property
     def text(self) -> str:
-        """The model in the form that the simulated drive reads: lines of ``key value``."""
+        """Model in the form that the simulated drive reads: lines of ``key value``."""
         lines = [f"kind {self.kind}"]
         lines += [f"identity.{key} {self.identity[key]}" for key in sorted(self.identity)]
         lines += [f"{name} {int(value) if isinstance(value, bool) else value}" for name, value in self.values.items()]
@@ -89,17 +97,21 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of everything that can change the drive's behaviour.
+        """SHA-256, as hexadecimal digits, of all that determines the drive's behaviour.
 
-        Comments, sources and file names do not change the digest.
+        Comments, descriptions, sources and file names do not change the digest.
         """
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def number(self, name: str) -> float:
         """Return the value of a numeric parameter.
 
+        Args:
+            name: The parameter as ``group.name``.
+
         Raises:
             TwinError: The parameter is a switch or a choice.
+            KeyError: The model has no such parameter.
         """
         value = self.values[name]
         if isinstance(value, (bool, str)):
@@ -107,14 +119,20 @@ class Model:
         return value
 
     def replaced(self, values: Mapping[str, ParameterValue]) -> "Model":
-        """Return a copy of the model with other values, which are not checked."""
+        """Return a copy of the model with other values of some parameters.
+
+        The values are not checked; `with_values` checks them.
+
+        Args:
+            values: Values by ``group.name``, in the units of `Model.values`.
+        """
         return replace(self, values={**self.values, **values})
 
     def overridden(self, settings: Iterable[str]) -> "Model":
-        """Return a copy of the model with the parameters given on a command line.
+        """Return a copy of the model with parameters that a user has set (option --set).
 
         Args:
-            settings: Parameters as ``group.name=value``, the value as in a model file.
+            settings: Parameters as ``group.name=value``, with the value as in a model file: ``flash.read_time=60us``.
 
         Raises:
             TwinError: A parameter does not exist, a value is out of range, or the values contradict each other.
@@ -124,9 +142,11 @@ class Model:
     def with_values(self, given: Mapping[str, Any], place: str) -> "Model":
         """Return a copy of the model with other values of some parameters.
 
+        The values and their combination are checked.
+
         Args:
-            given: Values by ``group.name``, as in a model file.
-            place: Where the values come from, as the error message begins with it.
+            given: Values by ``group.name``, as in a model file: ``{"flash.read_time": "60 us"}``.
+            place: Origin of the values, such as ``--set``, with which error messages begin.
 
         Raises:
             TwinError: A parameter does not exist, a value is out of range, or the values contradict each other.
@@ -147,9 +167,13 @@ class Model:
 
 
 def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
-    """Return the values of parameters given as ``group.name=value`` (option --set).
+    """Return the values in settings of the form ``group.name=value`` (option --set).
 
-    The values are parsed as YAML, as in a model file, but not checked.
+    Each value is parsed as YAML, as in a model file. Neither names nor values are checked against the parameters that
+    exist.
+
+    Returns:
+        Values by ``group.name``.
 
     Raises:
         TwinError: A setting has no equals sign.
@@ -168,15 +192,24 @@ def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
 
 @cache
 def declared_parameters() -> "dict[str, _twin.Parameter]":
-    """Return unit, range and meaning of each parameter by ``group.name``.
+    """Return the declarations of all parameters of simulated drives.
 
-    The C++ code of the simulated drive declares the parameters.
+    The C++ code of the simulated drive declares the parameters. A declaration has the keys ``group``, ``name``,
+    ``text`` (the meaning in words) and ``kind``. Depending on the kind it also has ``unit``, ``minimum``, ``maximum``
+    or ``choices``.
+
+    Returns:
+        Declarations by ``group.name``.
     """
     return {f"{each['group']}.{each['name']}": each for each in _twin.parameters()}
 
 
 def valid_values_text(parameter: "_twin.Parameter") -> str:
-    """Return a description of a parameter's valid values, such as ``on or off``."""
+    """Return the valid values of a parameter in words, such as ``on or off``.
+
+    Args:
+        parameter: An item of `declared_parameters`.
+    """
     match parameter["kind"]:
         case "toggle":
             return "on or off"
@@ -191,11 +224,14 @@ def valid_values_text(parameter: "_twin.Parameter") -> str:
 
 
 def parse_value(parameter: "_twin.Parameter", value: Any) -> ParameterValue:
-    """Return the value of a parameter, converted to the unit of the simulated drive.
+    """Convert a value from a model file to the unit of the simulated drive.
 
     Args:
-        parameter: Declaration of the parameter.
-        value: The value as parsed from a model file, such as ``72 us``.
+        parameter: An item of `declared_parameters`.
+        value: The value as YAML gives it: a bool, a number, or text such as ``72 us``.
+
+    Returns:
+        Nanoseconds, bytes, bytes per second or a count as int, a ratio as float, a switch as bool, or a choice as str.
 
     Raises:
         ValueError: The value is not valid. The message describes the valid values.
@@ -242,7 +278,10 @@ def _parse_number(unit: str, value: Any, problem: str) -> int:
 
 
 def format_number(unit: str, value: float) -> str:
-    """Return the exact number in its shortest unit: ``72 us`` for 72000 ns.
+    """Return a number with the largest unit that suits it: ``72 us`` for 72000 ns.
+
+    The text is exact. A unit suits if the number is then at least 1 and has at most eight characters and six decimals.
+    Counts have no unit.
 
     Args:
         unit: Unit of the value: ``ns``, ``bytes``, ``bytes/s`` or ``count``.
@@ -262,7 +301,7 @@ def format_value(name: str, value: ParameterValue) -> str:
 
     Args:
         name: The parameter as ``group.name``.
-        value: The value in the unit of the simulated drive.
+        value: The value in the unit of the simulated drive, as in `Model.values`.
     """
     parameter = declared_parameters()[name]
     if parameter["kind"] == "toggle":
@@ -275,11 +314,12 @@ def format_value(name: str, value: ParameterValue) -> str:
 
 @cache
 def _schema(kind: str, mapping: str) -> dict[str, Any]:
-    """Return the JSON Schema of model files.
+    """Return the JSON Schema of model files of one kind of drive.
 
     Args:
         kind: ``ssd`` or ``hard_disk``.
-        mapping: Mapping of the flash translation layer (``page``, …), which decides what parameters an SSD has.
+        mapping: How an SSD maps logical to physical addresses, ``page`` or ``log_block``. It decides which groups of
+            parameters the model has.
     """
     text = {"type": "string", "minLength": 1, "x-hint": "words"}
     sourced = {
@@ -356,18 +396,22 @@ def _closed(properties: dict[str, Any], **optional: Any) -> dict[str, Any]:
 
 
 def list_models(folder: Path | None = None) -> list[str]:
-    """Return the sorted names of the models in a folder, by default data/twins."""
+    """Return the sorted names of the models in a folder.
+
+    Args:
+        folder: Folder of model files; None for the models of the project (data/twins).
+    """
     return sorted(path.stem for path in (folder or Path(models_folder())).glob("*.yaml"))
 
 
 def find_model_file(name: str | Path) -> Path:
-    """Return the path of a model's file.
+    """Return the path of an existing model file.
 
     Args:
         name: Name of a model in data/twins, or path of a model file.
 
     Raises:
-        TwinError: The file does not exist. The message suggests a similar name.
+        TwinError: The file does not exist. The message suggests a similar name and lists the models in the folder.
     """
     path = Path(model_file_path(str(name)))
     if not path.is_file():
@@ -380,7 +424,7 @@ def find_model_file(name: str | Path) -> Path:
 
 
 def load_model(name: str | Path) -> Model:
-    """Read and check a model; return it.
+    """Read and check a model file; return the model.
 
     The result is cached until the file changes.
 
@@ -399,7 +443,17 @@ def load_model(name: str | Path) -> Model:
 
 @lru_cache(maxsize=32)
 def _load_cached(path: Path, shown: str, _version: tuple[int, ...]) -> Model:
-    """Read and check a model file; ``shown`` is its path in messages."""
+    """Read and check a model file; return the model.
+
+    Args:
+        path: The model file.
+        shown: Path of the file for error messages.
+        _version: Size, times and other properties of the file. A changed file has another version, so that the cached
+            model is not used.
+
+    Raises:
+        TwinError: The file has mistakes.
+    """
     try:
         content = yaml_schema.read_yaml(path.parent, path.name)
     except yaml_schema.ConfigError as error:
@@ -427,9 +481,10 @@ def _load_cached(path: Path, shown: str, _version: tuple[int, ...]) -> Model:
 
 
 def _relative_text(path: Path) -> str:
-    """Return a path for messages.
+    """Return a path as text for messages.
 
-    The path is relative to the current folder if it is below that folder.
+    The path is relative to the current folder if the file is in that folder or below. Other paths are returned
+    unchanged.
     """
     try:
         return str(path.resolve().relative_to(Path.cwd()))
@@ -440,7 +495,13 @@ def _relative_text(path: Path) -> str:
 def _parse_values(content: Any) -> tuple[dict[str, ParameterValue], list[str]]:
     """Return the valid parameters of a model file, and a line per invalid one.
 
-    Missing parameters are skipped: checking the schema reports them.
+    Missing parameters are skipped here: the check against the schema reports them.
+
+    Args:
+        content: The parsed YAML file.
+
+    Returns:
+        Values by ``group.name``, and lines of ``group.name: problem``.
     """
     values: dict[str, ParameterValue] = {}
     problems = []
@@ -489,7 +550,15 @@ _SWITCHES = {
 
 
 def _check_switches(shown: str, model: Model) -> None:
-    """Raise TwinError if a parameter contradicts a bit of the mode page."""
+    """Raise TwinError if a parameter contradicts a bit of the mode page.
+
+    The bits WCE, RCD and DRA (write cache enabled, read cache disabled, read-ahead disabled) are parameters of the
+    drive, too.
+
+    Args:
+        shown: Path of the model file for error messages.
+        model: The model.
+    """
     problems = []
     for bit, (ssd_name, disk_name, value_of_one) in _SWITCHES.items():
         name = ssd_name if model.kind == "ssd" else disk_name
@@ -503,7 +572,12 @@ def _check_switches(shown: str, model: Model) -> None:
 
 
 def _check_drive(shown: str, model: Model) -> None:
-    """Raise TwinError if a simulated drive cannot be built from the values."""
+    """Raise TwinError if no drive can be simulated with the parameters of a model.
+
+    Args:
+        shown: Start of the error message, such as the path of the model file.
+        model: The model.
+    """
     with tempfile.TemporaryDirectory() as folder:
         try:
             _twin.check(model.text, folder)
@@ -514,16 +588,16 @@ def _check_drive(shown: str, model: Model) -> None:
 def write_fitted_model(
     model: Model, path: Path, moved: Mapping[str, ParameterValue], source: str, fit: Mapping[str, Any]
 ) -> None:
-    """Write a copy of a model's file with fitted parameters and a record of the fit.
+    """Write a copy of a model file with fitted parameters and a record of the fit.
 
     Comments and the order of the original file are kept.
 
     Args:
         model: The model whose file is copied.
         path: The file to write.
-        moved: The fitted parameters, by ``group.name``.
-        source: Source of the fitted values, as written beside each of them.
-        fit: The new ``fit`` section, see `fitting.fit_record`.
+        moved: Values of the fitted parameters by ``group.name``.
+        source: Source of the fitted values, written beside each of them.
+        fit: The new section ``fit`` of the file, as `fitting.fit_record` returns it.
 
     Raises:
         TwinError: The original file does not have a fitted parameter on a line of its own.
@@ -538,7 +612,18 @@ def write_fitted_model(
 
 
 def _replace_line(lines: list[str], model: Model, name: str, value: str, source: str) -> None:
-    """Replace the line of a parameter in the lines of a model file."""
+    """Replace the line of a parameter in the lines of a model file.
+
+    Args:
+        lines: The lines, which are changed in place.
+        model: The model, for its path and for the published statements that the parameter was chosen for.
+        name: The parameter as ``group.name``.
+        value: The new value as text.
+        source: The source of the value.
+
+    Raises:
+        TwinError: The parameter is not on a line of its own.
+    """
     # not by ruamel.yaml, whose rules for text and numbers differ from the rules of the reader
     group, short = name.split(".")
     inside = False
@@ -555,9 +640,13 @@ def _replace_line(lines: list[str], model: Model, name: str, value: str, source:
 
 
 def parameter_rows(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
-    """Return name, value, provenance, source and meaning of each parameter.
+    """Return the parameters of a model as rows of text for people.
 
-    The source includes the published statements for which the value was chosen, if any.
+    The fields of the mode page, which holds the drive's cache settings, follow the parameters.
+
+    Returns:
+        For each parameter: name (``group.name``), value, provenance (``datasheet``, ``fitted`` or ``assumed``), source
+            and meaning. The source includes the published statements that the value was chosen for, if any.
     """
 
     def origin(name: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Run programs on a simulated drive (`twin run`).
 
-`twin run` must take little longer than the program itself. So this module imports only what each run needs, and reads
-a model only if its file has changed since the state folder was made.
+`twin run` must take little longer than the program itself. So this module imports only what each run needs. It reads
+the model file again only if the model, the settings or the preload library have changed since the last run.
 """
 
 import os
@@ -40,7 +40,11 @@ _OPTIONS = ("help", "keep-data", "state=", "set=", "counters=", "interval=", "in
 def main(arguments: "list[str]") -> "NoReturn":
     """Run the command `twin run`, and end the process.
 
-    The process exits with the status of the program.
+    The process exits with the status of the program that it runs. It exits with 2 for wrong usage, an invalid model or
+    a program that cannot be started, and with 1 for other failures before the start.
+
+    Args:
+        arguments: Words after `twin run`.
     """
     options, settings, model, command = _parse(arguments)
     counters = options.get("--counters")
@@ -78,9 +82,16 @@ def _fail(text: str, exit_status: int) -> "NoReturn":
 
 
 def _parse(arguments: "list[str]") -> "tuple[dict[str, str], list[str], str, list[str]]":
-    """Return the options, the values of --set, the model and the command.
+    """Parse the command line of `twin run`.
 
-    If they are not valid, the process ends.
+    For ``--help`` the process prints the help and ends. For wrong usage it prints an error and exits with 2.
+
+    Args:
+        arguments: Words after `twin run`.
+
+    Returns:
+        Values of the options by name, such as ``--state``; the values of all ``--set`` options; the model; and the
+            program with its arguments.
     """
     import getopt  # click takes long to import
 
@@ -120,19 +131,27 @@ def prepare_environment(
     interval: str | None = None,
     interval_bytes: str | None = None,
 ) -> dict[str, str]:
-    """Prepare a state folder; return the environment for programs.
+    """Prepare a simulated drive, and return the environment for its programs.
+
+    A program that starts in this environment finds the drive at the path in the variable TWIN_DRIVE.
 
     Args:
         model: Name of a model, or path of a model file.
-        folder: The state folder; by default a folder of the model in the user's home.
-        keep_data: Whether to keep written data. Reads return zeros otherwise.
+        folder: State folder: the drive keeps its settings there from one run to the next. It is created if it is
+            missing. None for a folder of the model in the user's home.
+        keep_data: Whether to keep written data in the state folder. If not, reads return zeros.
         settings: Parameters that differ from the model, as ``group.name=value``.
-        counters: File for the drive's counters; its ending selects the format.
-        interval: Virtual time between two snapshots of the counters, such as ``10 ms``.
-        interval_bytes: Bytes written between two snapshots, such as ``64 MiB``.
+        counters: File for a table of the drive's counters over time, .parquet or .csv; None to record no counters.
+        interval: Simulated time between two records of the counters, such as ``10 ms``; None for 100 ms.
+        interval_bytes: Written bytes between two records of the counters, such as ``64 MiB``; None to record by time
+            only.
+
+    Returns:
+        All environment variables for a program that uses the drive.
 
     Raises:
         TwinError: An argument or the model file is not valid.
+        FileNotFoundError: The preload library is not installed.
     """
     path = state.model_file_path(model)
     folder = os.path.abspath(folder or state.default_state_folder(path))  # noqa: PTH100
@@ -158,10 +177,15 @@ def prepare_environment(
 
 
 def _preload(library: str, environment: dict[str, str]) -> None:
-    """Set the variables that make programs load a library before all others.
+    """Change an environment so that programs load a library before all others.
 
-    LD_PRELOAD separates paths at blanks and colons and has no escapes. So a path with blanks is given as a bare name in
-    LD_PRELOAD and as a folder in LD_LIBRARY_PATH, which separates at colons and semicolons. See ld.so(8).
+    LD_PRELOAD separates paths at spaces and colons and has no escapes. So a path with spaces is split: its file name
+    goes to LD_PRELOAD and its folder to LD_LIBRARY_PATH. LD_LIBRARY_PATH separates folders at colons and semicolons.
+    See ld.so(8).
+
+    Args:
+        library: Path of the library.
+        environment: The environment, which is changed in place.
 
     Raises:
         TwinError: The path contains a colon or a semicolon.
@@ -183,10 +207,14 @@ def _preload(library: str, environment: dict[str, str]) -> None:
 
 
 def _model_text_file(folder: str, settings: "Sequence[str]") -> str:
-    """Return the path of the model's text in a state folder.
+    """Return the path of the file with the parameters for the simulated drive.
 
-    Each combination of settings has a path of its own. So concurrent runs with different settings do not overwrite each
-    other's text.
+    Each combination of settings has a file of its own in the state folder. So concurrent runs with different settings
+    do not overwrite each other's parameters.
+
+    Args:
+        folder: The state folder.
+        settings: Parameters that differ from the model, as ``group.name=value``.
     """
     if not settings:
         return os.path.join(folder, "model")  # noqa: PTH118
@@ -196,9 +224,18 @@ def _model_text_file(folder: str, settings: "Sequence[str]") -> str:
 
 
 def _update_model_text(path: str, settings: "Sequence[str]", library: str, text_file: str) -> None:
-    """Write the model's text for the simulated drive, unless it is up to date.
+    """Write the parameters for the simulated drive, unless the file is current.
 
-    The text is up to date if it was made from the same model file, settings and library.
+    The file is current if it was made from the same content of the model file, the same settings and the same library.
+
+    Args:
+        path: Path of the model file (YAML).
+        settings: Parameters that differ from the model, as ``group.name=value``.
+        library: Path of the preload library.
+        text_file: The file to write, with lines of ``key value``.
+
+    Raises:
+        TwinError: The model file or a setting is not valid.
     """
     try:
         with open(path, "rb") as file:
@@ -228,7 +265,13 @@ def _update_model_text(path: str, settings: "Sequence[str]", library: str, text_
 
 
 def _is_current(text_file: str, source_file: str, source: bytes) -> bool:
-    """Return whether the model's text exists and was made from ``source``."""
+    """Return whether the parameters' file exists and was made from ``source``.
+
+    Args:
+        text_file: File with the parameters for the simulated drive.
+        source_file: File that records from what ``text_file`` was made.
+        source: What ``text_file`` would be made from now.
+    """
     try:
         with open(source_file, "rb") as file:
             return file.read() == source and os.path.exists(text_file)  # noqa: PTH110
@@ -237,16 +280,18 @@ def _is_current(text_file: str, source_file: str, source: bytes) -> bool:
 
 
 def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list[str]:
-    """Return a command with the path of the drive, and with fio's options.
+    """Return a command that uses a simulated drive.
 
-    For fio, the options that virtual time requires are added.
+    ``{drive}`` in its words is replaced with the path of the drive. If the program is fio, its options and job files
+    are checked, and the options that virtual time requires are added: ``--thread=1`` and
+    ``--clocksource=clock_gettime``.
 
     Args:
         command: Program and arguments.
         environment: The environment that `prepare_environment` returned.
 
     Raises:
-        TwinError: fio is to do something that a simulated drive does not support.
+        TwinError: fio would access another file, or use a feature that a simulated drive does not support.
     """
     drive = environment["TWIN_DRIVE"]
     words = [word.replace("{drive}", drive) for word in command]
@@ -266,7 +311,17 @@ def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]")
 
 
 def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]", counters: str) -> int:
-    """Run a command, write its counters as a table, and return its exit status."""
+    """Run a command, write the drive's counters as a table; return an exit status.
+
+    Args:
+        command: Program and arguments.
+        environment: The environment that `prepare_environment` returned.
+        counters: File for the table, .parquet or .csv.
+
+    Returns:
+        The exit status of the program, or 128 + N if signal N ended it. It is 1 if the program succeeded but made no
+            I/O on the drive, so that there are no counters.
+    """
     import signal
     import subprocess
     from pathlib import Path
@@ -303,19 +358,23 @@ def run_on_twin(
     settings: "Sequence[str]" = (),
     **options: "Any",
 ) -> "subprocess.CompletedProcess[Any]":
-    """Run a program on a simulated drive; return the result of `subprocess.run`.
+    """Run a program on a simulated drive; return the completed process.
 
     Args:
         model: Name of a model, or path of a model file.
-        command: Program and arguments; ``{drive}`` stands for the path of the drive.
-        state_folder: Folder for the settings of the drive; by default a folder of the model in the user's home.
-        keep_data: Whether to keep written data. Reads return zeros otherwise.
+        command: Program and arguments; ``{drive}`` in them stands for the path of the drive.
+        state_folder: Folder where the drive keeps its settings from one run to the next; None for a folder of the model
+            in the user's home.
+        keep_data: Whether to keep written data in the state folder. If not, reads return zeros.
         settings: Parameters that differ from the model, as ``group.name=value``.
-        **options: Arguments of `subprocess.run`.
+        **options: Arguments of `subprocess.run`, such as ``capture_output``.
+
+    Returns:
+        The result of `subprocess.run`. A failure of the program raises an error only with ``check=True``.
 
     Raises:
-        TwinError: The model is not valid, or the command asks fio for something that a simulated drive does not
-            support.
+        TwinError: The model is not valid, or fio would access another file or use a feature that a simulated drive does
+            not support.
     """
     import subprocess
 

@@ -1,4 +1,6 @@
-"""Paths of models, of built files, and of the state folders of simulated drives.
+"""Paths of models, installed files and state folders of simulated drives.
+
+A state folder contains what a simulated drive keeps from one run to the next, such as its settings.
 
 This module imports only fast standard modules, because `twin run` imports it first.
 """
@@ -18,17 +20,22 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - imp
 
 
 def models_folder() -> str:
-    """Return the folder of the models: data/twins, or a folder of the package."""
+    """Return the path of the folder that contains the model files.
+
+    In a checkout of the project this folder is ``data/twins``. Otherwise it is the folder ``models`` of the installed
+    package.
+    """
     checkout = os.path.join(_HERE, "..", "..", "..", "data", "twins")  # noqa: PTH118
     folder = checkout if os.path.isdir(checkout) else os.path.join(_HERE, "..", "models")  # noqa: PTH112, PTH118
     return os.path.normpath(folder)
 
 
 def model_file_path(name: str) -> str:
-    """Return the path of a model's file, whether or not the file exists.
+    """Return the path of a model file, whether or not the file exists.
 
     Args:
-        name: Name of a model in `models_folder`, or the path of a model file.
+        name: Name of a model in `models_folder`, in any case; or a path, which contains a slash or ends in .yaml and is
+            returned unchanged.
     """
     if "/" in name or name.endswith(".yaml"):
         return name
@@ -36,18 +43,32 @@ def model_file_path(name: str) -> str:
 
 
 def model_name(path: str) -> str:
-    """Return the name of the model in a file, such as ``px05smb040``."""
+    """Return the name of the model in a file: the file name without ``.yaml``.
+
+    Args:
+        path: Path of the model file, such as ``data/twins/px05smb040.yaml``.
+    """
     return os.path.basename(path).removesuffix(".yaml")  # noqa: PTH119
 
 
 def default_state_folder(path: str) -> str:
-    """Return the default state folder for a model file, in the user's home."""
+    """Return the path of the state folder that a drive has by default.
+
+    The folder is ``iopatterns/twins/NAME`` below ``$XDG_STATE_HOME`` (by default ``~/.local/state``). It contains what
+    the simulated drive keeps from one run to the next, such as its settings. The folder is not created.
+
+    Args:
+        path: Path of the model file; its file name without ``.yaml`` is NAME.
+    """
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")  # noqa: PTH111, PTH118
     return os.path.join(base, "iopatterns", "twins", model_name(path))  # noqa: PTH118
 
 
 def installed_file(name: str) -> str:
-    """Return the path of a library or program that the build installs in the package.
+    """Return the path of a compiled library or program of this package.
+
+    Args:
+        name: File name, such as ``libtwin_preload.so``.
 
     Raises:
         FileNotFoundError: The file is not installed.
@@ -60,5 +81,11 @@ def installed_file(name: str) -> str:
 
 
 def preload_library() -> str:
-    """Return the path of the library that redirects I/O to a simulated drive."""
+    """Return the path of the library that redirects I/O to a simulated drive.
+
+    The library is ``libtwin_preload.so``. The environment variable LD_PRELOAD loads it into a program.
+
+    Raises:
+        FileNotFoundError: The library is not installed.
+    """
     return installed_file("libtwin_preload.so")

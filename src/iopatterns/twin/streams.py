@@ -1,4 +1,4 @@
-"""Synthetic streams of requests, as fio makes them, for replays without fio."""
+"""Synthetic streams of requests like fio's, for simulations without fio."""
 
 import numpy as np
 
@@ -15,20 +15,21 @@ def synthetic_requests(
     read_share: float,
     numjobs: int = 1,
 ) -> RequestColumns:
-    """Return synthetic requests: operations, offsets and sizes.
+    """Return synthetic requests, sequential or random, as three arrays.
 
     Args:
         generator: Source of the random offsets and operations.
         count: Number of requests.
         bs_bytes: Size of each request.
-        region_bytes: Size of the accessed region, which begins at offset 0. It must hold one request per job.
-        at_random: Whether offsets are uniformly random. If not, each job reads or writes its own part of the region
-            sequentially, and the jobs take turns.
+        region_bytes: Size of the accessed region, which begins at offset 0. It must hold at least one request per job.
+        at_random: True for uniformly random offsets. False for sequential offsets: each job accesses its own part of
+            the region from start to end, again and again, and the jobs take turns.
         read_share: Probability that a request is a read; all others are writes.
-        numjobs: Number of jobs that access the region sequentially.
+        numjobs: Number of jobs. It has no effect on random offsets.
 
     Returns:
-        Arrays of type uint8 (0: read, 1: write), uint64 and uint64.
+        Operations (uint8; 0: read, 1: write), offsets in bytes (uint64) and sizes in bytes (uint64), one element per
+            request.
     """
     region = region_bytes // bs_bytes
     if at_random:

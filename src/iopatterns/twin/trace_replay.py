@@ -1,4 +1,7 @@
-"""Replay block traces on a simulated drive without fio."""
+"""Replay block traces on a simulated drive without fio.
+
+A block trace lists the requests that a drive received: reads, writes, flushes and discards.
+"""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -20,12 +23,13 @@ _NO_TIMES = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """The result of replaying a block trace on a simulated drive.
+    """Result of replaying a block trace on a simulated drive.
 
     Attributes:
         latencies: A row for each request, in order of completion. Columns: ``request`` (position in the trace, from 0),
-            ``issue_ns`` and ``latency_ns`` (from the issue until the caller has the result; int64).
-        counters: Final values of the drive's counters, by name.
+            ``issue_ns`` (simulated time of the issue) and ``latency_ns`` (time from the issue until the caller has the
+            result).
+        counters: Final values of the drive's counters by name, such as ``write_bytes`` and ``block_erases``.
         duration_ns: Simulated time from 0 to the last completion.
     """
 
@@ -34,16 +38,21 @@ class ReplayResult:
     duration_ns: int
 
     def summary(self) -> dict[str, float]:
-        """Return rate and latencies, see `LatencyHistogram.summary`."""
+        """Return the number of requests, the duration, the rate and the latencies.
+
+        Keys: ``requests``, ``duration_s``, ``iops``, ``latency_mean_us``, ``latency_p50_us``, ``latency_p90_us``,
+        ``latency_p99_us``, ``latency_p99_9_us`` and ``latency_max_us``. The percentiles have an error of at most 0.4 %.
+        Without requests the only key is ``requests``.
+        """
         histogram = LatencyHistogram()
         histogram.add(self.latencies["latency_ns"].to_numpy())
         return histogram.summary(self.duration_ns)
 
 
 class LatencyHistogram:
-    """A histogram of latencies in constant memory.
+    """Histogram of latencies that uses constant memory.
 
-    The error of its quantiles is at most 0.4 %.
+    It has 256 bins for each doubling of the latency. So the error of a quantile is at most 0.4 %.
     """
 
     _BINS_PER_OCTAVE = 256
@@ -54,7 +63,7 @@ class LatencyHistogram:
         self._max_ns = 0
 
     def add(self, latency_ns: np.ndarray) -> None:
-        """Add latencies in nanoseconds."""
+        """Add latencies in nanoseconds to the histogram."""
         if not len(latency_ns):
             return
         bins = (np.log2(np.maximum(latency_ns, 1)) * self._BINS_PER_OCTAVE).astype(np.int64)
@@ -63,9 +72,10 @@ class LatencyHistogram:
         self._max_ns = max(self._max_ns, int(latency_ns.max()))
 
     def quantile_ns(self, share: float) -> float:
-        """Return the latency that a share of the requests does not exceed.
+        """Return a quantile of the latencies in nanoseconds.
 
-        The share is from 0 to 1, the latency in nanoseconds.
+        Args:
+            share: Share of the requests, from 0 to 1, that do not exceed the quantile: 0.5 gives the median.
         """
         cumulated = np.cumsum(self._counts)
         place = int(np.searchsorted(cumulated, share * cumulated[-1]))
@@ -74,10 +84,11 @@ class LatencyHistogram:
     def summary(self, duration_ns: int) -> dict[str, float]:
         """Return the number of requests, the duration, the rate and the latencies.
 
-        The latencies are mean, quantiles and maximum in microseconds. Each key ends with its unit.
+        Keys: ``requests``, ``duration_s``, ``iops``, ``latency_mean_us``, ``latency_p50_us``, ``latency_p90_us``,
+        ``latency_p99_us``, ``latency_p99_9_us`` and ``latency_max_us``. Without requests the only key is ``requests``.
 
         Args:
-            duration_ns: Duration of the replay.
+            duration_ns: Simulated duration of the replay, from which the rate is computed.
         """
         requests = int(self._counts.sum())
         if requests == 0:
@@ -101,18 +112,18 @@ def replay_trace(
     counters_file: Path | None = None,
     interval_ns: int = 100_000_000,
 ) -> ReplayResult:
-    """Replay a trace on a new drive; return the latencies of all requests.
+    """Replay a block trace on a new simulated drive.
 
-    All latencies are in memory. For traces of any length see `replay_to_files`.
+    The result holds the latencies of all requests in memory. `replay_to_files` replays traces of any length.
 
     Args:
         model: The model of the drive.
-        trace: A trace file, or one or several tables with the columns of `traces.read_pieces`.
-        depth: Number of requests that each thread keeps outstanding (closed loop). None submits each request at its
-            ``arrival_ns`` (open loop).
-        threads: Number of threads that submit requests.
-        counters_file: File for the drive's counters over time, .parquet or .csv.
-        interval_ns: Simulated time between two snapshots of the counters.
+        trace: A trace file, or one or several tables with the columns that `traces.read_pieces` describes.
+        depth: Number of requests that each thread keeps outstanding, whatever the times of the trace (closed loop).
+            None to submit each request at the time ``arrival_ns`` of the trace (open loop).
+        threads: Number of threads that submit requests in a closed loop.
+        counters_file: File for a table of the drive's counters over time, .parquet or .csv; None to write no file.
+        interval_ns: Simulated time between two records of the counters.
 
     Raises:
         TwinError: The trace or an argument is not valid.
@@ -140,18 +151,26 @@ def replay_to_files(
     interval_bytes: int,
     skipped: traces.SkippedLines | None = None,
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """Replay a trace in bounded memory; return a summary and the counters.
+    """Replay a block trace of any length on a new simulated drive.
+
+    The latencies are written to a file as they become known, so that memory use does not grow with the trace.
 
     Args:
         model: The model of the drive.
         trace: The trace file.
-        depth: See `replay_trace`.
-        threads: See `replay_trace`.
-        output: File for the latencies of all requests (columns of `ReplayResult.latencies`), .parquet or .csv.
-        counters_file: See `replay_trace`.
-        interval_ns: See `replay_trace`.
-        interval_bytes: Bytes written between two snapshots; 0 for no limit.
-        skipped: Counts faulty lines, which are skipped; None to raise an error at the first.
+        depth: Number of requests that each thread keeps outstanding (closed loop); None to submit each request at its
+            time in the trace (open loop).
+        threads: Number of threads that submit requests in a closed loop.
+        output: File for the latencies of all requests, .parquet or .csv, with the columns of `ReplayResult.latencies`;
+            None to write no file.
+        counters_file: File for a table of the drive's counters over time, .parquet or .csv; None to write no file.
+        interval_ns: Simulated time between two records of the counters.
+        interval_bytes: Written bytes between two records of the counters; 0 to record by time only.
+        skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
+            line.
+
+    Returns:
+        A summary (see `LatencyHistogram.summary`), and the final values of the drive's counters by name.
 
     Raises:
         TwinError: The trace or an argument is not valid.
@@ -173,16 +192,17 @@ def replay_to_files(
 
 
 class ReplaySession:
-    """A replay on a new drive that reads its trace table by table."""
+    """Replay of a trace on a new simulated drive, table by table."""
 
     def __init__(self, model: Model, *, depth: int | None = None, threads: int = 1, trace: str = "") -> None:
-        """Create a drive of the model.
+        """Create the simulated drive.
 
         Args:
             model: The model of the drive.
-            depth: See `replay_trace`.
-            threads: See `replay_trace`.
-            trace: Name of the trace for messages.
+            depth: Number of requests that each thread keeps outstanding (closed loop); None to submit each request at
+                its time in the trace (open loop).
+            threads: Number of threads that submit requests in a closed loop.
+            trace: Name of the trace for error messages.
 
         Raises:
             TwinError: ``depth`` or ``threads`` is less than 1.
@@ -199,12 +219,15 @@ class ReplaySession:
 
     @contextmanager
     def recording(self, file: Path | None, interval_ns: int, interval_bytes: int) -> Iterator[None]:
-        """Record the drive's counters, and write them to a file on exit.
+        """Record the drive's counters over time, and write them to a file on exit.
 
         Args:
-            file: The file, .parquet or .csv; None to record nothing.
-            interval_ns: Simulated time between two snapshots.
-            interval_bytes: Bytes written between two snapshots; 0 for no limit.
+            file: File for the table, .parquet or .csv; None to record nothing.
+            interval_ns: Simulated time between two records.
+            interval_bytes: Written bytes between two records; 0 to record by time only.
+
+        Raises:
+            TwinError: The file has another ending.
         """
         if file is None:
             yield
@@ -215,18 +238,20 @@ class ReplaySession:
             counters.convert_counters(Path(binary.name), file)
 
     def run(self, pieces: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """Replay tables of requests; yield the latencies of completed requests.
+        """Submit the requests of a trace; yield the latencies of completed requests.
 
-        Latencies are yielded after each table and at the end.
+        After each table of requests, and at the end, one table of latencies is yielded. It may be empty.
 
         Args:
-            pieces: Tables with the columns of `traces.read_pieces`, in the order of the trace.
+            pieces: Consecutive parts of the trace, as tables with the columns that `traces.read_pieces` describes.
 
         Yields:
-            Tables with the columns of `ReplayResult.latencies`.
+            A row for each request that has completed since the last table, with the columns of
+                `ReplayResult.latencies`.
 
         Raises:
-            TwinError: The trace has no times in an open loop, its times decrease, or a request is not valid.
+            TwinError: The times of the trace are needed (open loop) but are missing or decrease, or a request is not
+                valid.
         """
         for piece in pieces:
             if self._open_loop and "arrival_ns" not in piece:
@@ -244,12 +269,15 @@ class ReplaySession:
         yield _latency_table(self._native.finish())
 
     def counters(self) -> dict[str, int]:
-        """Return the present values of the drive's counters by name."""
+        """Return the present values of the drive's counters by name.
+
+        Counters are statistics of the drive since its start, such as ``write_bytes`` and ``block_erases``.
+        """
         return dict(self._native.counters())
 
     @property
     def duration_ns(self) -> int:
-        """Simulated time from 0 to the last completion."""
+        """Simulated time from 0 to the last completion, in nanoseconds."""
         return int(self._native.end_ns)
 
 

@@ -1,4 +1,4 @@
-"""The commands of `twin`, one module each, and what several commands share.
+"""Commands of `twin`, one module each, and the arguments that they share.
 
-A module imports what its command needs only when the command runs.
+A module imports what its command needs only when the command runs, so that `twin` starts fast.
 """

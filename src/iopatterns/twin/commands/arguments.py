@@ -1,4 +1,4 @@
-"""Arguments and options of several commands of `twin`, and their types."""
+"""Arguments and options that several commands of `twin` share, and their types."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,7 +12,7 @@ from iopatterns.twin import state
 
 
 class ModelNameType(CompletedName):
-    """Name of a model in data/twins, or path of a model file.
+    """Type of the argument MODEL: name of a model in data/twins, or path of a file.
 
     The shell completes the names.
     """
@@ -25,22 +25,29 @@ class ModelNameType(CompletedName):
 
 
 class QuantityType(click.ParamType[int]):
-    """Quantity given as text with a unit, such as ``512 MiB``."""
+    """Type of option whose value is a number with a unit, such as ``512 MiB``."""
 
     def __init__(self, name: str, parse: Callable[[str], int], example: str) -> None:
-        """Define a type of quantity.
+        """Define a type of option for one kind of quantity.
 
         Args:
-            name: Name of the quantity for help and messages.
-            parse: Returns the quantity; raises ValueError if the text is not valid.
-            example: Valid text, for messages.
+            name: Name of the quantity in help texts and messages, such as ``size``.
+            parse: Converts the text to an integer in the base unit (bytes, for example); raises ValueError if the text
+                is not valid.
+            example: A valid text, for messages.
         """
         self.name = name
         self._parse = parse
         self._example = example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the quantity; fail with a usage error if the text is not valid."""
+        """Return the quantity in its base unit; fail with a usage error if invalid.
+
+        Args:
+            value: The text; or an integer in the base unit, which is returned unchanged.
+            param: The option, for the error message.
+            ctx: The context of the command, for the error message.
+        """
         try:
             return value if isinstance(value, int) else self._parse(value)
         except ValueError as error:
@@ -48,7 +55,11 @@ class QuantityType(click.ParamType[int]):
 
 
 def _parse_seconds(text: str) -> int:
-    """Return a time in whole seconds; raise ValueError for less than a second."""
+    """Return a time such as ``10 min`` in seconds, rounded down.
+
+    Raises:
+        ValueError: The text is not a time with a unit, or the time is less than a second.
+    """
     seconds = units.parse_duration_us(text) // 1_000_000
     if seconds < 1:
         raise ValueError(f"{text!r} is less than a second")
@@ -88,6 +99,8 @@ SKIP_BAD_OPTION = click.option("--skip-bad", is_flag=True, help="Skip and count 
 
 def state_folder_of(model: str, folder: Path | None) -> Path:
     """Return the state folder of a simulated drive.
+
+    The drive keeps its settings in this folder from one run to the next.
 
     Args:
         model: Name of a model, or path of a model file.

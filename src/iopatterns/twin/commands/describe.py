@@ -1,4 +1,4 @@
-"""`twin describe`."""
+"""Command `twin describe`."""
 
 import itertools
 import json
@@ -12,7 +12,7 @@ from iopatterns.twin.commands.arguments import MODEL_ARGUMENT
 @MODEL_ARGUMENT
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(model: str, as_json: bool) -> None:
-    """Print the parameters of MODEL with their provenance."""
+    """Print the parameters of MODEL, and where each value comes from."""
     from iopatterns.twin import models
 
     loaded = models.load_model(model)

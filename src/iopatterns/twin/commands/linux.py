@@ -1,4 +1,4 @@
-"""`twin linux`."""
+"""Command `twin linux`."""
 
 import sys
 from pathlib import Path
@@ -91,7 +91,7 @@ def command(model: str, command: tuple[str, ...], **options: Any) -> None:
 
     COMMAND is a program of this host and runs as an ordinary user. The file system of the drive is mounted at
     /mnt/drive; with --fs none, COMMAND uses the bare drive /dev/vda ({drive}). All other files of the host are
-    read-only.
+    read-only, except in the folder of --folder.
 
     `twin linux` prints the output of COMMAND and exits with its status. The status is 124 if the wall-clock limit is
     reached and 125 if the guest fails.

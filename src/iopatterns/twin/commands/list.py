@@ -1,11 +1,11 @@
-"""`twin list`."""
+"""Command `twin list`."""
 
 import click
 
 
 @click.command()
 def command() -> None:
-    """List the models in data/twins."""
+    """List the models of simulated drives in data/twins."""
     from iopatterns.twin import models
 
     for name in models.list_models():

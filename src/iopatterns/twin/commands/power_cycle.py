@@ -1,4 +1,4 @@
-"""`twin power-cycle`."""
+"""Command `twin power-cycle`."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from iopatterns.twin.state import SETTINGS_FILE
 @MODEL_ARGUMENT
 @STATE_OPTION
 def command(model: str, folder: Path | None) -> None:
-    """Power-cycle a simulated drive: unsaved settings are lost."""
+    """Power-cycle the simulated drive MODEL: unsaved settings are lost."""
     folder = state_folder_of(model, folder)
     settings = folder / SETTINGS_FILE
     if settings.exists():
@@ -22,7 +22,13 @@ def command(model: str, folder: Path | None) -> None:
 
 
 def _load_saved_settings(settings: Path) -> None:
-    """Replace the current settings in a settings file with the saved settings.
+    """Replace the drive's current settings with its saved settings.
+
+    A settings file has two lines: the current and the saved content of the drive's mode page, which holds its cache
+    settings.
+
+    Args:
+        settings: The settings file in a state folder.
 
     Raises:
         TwinError: The file is not a settings file.

@@ -1,4 +1,4 @@
-"""`twin replay`."""
+"""Command `twin replay`."""
 
 import json
 from pathlib import Path
@@ -38,8 +38,8 @@ def command(
 ) -> None:
     """Replay the block trace TRACE on MODEL without fio.
 
-    The requests are submitted at the times of the trace (open loop). With --depth, each thread instead keeps that
-    number of requests outstanding (closed loop). TRACE has any format that `twin trace` reads. The command prints a
+    Without --depth, each request is submitted at its time in the trace (open loop). With --depth, each thread keeps
+    that many requests outstanding (closed loop). TRACE has any form that `twin trace` reads. The command prints a
     summary and the counters of the drive as JSON.
     """
     from iopatterns.twin import models, traces

@@ -1,4 +1,4 @@
-"""`twin reset`."""
+"""Command `twin reset`."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from iopatterns.twin.state import SETTINGS_FILE
 @MODEL_ARGUMENT
 @STATE_OPTION
 def command(model: str, folder: Path | None) -> None:
-    """Reset a simulated drive to its factory state.
+    """Reset the simulated drive MODEL to its factory state.
 
-    All settings and the kept data of the drive are deleted.
+    All settings and all kept data of the drive are deleted.
     """
     folder = state_folder_of(model, folder)
     for path in (folder / SETTINGS_FILE, folder / "content", *folder.glob("model-*")):

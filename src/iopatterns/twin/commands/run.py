@@ -1,6 +1,6 @@
-"""`twin run`, for help and shell completion.
+"""Command `twin run`, for help and shell completion.
 
-`iopatterns.twin.__main__` runs programs without this module.
+When a user runs a program, `iopatterns.twin.__main__` bypasses this module.
 """
 
 import click

@@ -1,6 +1,6 @@
 """Read block traces in several formats, and convert them to Parquet.
 
-docs/traces.md describes the formats.
+A block trace lists the requests that a drive received. docs/traces.md describes the formats.
 """
 
 import itertools
@@ -30,13 +30,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TraceForm:
-    """A format of block traces.
+    """Format of block traces.
 
     Attributes:
         name: Name of the format, as recorded in converted files.
-        matches: Returns whether a file has the format, by its first bytes, its first line and its path.
-        read: Yields the requests of a file as tables.
-        has_issued: Whether the format records both queued requests and requests issued to the drive.
+        matches: Takes the first bytes of a file, its first line and its path; returns whether the file has the format.
+        read: Yields the requests of a file as tables, see `read_pieces`.
+        has_issued: Whether the format records requests twice: when they are queued in the kernel, and when they are
+            issued to the drive.
     """
 
     name: str
@@ -78,10 +79,10 @@ _HEAD_BYTES = 4096
 
 
 def _detect_form(path: Path) -> TraceForm:
-    """Return the format of a trace file by its content.
+    """Return the format of a trace file, which its content or name determines.
 
     Raises:
-        TwinError: The file is not a trace.
+        TwinError: The file is missing, or is not a trace.
         OSError: The file cannot be read.
     """
     if not path.is_file():  # reading a pipe or a device may never end
@@ -100,19 +101,22 @@ def _detect_form(path: Path) -> TraceForm:
 def read_pieces(path: Path, *, skipped: SkippedLines | None = None, issued: bool = False) -> Iterator[pd.DataFrame]:
     """Yield the requests of a block trace as tables.
 
-    Each table has at most `form.PIECE_REQUESTS` rows. Memory use does not grow with the length of the trace. The
-    content of the file determines its format (see `TRACE_FORMS` and docs/traces.md). Columns:
+    Each table has at most `form.PIECE_REQUESTS` rows, so that memory use does not grow with the length of the trace.
+    The content of the file, or its name, determines the format (see `TRACE_FORMS` and docs/traces.md). Columns:
 
-    - ``operation`` (uint8): a value of `OPERATIONS`.
+    - ``operation`` (uint8): a value of `OPERATIONS`, such as 0 for a read and 1 for a write.
     - ``offset_bytes`` and ``size_bytes`` (uint64).
-    - ``arrival_ns`` (int64): time since the first request. Missing if the trace has no times.
-    - ``dispatched_ns`` and ``completed_ns`` (int64), if the format records them; `UNKNOWN_TIME` for a request without
-      the time.
+    - ``arrival_ns`` (int64): time since the first request. The column is missing if the trace has no times.
+    - ``dispatched_ns`` and ``completed_ns`` (int64): when the request was issued to the drive, and when it completed,
+      also since the first request. A column is missing if the format does not record the time. A request without the
+      time has `UNKNOWN_TIME`.
 
     Args:
         path: The trace file.
-        skipped: Counts faulty lines, which are skipped; None to raise an error at the first.
-        issued: Whether to read the requests issued to the drive instead of those queued in the kernel.
+        skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
+            line.
+        issued: Whether to read the requests issued to the drive instead of those queued in the kernel. Only some
+            formats record both.
 
     Raises:
         TwinError: The file is not a valid trace. The message has the file and the line, byte, request or column.
@@ -134,7 +138,7 @@ def read_pieces(path: Path, *, skipped: SkippedLines | None = None, issued: bool
 
 @dataclass(frozen=True)
 class TraceConversion:
-    """The result of converting a block trace.
+    """Result of converting a block trace.
 
     Attributes:
         form: Name of the original format.
@@ -155,9 +159,13 @@ def convert_trace(
     Args:
         path: The trace file.
         output: The Parquet file.
-        skipped: See `read_pieces`.
-        issued: See `read_pieces`.
+        skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
+            line.
+        issued: Whether to read the requests issued to the drive instead of those queued in the kernel.
         may_be_empty: Whether a trace without requests is valid.
+
+    Returns:
+        The original format, the number of requests and the duration.
 
     Raises:
         TwinError: The trace is not valid, or ``output`` does not end in .parquet or is the trace itself.

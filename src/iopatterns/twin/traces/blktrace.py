@@ -1,4 +1,8 @@
-"""Read traces of the kernel's block layer, by blkparse(1) or blktrace(8)."""
+"""Read traces of the kernel's block layer, by blkparse(1) or blktrace(8).
+
+The kernel records several events for each request: queued, issued to the drive, completed. This module combines them to
+requests.
+"""
 
 import heapq
 import re
@@ -22,13 +26,14 @@ _MAX_IN_FLIGHT = 100_000  # bounds the memory if completions were lost
 
 
 class BlockEvent(NamedTuple):
-    """An event of a request in the block layer.
+    """Event of a request in the kernel's block layer.
 
     Attributes:
-        time_ns: Time of the event.
+        time_ns: Time of the event, since the start of the trace.
         device: Major and minor number of the device, such as ``8,0``.
-        action: ``Q`` (queued), ``D`` (issued to the drive), ``R`` (requeued by the drive) or ``C`` (completed).
-        flushes: Whether the request flushes the drive's cache, before its data or without data.
+        action: ``Q`` (queued), ``D`` (issued to the drive), ``R`` (returned by the drive to be issued again) or ``C``
+            (completed).
+        flushes: Whether the request flushes the drive's cache: before it transfers its data, or without data.
         operation: Number of the operation, see `form.OPERATIONS`.
         offset_bytes: Offset of the data.
         size_bytes: Size of the data; 0 for a request without data.
@@ -50,9 +55,17 @@ BlockEvents = Iterable[tuple[str, BlockEvent]]  # each with its place in the fil
 
 
 def _request_tables(source: TraceFile, events: Callable[[TraceFile], BlockEvents]) -> Iterator[pd.DataFrame]:
-    """Yield the queued requests, or the issued requests, as tables.
+    """Yield the requests of a trace as tables, see `traces.read_pieces`.
 
-    Issued requests are yielded if the source asks for them, or if no request is queued in the first events.
+    These are the requests issued to the drive if ``source.issued`` is set, or if the first 100,000 events do not
+    contain a queued request. Otherwise they are the queued requests.
+
+    Args:
+        source: The trace file.
+        events: Yields the events of the trace; it is called twice.
+
+    Raises:
+        TwinError: The first 100,000 events contain no such request.
     """
     quiet = replace(source, skipped=None if source.skipped is None else SkippedLines())
     actions = {event.action for _, event in islice(events(quiet), _EXAMINED_EVENTS)}
@@ -69,7 +82,11 @@ def _request_tables(source: TraceFile, events: Callable[[TraceFile], BlockEvents
 def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEvent]:
     """Yield the events of one device at valid times.
 
-    Other events are reported as faulty.
+    All other events are reported as faults of the trace. The device is the device of the first event.
+
+    Args:
+        source: The trace file, which receives the faults.
+        events: The events, each with its place in the file.
     """
     device = ""
     for place, event in events:
@@ -85,9 +102,9 @@ def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEve
 
 
 def _queued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
-    """Yield the queued requests.
+    """Yield a request for each event ``Q`` (queued).
 
-    A write that flushes first becomes a flush and a write.
+    A write that flushes the drive's cache first becomes two requests: a flush and a write.
     """
     for time_ns, _, action, flushes, operation, offset, size in events:
         if action == "Q":
@@ -100,7 +117,8 @@ def _queued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
 def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
     """Yield the requests in the order in which they were issued to the drive.
 
-    Requeued requests are left out.
+    Each has the time of its completion, or `UNKNOWN_TIME` if the trace has none. An issue that the drive returned to be
+    issued again is left out.
     """
     in_order: deque[list[int]] = deque()
     in_flight: dict[tuple[int, int], deque[list[int]]] = {}  # by operation and offset
@@ -127,7 +145,15 @@ _REQUEUED = UNKNOWN_TIME + 1  # in place of the completion time
 
 
 def _finished(request: list[int], in_flight: dict[tuple[int, int], deque[list[int]]]) -> Iterator[TraceRequest]:
-    """Remove a request from the requests in flight; yield it unless it was requeued."""
+    """Yield a request that has ended, unless the drive returned it to be issued again.
+
+    A request whose completion the trace does not contain is also removed from ``in_flight``.
+
+    Args:
+        request: Operation, offset, size, arrival time, time of the issue, and time of the completion. The last is
+            `_REQUEUED` if the drive returned the request, and `UNKNOWN_TIME` if the completion is not known.
+        in_flight: Issued requests that have not completed, by operation and offset.
+    """
     operation, offset, size, arrival, dispatched, completed = request
     key = (operation, offset)
     waiting = in_flight.get(key, ())
@@ -153,7 +179,10 @@ _KINDS = {"R": _READ, "W": _WRITE, "D": _DISCARD}
 
 
 def read_blkparse(source: TraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the requests of blkparse's default text output as tables."""
+    """Yield the requests in blkparse's default text output as tables.
+
+    The columns are those of `traces.read_pieces`.
+    """
     return _request_tables(source, _text_events)
 
 
@@ -175,12 +204,14 @@ def _text_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
 def _parse_event(line: str) -> BlockEvent | None:
     """Return the event in a line of blkparse.
 
-    Returns None for an event that a replay does not use. The field RWBS (blkparse(1)) begins with F for a flush before
-    the data; then comes R, W, D (discard) or N (no operation). The remaining letters (F, A, S, M) have no meaning for a
-    replay.
+    Returns None for an event without effect on a replay.
+
+    The field RWBS of the line (see blkparse(1)) describes the request. It begins with F if the drive's cache is flushed
+    before the data. Then comes R (read), W (write), D (discard) or N (no operation). The remaining letters (F, A, S, M)
+    have no effect on a replay.
 
     Raises:
-        ValueError: The line is not an event, or lacks the sectors.
+        ValueError: The line is not an event, or has no sectors.
     """
     found = BLKPARSE_LINE.match(line)
     if found is None:
@@ -218,9 +249,9 @@ _PER_CPU_FILE = re.compile(r"(.*\.blktrace\.)\d+$")
 
 
 def byte_order(head: bytes) -> str:
-    """Return the byte order of blktrace records, ``<`` or ``>``.
+    """Return the byte order of blktrace records: ``<`` (little) or ``>`` (big).
 
-    The result is empty if the bytes are not a record.
+    The result is empty if the bytes do not begin with a record.
 
     Args:
         head: The first bytes of a file.
@@ -232,16 +263,17 @@ def byte_order(head: bytes) -> str:
 
 
 def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the requests of binary records of blktrace as tables.
+    """Yield the requests in the binary records of blktrace as tables.
 
-    blktrace writes a file ``NAME.blktrace.CPU`` for each CPU. Given one of these files, the files of all CPUs are read
-    and merged by time. Any other file, such as the output of ``blkparse -d``, is read alone.
+    The columns are those of `traces.read_pieces`. blktrace writes a file ``NAME.blktrace.CPU`` for each CPU. If the
+    source is one of these files, the files of all CPUs are read and merged by time. Any other file, such as the output
+    of ``blkparse -d``, is read alone.
     """
     return _request_tables(source, _binary_events)
 
 
 def is_per_cpu_file(path: Path) -> bool:
-    """Return whether a file has a name such as ``sda.blktrace.0``.
+    """Return whether a file is named like blktrace's files: ``sda.blktrace.0``.
 
     The file of an idle CPU is empty, so that only its name shows its format.
     """
@@ -263,7 +295,14 @@ def _binary_events(source: TraceFile) -> BlockEvents:
 
 
 def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
-    """Yield the events in one file of binary records with their positions."""
+    """Yield the events in one file of binary records.
+
+    Each event comes with its position in the file in words, such as ``byte 480``, for messages. Faulty records are
+    reported to the source.
+
+    Raises:
+        TwinError: The file does not begin with a record, or has another version of the format.
+    """
     with source.path.open("rb") as file:
         order = byte_order(file.read(4))
         if not order:
@@ -308,12 +347,15 @@ def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
 
 
 def _seek_record(file: BinaryIO, at: int, magic: bytes) -> int:
-    """Seek to the next possible record or the end; return the position.
+    """Seek to the next possible record, or to the end of the file.
 
     Args:
         file: The file.
-        at: Position at which the search begins.
+        at: Position in bytes at which the search begins.
         magic: The first bytes of each record.
+
+    Returns:
+        The new position in bytes.
     """
     file.seek(at)
     window = b""

@@ -1,4 +1,7 @@
-"""Types and tables for block traces."""
+"""Types and tables for block traces.
+
+A block trace lists the requests that a drive received.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,9 +31,12 @@ TraceRequests = Iterable[TraceRequest]
 
 @dataclass(frozen=True)
 class TraceFile(input_file.InputFile):
-    """A file with a block trace.
+    """File with a block trace.
 
     Attributes:
+        path: The file.
+        skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
+            line.
         issued: Whether to read the requests issued to the drive instead of those queued in the kernel, if the format
             contains both.
     """
@@ -40,7 +46,9 @@ class TraceFile(input_file.InputFile):
     ERROR = TwinError
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Raise TwinError if a table lacks a required column.
+        """Raise TwinError unless a table has the columns that each trace requires.
+
+        The required columns are ``operation``, ``offset_bytes`` and ``size_bytes``.
 
         Args:
             names: The columns of the table.
@@ -56,11 +64,12 @@ class TraceFile(input_file.InputFile):
 def request_tables(requests: TraceRequests, times: Iterable[str]) -> Iterator[pd.DataFrame]:
     """Yield requests as tables, with the columns of `traces.read_pieces`.
 
-    Each table has at most `PIECE_REQUESTS` rows.
+    Each table has at most `PIECE_REQUESTS` rows. Times become relative to the first arrival.
 
     Args:
         requests: The requests of a trace, in order.
-        times: The columns of `TIME_COLUMNS` that the trace has. Times become relative to the first arrival.
+        times: Names of the time columns (keys of `TIME_COLUMNS`) that the trace has. The tables have no other time
+            columns.
     """
     requests = iter(requests)
     start_ns: int | None = None
@@ -83,18 +92,21 @@ def _columns(rows: Sequence[TraceRequest], times: Iterable[str]) -> dict[str, np
 
 
 def empty_requests() -> pd.DataFrame:
-    """Return a table without requests that has all columns."""
+    """Return a table without requests that has all columns of a trace."""
     return pd.DataFrame(_columns([], TIME_COLUMNS))
 
 
 def subtract_start(piece: dict[str, np.ndarray], start_ns: int | None) -> int:
-    """Make the times of a table relative to the first arrival of the trace.
+    """Make the times in a table relative to the first arrival of the trace.
 
-    The columns are changed in place. Returns the first arrival.
+    The arrays are replaced in ``piece``; `UNKNOWN_TIME` stays unchanged.
 
     Args:
-        piece: The columns of the table.
-        start_ns: The first arrival of the trace; None for the first table.
+        piece: Columns of the table by name.
+        start_ns: The first arrival of the trace; None if this table is the first, so that its first arrival counts.
+
+    Returns:
+        The first arrival of the trace.
     """
     start = int(piece["arrival_ns"][0]) if start_ns is None else start_ns
     for name in TIME_COLUMNS:
@@ -104,12 +116,14 @@ def subtract_start(piece: dict[str, np.ndarray], start_ns: int | None) -> int:
 
 
 def check_order(arrival_ns: np.ndarray, previous_ns: int, first_request: int, trace: str) -> int:
-    """Return the last of several arrival times; raise TwinError if they decrease.
+    """Raise TwinError if arrival times decrease; return the last of them.
+
+    Without arrival times ``previous_ns`` is returned.
 
     Args:
         arrival_ns: Arrival times of consecutive requests.
         previous_ns: Arrival time of the request before them.
-        first_request: Position of the first of them in the trace, for messages.
+        first_request: Position of the first of these requests in the trace, for messages.
         trace: Name of the trace for messages; may be empty.
     """
     steps_ns = np.diff(arrival_ns.astype(np.int64), prepend=previous_ns)

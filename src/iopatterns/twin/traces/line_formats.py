@@ -29,7 +29,11 @@ _BYTES = "whole number of bytes from 0 to 2^62"
 
 
 def _split(line: str) -> list[str]:
-    """Return the fields of a line of CSV; raise ValueError for invalid quotes."""
+    """Return the fields of a line of CSV.
+
+    Raises:
+        ValueError: The quotes in the line are not valid.
+    """
     if '"' not in line:
         return line.rstrip("\r\n").split(",")
     try:
@@ -39,7 +43,10 @@ def _split(line: str) -> list[str]:
 
 
 def read_csv_trace(source: TraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a CSV file as tables, see `traces.read_pieces`."""
+    """Yield the requests of a CSV file with a header as tables.
+
+    The tables have the columns of `traces.read_pieces`.
+    """
     lines = source.lines()
     _, head = next(lines, (1, ""))
     names = [name.strip() for name in _split(head)]
@@ -78,9 +85,14 @@ def read_csv_trace(source: TraceFile) -> Iterator[pd.DataFrame]:
 
 
 def _bytes(word: str, name: str) -> int:
-    """Return a number of bytes; raise ValueError if it is not valid.
+    """Return a number of bytes, given as text such as ``4096`` or ``4096.0``.
 
-    The number may be written as a decimal such as ``4096.0``.
+    Args:
+        word: The text.
+        name: Name of the column, for messages.
+
+    Raises:
+        ValueError: The text is not a whole number of bytes from 0 to 2^62.
     """
     if word.isdigit() and word.isascii():
         return whole_number(word, name, _BYTES)
@@ -91,13 +103,16 @@ def _bytes(word: str, name: str) -> int:
 
 
 def _time_ns(word: str, name: str, unit_ns: int, *, may_be_unknown: bool) -> int:
-    """Return a time in nanoseconds; raise ValueError if it is not valid.
+    """Return a time in nanoseconds, given as text.
 
     Args:
         word: The time as text.
         name: Name of the column, for messages.
-        unit_ns: Nanoseconds per unit of the time.
+        unit_ns: Nanoseconds per unit of the text.
         may_be_unknown: Whether an empty text is valid and gives `UNKNOWN_TIME`.
+
+    Raises:
+        ValueError: The text is not a time from 0 to 146 years.
     """
     if word.isdigit() and word.isascii() and len(word) <= 19:
         time_ns = int(word) * unit_ns
@@ -112,9 +127,9 @@ def _time_ns(word: str, name: str, unit_ns: int, *, may_be_unknown: bool) -> int
 
 
 def _number(word: str) -> float:
-    """Return a number with or without decimal point and exponent.
+    """Return a number, given as text with or without decimal point and exponent.
 
-    Returns NaN if the text is not a number.
+    The result is NaN if the text is not a number.
     """
     try:
         return float(word) if "_" not in word else float("nan")
@@ -123,10 +138,10 @@ def _number(word: str) -> float:
 
 
 def read_msr(source: TraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a trace of MSR Cambridge as tables.
+    """Yield the requests in a block trace of MSR Cambridge as tables.
 
-    Each of these traces is of one disk. A request completes its response time after its timestamp. The first line may
-    be a header.
+    These CSV traces are of one disk each. The columns are those of `traces.read_pieces`. The timestamp of a line is the
+    arrival of the request, which completes when its response time has passed. The first line may be a header.
     """
     start: int | None = None
     disk: tuple[str, str] | None = None
@@ -167,7 +182,7 @@ def read_msr(source: TraceFile) -> Iterator[pd.DataFrame]:
 def read_iolog(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests of an I/O log of fio as tables.
 
-    The arrival time is the time at which fio would submit the request.
+    The tables have the columns of `traces.read_pieces`. A request arrives at the time at which fio would submit it.
     """
     operations = {action: OPERATION_NUMBERS[action] for action in ("read", "write", "trim", "sync", "datasync")}
     requests = (

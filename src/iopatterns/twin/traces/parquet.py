@@ -31,9 +31,9 @@ _PHASES = "iopatterns.trace.phases"
 
 
 def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a Parquet file as tables, see `traces.read_pieces`.
+    """Yield the requests of a Parquet file as tables.
 
-    Messages refer to a faulty row by its position, from 0.
+    The tables have the columns of `traces.read_pieces`. Messages name a faulty row by its position, from 0.
     """
     import pyarrow.parquet
 
@@ -62,12 +62,15 @@ def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
 
 
 def _convert_batch(batch: Any, times: dict[str, str], factor: int) -> tuple[dict[str, np.ndarray], dict[int, str]]:
-    """Return the columns of a batch, and the problem of each faulty row.
+    """Convert a batch of rows of a Parquet file to the columns of a trace.
 
     Args:
-        batch: A batch of rows of a Parquet file (pyarrow.RecordBatch).
-        times: Time columns in the file, by name in the result.
+        batch: The rows (pyarrow.RecordBatch).
+        times: Names of the time columns in the file, by their names in the result.
         factor: Nanoseconds per unit of the arrival times.
+
+    Returns:
+        The columns by name, and the problem of each faulty row by its position in the batch.
     """
     faults: dict[int, str] = {}
     piece = {"operation": _operations(batch.column("operation"), faults)}
@@ -91,9 +94,11 @@ def _convert_batch(batch: Any, times: dict[str, str], factor: int) -> tuple[dict
 
 
 def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
-    """Return the numbers of a column of operations.
+    """Return the operations in a column of names as numbers.
 
-    The problems of faulty rows are added to ``faults``.
+    Args:
+        column: The names of the operations (pyarrow.Array).
+        faults: Receives the problem of each faulty row by its position, unless the row already has one.
     """
     import pyarrow as pa
 
@@ -112,8 +117,12 @@ def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
 def read_phases(path: Path) -> dict[str, int]:
     """Return the start of each phase of a trace, in order of time.
 
-    Times are in nanoseconds since the first request. The last entry is the end of the last phase. A trace without
-    phases gives an empty dictionary.
+    A phase is a named section of a trace that a program went through. The names and starts of the phases are in the
+    metadata of the Parquet file.
+
+    Returns:
+        Nanoseconds since the first request, by name of the phase. The last entry is the end of the last phase. The
+            result is empty for a trace without phases.
 
     Raises:
         TwinError: The file is not a trace.
@@ -133,13 +142,13 @@ def write_requests(
 ) -> None:
     """Write the requests of a trace to a new Parquet file.
 
-    The same trace gives the same bytes.
+    The same trace always gives the same bytes.
 
     Args:
         path: The file.
-        pieces: Tables of requests, with the columns of `traces.read_pieces`.
+        pieces: Consecutive parts of the trace, as tables with the columns of `traces.read_pieces`.
         form: Name of the original format, which is recorded in the file.
-        phases_ns: Start of each phase, see `read_phases`.
+        phases_ns: Start of each phase by name, see `read_phases`; None for a trace without phases.
     """
     metadata = {"iopatterns.trace": _VERSION, "iopatterns.trace.source": form}
     if phases_ns:
