@@ -1,4 +1,4 @@
-"""Sources of fio output, such as files, folders, globs and open files."""
+"""Reading of fio output from files, folders, globs and open files."""
 
 from __future__ import annotations
 

@@ -25,7 +25,10 @@ _MOST_BYTES = 2**20
 
 
 class StateError(IoPatternsError):
-    """The error raised for a state file that cannot be written or cannot be trusted."""
+    """The error raised for a state file that cannot be written, or is not trusted.
+
+    A file is not trusted if another user could have changed it, or if it is not readable as JSON.
+    """
 
 
 def own_state_folder(name: str) -> Path:

@@ -97,7 +97,11 @@ def require_valid(file: str, content: Any, schema: dict[str, Any]) -> None:
 
 
 def _place(path: Iterable[str | int]) -> str:
-    """Return a path in a file as text, such as ``drives[0].kind``."""
+    """Return the place of a value in a file as text, such as ``drives[0].kind``.
+
+    Args:
+        path: Keys and list indices that lead to the value.
+    """
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)

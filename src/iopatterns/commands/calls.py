@@ -99,9 +99,10 @@ def show_trace(paths: tuple[Path, ...], figures: Path | None, **given: object) -
 @click.argument("output", type=FILE_PATH)
 @_reading_options
 def convert_command(paths: tuple[Path, ...], output: Path, **given: object) -> None:
-    """Convert a trace of any format to a Parquet file.
+    """Convert a trace of any supported format to a Parquet file.
 
-    FILE... are the files of one trace. OUTPUT is the Parquet file.
+    FILE... are the files of one trace. `iopatterns calls --help` lists the formats. OUTPUT is the Parquet file to
+    write.
     """
     from iopatterns import calls
 

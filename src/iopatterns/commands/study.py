@@ -99,10 +99,10 @@ def pack_command(name: str, output: Path | None, *, with_raw: bool) -> None:
 def add_study(file: Path, *, yes: bool) -> None:
     """Add a packed study to the project.
 
-    FILE is a package that `iopatterns study pack` has written. The command verifies the SHA-256 sums and paths of the
-    package, shows the files to write, and asks for confirmation. No file is replaced. The name of the study is added to
-    config/config.yaml, and new references to paper/references.yml. A study contains code: add it only if you trust its
-    author.
+    FILE is a package that `iopatterns study pack` has written. The command verifies the SHA-256 sums and paths in the
+    package, lists the files to write, and asks for confirmation. No existing file is replaced. The name of the study is
+    added to config/config.yaml, and new references to paper/references.yml. A study contains code: add it only if you
+    trust its author.
     """
     from iopatterns.workflow import study_package
 

@@ -96,12 +96,12 @@ class IoLog:
 
     @property
     def largest_bytes(self) -> int:
-        """The length of the largest request."""
+        """The length of the largest request, in bytes."""
         return max(request.length_bytes for request in self.requests)
 
     @property
     def end_bytes(self) -> int:
-        """The end of the furthest request: the size that the drive must have."""
+        """The end of the furthest request, in bytes: the size that the drive must have."""
         return max(request.offset_bytes + request.length_bytes for request in self.requests)
 
 
